@@ -57,7 +57,7 @@ class CommandOption(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     """Other ways to write it."""
     table: bool = False
-    """Whether the value is ``NAME=VALUE``, so that a file writes it as a table."""
+    """True if the value is ``NAME=VALUE``, so that a file writes it as a table."""
 
     @property
     def attribute(self) -> str:

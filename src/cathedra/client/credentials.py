@@ -27,7 +27,7 @@ class TokenSource(Protocol):
         ...
 
     async def replaced(self, refused: str) -> bool:
-        """Whether there is another token than the one that was just refused."""
+        """Return True if there is another token than the one that was just refused."""
         ...
 
 

@@ -303,7 +303,7 @@ class EventRecorder:
                 await self._clock.sleep(RETRY_SECONDS)
 
     async def _patch(self, written: _Written, body: dict[str, Any]) -> bool:
-        """Whether the event still was there to be changed."""
+        """Return True if the event still was there to be changed."""
         for attempt in range(ATTEMPTS):
             try:
                 await self._client.resource(EVENTS, written.namespace).patch(written.name, PatchType.STRATEGIC, body)

@@ -100,13 +100,13 @@ class Informer(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._on_update: list[Callable[[T, T], None]] = []
         self.synced = False
-        """Whether the first list has arrived and been handed to all handlers."""
+        """True if the first list has arrived and been handed to all handlers."""
         self._first_list = asyncio.Event()
         self._resource_version = ""
         self._listed_at = 0.0
 
     def has_reached(self, resource_version: str) -> bool:
-        """Whether the store shows the state after the write that answered ``resource_version``.
+        """Return True if the store shows the state after the write that answered ``resource_version``.
 
         Resource versions of one resource are numbers that grow; one that is no number counts as reached.
         """

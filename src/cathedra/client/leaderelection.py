@@ -84,7 +84,7 @@ class LeaderElector:
 
     @property
     def leading(self) -> bool:
-        """Whether this candidate leads."""
+        """Return True if this candidate leads."""
         return self._leading
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:

@@ -23,7 +23,7 @@ Indexer = Callable[[T], Iterable[str]]
 """The values under which an object is found in an index."""
 
 Same = Callable[[T, T], bool]
-"""Whether two states of an object have the very same parts, as far as an indexer looks at them."""
+"""True if two states of an object have the very same parts, as far as an indexer looks at them."""
 
 _Key = tuple[str, str]
 """Namespace and name: a plain pair, since making an `ObjectKey` costs more than looking it up."""

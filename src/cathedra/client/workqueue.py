@@ -165,7 +165,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is queued or worked on; delayed keys do not count."""
+        """Return True if nothing is queued or worked on; delayed keys do not count."""
         return not self._queue and not self._processing
 
     def _due(self, key: K) -> None:

@@ -63,13 +63,13 @@ class DriverConfig(msgspec.Struct, frozen=True, kw_only=True):
     attributes: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Attributes that replace or join the example's own, as text."""
     shared: bool = False
-    """Whether many claims may have a share of a GPU each."""
+    """True if many claims may have a share of a GPU each."""
     cpus: int = 4
     """CPUs of each simulated NUMA node."""
     publish_status: bool = False
-    """Whether the status of claims tells of their devices."""
+    """True if the status of claims tells of their devices."""
     binding_conditions: bool = False
-    """Whether pods are bound only after the driver has declared their devices ready."""
+    """True if pods are bound only after the driver has declared their devices ready."""
 
     def __post_init__(self) -> None:
         if self.profile not in PROFILE_FAMILIES:
@@ -206,7 +206,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shares_store(self) -> bool:
-        """Whether other clusters' processes may work on the same objects."""
+        """Return True if other clusters' processes may work on the same objects."""
         return self.store.startswith("etcd://")
 
     @property

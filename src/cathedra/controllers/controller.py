@@ -1,7 +1,8 @@
-"""What every controller is given, and what it promises in return.
+"""The interface between controllers and their manager.
 
-A controller registers its handlers when it is made, before any informer runs, so that it misses nothing; `run` then
-works until cancelled. It never remembers anything that the API does not know too (docs/spec/controllers.md §1).
+A controller registers its handlers in its constructor, before any informer runs, so that it misses nothing; `run` then
+works until cancelled. Its state is in the API alone: after a restart it continues from there (docs/spec/controllers.md
+§1).
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ class ControllerContext(msgspec.Struct, frozen=True):
     signer: Signer | None = None
     """The authority of the cluster; without it no certificates are signed."""
     metrics: QueueMetrics | None = None
-    """Where what happens in queues is counted."""
+    """Metrics of work queues."""
     queue_name: str = ""
     """The queue's name in Kubernetes' metrics."""
     registry: CollectorRegistry | None = None
     """The metrics of this process; without it nothing is exported."""
 
     def queue(self) -> WorkQueue[Any]:
-        """The controller's queue."""
+        """Return a new work queue of the controller."""
         return WorkQueue(self.clock, observer=self.metrics.of(self.queue_name) if self.metrics is not None else None)
 
     def recorder(self, component: str) -> EventRecorder:
@@ -68,7 +69,7 @@ class ControllerContext(msgspec.Struct, frozen=True):
             export_counts(self.registry, name, about, labels, counts)
 
     def enabled(self, gate: str) -> bool:
-        """Whether a feature gate is on; a gate that this release does not know is off."""
+        """Return True if a feature gate is on; a gate that this release does not know is off."""
         try:
             return self.gates[gate]
         except UnknownGate:
@@ -84,5 +85,5 @@ class Controller(Protocol):
         ...
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         ...

@@ -178,7 +178,7 @@ _GATES: Final[Mapping[str, str]] = {
 
 
 class UnknownController(ValueError):
-    """No controller has that name."""
+    """There is no controller with that name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -255,7 +255,7 @@ class ControllerManager:
 
     @property
     def informers(self) -> SharedInformers:
-        """What the controllers know of the cluster."""
+        """Informers that the controllers share."""
         return self._informers
 
     async def run(self) -> None:
@@ -333,11 +333,11 @@ _GATED: Final[Mapping[ResourceRef[KubeObject], str]] = {
 def served_resources(
     gates: FeatureGates, served: Iterable[AnyDefinition] | None = None
 ) -> tuple[ResourceRef[KubeObject], ...]:
-    """Every built-in resource whose objects can be watched and deleted, in its preferred version.
+    """Return every built-in resource whose objects can be watched and deleted, in its preferred version.
 
-    ``served`` are the resources of a server, where it does not serve what its release does by default. Without them
-    those behind a gate that is on are here too, although a server has them only if it is told to: where it has not,
-    there are no objects. Events are left out: they have no owners and end on their own.
+    ``served`` are the resources of a server that does not serve its release's defaults. Without them, resources behind
+    an enabled gate are included, although a server serves them only on request; if it does not, they have no objects.
+    Events are left out: they have no owners and expire.
     """
     refs: list[ResourceRef[KubeObject]] = []
     for definition in all_definitions(gates) if served is None else served:

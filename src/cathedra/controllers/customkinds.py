@@ -1,7 +1,7 @@
-"""Kinds that come while the cluster runs: custom resources, as far as controllers of any kind need to know them.
+"""Discovery of custom kinds while the cluster runs, for the garbage collector and the namespace controller.
 
-The garbage collector and the namespace controller care about metadata alone, and about every kind that is served. So
-they follow the definitions, and look at custom resources as metadata (docs/spec/controllers.md §5 and §6).
+These controllers use metadata alone, of every kind that is served. They watch the definitions, and read custom
+resources as metadata (docs/spec/controllers.md §5 and §6).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DEFINITIONS = resource_ref(CustomResourceDefinition, "customresourcedefinitions
 
 
 class CustomKinds:
-    """Tells of every custom kind once it is served."""
+    """Calls a handler with every custom kind once it is served."""
 
     def __init__(self, informers: SharedInformers, on_served: Callable[[ResourceRef[KubeObject]], None]) -> None:
         """``on_served`` is called once per kind, also for one whose definition goes and comes again."""

@@ -1,8 +1,8 @@
-"""Own writes that the informer has to show before a controller may count again.
+"""A controller's own writes that its informers have not shown yet.
 
-A controller that creates three pods and looks at a store that shows one of them would create two more. So it notes the
-resource version of what it wrote, and waits until the store is at least as new. Where a write was not answered, no one
-knows whether there is anything to wait for; then the API server is asked before anything else is written.
+A controller that creates three pods and then reads a store with one of them would create two more. It therefore records
+the resource version of its writes, and waits until the store is at least as new. If a write had no response, it is
+unknown whether there is anything to wait for; then the API server is read before the next write.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Expectations(Generic[K]):
         self._expected[key] = (version, self._clock.monotonic())
 
     def met(self, key: K) -> bool:
-        """Whether the store shows everything that was written for ``key``."""
+        """Return True if the store shows everything that was written for ``key``."""
         if not self._have_left(key):
             return False
         expected = self._expected.get(key)
@@ -74,14 +74,14 @@ class Expectations(Generic[K]):
         return not leaving
 
     def doubt(self, key: K) -> None:
-        """Something may have been written for ``key`` although no answer came."""
+        """Record a write for ``key`` that had no response and may have been executed."""
         self._doubts.add(key)
 
     async def find_out(self, key: K, client: Client, owner: KubeObject) -> None:
-        """Ask what became of unanswered writes for ``key``: whatever ``owner`` controls is waited for.
+        """Resolve writes without response for ``key``: wait for every object that ``owner`` controls.
 
         Raises:
-            StatusError, ConnectionError: the answer is still missing.
+            StatusError, ConnectionError: the API server has not answered.
         """
         if key not in self._doubts:
             return
@@ -101,7 +101,7 @@ class Expectations(Generic[K]):
 
 
 def _is_released(obj: KubeObject) -> bool:
-    """Whether nothing keeps an object that is being deleted."""
+    """Return True if nothing keeps an object that is being deleted."""
     metadata = obj.metadata
     if metadata.deletion_timestamp is None:
         return False

@@ -1,4 +1,4 @@
-"""Takes one finalizer off an object without disturbing others who write to it."""
+"""Removal of one finalizer of an object, without conflicts with other writers."""
 
 from __future__ import annotations
 

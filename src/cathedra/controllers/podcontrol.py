@@ -1,14 +1,8 @@
-"""Creates and deletes pods in the name of another object, and tells about it.
+"""Pods of workload controllers: creation and deletion, adoption, and the order of deletion.
 
-All workload controllers share it: events, back-off in growing batches, and the note of what was written.
-
-Which pods are a controller's: those that its selector matches and no other controller has.
-
-Source: ``pkg/controller/controller_ref_manager.go`` (ClaimPods).
-
-The order in which a workload controller gives up pods that it has too many of.
-
-Spec: docs/spec/controllers.md §8. Source: ``pkg/controller/controller_utils.go`` (ActivePodsWithRanks, ActivePods).
+All workload controllers share it: events, creation in growing batches, records of own writes. Adoption follows
+``pkg/controller/controller_ref_manager.go`` (ClaimPods); the order in which surplus pods are deleted follows
+``pkg/controller/controller_utils.go`` (ActivePodsWithRanks, ActivePods). docs/spec/controllers.md §8.
 """
 
 from __future__ import annotations
@@ -96,7 +90,7 @@ def _is_namespace_terminating(error: StatusError) -> bool:
 
 
 class PodEventTexts(msgspec.Struct, frozen=True):
-    """What events say of pods; each text may name the ``pod``, its ``owner`` and the ``error``."""
+    """Texts of events about pods; each may contain ``pod``, ``owner`` and ``error``."""
 
     created: str = "Created pod: {pod}"
     not_created: str = "Error creating: {error}"
@@ -266,7 +260,7 @@ def orphan_namespace(pod: Pod) -> Iterator[str]:
 
 
 def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether a workload's selector matches; an invalid or empty one matches nothing."""
+    """Return True if a workload's selector matches; an invalid or empty one matches nothing."""
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return False
     try:

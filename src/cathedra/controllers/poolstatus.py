@@ -1,9 +1,7 @@
-"""The ResourcePoolStatusRequest controller: one answer per request (docs/spec/controllers.md §4).
+"""The ResourcePoolStatusRequest controller: free devices, partitions and shares of pools (docs/spec/controllers.md §4).
 
-What a pool has left: counts, partitions and shares. Pure.
-
-Only the newest generation of a pool counts, and only when all its slices are there. A view that cannot be drawn is left
-out and the reason given; the counts stay (docs/spec/controllers.md §4).
+Each request is answered once. Only the newest generation of a pool counts, and only if all its slices exist. A view
+that cannot be computed is left out with its reason; the counts remain.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ class ResourcePoolStatusRequestController:
         self._requests.add_handler(on_add=self._changed, on_update=lambda _, new: self._changed(new))
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         for informer in (self._requests, self._slices, self._claims, self._taint_rules):
             if informer is not None:
                 await informer.wait_synced()
@@ -133,7 +131,7 @@ class ResourcePoolStatusRequestController:
                         await requests.delete(metadata.name, uid=metadata.uid)
 
     def _expiry(self, request: ResourcePoolStatusRequest) -> float:
-        """When the request is of no use any more (epoch seconds)."""
+        """Return the time at which the request is deleted (epoch seconds)."""
         for condition in request.status.conditions if request.status is not None else ():
             if condition.type in ("Complete", "Failed") and condition.last_transition_time is not None:
                 return condition.last_transition_time.timestamp + KEEP_ANSWERED
@@ -147,17 +145,17 @@ _ZERO: Final = Quantity("0")
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """How a release counts."""
+    """Differences between releases."""
 
     views: bool
     """From 1.37 on: unavailable devices, partition and share views, errors that start with their kind; admin access
     holds nothing."""
     is_tainted: Callable[[str, str, Device], bool]
-    """Whether a device (with its driver and pool) cannot be given out because of a taint."""
+    """True if a device (with its driver and pool) cannot be given out because of a taint."""
 
 
 class Usage(msgspec.Struct):
-    """What claims hold of one pool."""
+    """Allocated devices and capacity of one pool."""
 
     results: int = 0
     devices: set[str] = msgspec.field(default_factory=set)
@@ -188,7 +186,7 @@ def pool_statuses(
     *,
     default_partition_attribute: str = "",
 ) -> list[PoolStatus]:
-    """One status per pool, sorted by driver and pool."""
+    """Return one status per pool, sorted by driver and pool."""
     pools: dict[tuple[str, str], list[ResourceSlice]] = {}
     for slice_ in slices:
         pools.setdefault((slice_.spec.driver, slice_.spec.pool.name), []).append(slice_)

@@ -1,8 +1,8 @@
-"""Attributes that mean the same for every driver: where a device sits in the machine.
+"""Standard attributes of a device's position in the machine, equal for all drivers.
 
-Two drivers that both say on which PCIe root their devices are let a claim ask for a GPU and a network card that are
-close to each other; so the values must be made alike (docs/spec/driver-sdk.md §13). All that is read is below
-``sysfs``, which tests may put elsewhere.
+If two drivers publish the PCIe root of their devices, a claim can request a GPU and a network card that are close to
+each other. The values must therefore be computed in the same way (docs/spec/driver-sdk.md §13). Everything is read
+below ``sysfs``, which tests can replace.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROOT: Final = re.compile(r"pci[0-9a-f]{4}:[0-9a-f]{2}")
 
 
 class AttributeUnknown(DriverError):
-    """The machine does not say; the text says what was looked for."""
+    """The machine does not provide the attribute. The text names what is missing."""
 
 
 def pci_bus_id(address: str) -> dict[str, str]:

@@ -1,17 +1,11 @@
-"""A claim as its driver sees it: the devices that were allocated from this driver, with their configuration.
+"""A claim from its driver's view: allocated devices, their parameters, and their edits of containers.
 
-A ResourceClaim may hold devices of several drivers and configuration for each. A driver must skip what is not its own;
-here it never sees it (docs/spec/driver-sdk.md §1 and §12).
+A ResourceClaim may hold devices of several drivers and configuration for each. A driver must skip those of others; here
+it never receives them (docs/spec/driver-sdk.md §1 and §12). `Edits` are environment, mounts, device nodes and hooks;
+the SDK writes the CDI document with them (docs/spec/node.md §19.3; docs/spec/driver-sdk.md §21.3).
 
-What a device changes in a container, as an author writes it down.
-
-A driver says what it wants (environment, mounts, device nodes, hooks); the SDK writes the CDI specification that a
-container runtime reads, and names it (docs/spec/node.md §19.3; docs/spec/driver-sdk.md §21.3).
-
-Opaque parameters of claims and classes as objects of the driver's models: strictly, and wherever they are looked at.
-
-A webhook (`cathedra.driver.webhook`) refuses in the same words what a claim (`cathedra.driver.claim`) would be
-refused for when it is prepared (docs/spec/driver-sdk.md §12).
+Opaque parameters are decoded strictly into the driver's models. A webhook (`cathedra.driver.webhook`) refuses
+parameters with the same errors that preparing the claim would raise (docs/spec/driver-sdk.md §12).
 """
 
 from __future__ import annotations
@@ -67,13 +61,13 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class DeviceStatus:
-    """What the driver wants to say about a device in the claim's status."""
+    """A driver's entry for a device in the claim's status."""
 
     data: Mapping[str, Any] | None = None
     """Any JSON, at most 10 KiB."""
     network_data: resource.NetworkDeviceData | None = None
     conditions: Sequence[Condition] = ()
-    """What holds of the device and what does not, at most eight; since when is filled in."""
+    """Conditions of the device, at most eight; transition times are filled in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +91,10 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedDevice:
-    """One device of the claim."""
+    """An allocated device of the claim."""
 
     request: str
-    """``request`` or ``request/subrequest``."""
+    """``REQUEST`` or ``REQUEST/SUBREQUEST``."""
     pool: str
     device: str
     share_id: str | None = None
@@ -108,11 +102,11 @@ class ClaimedDevice:
     admin: bool = False
     """Admin access: the device may be in use by others."""
     consumed: Mapping[str, Quantity] = field(default_factory=dict)
-    """How much of the device's capacity this share takes."""
+    """Consumed capacity of this share."""
     parameters: tuple[Mapping[str, Any], ...] = ()
     """Opaque parameters for this device in rising precedence: the class's, then the claim's."""
     sources: tuple[str, ...] = ()
-    """Where each of `parameters` was given: ``FromClass`` or ``FromClaim``."""
+    """Source of each of `parameters`: ``FromClass`` or ``FromClaim``."""
     configs: tuple[Any, ...] = ()
     """The same, as objects of the driver's models; empty if it declares none."""
 
@@ -164,17 +158,17 @@ class Claim:
 
     @property
     def uid(self) -> str:
-        """What identifies the claim; a claim of the same name may come again with another one."""
+        """UID of the claim. A later claim of the same name has another one."""
         return self.ref.uid
 
     @property
     def name(self) -> str:
-        """The claim's name."""
+        """Name of the claim."""
         return self.ref.name
 
     @property
     def namespace(self) -> str:
-        """The claim's namespace."""
+        """Namespace of the claim."""
         return self.ref.namespace
 
     @property
@@ -184,10 +178,10 @@ class Claim:
 
     @staticmethod
     def of(raw: resource.ResourceClaim, driver: str, models: ConfigModels | None = None) -> Claim:
-        """``driver``'s view of an allocated claim.
+        """Return ``driver``'s view of an allocated claim.
 
         Raises:
-            ConfigError: parameters for this driver cannot be understood; the text says where they stand.
+            ConfigError: parameters for this driver are invalid. The text names their position.
         """
         metadata = raw.metadata
         ref = Ref(metadata.namespace, metadata.name, metadata.uid)

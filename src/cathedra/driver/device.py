@@ -1,4 +1,4 @@
-"""What a driver has to offer, in Python values: devices, and the pools they are in.
+"""Devices and pools of a driver, as Python values.
 
     Device("gpu-0", attributes={"model": "A100", "index": 0}, capacity={"memory": "80Gi"})
 
@@ -38,7 +38,7 @@ Amount = int | str | Quantity
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device that can be allocated. The name is a DNS label, unique in its pool."""
+    """A device that can be allocated. The name is a DNS label, unique in its pool."""
 
     name: str
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Device:
     node_selector: core_v1.NodeSelector | None = None
     all_nodes: bool | None = None
     multiple_allocations: bool = False
-    """Whether several claims may hold a share of it each."""
+    """True if several claims may hold a share of it each."""
     binds_to_node: bool | None = None
     binding_conditions: Sequence[str] = ()
     binding_failure_conditions: Sequence[str] = ()
@@ -118,7 +118,7 @@ class Pool:
     """Calls that the node agent need not make for these devices: ``NodePrepareResources``, ``NodeUnprepareResources``
     or ``*`` (docs/spec/node.md §12)."""
     partition_type_attribute: str | None = None
-    """The attribute that tells kinds of partitions apart, for those who ask how much of a pool is left."""
+    """Attribute that distinguishes kinds of partitions in the status of the pool."""
 
     def counter_sets(self) -> tuple[resource.CounterSet, ...]:
         """The counter sets as they stand in a ResourceSlice."""
@@ -128,10 +128,10 @@ class Pool:
 
 
 def attribute(value: AttributeValue) -> resource.DeviceAttribute:
-    """An attribute of the type that the Python value has.
+    """Return an attribute of the type that the Python value has.
 
     Raises:
-        TypeError: neither int, bool, str, `Version` nor a sequence of one of them; the text says what it is.
+        TypeError: the value is neither int, bool, str, `Version` nor a sequence of one of them.
     """
     if isinstance(value, bool):
         return resource.DeviceAttribute(bool_=value)
@@ -163,10 +163,10 @@ def _list_attribute(values: tuple[int | bool | str, ...]) -> resource.DeviceAttr
 
 
 def quantity(amount: Amount) -> Quantity:
-    """The quantity that ``amount`` spells.
+    """Return ``amount`` as a quantity.
 
     Raises:
-        QuantityError: it spells none.
+        QuantityError: it is no quantity.
     """
     return amount if isinstance(amount, Quantity) else Quantity(amount)
 

@@ -1,8 +1,8 @@
-"""The class that a driver's author derives from.
+"""Base class of drivers.
 
-It says what there is (`Driver.devices`), what a claimed device changes in a container (`Driver.prepare`) and how that
-is undone (`Driver.unprepare`). Everything around it — registration, both gRPC versions, slices, checkpoint, CDI files
-— is the runner's work (docs/spec/driver-sdk.md §1 and §21).
+A driver returns its devices (`Driver.devices`), the edits of containers that use a claimed device (`Driver.prepare`),
+and undoes the preparation (`Driver.unprepare`). Registration, both gRPC versions, slices, checkpoint and CDI files are
+the runner's work (docs/spec/driver-sdk.md §1 and §21).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Driver", "Preparation", "PreparedClaim", "PreparedDeviceRecord", "co
 T = TypeVar("T")
 
 Preparation = AsyncIterator[Prepared] | Awaitable[Iterable[Prepared]] | Iterable[Prepared]
-"""What `Driver.prepare` may be: a generator or a function that returns a list, async or plain."""
+"""Result of `Driver.prepare`: a generator or a list, async or not."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,12 +44,12 @@ class PreparedDeviceRecord:
     share_id: str | None = None
     admin: bool = False
     memory: Mapping[str, Any] = field(default_factory=dict)
-    """What `Prepared.memory` said; nothing if the driver was interrupted before it could."""
+    """The value of `Prepared.memory`; empty if the driver was interrupted before it returned one."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedClaim:
-    """What the SDK remembers of a claim between prepare and unprepare, also over a restart."""
+    """Record of a claim between prepare and unprepare; it survives restarts."""
 
     ref: Ref
     devices: tuple[PreparedDeviceRecord, ...]
@@ -73,21 +73,21 @@ class Driver:
     """Versions of the device metadata files to write, in this order; none writes no files."""
 
     replay: bool = True
-    """Whether a claim that is prepared already is answered from the checkpoint, without calling `prepare` again."""
+    """True if a claim that is prepared already is answered from the checkpoint, without calling `prepare` again."""
 
     validate_names: bool = True
-    """Whether attributes and capacities that spell the driver's own domain are refused; they are to be written without.
-    Switch it off only for names that manifests spell in full, as ``capacity.requests`` must
-    (docs/spec/driver-sdk.md §2)."""
+    """True if attributes and capacities with the driver's own domain are refused; they must be written without it.
+    Disable it only for names that manifests write in full, as ``capacity.requests`` must (docs/spec/driver-sdk.md §2).
+    """
 
     serialize: bool = True
-    """Whether one call runs at a time. Switch it off only if one claim's preparation must wait for another's."""
+    """True if one call runs at a time. Switch it off only if one claim's preparation must wait for another's."""
 
     exclusive: bool = True
-    """Whether a claim that holds a device keeps others from being prepared with it, admin access and shares aside.
+    """True if a device can be prepared for one claim only, except for admin access and shares.
 
-    Switch it off where one device is given to many claims and the claims do not say so: in 1.31, to administrators and
-    by controllers of drivers.
+    Disable it if devices are given to several claims that do not show it: in 1.31, to administrators and by controllers
+    of drivers.
     """
 
     services: Sequence[str] = SERVICES
@@ -123,9 +123,9 @@ class Driver:
         return None
 
     def prepare(self, claim: Claim) -> Preparation:
-        """Make the claim's devices ready and say, for each, what it changes in a container.
+        """Prepare the claim's devices, and yield the edits for each.
 
-        Must be idempotent. An exception makes this claim fail, and no other; `Retry` tries again within the call.
+        Must be idempotent. An exception fails this claim and no other; `Retry` repeats the call within its time limit.
         """
         return ()
 
@@ -146,19 +146,18 @@ class Driver:
         raise NotImplementedError("this driver reports no health")
 
     def background(self, client: Client, directory: Path | None) -> Awaitable[None] | None:
-        """What goes on beside the calls for as long as the driver runs: a controller, a socket of its own.
+        """Run beside the calls for as long as the driver runs: a controller, a socket of its own.
 
-        Args:
-            client: the API as the driver's own user.
-            directory: the driver's own directory on the node; None where nothing listens, as on a simulated node.
+        Args: client: the API as the driver's user. directory: the driver's own directory on the node; None if it serves
+        no sockets, as on a simulated node.
 
         Raises:
-            Exception: whatever it raises ends the driver.
+            Exception: any exception ends the driver.
         """
         return None
 
     def interceptors(self) -> Sequence[grpc.aio.ServerInterceptor[Any, Any]]:
-        """What sits in front of both gRPC servers, the outermost first."""
+        """Return interceptors of both gRPC servers, the outermost first."""
         return ()
 
     def on_error(self, error: Exception, message: str, *, recoverable: bool) -> None:
@@ -173,13 +172,13 @@ class Driver:
         """Hear that the API server dropped fields of a slice; a driver may publish something simpler then."""
 
     def republish(self) -> None:
-        """Have the devices asked for again and their slices brought up to date."""
+        """Call `resources` again and update the slices."""
         if self._republish is not None:
             self._republish()
 
     @property
     def reports_health(self) -> bool:
-        """Whether the driver overrides `health`."""
+        """Return True if the driver overrides `health`."""
         return type(self).health is not Driver.health
 
     def install(self, node_name: str, republish: Callable[[], None], directory: Path | None = None) -> None:

@@ -38,7 +38,7 @@ class DriverError(Exception):
 
 
 class OptionError(DriverError, ValueError):
-    """The driver or its runner is set up wrongly; the text says which option."""
+    """The driver or its runner is configured wrongly. The text names the option."""
 
 
 class ConfigError(DriverError):

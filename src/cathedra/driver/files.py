@@ -101,7 +101,7 @@ class MemoryFiles:
         return self.contents.get(path)
 
     def write(self, path: Path, content: bytes) -> None:
-        """Replace the file."""
+        """Replace the content."""
         self.contents[path] = content
 
     async def write_durably(self, path: Path, content: bytes) -> None:

@@ -1,7 +1,7 @@
-"""Is a device well? What a driver reports, and how every listener is kept up to date.
+"""Device health: reports of a driver, and their distribution to all listeners.
 
-The node agent takes a report as valid for a while only; a device that is not reported again becomes «Unknown». So the
-SDK listens to the driver once and repeats the last state to every stream in time (docs/spec/driver-sdk.md §8
+The node agent considers a report valid for a limited time; a device that is not reported again becomes «Unknown». The
+SDK therefore listens to the driver once and repeats the last state to every stream in time (docs/spec/driver-sdk.md §8
 and §21.4).
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 __all__ = ["DEFAULT_TIMEOUT", "DeviceHealth", "Health", "HealthBoard"]
 
 DEFAULT_TIMEOUT = 30
-"""Seconds that a report is valid unless it says otherwise."""
+"""Seconds for which a report is valid by default."""
 
 
 class Health(enum.Enum):
@@ -38,7 +38,7 @@ class DeviceHealth:
     timeout: int | None = None
     """Seconds for which the report is valid."""
     updated_at: float | None = None
-    """When the state was determined, in seconds since the Unix epoch; by default the time of the report."""
+    """Time at which the state was determined, in seconds since the epoch; by default that of the report."""
 
 
 class HealthBoard:
@@ -85,9 +85,9 @@ class HealthBoard:
                 continue
 
     async def changes(self) -> AsyncIterator[tuple[DeviceHealth, ...]]:
-        """All reports, now and at each change, until `close`: for a listener to whom they never get too old.
+        """Yield all reports, now and at each change, until `close`, without regard to their expiry.
 
-        Nothing is reported while the driver's own source has failed.
+        Nothing is yielded while the driver's own source has failed.
         """
         while not self._closed:
             changed = self._changed

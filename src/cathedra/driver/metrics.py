@@ -1,6 +1,6 @@
-"""What a driver counts, and where the figures go.
+"""Metrics of a driver.
 
-The SDK calls an `Observer`; `PrometheusMetrics` is the one that a scrape can read. Without one nothing is counted
+The SDK calls an `Observer`; `PrometheusMetrics` implements it for scrapes. Without one nothing is counted
 (docs/spec/driver-sdk.md §17.6 and §19).
 """
 
@@ -45,22 +45,22 @@ class FabricObserver(Protocol):
 
 
 class Silent:
-    """Counts nothing."""
+    """Observer that counts nothing."""
 
     def prepared(self, result: str, seconds: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def unprepared(self, result: str, seconds: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def background_error(self, *, recoverable: bool) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def attached(self, result: str, seconds: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def detached(self, result: str, seconds: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class PrometheusMetrics:
@@ -106,7 +106,7 @@ class PrometheusMetrics:
 
 
 class FabricMetrics:
-    """What a `FabricController` does, in a Prometheus registry; counters exist with 0 from the start."""
+    """Metrics of a `FabricController` in a Prometheus registry; counters start at 0."""
 
     def __init__(self, registry: CollectorRegistry, prefix: str = "dra_driver") -> None:
         """``prefix`` begins every metric's name."""

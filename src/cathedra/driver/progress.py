@@ -1,4 +1,4 @@
-"""What a driver's author sees of it: how many devices are published, and whether a kubelet has taken the driver."""
+"""Progress lines of a driver: number of published devices, and registration with the kubelet."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Say = Callable[[str], None]
 
 
 async def narrate(runner: DriverRunner, say: Say) -> None:
-    """Say what becomes of ``runner``, a line for every change, until cancelled."""
+    """Print a line for every change of ``runner``, until cancelled."""
     async with asyncio.TaskGroup() as group:
         group.create_task(tell_published(runner.slices, say, place=f" for node {runner.node_name}"))
         group.create_task(_registered(runner, say))
 
 
 async def tell_published(slices: ResourceSliceController, say: Say, prefix: str = "", *, place: str = "") -> None:
-    """Say how many devices are published, whenever that changes, until cancelled."""
+    """Print the number of published devices whenever it changes, until cancelled."""
     told = ""
     while True:
         await slices.wait_published()

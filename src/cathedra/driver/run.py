@@ -1,9 +1,8 @@
-"""Runs a driver on a node: sockets, slices, checkpoint, health, until it is told to stop.
+"""Runs a driver on a node: sockets, slices, checkpoint, health.
 
-`run` is what a driver's own program calls; `DriverRunner` is the same with everything handed in, for a process that
-hosts several parts. Where no registry directory is given, nothing listens: then the node agent of the same process
-calls `DriverRunner.service` directly, which is how thousands of simulated nodes work in virtual time
-(docs/spec/driver-sdk.md §3 and §21).
+`run` is called by a driver's own program. `DriverRunner` does the same in a process that hosts several parts. Without a
+registry directory it serves no sockets: the node agent of the same process calls `DriverRunner.service` directly, which
+lets thousands of simulated nodes run in virtual time (docs/spec/driver-sdk.md §3 and §21).
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ KUBELET_ROOT = Path("/var/lib/kubelet")
 DEFAULT_CDI_DIRECTORY = Path("/var/run/cdi")
 
 HEALTH_RESTART_PAUSE = 5.0
-"""Seconds after which a driver's failed health source is asked again."""
+"""Seconds after which a driver's failed health source is started again."""
 
 _DOCUMENTS_RETRY = (1.0, 30.0)
 """First and longest pause, in seconds, before CDI documents that were removed are written again."""
@@ -119,9 +118,9 @@ class DriverRunner:
         )
         self.service = self._make_service()
         self.registry_dir = registry_dir
-        """Where the node agent looks for drivers; None where nothing listens."""
+        """The node agent's directory of registration sockets; None if no sockets are served."""
         self.registration: Registration | None = None
-        """The handshake with the node agent; None where nothing listens."""
+        """The handshake with the node agent; None if no sockets are served."""
         if registry_dir is not None:
             sockets = socket_paths(driver.name, plugin_dir.absolute(), registry_dir.absolute(), instance.pod_uid)
             self._registration_socket = sockets.registration
@@ -129,11 +128,11 @@ class DriverRunner:
             self.registration = Registration(PluginInfo(driver.name, str(sockets.service), services))
 
     async def run(self) -> None:
-        """Work until cancelled. Calls in progress finish, sockets vanish, slices stay for the next start.
+        """Run until cancelled. Calls in progress finish, sockets are removed, slices stay for the next start.
 
         Raises:
             OSError: a socket or the checkpoint cannot be written.
-            Exception: what `Driver.devices` raises at the first attempt.
+            Exception: the exception of `Driver.devices` at the first attempt.
         """
         try:
             self.service.open()
@@ -158,7 +157,7 @@ class DriverRunner:
 
     @property
     def missing(self) -> str:
-        """What `wait_ready` would wait for; "" if nothing."""
+        """Return what `wait_ready` would wait for; "" if nothing."""
         if not self.slices.in_sync:
             return "the devices are not published yet"
         if self.registration is not None and not self.registration.registered:
@@ -166,7 +165,7 @@ class DriverRunner:
         return ""
 
     async def wait_ready(self) -> None:
-        """Wait until all pools are published and, where sockets are served, the node agent has taken the driver."""
+        """Wait until all pools are published and, if sockets are served, the node agent has registered the driver."""
         await self.slices.wait_published()
         if self.registration is not None:
             await self.registration.wait_registered(60.0, str(self.registry_dir))
@@ -233,7 +232,9 @@ class DriverRunner:
                 return
 
     def pool_of(self, device: str) -> str:
-        """The pool that a report of health means which names none; that it can mean none is said once."""
+        """Return the pool of a health report without one. An ambiguous or unknown device is reported as an
+        error once.
+        """
         pools = self.slices.pools_of(device)
         if len(pools) == 1:
             return pools[0]

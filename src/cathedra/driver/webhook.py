@@ -1,13 +1,9 @@
-"""One AdmissionReview judged: do the parameters for this driver decode, with the models with which it prepares?
+"""A validating webhook for a driver's opaque parameters: claims that cannot be prepared are refused on admission.
 
-What an API server calls: one path for reviews, one for readiness.
-
-Tells the API server of a webhook: which requests it wants, where it is, and by which authority it is known there.
-
-The webhook at work: a certificate of its own authority, a port, and the registration of both.
-
-Instances behind one Service share the certificate in a Secret beside it, so that whichever is called is known to the
-API server; a webhook outside of the cluster makes a new one at each start.
+docs/spec/driver-sdk.md §17.6. `review` judges one AdmissionReview with the models that `prepare` uses.
+`WebhookApplication` serves it, on one path for reviews and one for readiness. The webhook has a certificate of its own
+authority, and registers itself at the API server with that authority. Instances behind one Service share the
+certificate in a Secret; a webhook outside of the cluster creates a new one at each start.
 """
 
 from __future__ import annotations
@@ -57,7 +53,7 @@ _INVALID: Final = 422
 
 
 class BadReview(ValueError):
-    """The body is no AdmissionReview about claims; the text says why."""
+    """The body is no AdmissionReview of claims. The text has the reason."""
 
 
 class _Opaque(msgspec.Struct):
@@ -154,7 +150,7 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 class WebhookApplication:
     """The ASGI application of a driver's webhook.
 
-    It knows its callers by nothing but what they ask: an answer tells no more than the question itself.
+    Callers are not authenticated: an answer contains nothing that is not in its request.
     """
 
     def __init__(self, driver: str, models: ConfigModels) -> None:
@@ -164,7 +160,7 @@ class WebhookApplication:
     async def __call__(
         self, scope: Mapping[str, Any], receive: Receive, send: Callable[[dict[str, Any]], Awaitable[None]]
     ) -> None:
-        """Answer one request."""
+        """Serve one request."""
         if scope["type"] != "http":
             return
         code, body, kind = await self._answer(scope, receive)
@@ -221,12 +217,14 @@ _CONFIGURATIONS: Final = ResourceRef(
 
 @dataclass(frozen=True, slots=True)
 class WebhookAddress:
-    """Where an API server finds the webhook: a Service (``NAMESPACE/NAME``), or a host outside of the cluster."""
+    """Address at which API servers call the webhook: a Service (``NAMESPACE/NAME``), or a host outside of
+    the cluster.
+    """
 
     service: str = ""
     host: str = ""
     port: int = 443
-    """Of the Service or the host; 0: the one that is listened on."""
+    """Port of the Service or host; 0: the one on which the webhook listens."""
 
     def __post_init__(self) -> None:
         if bool(self.service) == bool(self.host):

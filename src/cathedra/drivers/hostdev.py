@@ -146,7 +146,7 @@ class DeviceRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     permissions: str = "rw"
     """What a container may do: read, write, make nodes (mknod)."""
     shared: bool = False
-    """Whether many claims may have it at a time."""
+    """True if many claims may have it at a time."""
     attributes: dict[str, str | int | bool] = {}
     """More attributes, the same for all nodes of the rule."""
 

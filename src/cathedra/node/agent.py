@@ -102,9 +102,9 @@ class NodeAgent:
         self.registry = PluginRegistry()
         self.metrics = NodeMetrics(clock)
         self.missing = ""
-        """What the chosen runtime cannot do, in one line; "" if nothing. Known once the node is ready."""
+        """Missing features of the chosen runtime, in one line; "" if none. Set before the node is ready."""
         self.port = 0
-        """Where the node's server listens; 0 while it does not."""
+        """Port of the node's server; 0 while it is not listening."""
         self._client = client
         self._clock = clock
         self._random = random
@@ -125,7 +125,7 @@ class NodeAgent:
         self.health = HealthCache(clock, gates, root / "dra_health_state" if root is not None else None)
 
     async def usage(self) -> JSONObject | None:
-        """What the node's pods use, as ``/stats/summary`` says it; None before there are any."""
+        """Return the resource usage of the node's pods for ``/stats/summary``; None before the agent runs pods."""
         return await self._meter.summary() if self._meter is not None else None
 
     def show_certificate(self, pair: Path) -> None:
@@ -139,7 +139,7 @@ class NodeAgent:
 
     @property
     def is_ready(self) -> bool:
-        """Whether `wait_ready` would return at once."""
+        """Return True if `wait_ready` would return at once."""
         return self._ready.is_set()
 
     async def wait_ready(self) -> None:
@@ -153,12 +153,12 @@ class NodeAgent:
         """Run until cancelled.
 
         Raises:
-            UnprotectedServer: the node's server could not check its callers; nothing has been started.
-            NotPrivate: a directory for Secrets is another user's; nothing has been started.
-            CorruptCheckpoint: what is known of prepared claims cannot be trusted; nothing has been started.
+            UnprotectedServer: the node's server cannot authenticate callers. Nothing was started.
+            NotPrivate: a directory for Secrets belongs to another user. Nothing was started.
+            CorruptCheckpoint: the checkpoint of prepared claims is damaged. Nothing was started.
             ShimLost: the container shim cannot be started.
-            IncompatibleShim: one of another version holds the node's containers.
-            UnusableRuntime: the runtime that was asked for cannot be used here.
+            IncompatibleShim: a shim of another version holds the node's containers.
+            UnusableRuntime: the configured runtime cannot be used on this machine.
         """
         tls = self._prepare()
         self.claims.recover()
@@ -170,7 +170,7 @@ class NodeAgent:
             await runtime.close(stop_containers=self.config.stop_containers)
 
     def _prepare(self) -> TLSFiles | None:
-        """Close what others of this machine must not see, also if it was there before; answers the server's files."""
+        """Make directories and files private, even if they existed before. Return the server's certificate files."""
         root = self.config.root
         if root is None:
             return None
@@ -276,7 +276,9 @@ class NodeAgent:
             await manager.run(found)
 
     def _device_manager(self) -> DeviceManager | None:
-        """None on a simulated node without such plugins, of which there are thousands."""
+        """Return the device manager; None on a simulated node without device plugins, to save memory on thousands of
+        them.
+        """
         root = self.config.root
         if root is None and not self._given.device_plugins:
             return None
@@ -293,7 +295,7 @@ class NodeAgent:
             group.create_task(PluginRegistration(self.config.root / DIRECTORY, devices).run())
 
     def _cgroups(self, runtime: Runtime, facts: NodeFacts) -> PodCgroups | None:
-        """The cgroups of pods, where there is a hierarchy for them and the runtime puts containers where it is told."""
+        """Return the cgroups of pods; None without a usable hierarchy, or if the runtime chooses cgroups itself."""
         mount = self.config.cgroup_mount
         if mount is None and self.config.root is not None and is_usable(MOUNT):
             mount = MOUNT

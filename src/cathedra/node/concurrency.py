@@ -90,7 +90,7 @@ class BlockTasks:
 
 
 class Wakeup:
-    """Lets one task wait for a time, or until another has something for it. Times are seconds."""
+    """Wakes one waiting task after a time, or when another task notifies it. Times are in seconds."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -100,7 +100,7 @@ class Wakeup:
         self._event.set()
 
     def clear(self) -> None:
-        """Forget what was notified until now: the waiting task is about to look at everything."""
+        """Discard notifications so far; the caller is about to check everything."""
         self._event.clear()
 
     async def wait(self, seconds: float | None) -> None:

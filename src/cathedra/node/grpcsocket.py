@@ -1,6 +1,6 @@
-"""gRPC over the unix sockets of a node: the channel, and failures in the words of Go's gRPC.
+"""gRPC channels over unix sockets, with the error texts of Go's gRPC.
 
-Drivers and container runtimes are mostly written in Go, and tools look for the texts that its gRPC prints.
+Most drivers and container runtimes are written in Go, and tools match the texts that its gRPC prints.
 """
 
 from __future__ import annotations

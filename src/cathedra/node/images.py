@@ -1,15 +1,9 @@
-"""Having the image of a container there: pull policies, back-off, and what is told of it.
+"""Pulling the images of a pod's containers: names, registry credentials, pull policies and back-off.
 
-As a kubelet's image manager does it, with its events, reasons and texts. Pulling fails with ``ErrImagePull``; while the
-next try is not due, the reason is ``ImagePullBackOff`` and the message repeats what went wrong.
-
-How images are called: ``[REGISTRY/]REPOSITORY[:TAG][@DIGEST]``, with a kubelet's texts for what is none.
-
-Logging in at registries with the secrets that a pod names in ``imagePullSecrets``.
-
-Both forms of such secrets: ``kubernetes.io/dockerconfigjson`` and the older ``kubernetes.io/dockercfg``.
-
-The secrets that a pod names in ``imagePullSecrets``, read when an image is pulled.
+Events, reasons and texts are those of the kubelet's image manager. A failed pull has the reason ``ErrImagePull``; while
+the next attempt is not due, the reason is ``ImagePullBackOff`` and the message repeats the error. Image names have the
+form ``[REGISTRY/]REPOSITORY[:TAG][@DIGEST]``. Pull secrets may have either form: ``kubernetes.io/dockerconfigjson`` or
+the older ``kubernetes.io/dockercfg``.
 """
 
 from __future__ import annotations
@@ -45,7 +39,7 @@ __all__ = [
 BACKOFF_FIRST: Final = 10.0
 BACKOFF_MAX: Final = 300.0
 _SOON: Final = 1.0
-"""Seconds after a pull that failed until its back-off is told of."""
+"""Seconds after a failed pull before its back-off is reported."""
 _REGISTRY: Final = "RegistryUnavailable"
 _SIGNATURE: Final = "SignatureValidationFailed"
 
@@ -62,7 +56,7 @@ class ImageUnavailable(Exception):
 
 
 class ImagePuller:
-    """Has the images of one pod's containers pulled."""
+    """Pulls the images of one pod's containers."""
 
     def __init__(self, images: ImageStore, secrets: PullSecrets, clock: Clock) -> None:
         self._images = images
@@ -74,10 +68,10 @@ class ImagePuller:
         self._problems: dict[str, str] = {}
 
     async def ensure(self, container: Container, tell: Tell) -> tuple[str, Image]:
-        """The full name of the container's image, and the image, which is there.
+        """Return the full name of the container's image, and the image, which is present.
 
         Raises:
-            ImageUnavailable: it cannot be had now, or not at all.
+            ImageUnavailable: the image cannot be pulled now, or the policy forbids it.
         """
         try:
             image = with_tag(container.image)
@@ -199,7 +193,7 @@ def repository_of(image: str) -> str:
 
 
 def _split(image: str) -> tuple[str, bool]:
-    """``REGISTRY/REPOSITORY``, and whether the name says more than that."""
+    """Return ``REGISTRY/REPOSITORY``, and True if the name has a tag or digest."""
     rest, at, digest = image.partition("@")
     head, slash, last = rest.rpartition("/")
     last, colon, tag = last.partition(":")
@@ -300,7 +294,7 @@ class PullSecrets:
         self._pod = pod
 
     async def contents(self, tell: Tell) -> list[Mapping[str, bytes]]:
-        """What is in those that can be read; an event names the others."""
+        """Return the data of the readable secrets. An event names the others."""
         references = References(self._client, self._pod.metadata.namespace)
         found: list[Mapping[str, bytes]] = []
         missing: list[str] = []

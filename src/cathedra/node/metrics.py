@@ -1,7 +1,7 @@
-"""What the node agent counts, under the kubelet's names.
+"""Metrics of the node agent, under the kubelet's names (docs/spec/node.md §23).
 
-docs/spec/node.md §23. One `NodeMetrics` per agent, so that several agents in one process do not mix. Figures are
-plain numbers until they are asked for.
+There is one `NodeMetrics` per agent, so that several agents in one process do not mix. Values are plain numbers until
+they are collected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ANY_DRIVER: Final = "<any>"
 
 _BUCKETS: Final = (*(0.005 * 2**step for step in range(13)), 60.0)
 _METHODS: Final = ("list", "get", "get_allocatable")
-"""Of the pod resources service."""
+"""Methods of the pod resources service."""
 _DRIVER: Final = ("driver_name",)
 _VERSION: Final = ("server_api_version",)
 _Labels = tuple[str, ...]
@@ -63,18 +63,18 @@ class NodeMetrics:
         self._pod_resources_errors[method][version,] += 1
 
     def plugin(self, socket_path: str, state: str, *, present: bool) -> None:
-        """Note that a plugin socket is there, or is not any more, in what is found or in what is registered."""
+        """Count a plugin socket in ``state`` (found or registered), or stop counting it."""
         if present:
             self._plugins[socket_path, state] = 1
         else:
             self._plugins.pop((socket_path, state), None)
 
     def prepare_skipped(self, driver: str) -> None:
-        """Note a prepare call that the driver asked to be spared."""
+        """Count a prepare call that the driver does not need."""
         self._prepare_skips[driver,] += 1
 
     def unprepare_skipped(self, driver: str) -> None:
-        """Note an unprepare call that the driver asked to be spared."""
+        """Count an unprepare call that the driver does not need."""
         self._unprepare_skips[driver,] += 1
 
     @contextmanager
@@ -93,7 +93,7 @@ class NodeMetrics:
         self._calls[driver, method, code].add(seconds)
 
     def set_claims_in_use(self, total: int, by_driver: Mapping[str, int]) -> None:
-        """How many claims have prepared devices; series of drivers without any disappear."""
+        """Set the number of prepared claims. Series of drivers without claims disappear."""
         by_labels: dict[_Labels, float] = {(driver,): count for driver, count in by_driver.items()}
         self._claims_in_use = {(ANY_DRIVER,): total, **by_labels}
 
@@ -105,7 +105,7 @@ class NodeMetrics:
         return generate_latest(families)
 
     def collect(self) -> Iterator[Any]:
-        """The figures now, as prometheus_client asks for them."""
+        """Yield the current metrics for prometheus_client."""
         yield _gauge("dra_resource_claims_in_use", "Claims with prepared devices.", _DRIVER, self._claims_in_use)
         yield _histogram(
             "dra_operations_duration_seconds",

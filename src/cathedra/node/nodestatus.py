@@ -1,12 +1,9 @@
-"""Telling the API server that this node is there, what it has, and that it lives.
+"""The Node object and its lease: registration, status, heartbeat, and the runtime's condition.
 
-docs/spec/node.md §17.11. The Node object is created once, its status written when it changes or from time to
-time, and a Lease renewed as the heartbeat.
-
-Whether the container runtime can run pods: what makes a node not ready, and ready again.
-
-As a kubelet does, it is asked every five seconds, because no runtime tells it by itself; one that has not answered for
-half a minute counts as down. Texts are the kubelet's (``pkg/kubelet/runtime.go``; docs/spec/node.md §17.11).
+docs/spec/node.md §17.11. The Node is created once. Its status is written when it changes and at an interval, and a
+Lease is renewed as heartbeat. The runtime is polled every five seconds, as the kubelet does, because no runtime reports
+its failure by itself; one that has not answered for 30 seconds counts as down. Texts are the kubelet's
+(``pkg/kubelet/runtime.go``).
 """
 
 from __future__ import annotations
@@ -59,13 +56,13 @@ __all__ = [
 LEASE_NAMESPACE: Final = "kube-node-lease"
 _RETRY: Final = (0.2, 7.0)
 _CONFLICTS: Final = 5
-"""How often a write is repeated at once when the Node was changed meanwhile."""
+"""Attempts of a write at once after conflicts."""
 _PODS: Final = "110"
 _LOG = logging.getLogger(__name__)
 
 
 def machine_capacity() -> dict[str, str]:
-    """What this machine has: CPUs, bytes of memory and disk, and the customary number of pods."""
+    """Return the machine's CPUs, bytes of memory and disk, and the default number of pods."""
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     disk = os.statvfs("/")
     return {
@@ -77,12 +74,12 @@ def machine_capacity() -> dict[str, str]:
 
 
 def node_capacity(config: NodeConfig) -> dict[str, str]:
-    """What a node has: what its settings say, else what its machine has."""
+    """Return the node's capacity: the configured one, otherwise the machine's."""
     return {**(machine_capacity() if config.root is not None else _SIMULATED), **config.capacity}
 
 
 def node_allocatable(config: NodeConfig) -> dict[str, Quantity]:
-    """What of that pods may have: all but what is reserved, and never less than nothing."""
+    """Return the capacity less the reserved quantities, at least zero."""
     return {name: _without(Quantity(value), config.reserved.get(name)) for name, value in node_capacity(config).items()}
 
 
@@ -116,8 +113,8 @@ class NodeReporter:
         monitor: RuntimeMonitor | None = None,
         devices: DeviceManager | None = None,
     ) -> None:
-        """``heard``: while it is not set, nothing is told once the node is registered. ``monitor``: what knows whether
-        pods can be run; None: they can. ``devices``: what knows the devices of device plugins.
+        """``heard``: while it is not set, nothing is reported after registration. ``monitor``: observes the runtime;
+        None: it counts as healthy. ``devices``: source of the resources of device plugins.
         """
         self._devices = devices
         self._monitor = monitor
@@ -371,7 +368,7 @@ PATIENCE: Final = 30.0
 
 
 class RuntimeMonitor:
-    """Asks ``status`` of a runtime, and keeps what is wrong with it."""
+    """Polls the ``status`` of a runtime and stores the current problem."""
 
     def __init__(self, status: Callable[[], Awaitable[tuple[str, ...]]], clock: Clock) -> None:
         self._status = status
@@ -381,15 +378,15 @@ class RuntimeMonitor:
 
     @property
     def message(self) -> str:
-        """What is wrong, as the node's condition says it; "" if nothing."""
+        """Message of the node's Ready condition; "" if there is no problem."""
         return self._errors[0] if len(self._errors) == 1 else f"[{', '.join(self._errors)}]" if self._errors else ""
 
     async def wait_changed(self) -> None:
-        """Wait until something else is wrong, or nothing any more."""
+        """Wait until the problem changes or disappears."""
         await self._changed.wait()
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Poll until cancelled."""
         answered = self._clock.monotonic()
         while True:
             await self._clock.sleep(PERIOD)

@@ -1,9 +1,9 @@
-"""A node's certificates, renewed before they end: the one it shows to the API server, and the one of its own server.
+"""Renewal of a node's certificates: its client certificate, and the certificate of its server.
 
-As a kubelet with ``--rotate-certificates`` and ``--rotate-server-certificates``: at a random moment between 70 and 90 %
-of a certificate's life a new key is made, and a CertificateSigningRequest asks for its certificate. Controllers approve
-and sign those of clients; those of servers wait for ``kubectl certificate approve``, as in every cluster. The pair is
-kept in one file below ``pki`` and is shown from the next connection on; until then the old one holds.
+As a kubelet with ``--rotate-certificates`` and ``--rotate-server-certificates``: at a random time between 70 and 90 %
+of a certificate's lifetime a new key is generated and a CertificateSigningRequest is created. Controllers approve and
+sign client certificates; server certificates wait for ``kubectl certificate approve``, as in every cluster. The pair is
+stored in one file below ``pki`` and used from the next connection on.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ EARLIEST, LATEST = 0.7, 0.9
 _PAUSES: Final = (10.0, 3600.0)
 """First and longest pause, in seconds, after a request that came to nothing."""
 _AGAIN: Final = 5.0
-"""Seconds between two looks at a request whose watch has ended."""
+"""Seconds before a request is read again whose watch has ended."""
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class RotatedCertificate:
-    """Which certificate it is, and who signs it."""
+    """A certificate that is renewed, and its signer."""
 
     signer: str
     usage: str
@@ -54,17 +54,17 @@ class RotatedCertificate:
     hosts: tuple[str, ...]
     """Names and addresses; () for a client's."""
     file: Path
-    """Where the pair is kept: certificate and key, PEM."""
+    """File of the pair: certificate and key, PEM."""
 
     @staticmethod
     def of_client(node: str, root: Path) -> RotatedCertificate:
-        """What the node shows to the API server."""
+        """Return the node's client certificate."""
         signer = "kubernetes.io/kube-apiserver-client-kubelet"
         return RotatedCertificate(signer, "client auth", node, (), root / "pki" / CLIENT_FILE)
 
     @staticmethod
     def of_server(node: str, address: str, root: Path) -> RotatedCertificate:
-        """What the node's server shows."""
+        """Return the certificate of the node's server."""
         signer = "kubernetes.io/kubelet-serving"
         return RotatedCertificate(signer, "server auth", node, (node, address), root / "pki" / SERVER_FILE)
 
@@ -80,7 +80,7 @@ def newest_pair(file: Path, given: bytes, now: float) -> bytes | None:
 
 
 class CertificateRotation:
-    """Renews one certificate for as long as `run` runs; ``show`` hears of each file that holds a new pair."""
+    """Renews one certificate while `run` runs; ``show`` is called with each file that has a new pair."""
 
     def __init__(
         self,
@@ -101,12 +101,12 @@ class CertificateRotation:
         self._show = show
 
     def due(self) -> float:
-        """When the certificate is to be renewed, in seconds since the epoch; another moment at each call."""
+        """Return a random time for the renewal, in seconds since the epoch."""
         begins, ends = validity(self._current)
         return begins + (ends - begins) * (EARLIEST + (LATEST - EARLIEST) * self._random.random())
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Renew until cancelled."""
         base, maximum = _PAUSES
         pauses = ExponentialBackoff(self._clock, base=base, factor=2.0, maximum=maximum, reset_after=2 * maximum)
         due = self.due()

@@ -86,7 +86,7 @@ class Ping(msgspec.Struct, frozen=True):
 
 
 class GoAway(msgspec.Struct, frozen=True):
-    """No more streams will be opened."""
+    """The peer opens no more streams."""
 
 
 Frame = OpenStream | Data | Reset | Ping | GoAway
@@ -164,7 +164,7 @@ class Writer:
         return _control(_SYN_REPLY, _LENGTH.pack(stream) + block)
 
     def open(self, stream: int, headers: Mapping[str, str]) -> bytes:
-        """Open a stream."""
+        """Return the frame that opens a stream."""
         block = _LENGTH.pack(len(headers))
         for text in (text for pair in headers.items() for text in pair):
             block += _LENGTH.pack(len(text.encode())) + text.encode()
@@ -183,7 +183,7 @@ class Writer:
         return _control(_RST_STREAM, _HEAD.pack(stream, 5))
 
     def ping(self, number: int) -> bytes:
-        """Answer a ping."""
+        """Return the answer to a ping."""
         return _control(_PING, _LENGTH.pack(number))
 
 

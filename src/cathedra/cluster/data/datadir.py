@@ -69,7 +69,7 @@ class DataDir:
         return self.path / "cluster.yaml"
 
     def exists(self) -> bool:
-        """Whether a cluster has been here."""
+        """Return True if a cluster has been here."""
         return self._layout.exists()
 
     def erase(self) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ class Served(msgspec.Struct, frozen=True):
     host: str
     port: int
     has_devices: bool
-    """Whether it serves resource.k8s.io."""
+    """True if it serves resource.k8s.io."""
     collected: tuple[ResourceRef[Any], ...] | None
     """What the garbage collector looks after; None: what is served by default."""
 
@@ -56,7 +56,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_drivers(self) -> bool:
-        """Whether nodes come with drivers."""
+        """Return True if nodes come with drivers."""
         return self.generation.has_example_driver and self.served.has_devices
 
     def client_of(self, user: UserInfo) -> Client:

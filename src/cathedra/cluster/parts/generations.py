@@ -62,7 +62,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     simulated_plugins: Callable[[Client, str], Mapping[str, PluginClient]] = _no_plugins
     """Drivers that simulated nodes have, which no program can reach; the node's client and name are given."""
     has_example_driver: bool = True
-    """Whether nodes come with the example driver of today."""
+    """True if nodes come with the example driver of today."""
 
 
 def client_of_any_release(client: Client) -> Client:

@@ -105,7 +105,7 @@ class InProcessNodes:
         return None if node is None else await node.node.agent.usage()
 
     def has(self, name: str) -> bool:
-        """Whether a node of that name runs here."""
+        """Return True if a node of that name runs here."""
         return name in self._nodes
 
     def stop(self) -> None:

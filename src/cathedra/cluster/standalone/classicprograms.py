@@ -83,7 +83,7 @@ async def run_test_controller(config: TestControllerConfig, *, say: Say) -> None
 
 
 def _names_controllers(release: str) -> bool:
-    """Whether claims name the controller that allocates them, as in 1.31."""
+    """Return True if claims name the controller that allocates them, as in 1.31."""
     return classic.CLAIMS_NAME_CONTROLLER.holds_in(release)
 
 

@@ -37,9 +37,9 @@ class ServingOptions:
     healthz: PlainEndpoint = field(default_factory=lambda: PlainEndpoint("--healthz-port"))
     """Where the agent tells probes of its own machine how it is."""
     rotate_client: bool = False
-    """Whether the certificate that the node shows to the API server is renewed before it ends."""
+    """True if the certificate that the node shows to the API server is renewed before it ends."""
     rotate_server: bool = False
-    """Whether that of its server is."""
+    """True if that of its server is."""
     certificate: Path | None = None
     key: Path | None = None
     """Without both the node signs a certificate itself."""
@@ -87,7 +87,7 @@ class PartConfig:
     signing: tuple[Path, Path] | None = None
     """Certificate and key (PEM files) of the authority that signs certificates; None: none are signed."""
     own_credentials: bool = False
-    """Whether each controller is the service account of its name."""
+    """True if each controller is the service account of its name."""
     health: HealthOptions = field(default_factory=lambda: HealthOptions())
     lease: str = ""
     """The lease of the leader; "": the part's own in Kubernetes."""
@@ -104,7 +104,7 @@ class PartConfig:
     reserved: Mapping[str, str] = field(default_factory=dict)
     """How much of each resource of the node is kept from pods."""
     keep_containers: bool = False
-    """Whether containers outlive a node agent that is told to stop."""
+    """True if containers outlive a node agent that is told to stop."""
     serving: ServingOptions = field(default_factory=lambda: ServingOptions())
     driver: DriverConfig = field(default_factory=DriverConfig)
     module: str = ""

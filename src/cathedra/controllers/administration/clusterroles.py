@@ -31,7 +31,7 @@ class ClusterRoleAggregationController:
         )
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._roles.wait_synced()
         self._enqueue_all()
         await run_workers(self._queue, self._reconcile)

@@ -1,11 +1,10 @@
-"""The disruption controller: how many pods of a budget may be evicted now (docs/spec/controllers.md §11).
+"""The disruption controller: computes how many pods of a budget may be evicted (docs/spec/controllers.md §11).
 
-The eviction sub-resource of the API server takes from ``status.disruptionsAllowed``; only this controller gives back.
+The eviction sub-resource of the API server consumes ``status.disruptionsAllowed``; only this controller restores it.
 
-Pods that were to be disrupted and were not: their condition DisruptionTarget ends after two minutes.
-
-Who disrupts a pod writes the condition first and deletes the pod then. Where no deletion followed, the condition would
-mislead for ever: those who count failures of jobs, and people (docs/spec/controllers.md §11).
+`StaleDisruptions` resets the condition DisruptionTarget of pods that were not deleted within two minutes. Components
+that disrupt a pod write the condition first and delete the pod then. If no deletion follows, the condition would
+mislead people, and the jobs that count failures.
 """
 
 from __future__ import annotations
@@ -47,15 +46,15 @@ from cathedra.semantics.pods import is_ready, is_terminal
 __all__ = ["DisruptionController", "StaleDisruptions"]
 
 DELETION_TIMEOUT: Final = 120.0
-"""So long an evicted pod counts as gone although its deletion was not seen."""
+"""Seconds for which an evicted pod counts as disrupted before its deletion is seen."""
 
 
 class UnknownScale(Exception):
-    """How many pods there should be cannot be told."""
+    """The number of expected pods cannot be determined."""
 
 
 class _Expectation(msgspec.Struct, frozen=True):
-    """How many pods there should be, and how many of them healthy."""
+    """Expected pods of a budget, and how many of them must be healthy."""
 
     pods: int
     healthy: int
@@ -86,7 +85,7 @@ class DisruptionController:
         self._pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_changed)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         informers: tuple[Informer[Any], ...] = (self._budgets, self._pods, self._deployments)
         for informer in (*informers, *self._scaled.values()):
             await informer.wait_synced()
@@ -182,7 +181,7 @@ class DisruptionController:
         return _Expectation(len(pods), spec.min_available if spec.min_available is not None else 1)
 
     def _scale_of(self, pods: Iterable[Pod]) -> int:
-        """How many pods the controllers of ``pods`` are to keep, all together; pods without one do not count."""
+        """Return the sum of replicas of all controllers of ``pods``; pods without a controller do not count."""
         scales: dict[str, int] = {}
         for pod in pods:
             owner = controller_of(pod)
@@ -244,12 +243,12 @@ class DisruptionController:
 
 
 def _asks_for_scale(budget: PodDisruptionBudget) -> bool:
-    """Whether the budget is a share of the pods that controllers are to keep."""
+    """Return True if the budget is a share of the pods that controllers are to keep."""
     return budget.spec.max_unavailable is not None or isinstance(budget.spec.min_available, str)
 
 
 def _unmanaged(budget: PodDisruptionBudget) -> str:
-    """What is said of pods without a controller, of which no share can be computed."""
+    """Return the event text about pods without a controller, for which a percentage cannot be computed."""
     selector = budget.spec.selector or LabelSelector()
     labels = "".join(f"{key}: {value}," for key, value in sorted(selector.match_labels.items()))
     expressions = "".join(
@@ -268,7 +267,9 @@ def _unmanaged(budget: PodDisruptionBudget) -> str:
 
 
 def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Whether the budget is about ``pod`` of its namespace; an empty selector means every one, none means none."""
+    """Return True if the budget covers ``pod`` of its namespace. An empty selector covers every pod, none covers no
+    pod.
+    """
     if budget.spec.selector is None:
         return False
     return bool(from_label_selector(budget.spec.selector).matches(pod.metadata.labels))
@@ -291,7 +292,7 @@ class StaleDisruptions:
         self._pods.add_handler(on_add=self._changed, on_update=self._updated)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await run_workers(self._queue, self._reconcile)
 
     def _updated(self, old: Pod, pod: Pod) -> None:

@@ -25,7 +25,7 @@ Key = tuple[str, str]
 
 
 class PodGroupProtectionController:
-    """Takes the finalizer from deleted groups that no running pod belongs to."""
+    """Removes the finalizer of deleted groups without running pods."""
 
     name = "podgroup-protection-controller"
 
@@ -39,7 +39,7 @@ class PodGroupProtectionController:
         self._pods.add_handler(on_update=lambda _, pod: self._pod_changed(pod), on_delete=self._pod_changed)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._groups.wait_synced()
         await self._pods.wait_synced()
         await run_workers(self._queue, self._reconcile)

@@ -46,7 +46,7 @@ class ValidatingAdmissionPolicyStatusController:
         )
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._policies.wait_synced()
         await run_workers(self._queue, self._reconcile)
 
@@ -97,8 +97,7 @@ def _sorted(kinds: set[GroupVersionKind]) -> list[GroupVersionKind]:
 
 
 def _resources(rule: NamedRuleWithOperations) -> Iterator[tuple[str, str, str]]:
-    """What a rule names: group, version and resource. A wildcard for groups or versions names nothing, and neither do
-    sub-resources."""
+    """Yield group, version and resource of a rule, without wildcard groups or versions and without sub-resources."""
     if any("*" in text for text in (*rule.api_groups, *rule.api_versions)):
         return
     resources = sorted(one for one in rule.resources if "*" not in one and "/" not in one)
@@ -109,7 +108,7 @@ def _resources(rule: NamedRuleWithOperations) -> Iterator[tuple[str, str, str]]:
 
 
 class _Schemas:
-    """The server's schemas, each document asked for once."""
+    """Cache of the server's OpenAPI documents."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -1,7 +1,7 @@
-"""What namespaces use of their quotas, counted anew: when a quota changes, when something is given back, and every
-five minutes (docs/spec/controllers.md §11; docs/spec/api.md §B.4).
+"""The resource quota controller: recomputes the usage of namespaces.
 
-Admission charges new objects at once; only this controller takes charges back.
+It does so when a quota changes, when usage shrinks, and every five minutes (docs/spec/controllers.md §11;
+docs/spec/api.md §B.4). Admission charges new objects at once; only this controller takes charges back.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _CachedObjects(msgspec.Struct, frozen=True):
     all_classes: Informer[DeviceClass]
 
     def classes(self) -> Iterable[DeviceClass]:
-        """All device classes."""
+        """Return all device classes."""
         return self.all_classes.store.list()
 
     def claims(self, namespace: str) -> Iterable[ResourceClaim]:
@@ -62,7 +62,7 @@ class _CachedObjects(msgspec.Struct, frozen=True):
         return self.all_claims.store.by_index(BY_NAMESPACE, namespace)
 
     def pod(self, namespace: str, name: str) -> Pod | None:
-        """A pod, if it is there."""
+        """Return the pod, if it exists."""
         return self.all_pods.store.get(namespace, name)
 
 
@@ -93,7 +93,7 @@ class ResourceQuotaController:
         self._custom = CustomKinds(context.informers, self._appeared)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._custom.wait_synced()
         for informer in (self._quotas, self._pods, self._claims, self._classes):
             await informer.wait_synced()
@@ -152,7 +152,7 @@ class ResourceQuotaController:
                 raise
 
     async def _used(self, quota: ResourceQuota) -> dict[str, Quantity]:
-        """What the quota's namespace uses of what it limits; resources that nothing is known to use are left out."""
+        """Return the usage of the quota's resources, without resources whose usage is unknown."""
         hard, namespace = quota.spec.hard, quota.metadata.namespace
         known: set[str] = set()
         charges: list[Mapping[str, Quantity]] = []

@@ -1,2 +1,3 @@
-"""Bootstrap tokens, by which nodes join: `signing` lets them trust what they are told of the cluster before they can
-check a certificate, `cleaning` deletes tokens that are over."""
+"""Bootstrap tokens, with which nodes join: `signing` signs the cluster's description, so that a node can trust it
+before it can verify certificates; `cleaning` deletes expired tokens.
+"""

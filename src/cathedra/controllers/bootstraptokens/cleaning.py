@@ -30,7 +30,7 @@ class TokenCleanerController:
         self._tokens.add_handler(on_add=self._enqueue, on_update=lambda _, secret: self._enqueue(secret))
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._tokens.wait_synced()
         await run_workers(self._queue, self._reconcile)
 

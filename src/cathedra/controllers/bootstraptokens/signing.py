@@ -1,7 +1,7 @@
-"""The description of the cluster in ``kube-public/cluster-info`` is signed with each bootstrap token that may sign.
+"""Signs ``kube-public/cluster-info`` with each bootstrap token that may sign.
 
-A node that knows a token can tell by the signature, a detached JSON Web Signature, that the authority in the kubeconfig
-there is the cluster's.
+A node that has a token verifies the signature, a detached JSON Web Signature, and then trusts the authority in the
+kubeconfig there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PREFIX: Final = "jws-kubeconfig-"
 
 
 class BootstrapSignerController:
-    """Keeps the signatures."""
+    """Keeps the signatures up to date."""
 
     name = "bootstrap-signer-controller"
 
@@ -47,7 +47,7 @@ class BootstrapSignerController:
             )
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._tokens.wait_synced()
         await self._maps.wait_synced()
         await run_workers(self._queue, self._reconcile)

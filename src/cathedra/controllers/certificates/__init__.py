@@ -1,5 +1,5 @@
-"""Certificates that are asked for through the API, as kubelets do when they join.
+"""Controllers of CertificateSigningRequests, which kubelets create when they join.
 
-`signers` says what each signer signs. `approving` approves what kubelets may have without being asked about, `signing`
-signs what is approved, and `cleaning` deletes requests that are over.
+`signers` has the rules of each signer. `approving` approves requests of kubelets automatically, `signing` signs
+approved requests, and `cleaning` deletes old ones.
 """

@@ -1,7 +1,7 @@
-"""Client certificates of kubelets are approved when the one who asks has the right to have them approved.
+"""Approves client certificates of kubelets if the requesting user has the permission for that.
 
-That right is ``create`` on ``certificatesigningrequests/selfnodeclient`` for a node's own, and on ``…/nodeclient`` for
-those who introduce nodes (bootstrap tokens).
+The permission is ``create`` on ``certificatesigningrequests/selfnodeclient`` for a node's own certificate, and on
+``…/nodeclient`` for users that add nodes (bootstrap tokens).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CSRApprovingController:
         )
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._requests.wait_synced()
         await run_workers(self._queue, self._reconcile)
 

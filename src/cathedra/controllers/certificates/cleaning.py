@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class CSRCleanerController:
-    """Deletes what nothing waits for any more."""
+    """Deletes requests that are issued, denied, failed or forgotten."""
 
     name = "certificatesigningrequest-cleaner-controller"
 
@@ -33,7 +33,7 @@ class CSRCleanerController:
         self._requests = context.informers.of(CERTIFICATESIGNINGREQUESTS)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._requests.wait_synced()
         while True:
             for request in self._requests.store.list():

@@ -1,4 +1,4 @@
-"""What Kubernetes' own signers sign: clients, kubelets as clients, kubelets as servers."""
+"""Rules of Kubernetes' own signers: for clients, kubelets as clients, and kubelets as servers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Signer(Protocol):
 
 
 def has_condition(status: CertificateSigningRequestStatus, *types: str) -> bool:
-    """Whether a request has one of these conditions."""
+    """Return True if a request has one of these conditions."""
     return any(condition.type in types for condition in status.conditions)
 
 
 def refusal(request: CertificateSigningRequest) -> str:
-    """Why the signer of a request does not sign it; "" if it does."""
+    """Return the reason why the request's signer refuses it; "" if it signs."""
     # With the first request: it loads the cryptography library.
     from cathedra.certificates.requests import BadRequest, read_request
 

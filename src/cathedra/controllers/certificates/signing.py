@@ -34,7 +34,7 @@ class CSRSigningController:
         )
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._requests.wait_synced()
         await run_workers(self._queue, self._reconcile)
 

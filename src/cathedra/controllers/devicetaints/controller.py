@@ -1,9 +1,4 @@
-"""The device taint eviction controller (docs/spec/controllers.md §3).
-
-What the status of a taint rule says: one condition, worded as Kubernetes does.
-
-Spec: docs/spec/controllers.md §3.3.
-"""
+"""The device taint eviction controller, and the status of taint rules (docs/spec/controllers.md §3)."""
 
 from __future__ import annotations
 
@@ -93,7 +88,7 @@ class DeviceTaintEvictionController:
         self._listen()
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         for informer in (self._pods, self._claims, self._slices, self._rules):
             if informer is not None:
                 await informer.wait_synced()
@@ -367,7 +362,7 @@ _FINAL = "This information will not be updated again. Recreate the DeviceTaintRu
 
 
 class RuleCondition(msgspec.Struct, frozen=True):
-    """Condition EvictionInProgress."""
+    """Status, reason and message of the condition EvictionInProgress."""
 
     status: str
     reason: str
@@ -375,7 +370,7 @@ class RuleCondition(msgspec.Struct, frozen=True):
 
 
 def progress(effect: str, pending: int, namespaces: int, evicted: int) -> RuleCondition:
-    """The condition of a rule: so many pods in so many namespaces still have to go, so many have gone."""
+    """Return the condition of a rule with its numbers of pending and evicted pods."""
     if effect != "NoExecute":
         return RuleCondition(
             "False", "OtherEffect", _joined("Eviction only happens for the NoExecute effect.", evicted)

@@ -1,8 +1,6 @@
-"""The NoExecute taints of devices, from slices and from rules.
+"""NoExecute taints of devices, from slices and rules, and the time of eviction (docs/spec/controllers.md §3.1).
 
-Slices are large and mostly untainted, so what is kept of each is only its tainted devices.
-
-When a pod has to leave its devices (docs/spec/controllers.md §3.1).
+Slices are large and mostly untainted, so only the tainted devices of each are kept.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ class Tainted(NamedTuple):
 
 
 def device_key(driver: str, pool: str, device: str) -> str:
-    """``driver/pool/device``."""
+    """Return ``driver/pool/device``."""
     return f"{driver}/{pool}/{device}"
 
 
@@ -62,17 +60,17 @@ def by_device(claim: ResourceClaim) -> Iterator[str]:
 
 
 def same_allocation(old: ResourceClaim, new: ResourceClaim) -> bool:
-    """Whether a claim holds the very same devices as before."""
+    """Return True if a claim's allocated devices are identical in both states."""
     return old.status.allocation is new.status.allocation
 
 
 def results_of(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
-    """What the claim holds."""
+    """Return the claim's allocated devices."""
     return claim.status.allocation.devices.results if claim.status.allocation is not None else ()
 
 
 def rule_selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
-    """Whether a rule is about a device; a rule without selector is about none."""
+    """Return True if a rule is about a device; a rule without selector is about none."""
     selector = rule.spec.device_selector
     return (
         selector is not None
@@ -95,7 +93,7 @@ class DeviceTaints:
 
     @property
     def are_any(self) -> bool:
-        """Whether a device may have a taint at all."""
+        """Return True if a device may have a taint at all."""
         return bool(self._tainted) or (self._rules is not None and bool(self._rules.store.by_key))
 
     def enter(self, slice_: ResourceSlice) -> None:
@@ -107,7 +105,7 @@ class DeviceTaints:
             self._tainted.pop(slice_.metadata.name, None)
 
     def remove(self, slice_: ResourceSlice) -> None:
-        """Forget a slice."""
+        """Remove a slice."""
         self._tainted.pop(slice_.metadata.name, None)
 
     def rules(self) -> tuple[DeviceTaintRule, ...]:
@@ -157,10 +155,10 @@ class EvictionTime(msgspec.Struct, frozen=True):
 
 
 def due_time(taint: DeviceTaint, tolerations: Iterable[DeviceToleration], *, every_effect: bool = True) -> float | None:
-    """When users of a device with that taint have to go (epoch seconds); None if they may stay.
+    """Return the time at which pods with the tainted device must be evicted (epoch seconds); None if they may stay.
 
-    ``every_effect``: a toleration that names no effect counts too, as the API says; up to 1.36 it lets a pod come, but
-    not stay.
+    ``every_effect``: True if a toleration without effect covers NoExecute, as the API documents it. Up to 1.36 it
+    allows scheduling, but does not prevent eviction.
     """
     added = taint.time_added.timestamp if taint.time_added is not None else 0.0
     counting = [toleration for toleration in tolerations if every_effect or toleration.effect]
@@ -176,7 +174,7 @@ def due_time(taint: DeviceTaint, tolerations: Iterable[DeviceToleration], *, eve
 def claim_eviction_time(
     claim: ResourceClaim, taints: DeviceTaints, *, every_effect: bool = True
 ) -> EvictionTime | None:
-    """Whether and when the users of a claim have to go.
+    """Return True if and when the users of a claim have to go.
 
     The tolerations that count are those recorded in the allocation, not those of the claim's spec.
     """

@@ -1,11 +1,8 @@
-"""The endpoint slice controller: every service with a selector has slices that name the pods behind it.
+"""The endpoint slice controller: maintains the slices of every service with a selector.
 
-What an endpoint slice says of one pod (k8s.io/endpointslice, utils.go).
-
-Since when the endpoints of a service have been others: the time that slices carry for those who measure delays.
-
-It is that of the oldest change which a look at the service finds: a pod that became ready or ceased to be, or the
-service itself. Where nothing has a new time, there is none (k8s.io/endpointslice/util, trigger_time_tracker.go).
+Endpoints follow k8s.io/endpointslice (utils.go). The trigger time of a slice is the time of the oldest change since the
+last sync: of a pod that became ready or unready, or of the service itself. If nothing changed, there is none
+(k8s.io/endpointslice/util, trigger_time_tracker.go).
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ __all__ = ["EndpointSliceController", "TriggerTimes", "address_types", "endpoint
 
 _WORKERS: Final = 5
 _AFTER_SLICES: Final = 1.0
-"""Seconds between a change of a slice and the look at its service, so that several changes are one look."""
+"""Seconds between a change of a slice and the sync of its service, so that several changes are handled by one sync."""
 _BY_SERVICE: Final = "service"
 _TRIGGER_TIME: Final = "endpoints.kubernetes.io/last-change-trigger-time"
 
@@ -75,7 +72,7 @@ class EndpointSliceController:
         )
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         for informer in (self._services, self._pods, self._nodes, self._slices):
             await informer.wait_synced()
         async with asyncio.TaskGroup() as group:
@@ -149,7 +146,7 @@ class EndpointSliceController:
             raise NodeMissing(service, lost)
 
     def _lost_its_node(self, service: Service, pod: Pod) -> bool:
-        """Whether the pod is left out, because the node that it names is not there."""
+        """Return True if the pod is left out because its node does not exist."""
         if service.spec.publish_not_ready_addresses or not is_endpoint(pod):
             return False
         return self._nodes.store.get("", pod.spec.node_name) is None
@@ -184,7 +181,7 @@ class EndpointSliceController:
 
 
 class NodeMissing(LookupError):
-    """Pods are left out because their nodes are not there; their service wants another look."""
+    """Pods were left out because their nodes do not exist; the service is synced again."""
 
     def __init__(self, service: Service, pods: Sequence[Pod]) -> None:
         self.pods = tuple(pods)
@@ -214,7 +211,7 @@ def _dated(one: EndpointSlice, since: Time | None) -> EndpointSlice:
 
 
 def _seen(pod: Pod) -> tuple[object, ...]:
-    """What endpoints, or whether there is one, depend on."""
+    """Return the parts of a pod that its endpoint depends on."""
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     return (
         metadata.labels,

@@ -25,7 +25,7 @@ SERVICE_NAME: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 MANAGER: Final = "endpointslice-controller.k8s.io"
 LONGEST: Final = 100
-"""So many endpoints a slice has at most."""
+"""Maximum number of endpoints in a slice."""
 
 _HEADLESS: Final = "service.kubernetes.io/headless"
 _RESERVED: Final = frozenset({SERVICE_NAME, MANAGED_BY, _HEADLESS})
@@ -35,7 +35,7 @@ _Identity: TypeAlias = tuple[object, ...]
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What has to be written."""
+    """Slices to create, update and delete."""
 
     created: Sequence[EndpointSlice] = ()
     updated: Sequence[EndpointSlice] = ()
@@ -57,7 +57,9 @@ def distribute(
     wanted: Mapping[Ports, Sequence[Endpoint]],
     existing: Iterable[EndpointSlice],
 ) -> Changes:
-    """What changes if the ``existing`` slices of one address type are to have the ``wanted`` endpoints by ports."""
+    """Return the writes after which the ``existing`` slices of one address type have the ``wanted``
+    endpoints by ports.
+    """
     existing = tuple(existing)
     by_ports: dict[frozenset[EndpointPort], list[EndpointSlice]] = {}
     created: list[EndpointSlice] = []
@@ -105,7 +107,7 @@ def _of_group(
 
 
 def _keep(draft: _Draft, one: EndpointSlice, missing: dict[_Identity, Endpoint], labels: Mapping[str, str]) -> None:
-    """Take out of ``missing`` what the slice has already, and note what becomes of the slice."""
+    """Remove from ``missing`` the endpoints that the slice has, and note the slice's changes."""
     found = [(known, missing.pop(_identity(known), None)) for known in one.endpoints]
     kept = tuple(endpoint for _, endpoint in found if endpoint is not None)
     name = one.metadata.name
@@ -130,7 +132,7 @@ def _filled(one: EndpointSlice, missing: dict[_Identity, Endpoint]) -> EndpointS
 
 
 def _fullest(slices: Iterable[EndpointSlice], more: int) -> EndpointSlice | None:
-    """The slice that so many more endpoints would make fullest, if one has room for all of them."""
+    """Return the slice that has the least room left after ``more`` endpoints, among those with room for all of them."""
     if more >= LONGEST:
         return None
     roomy = [one for one in slices if len(one.endpoints) + more <= LONGEST]
@@ -180,7 +182,7 @@ def _is_like(one: EndpointSlice, placeholder: EndpointSlice) -> bool:
 
 
 def _identity(endpoint: Endpoint) -> _Identity:
-    """What makes two endpoints the same one, whatever else they say."""
+    """Return the fields that identify an endpoint."""
     pod = endpoint.target_ref
     return (tuple(sorted(endpoint.addresses)), endpoint.hostname, *((pod.namespace, pod.name) if pod else ()))
 

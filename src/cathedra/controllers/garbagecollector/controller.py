@@ -128,7 +128,7 @@ class GarbageCollector:
             await self._judge(owned)
 
     async def _judge(self, owned: Owned) -> None:
-        """Delete an object that no owner holds any more."""
+        """Delete an object if none of its owners exists any more."""
         metadata = owned.obj.metadata
         states = [(owner, await self._state(owned, owner)) for owner in metadata.owner_references]
         solid = [owner for owner, state in states if state is OwnerState.SOLID]
@@ -156,7 +156,7 @@ class GarbageCollector:
         return "Foreground" if FOREGROUND in finalizers else "Background"
 
     async def _state(self, owned: Owned, owner: OwnerReference) -> OwnerState:
-        """The state of an owner, asked from the API server if need be."""
+        """Return the state of an owner, read from the API server if necessary."""
         known = self._graph.state(owned, owner)
         if known is not OwnerState.UNKNOWN:
             return known
@@ -256,7 +256,7 @@ class GarbageCollector:
 
 
 def _about(owned: Owned) -> ObjectReference:
-    """What an event about the object refers to; a custom resource does not know its own kind."""
+    """Return the reference for events about the object; a custom resource does not contain its own kind."""
     metadata, ref = owned.obj.metadata, owned.ref
     return ObjectReference(
         kind=ref.kind,

@@ -1,7 +1,7 @@
-"""The owner graph, read out of informers: who owns an object, and whom an object owns.
+"""The owner graph: owners and dependents of objects, read from informers.
 
-Nothing is kept beside the informers but an index by owner uid in each store, so the graph cannot disagree with what was
-watched. Owners that are known to be gone are remembered, as uids never come back.
+The only data beside the informers is an index by owner UID in each store, so the graph cannot disagree with what was
+watched. Owners that are known to be deleted are remembered, because UIDs are never used again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NotServed(LookupError):
 
 
 class Item(NamedTuple):
-    """An object's address."""
+    """Address of an object."""
 
     group: str
     resource: str
@@ -43,14 +43,14 @@ class Item(NamedTuple):
 
 
 class OwnerState(Enum):
-    """What the informers know of an owner."""
+    """State of an owner according to the informers."""
 
     SOLID = "solid"
     WAITING = "waiting"
     """It is being deleted in the foreground and waits for its dependents."""
     GONE = "gone"
     UNKNOWN = "unknown"
-    """Not in the informers; only the API server can tell."""
+    """Not in the informers; the API server must be read."""
 
 
 class Owned(msgspec.Struct, frozen=True):
@@ -61,13 +61,13 @@ class Owned(msgspec.Struct, frozen=True):
 
     @property
     def item(self) -> Item:
-        """Its address."""
+        """Address of the object."""
         metadata = self.obj.metadata
         return Item(self.ref.group, self.ref.resource, metadata.namespace, metadata.name)
 
 
 def is_waiting(obj: KubeObject) -> bool:
-    """Whether the object is being deleted in the foreground."""
+    """Return True if the object is being deleted in the foreground."""
     metadata = obj.metadata
     return metadata.deletion_timestamp is not None and FOREGROUND in metadata.finalizers
 
@@ -130,7 +130,7 @@ class Ownership:
         return Owned(ref, obj) if obj is not None and obj.metadata.uid == reference.uid else None
 
     def state(self, dependent: Owned, reference: OwnerReference) -> OwnerState:
-        """What is known of an owner without asking the API server."""
+        """Return the state of an owner without a request to the API server."""
         if reference.uid in self._gone:
             return OwnerState.GONE
         owner = self.owner(dependent, reference)
@@ -139,7 +139,7 @@ class Ownership:
         return OwnerState.WAITING if is_waiting(owner.obj) else OwnerState.SOLID
 
     def is_elsewhere(self, dependent: Owned, reference: OwnerReference) -> bool:
-        """Whether the object with the owner's uid is known to live in another namespace, where it owns nothing."""
+        """Return True if the object with the owner's UID is in another namespace, where it cannot own ``dependent``."""
         ref = self.resource_of(reference)
         return any(
             obj.metadata.uid == reference.uid and obj.metadata.namespace != dependent.obj.metadata.namespace
@@ -147,7 +147,7 @@ class Ownership:
         )
 
     def remember_gone(self, uid: str) -> None:
-        """No object with that uid exists any more."""
+        """Record that no object with that UID exists any more."""
         self._gone[uid] = None
         if len(self._gone) > _REMEMBERED:
             self._gone.popitem(last=False)

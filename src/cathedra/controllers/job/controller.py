@@ -77,7 +77,7 @@ class JobController:
         self._client = context.client
         self._clock = context.clock
         self.resets_start_time = context.enabled("MutableSchedulingDirectivesForSuspendedJobs")
-        """Whether a job that is suspended forgets when it was started, so that its template may be changed."""
+        """True if a job that is suspended forgets when it was started, so that its template may be changed."""
         self._recorder = context.recorder("job-controller")
         self._queue: WorkQueue[JobKey] = context.queue()
         self._jobs = context.informers.of(JOBS)
@@ -106,7 +106,7 @@ class JobController:
         )
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._jobs.wait_synced()
         await self._pods.wait_synced()
         async with asyncio.TaskGroup() as group:
@@ -171,7 +171,7 @@ class JobController:
         )
 
     def _is_adoptable(self, pod: Pod) -> bool:
-        """Whether some job is going to adopt the pod."""
+        """Return True if some job is going to adopt the pod."""
         return controller_of(pod) is None and any(
             job.metadata.deletion_timestamp is None for job in self._selecting(pod)
         )
@@ -202,7 +202,7 @@ class JobController:
 
 
 class _Sync:
-    """One look at one job."""
+    """One reconciliation of one job."""
 
     def __init__(self, controller: JobController, job: Job) -> None:
         self._controller = controller
@@ -333,7 +333,7 @@ class _Sync:
         return [index for index, _ in zip(free, range(count), strict=False)]
 
     def _due_indexes(self, indexes: Iterable[int]) -> tuple[list[int], float]:
-        """Those whose own pause is over; if there are none, how long the shortest pause still lasts (seconds)."""
+        """Return the indexes whose back-off has passed; if there are none, the seconds until the first one does."""
         pauses: dict[int, float] = {}
         for index in indexes:
             failed = self._tally.awaiting_replacement.get(index)

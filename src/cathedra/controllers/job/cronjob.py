@@ -57,7 +57,7 @@ class CronJobController:
         )
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._cron_jobs.wait_synced()
         await self._jobs.wait_synced()
         async with asyncio.TaskGroup() as group:

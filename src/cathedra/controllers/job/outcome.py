@@ -1,4 +1,4 @@
-"""When a job is over, how, and what its conditions say then (docs/spec/controllers.md §7, step 5)."""
+"""Completion of jobs: conditions and their reasons (docs/spec/controllers.md §7, step 5)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIMER_SECONDS: Final = 0.001
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a job ends: ``final`` is Complete or Failed, ``interim`` what is set before its pods have ended."""
+    """End of a job: ``final`` is Complete or Failed, ``interim`` the condition before its pods have ended."""
 
     interim: str
     final: str
@@ -38,7 +38,7 @@ def _failed(reason: str, message: str) -> Outcome:
 
 
 def has_finished(job: Job) -> bool:
-    """Whether the job has its final condition."""
+    """Return True if the job has its final condition."""
     return is_true(job.status.conditions, "Complete") or is_true(job.status.conditions, "Failed")
 
 
@@ -55,7 +55,7 @@ def interim_outcome(job: Job) -> Outcome | None:
 
 
 def with_condition(status: JobStatus, kind: str, value: str, reason: str, message: str, now: float) -> JobStatus:
-    """The status with a condition set; one that says the same already keeps its times."""
+    """Return the status with a condition set. An equal condition keeps its times."""
     new = JobCondition(
         type=kind,
         status=value,
@@ -68,7 +68,7 @@ def with_condition(status: JobStatus, kind: str, value: str, reason: str, messag
 
 
 def decide(job: Job, counted: Tally, pods: Iterable[Pod], now: float) -> Outcome | None:
-    """Whether the job is to end now, and how; None while it goes on."""
+    """Return True if the job is to end now, and how; None while it goes on."""
     earlier = interim_outcome(job)
     if earlier is not None:
         return earlier

@@ -1,11 +1,7 @@
-"""The pods of a job: how they are made, and what their status says to the job.
+"""Pods of a job: creation, pod failure policy, and the back-off after failures.
 
-What the failure of one pod means for its job (podFailurePolicy).
-
-The pause before pods that failed are replaced: it doubles with every failure since the last success.
-
-The pods that failed may be gone by then, so their number and the time of the last one are remembered, as in Kubernetes
-(``pkg/controller/job/backoff_utils.go``).
+The back-off doubles with every failure since the last success. The failed pods may be deleted by then, so their number
+and the time of the last one are remembered, as in Kubernetes (``pkg/controller/job/backoff_utils.go``).
 """
 
 from __future__ import annotations
@@ -52,17 +48,17 @@ _INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 
 
 def is_indexed(job: Job) -> bool:
-    """Whether each completion has a number of its own."""
+    """Return True if each completion has a number of its own."""
     return job.spec.completion_mode == "Indexed"
 
 
 def replaces_only_failed(job: Job) -> bool:
-    """Whether a terminating pod is replaced (and counted) only once it has ended."""
+    """Return True if a terminating pod is replaced (and counted) only once it has ended."""
     return job.spec.pod_replacement_policy == "Failed" or job.spec.pod_failure_policy is not None
 
 
 def is_tracked(pod: Pod) -> bool:
-    """Whether the pod still has to be counted."""
+    """Return True if the pod still has to be counted."""
     return TRACKING in pod.metadata.finalizers
 
 
@@ -73,7 +69,9 @@ def completion_index(pod: Pod) -> int | None:
 
 
 def has_valid_index(job: Job, pod: Pod) -> bool:
-    """Whether the pod stands for one of the job's completions; in an indexed job only those do that have its index."""
+    """Return True if the pod stands for one of the job's completions; in an indexed job only those do that have its
+    index.
+    """
     if not is_indexed(job):
         return True
     index = completion_index(pod)
@@ -81,13 +79,13 @@ def has_valid_index(job: Job, pod: Pod) -> bool:
 
 
 def failure_count(pod: Pod) -> int:
-    """How many pods of the same index failed before this one."""
+    """Return the number of pods of the same index that failed before this one."""
     text = pod.metadata.annotations.get(FAILURE_COUNT, "0")
     return int(text) if text.isdigit() else 0
 
 
 def has_failed(pod: Pod, job: Job) -> bool:
-    """Whether the pod counts as failed; one that is being deleted does too unless the job waits for its end."""
+    """Return True if the pod counts as failed; one that is being deleted does too unless the job waits for its end."""
     if pod.status.phase == "Failed":
         return True
     if replaces_only_failed(job):
@@ -96,13 +94,15 @@ def has_failed(pod: Pod, job: Job) -> bool:
 
 
 def all_failures(pod: Pod) -> int:
-    """How many pods of the same index failed before this one, those that the failure policy ignored included."""
+    """Return the number of pods of the same index that failed before this one, including those that the
+    policy ignores.
+    """
     text = pod.metadata.annotations.get(IGNORED_FAILURE_COUNT, "0")
     return failure_count(pod) + (int(text) if text.isdigit() else 0)
 
 
 def finish_time(pod: Pod, now: float) -> float:
-    """When the pod ended (epoch seconds), as well as its status tells."""
+    """Return the time at which the pod ended (epoch seconds), as exactly as its status has it."""
     ends = [
         status.state.terminated.finished_at.timestamp
         for status in pod.status.container_statuses
@@ -168,7 +168,7 @@ def _with_index_variable(containers: Iterable[Container]) -> tuple[Container, ..
 
 
 class PolicyMatch(msgspec.Struct, frozen=True):
-    """``action`` is Count, Ignore, FailJob or FailIndex; ``message`` says why when the job fails."""
+    """``action`` is Count, Ignore, FailJob or FailIndex; ``message`` is the reason if the job fails."""
 
     action: str
     message: str = ""
@@ -239,7 +239,7 @@ class PodFailures(msgspec.Struct, frozen=True):
 
 
 def pause_after(failures: int, last: float, now: float) -> float:
-    """Seconds to wait after so many failures, of which the last one ended at ``last`` (epoch seconds)."""
+    """Return the seconds to wait after ``failures``, of which the last one ended at ``last`` (epoch seconds)."""
     if failures == 0:
         return 0.0
     delay = min(FIRST_FAILURE_DELAY * 2.0 ** min(failures - 1, 10), LONGEST_FAILURE_DELAY)

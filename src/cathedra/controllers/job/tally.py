@@ -1,9 +1,8 @@
-"""Counts a job's pods, each finished one exactly once.
+"""Counts of a job's pods, each finished pod exactly once; and sets of completion indexes in short form, as ``0,2-4``.
 
-A finished pod is first written down by uid in ``status.uncountedTerminatedPods``, then loses its finalizer, and only
-then raises a counter; so a crash at any point neither forgets nor repeats it (docs/spec/controllers.md §7).
-
-Sets of completion indexes in their short form, as ``0,2-4``.
+A finished pod is first recorded by UID in ``status.uncountedTerminatedPods``, then its finalizer is removed, and only
+then a counter is incremented. A crash at any point therefore neither loses a pod nor counts it twice
+(docs/spec/controllers.md §7).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from cathedra.semantics.pods import is_active, is_ready, is_terminal
 __all__ = ["CountingRound", "Tally", "entered", "format_indexes", "parse_indexes", "settled", "tally", "uncounted"]
 
 MOST_PER_SYNC = 500
-"""So many finished pods are counted in one go, which bounds the size of the status."""
+"""Maximum number of finished pods that one sync counts, which bounds the size of the status."""
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -47,9 +46,9 @@ class Tally(msgspec.Struct, frozen=True):
     newly_succeeded: tuple[Pod, ...]
     """Tracked pods that have ended and are not in the status yet."""
     newly_failed: tuple[Pod, ...]
-    """Those that failed, also if the failure policy does not count them."""
+    """Failed pods that are not counted yet, including those that the failure policy ignores."""
     policy_match: PolicyMatch | None
-    """Why the failure policy ends the job, if it does."""
+    """The rule of the failure policy that ends the job, if any."""
     completed_indexes: frozenset[int]
     failed_indexes: frozenset[int]
     awaiting_replacement: Mapping[int, Pod]
@@ -148,7 +147,7 @@ class CountingRound(msgspec.Struct, frozen=True):
     status: JobStatus
     released: tuple[Pod, ...]
     is_last: bool
-    """Whether no finished pod is left for the next round."""
+    """True if no finished pod is left for the next round."""
 
 
 def entered(job: Job, pods: Sequence[Pod], counted: Tally, *, is_over: bool, rest_fails: bool) -> CountingRound:

@@ -13,7 +13,7 @@ __all__ = ["TTLAfterFinishedController"]
 
 
 class TTLAfterFinishedController:
-    """Foreground deletion, so many seconds after a job has finished."""
+    """Deletes jobs (foreground) ``ttlSecondsAfterFinished`` after they have finished."""
 
     name = "ttl-after-finished-controller"
 
@@ -25,7 +25,7 @@ class TTLAfterFinishedController:
         self._jobs.add_handler(on_add=self._changed, on_update=lambda _, job: self._changed(job))
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._jobs.wait_synced()
         await run_workers(self._queue, self._reconcile, workers=5)
 

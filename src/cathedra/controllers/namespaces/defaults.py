@@ -41,7 +41,7 @@ class ServiceAccountController:
         self._accounts.add_handler(on_delete=lambda account: self._queue.add(account.metadata.namespace))
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._namespaces.wait_synced()
         await self._accounts.wait_synced()
         await run_workers(self._queue, self._reconcile)
@@ -71,7 +71,7 @@ class RootCAPublisher:
         self._maps.add_handler(on_update=lambda _, new: self._changed(new), on_delete=self._changed)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._namespaces.wait_synced()
         await self._maps.wait_synced()
         await run_workers(self._queue, self._reconcile)

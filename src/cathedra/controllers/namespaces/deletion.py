@@ -73,7 +73,7 @@ class NamespaceController:
         self._pods.add_handler(on_delete=self._pod_deleted)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._custom.wait_synced()
         await self._namespaces.wait_synced()
         await self._pods.wait_synced()

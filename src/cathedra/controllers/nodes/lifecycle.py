@@ -1,12 +1,5 @@
-"""The node lifecycle controller: who is alive, and the conditions and taints that follow from it.
-
-A node is alive as long as its Lease or its Ready heartbeat changes; what counts is when the change was seen here, so
-clocks need not agree. NoSchedule taints follow the conditions at once. NoExecute taints are set slowly, and not at all
-when so much is broken that the fault is probably not the nodes' (docs/spec/controllers.md §9.1 and §9.2).
-
-Taints of nodes: which ones a node's state asks for, and which tolerations cover them.
-
-Spec: docs/spec/controllers.md §9.2 and §9.3.
+"""The node lifecycle controller: health of nodes, and the taints that follow from it (docs/spec/controllers.md §9.1 to
+§9.3).
 """
 
 from __future__ import annotations
@@ -63,17 +56,17 @@ class LifecycleTiming(msgspec.Struct, frozen=True):
 
 
 class _Health(msgspec.Struct):
-    """The last sign of life of a node, and when it was seen (monotonic seconds)."""
+    """Last heartbeat of a node, and the time at which it was seen (monotonic seconds)."""
 
     sign: tuple[object, ...]
     seen: float
     grace: float
     pods_to_mark: bool = False
-    """Whether pods of the node still have to be marked as not ready."""
+    """True if pods of the node still have to be marked as not ready."""
 
 
 class NodeLifecycleController:
-    """Watches over nodes."""
+    """Monitors the heartbeats of nodes."""
 
     name = "node-lifecycle-controller"
 
@@ -92,7 +85,7 @@ class NodeLifecycleController:
         self._nodes.add_handler(on_add=self._added, on_update=self._updated, on_delete=self._removed)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         for informer in (self._nodes, self._pods, self._leases):
             await informer.wait_synced()
         async with asyncio.TaskGroup() as group:
@@ -155,7 +148,7 @@ class NodeLifecycleController:
             await self._clock.sleep(self._timing.period)
 
     async def _look_at(self, node: Node) -> None:
-        """A node that falls silent is marked; that its kubelet says it is not ready, is the kubelet's to tell."""
+        """Mark a node without heartbeats. NotReady conditions of a live kubelet are its own to write."""
         health = self._observe(node)
         name = node.metadata.name
         if self._clock.monotonic() - health.seen > health.grace:
@@ -223,7 +216,7 @@ class NodeLifecycleController:
         return updated
 
     async def _mark_pods_not_ready(self, node: Node) -> bool:
-        """Whether all of them are marked; a conflict has to be tried again."""
+        """Return True if all of them are marked; a conflict has to be tried again."""
         marked_all = True
         for pod in self._pods.store.by_index(BY_NODE, node.metadata.name):
             if not is_ready(pod):
@@ -289,7 +282,7 @@ def by_node(pod: Pod) -> tuple[str, ...]:
 
 
 def same_node(old: Pod, new: Pod) -> bool:
-    """Whether a pod stays where it is in an index `by_node`."""
+    """Return True if a pod stays where it is in an index `by_node`."""
     return old.spec.node_name == new.spec.node_name
 
 
@@ -317,7 +310,7 @@ MANAGED_NO_SCHEDULE: Final = frozenset({*_CONDITION_TAINTS.values(), UNSCHEDULAB
 
 
 def no_schedule_keys(node: Node) -> frozenset[str]:
-    """The NoSchedule taints that conditions and ``spec.unschedulable`` ask for."""
+    """Return the keys of NoSchedule taints for the node's conditions and ``spec.unschedulable``."""
     keys = {
         key
         for condition in node.status.conditions
@@ -331,7 +324,7 @@ def no_schedule_keys(node: Node) -> frozenset[str]:
 
 
 def no_execute_key(node: Node) -> str:
-    """The NoExecute taint that the node's health asks for, "" for a healthy node."""
+    """Return the key of the NoExecute taint for the node's health; "" for a healthy node."""
     return {"False": NOT_READY, "Unknown": UNREACHABLE}.get(ready_status(node), "")
 
 

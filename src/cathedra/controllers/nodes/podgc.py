@@ -62,12 +62,12 @@ class PodGarbageCollector:
         self.attempts: Counter[tuple[str, ...]] = Counter()
         """Deletions that were attempted, by namespace and reason."""
         self.errors: Counter[tuple[str, ...]] = Counter()
-        """Those of them that failed, by namespace and reason."""
+        """Failed deletions by namespace and reason."""
         context.count("pod_gc_collector_force_delete_pods", "Pods that were deleted by force.", labels, self.attempts)
         context.count("pod_gc_collector_force_delete_pod_errors", "Such deletions that failed.", labels, self.errors)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._pods.wait_synced()
         await self._nodes.wait_synced()
         while True:
@@ -174,5 +174,5 @@ def _collected_first(pod: Pod) -> tuple[bool, Time, str]:
 
 
 def _was_evicted(pod: Pod) -> bool:
-    """Whether the node ended the pod for want of something; such pods are the first to go."""
+    """Return True if the node ended the pod for want of something; such pods are the first to go."""
     return pod.status.phase == "Failed" and pod.status.reason == "Evicted"

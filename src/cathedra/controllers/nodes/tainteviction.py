@@ -42,7 +42,7 @@ class TaintEvictionController:
         self._pods.add_handler(on_add=self._pod_changed, on_update=self._pod_updated, on_delete=self._pod_gone)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self._nodes.wait_synced()
         await self._pods.wait_synced()
         async with asyncio.TaskGroup() as group:

@@ -32,7 +32,7 @@ _GROUP_GATES: Final = ("GenericWorkload", "DRAWorkloadResourceClaims")
 
 
 class ClaimKey(NamedTuple):
-    """What to look at."""
+    """Key of the queue: a pod, pod group or claim."""
 
     kind: Literal["pod", "claim", "podgroup"]
     namespace: str
@@ -43,7 +43,9 @@ class ClaimKey(NamedTuple):
 
 
 class GroupFeatureDisabled(Exception):
-    """Whether a claim belongs to the pod or to its group cannot be told while the feature is off; no retry helps."""
+    """It is unknown whether the claim belongs to the pod or to its group while the feature is disabled; no
+    retry helps.
+    """
 
     def __init__(self, gate: str, group: str) -> None:
         self.gate, self.group = gate, group
@@ -55,7 +57,7 @@ class ResourceClaimController:
 
     name = "resourceclaim-controller"
     release_type: type[ClaimRelease] = ClaimRelease
-    """What takes reservations back."""
+    """Class that releases reservations."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
@@ -97,7 +99,7 @@ class ResourceClaimController:
             )
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         for informer in (self._pods, self._claims, self._templates, self._groups):
             if informer is not None:
                 await informer.wait_synced()
@@ -138,7 +140,7 @@ class ResourceClaimController:
             self._queue.add(ClaimKey("claim", pod.metadata.namespace, name))
 
     def _enqueue_claim(self, claim: ResourceClaim) -> None:
-        """Have a claim that has changed looked at; Kubernetes' controller does where it finds nothing to do, too."""
+        """Queue a changed claim, also if there is nothing to do, as Kubernetes' controller does."""
         self._queue.add(ClaimKey("claim", claim.metadata.namespace, claim.metadata.name))
 
     def _claim_added(self, claim: ResourceClaim) -> None:
@@ -356,4 +358,4 @@ class ResourceClaimController:
 
 
 async def _nothing() -> None:
-    """What there is to do about an object that is gone."""
+    """Do nothing: the object does not exist any more."""

@@ -1,10 +1,8 @@
-"""Finds the claim that was generated for an entry, or makes it; never twice.
+"""Creation of claims from templates, for pods and pod groups; never two for one entry (docs/spec/controllers.md §2.4).
 
-Four things keep a claim from being made twice: the name recorded in the owner's status, the annotation on a claim
-that was made before a crash, the memory of claims made a moment ago that the informer has not shown yet, and, after an
-answer was lost, a question to the API server.
-
-A claim made from a template, for a pod or a PodGroup (docs/spec/controllers.md §2.4).
+Four things prevent a second claim: the name recorded in the owner's status, the annotation on a claim that was created
+before a crash, the memory of claims created recently that the informer has not shown yet, and, after a request without
+response, a read from the API server.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ _REMEMBERED_SECONDS: Final = 60.0
 
 
 class TemplateMissing(Exception):
-    """The template is not there (yet)."""
+    """The template does not exist (yet)."""
 
     def __init__(self, name: str) -> None:
         missing = not_found(GroupResource("resource.k8s.io", "resourceclaimtemplate"), name)
@@ -72,7 +70,7 @@ class ClaimMaker:
         self._fresh: dict[ObjectKey, _Made] = {}
         self._fresh_by_owner: dict[str, ObjectKey] = {}
         self._made_at: dict[ObjectKey, float] = {}
-        """When claims were created here (monotonic seconds), those that are gone again included."""
+        """Creation times of claims (monotonic seconds), including deleted ones."""
         self._uncertain: set[str] = set()
         """Owners and entries whose claim may have been created although no answer came."""
         self._claims.add_handler(on_add=self._forget, on_delete=self._forget)
@@ -98,9 +96,10 @@ class ClaimMaker:
         return None
 
     def made_lately(self, namespace: str, name: str) -> bool:
-        """Whether the claim was created here less than a minute ago: then it is not made again, should it be gone.
+        """Return True if the claim was created here less than a minute ago. It is then not created again, even if it is
+        gone.
 
-        Kubernetes' controller takes such a claim from its cache of what it has just written.
+        Kubernetes' controller finds such a claim in its cache of recent writes.
         """
         made_at = self._made_at.get(ObjectKey(namespace, name))
         return made_at is not None and self._clock.monotonic() - made_at < _REMEMBERED_SECONDS
@@ -204,11 +203,11 @@ POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a generated claim: the entry of the pod that it was made for."""
 
 _LONGEST_PREFIX: Final = 57
-"""What the API server's five random characters leave of a name that fits a DNS label, less one."""
+"""Maximum length of a name's prefix: a DNS label less the API server's five random characters, less one."""
 
 
 class FeatureDisabled(Exception):
-    """The template asks for something that is switched off."""
+    """The template uses a feature that is disabled."""
 
 
 def generate_name(owner: str, entry: str) -> str:

@@ -1,4 +1,4 @@
-"""Claims by state, under the name that the controller of claims has for it; counted when they are asked for."""
+"""Metrics of claims by state, under the claim controller's names. They are counted on collection."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def show_claims(registry: CollectorRegistry, claims: Store[ResourceClaim]) -> No
 
 
 def count_claims(claims: Iterable[ResourceClaim]) -> Counter[tuple[str, str, str]]:
-    """How many claims there are by (allocated, admin access, source)."""
+    """Return the number of claims by (allocated, admin access, source)."""
     return Counter(
         (_word(claim.status.allocation is not None), _word(_admin(claim)), _source(claim)) for claim in claims
     )

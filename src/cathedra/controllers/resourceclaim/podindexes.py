@@ -22,12 +22,12 @@ def by_claim(pod: Pod) -> Sequence[str]:
 
 
 def same_entries(old: Pod, new: Pod) -> bool:
-    """Whether what decides on `by_template` is the very same in both states of a pod."""
+    """Return True if both states of a pod are identical in what `by_template` reads."""
     return old.spec.resource_claims is new.spec.resource_claims
 
 
 def same_group(old: Pod, new: Pod) -> bool:
-    """Whether what decides on `by_group` is the very same in both states of a pod."""
+    """Return True if both states of a pod are identical in what `by_group` reads."""
     return old.spec.scheduling_group is new.spec.scheduling_group
 
 

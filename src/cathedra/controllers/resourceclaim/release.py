@@ -1,6 +1,6 @@
-"""Takes reservations back, frees devices and deletes claims that will not be used again.
+"""Release of claims: reservations are removed, devices deallocated, and claims of finished pods deleted.
 
-A claim leaves its devices when the last consumer is gone: reservation and allocation are cleared in one status update,
+A claim is deallocated when its last consumer has ended: reservation and allocation are cleared in one status update,
 then the finalizer that protected the allocation is removed (docs/spec/controllers.md §2.5).
 """
 
@@ -55,7 +55,9 @@ class ClaimRelease:
         self._groups = informers.of(PODGROUPS) if groups else None
 
     def may_have_work(self, claim: ResourceClaim) -> bool:
-        """Whether `sync` might do anything; if not, what changes that is an event of a consumer or of the owner."""
+        """Return True if `sync` might do anything. If not, only an event of a consumer or of the owner can
+        change that.
+        """
         metadata = claim.metadata
         if metadata.deletion_timestamp is not None or not self._pods.synced:
             return True
@@ -91,8 +93,9 @@ class ClaimRelease:
         return replace(status, allocation=None, devices=())
 
     async def _still_needs(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool:
-        """Whether the consumer goes on needing the claim; the API server is asked if the informer does not know it
-        (yet)."""
+        """Return True if the consumer still needs the claim; the API server is read if the informer does not have it
+        (yet).
+        """
         if self._is_known_to_need(namespace, consumer):
             return True
         informer = self._informer_of(consumer)
@@ -113,7 +116,7 @@ class ClaimRelease:
         return _needs(found, consumer)
 
     def _is_known_to_need(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool:
-        """Whether the consumer, as the informer shows it, goes on needing the claim."""
+        """Return True if the consumer, as the informer shows it, goes on needing the claim."""
         informer = self._informer_of(consumer)
         if informer is None:
             return True
@@ -121,7 +124,7 @@ class ClaimRelease:
         return found is not None and consumer.uid not in self._deleted and _needs(found, consumer)
 
     def _informer_of(self, consumer: ResourceClaimConsumerReference) -> Informer[Pod] | Informer[PodGroup] | None:
-        """What shows consumers of this kind; None: they need their claims for ever."""
+        """Return the informer of consumers of this kind; None: their claims are never released."""
         if consumer.api_group == "" and consumer.resource == "pods":
             return self._pods
         is_group = consumer.api_group == SCHEDULING_GROUP and consumer.resource == "podgroups"
@@ -137,7 +140,9 @@ class ClaimRelease:
                 raise
 
     def _owner_is_done(self, claim: ResourceClaim) -> bool:
-        """Whether the claim was made for a pod that needs it no more, or for an earlier pod of the same name."""
+        """Return True if the claim's pod no longer needs it, or if it was created for an earlier pod of the
+        same name.
+        """
         owner = controller_of(claim)
         if owner is None or (owner.kind, owner.api_version) != ("Pod", "v1"):
             return False
@@ -147,5 +152,5 @@ class ClaimRelease:
 
 
 def _needs(found: KubeObject, consumer: ResourceClaimConsumerReference) -> bool:
-    """Whether what has the consumer's name is the consumer, and not done with its claims."""
+    """Return True if what has the consumer's name is the consumer, and not done with its claims."""
     return found.metadata.uid == consumer.uid and not (isinstance(found, Pod) and is_done_with_claims(found))

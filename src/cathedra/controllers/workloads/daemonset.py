@@ -1,14 +1,8 @@
-"""The daemon set controller: one pod on every node that fits. Most DRA drivers run this way.
+"""The daemon set controller: one pod on every eligible node. Most DRA drivers run this way.
 
-Source: ``pkg/controller/daemon/daemon_controller.go``.
-
-Where the pods of a daemon set belong, and how each is made for its node. Pure.
-
-Source: ``pkg/controller/daemon/daemon_controller.go`` (NodeShouldRunDaemonPod), ``util/daemonset_util.go``.
-
-What a rolling update of a daemon set replaces next. Pure.
-
-Source: ``pkg/controller/daemon/update.go`` (rollingUpdate).
+The placement of pods and the steps of a rolling update are pure functions. Source:
+``pkg/controller/daemon/daemon_controller.go`` (NodeShouldRunDaemonPod), ``util/daemonset_util.go``, ``update.go``
+(rollingUpdate).
 """
 
 from __future__ import annotations
@@ -106,9 +100,10 @@ class DaemonSetController(WorkloadController[DaemonSet]):
         return min((wait for wait in (pause, waiting) if wait is not None), default=None)
 
     async def _place(self, daemons: Daemons) -> tuple[float | None, Exception | None]:
-        """One pod on each node where there should be one; pods of nodes that are gone are left to the pod collector.
+        """Create and delete pods so that each eligible node has one. Pods of deleted nodes are left to the pod
+        collector.
 
-        Answers the seconds after which a failed pod may be replaced, and what could not be created.
+        Return the seconds after which a failed pod may be replaced, and the error of a failed creation.
         """
         obj = daemons.obj
         pauses: list[float] = []
@@ -156,7 +151,7 @@ class DaemonSetController(WorkloadController[DaemonSet]):
             self.recorder.record(obj, "Normal", "SucceededDaemonPod", message)
 
     async def _roll(self, daemons: Daemons) -> Exception | None:
-        """One step of the update, unless pods are replaced only when they are deleted by hand."""
+        """Do one step of the update, unless the strategy is OnDelete."""
         if daemons.obj.spec.update_strategy.type == "OnDelete":
             return None
         step = next_step(daemons)
@@ -277,12 +272,12 @@ def _is_repelled(obj: DaemonSet, node: Node, effects: Collection[str]) -> bool:
 
 
 def should_run(obj: DaemonSet, node: Node) -> bool:
-    """Whether the node is to have a pod."""
+    """Return True if the node is to have a pod."""
     return _fits(obj, node) and not _is_repelled(obj, node, HARD_EFFECTS)
 
 
 def may_stay(obj: DaemonSet, node: Node) -> bool:
-    """Whether a pod that the node has may go on."""
+    """Return True if a pod that the node has may go on."""
     return _fits(obj, node) and not _is_repelled(obj, node, ("NoExecute",))
 
 
@@ -295,15 +290,15 @@ class Daemons(msgspec.Struct, frozen=True):
     wanted: Collection[str]
     """The nodes that are to have a pod."""
     digest: str
-    """The present version."""
+    """Hash of the current template."""
     now: float
 
     def is_available(self, pod: Pod) -> bool:
-        """Whether the pod has been ready for long enough."""
+        """Return True if the pod has been ready for long enough."""
         return is_available(pod, self.obj.spec.min_ready_seconds, self.now)
 
     def is_new(self, pod: Pod) -> bool:
-        """Whether the pod is of the present version."""
+        """Return True if the pod is of the present version."""
         return pod.metadata.labels.get(REVISION_HASH) == self.digest
 
     def pair(self, node: str) -> tuple[Pod | None, Pod | None] | None:
@@ -332,9 +327,9 @@ def limits(obj: DaemonSet, nodes: int) -> tuple[int, int]:
 
 
 def surplus(daemons: Daemons, running: Iterable[Pod]) -> list[Pod]:
-    """What goes of a node's pods: all but the oldest.
+    """Return the pods of a node that are deleted: all but the oldest.
 
-    With surge there may be an old and a new one, until the old one is not ready or the new one is available.
+    With surge there may be an old and a new pod, until the old one is unready or the new one is available.
     """
     running = oldest_first(running)
     if not limits(daemons.obj, len(daemons.wanted))[0]:
@@ -348,13 +343,13 @@ def surplus(daemons: Daemons, running: Iterable[Pod]) -> list[Pod]:
 
 
 def next_step(daemons: Daemons) -> RolloutStep:
-    """What the update does next."""
+    """Return the next step of the update."""
     surge, unavailable = limits(daemons.obj, len(daemons.wanted))
     return _surge(daemons, surge) if surge else _replace(daemons, unavailable)
 
 
 def _replace(daemons: Daemons, unavailable: int) -> RolloutStep:
-    """Old pods go so that no more than so many nodes are without an available one."""
+    """Delete old pods so that at most ``unavailable`` nodes have no available pod."""
     at_once: list[Pod] = []
     candidates: list[Pod] = []
     for node in sorted({*daemons.wanted, *daemons.by_node}):
@@ -371,9 +366,9 @@ def _replace(daemons: Daemons, unavailable: int) -> RolloutStep:
 
 
 def _surge(daemons: Daemons, surge: int) -> RolloutStep:
-    """New pods are put beside old ones, on so many nodes at a time.
+    """Create new pods beside old ones, on up to ``surge`` nodes at a time.
 
-    Where no pod should run any longer the old one stays until enough others are available.
+    On nodes where no pod should run, the old one stays until enough others are available.
     """
     doomed: list[Pod] = []
     misplaced: list[Pod] = []

@@ -63,7 +63,7 @@ _ORPHANS: Final = "orphan-replicasets"
 
 
 class DeploymentController:
-    """Owns replica sets."""
+    """Reconciles deployments with their replica sets."""
 
     name = "deployment-controller"
 
@@ -89,7 +89,7 @@ class DeploymentController:
         self._pods.add_handler(on_delete=self._pod_deleted)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         for informer in (self._deployments, self._sets, self._pods):
             await informer.wait_synced()
         async with asyncio.TaskGroup() as group:
@@ -159,7 +159,7 @@ class DeploymentController:
         return await self._write(deployment, status)
 
     async def _claim_sets(self, deployment: Deployment) -> None:
-        """Adopt replica sets that are selected and have no controller, release those that are not selected any more."""
+        """Adopt matching replica sets without a controller, and release those that no longer match."""
         metadata, selector = deployment.metadata, deployment.spec.selector
         for candidate in tuple(self._sets.store.by_index(_ORPHANS, metadata.namespace)):
             if candidate.metadata.deletion_timestamp is None and selects(selector, candidate.metadata.labels):
@@ -278,7 +278,7 @@ class DeploymentController:
         return newest
 
     async def _keep_up(self, deployment: Deployment, newest: ReplicaSet, old: list[ReplicaSet]) -> ReplicaSet:
-        """Have the present version's set say what its deployment says, also when it is rolled back to."""
+        """Update the current version's replica set from its deployment, also after a rollback."""
         if not has_newest_form(deployment, newest, old):
             changed = with_metadata(newest, annotations=newest_annotations(deployment, newest, old))
             ready = deployment.spec.min_ready_seconds

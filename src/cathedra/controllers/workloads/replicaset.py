@@ -1,4 +1,4 @@
-"""The controllers of replica sets and replication controllers: so many pods, no more and no fewer."""
+"""The controllers of replica sets and replication controllers, which maintain a number of pods."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ class _ReplicasController(WorkloadController[T]):
         return iter(())
 
     def failure(self, reason: str, message: str, now: Time) -> Any:
-        """The condition that says why there are not enough pods."""
+        """Return the condition for missing pods."""
         raise NotImplementedError
 
     def more_status(self, pods: list[Pod]) -> dict[str, int]:
-        """What only one of the kinds tells."""
+        """Return the status fields that only one of the kinds has."""
         return {}
 
     def _next_available(self, wait: int, active: list[Pod]) -> float | None:
@@ -101,7 +101,7 @@ class ReplicaSetController(_ReplicasController[ReplicaSet]):
         self.objects.store.add_index(BY_CONTROLLER, controller_uid, same_owners)
 
     def related(self, obj: ReplicaSet) -> Iterator[Pod]:
-        """Those of all replica sets of the same deployment; a set without one has none."""
+        """Yield the pods of all replica sets of the same deployment; a set without a deployment has none."""
         for uid in controller_uid(obj):
             for sibling in self.objects.store.by_index(BY_CONTROLLER, uid):
                 pods = self.pods.store.by_index(BY_CONTROLLER, sibling.metadata.uid)

@@ -1,10 +1,7 @@
-"""What a deployment reads off its replica sets, and how it sizes them. Pure.
+"""Replica sets of a deployment: their sizes during a rollout, and the deployment's status. Pure functions.
 
-Source: ``pkg/controller/deployment/util/deployment_util.go``.
-
-What the status of a deployment says of its replica sets: numbers, availability, progress. Pure.
-
-Source: ``pkg/controller/deployment/sync.go`` (calculateStatus), ``progress.go`` (syncRolloutStatus).
+Source: ``pkg/controller/deployment/util/deployment_util.go``, ``sync.go`` (calculateStatus), ``progress.go``
+(syncRolloutStatus).
 """
 
 from __future__ import annotations
@@ -71,12 +68,12 @@ def revision_of(replica_set: ReplicaSet) -> int:
 
 
 def surge_of(deployment: Deployment) -> int:
-    """How many pods there may be beyond the replicas."""
+    """Return the maximum number of pods beyond the replicas."""
     return _limits(deployment)[0]
 
 
 def unavailable_of(deployment: Deployment) -> int:
-    """How many of the replicas may be missing."""
+    """Return the maximum number of unavailable replicas."""
     return _limits(deployment)[1] if replicas_of(deployment) else 0
 
 
@@ -89,13 +86,13 @@ def _limits(deployment: Deployment) -> tuple[int, int]:
 
 
 def size_annotations(deployment: Deployment) -> dict[str, str]:
-    """What every replica set says of its deployment's size."""
+    """Return the annotations with the deployment's size, for its replica sets."""
     replicas = replicas_of(deployment)
     return {DESIRED: str(replicas), MAXIMUM: str(replicas + surge_of(deployment))}
 
 
 def by_age(sets: Sequence[ReplicaSet]) -> list[ReplicaSet]:
-    """The oldest first."""
+    """Sort the sets, oldest first."""
     return sorted(sets, key=lambda s: (s.metadata.creation_timestamp or Time(0), s.metadata.name))
 
 
@@ -135,13 +132,13 @@ def _longer_history(history: str, revision: str) -> str:
 
 
 def has_newest_form(deployment: Deployment, newest: ReplicaSet, old: Sequence[ReplicaSet]) -> bool:
-    """Whether the present version's set says all that it takes over from its deployment."""
+    """Return True if the current version's set is up to date with its deployment."""
     has_annotations = newest_annotations(deployment, newest, old) == newest.metadata.annotations
     return has_annotations and newest.spec.min_ready_seconds == deployment.spec.min_ready_seconds
 
 
 def is_being_scaled(deployment: Deployment, sets: Sequence[ReplicaSet]) -> bool:
-    """Whether the deployment's size has changed since its replica sets were sized."""
+    """Return True if the deployment's size has changed since its replica sets were sized."""
     told = (s.metadata.annotations.get(DESIRED) for s in sets if size_of(s))
     return any(size is not None and size != str(replicas_of(deployment)) for size in told)
 
@@ -156,7 +153,7 @@ def only_or_latest(newest: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Repl
 
 
 def proportional_sizes(deployment: Deployment, sets: Sequence[ReplicaSet]) -> list[tuple[ReplicaSet, int]]:
-    """How many pods each set gets when a deployment is scaled in the middle of a rollout; the largest set first."""
+    """Return the size of each set when a deployment is scaled during a rollout; the largest set first."""
     replicas = replicas_of(deployment)
     allowed = replicas + surge_of(deployment) if replicas else 0
     missing = allowed - sum(map(size_of, sets))
@@ -194,14 +191,14 @@ _AVAILABLE: Final = "NewReplicaSetAvailable"
 
 
 def has_deadline(deployment: Deployment) -> bool:
-    """Whether progress is told of the deployment at all."""
+    """Return True if the deployment reports progress."""
     return deployment.spec.progress_deadline_seconds not in (None, _NO_DEADLINE)
 
 
 def numbers(
     deployment: Deployment, sets: Sequence[ReplicaSet], newest: ReplicaSet | None, now: float
 ) -> DeploymentStatus:
-    """The status with the numbers of all replica sets and condition Available; nothing is said of progress."""
+    """Return the status with the numbers of all replica sets and the condition Available, without progress."""
     available = sum(s.status.available_replicas for s in sets)
     status = replace(
         deployment.status,
@@ -221,7 +218,7 @@ def numbers(
 
 
 def paused_status(deployment: Deployment, now: float) -> DeploymentStatus:
-    """The status that says that the deployment was paused, or goes on; the present one if it does already."""
+    """Return the status with the progress condition of a paused or resumed deployment; unchanged if it has that."""
     status = deployment.status
     known = find_condition(status.conditions, "Progressing")
     reason = known.reason if known is not None else ""
@@ -261,14 +258,14 @@ def rollout_status(
 
 
 def creation_failed(deployment: Deployment, message: str, now: float) -> DeploymentStatus:
-    """The status that says that the newest replica set could not be created."""
+    """Return the status after a failed creation of the newest replica set."""
     if not has_deadline(deployment):
         return deployment.status
     return _with(deployment.status, _condition("Progressing", "False", "ReplicaSetCreateError", message, now))
 
 
 def seconds_left(deployment: Deployment, status: DeploymentStatus, now: float) -> float | None:
-    """When to look again whether the rollout has come further (seconds), None if that is not asked."""
+    """Return the seconds until progress is checked again; None if it is not."""
     known = find_condition(status.conditions, "Progressing")
     deadline = deployment.spec.progress_deadline_seconds
     if deadline is None or not has_deadline(deployment) or known is None or known.reason in (_TIMED_OUT, _AVAILABLE):
@@ -317,7 +314,7 @@ def _with(status: DeploymentStatus, condition: DeploymentCondition) -> Deploymen
 
 
 def _with_step(status: DeploymentStatus, condition: DeploymentCondition) -> DeploymentStatus:
-    """Progress is told anew each time: the times and the text count, even if nothing else is different."""
+    """Return the status with a new progress condition: times and text count even if nothing else differs."""
     old = find_condition(status.conditions, condition.type)
     if old is not None and old.status == condition.status:
         condition = replace(condition, last_transition_time=old.last_transition_time)

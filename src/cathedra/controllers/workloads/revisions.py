@@ -63,7 +63,7 @@ class Revisions:
         return digest
 
     async def forget(self, owner: KubeObject, kept: int | None, in_use: Collection[str]) -> None:
-        """Delete the oldest revisions of those that are not ``in_use`` (names), but for so many."""
+        """Delete the oldest revisions that are not ``in_use`` (names), except ``kept`` ones."""
         limit = _KEPT if kept is None else kept
         await self._delete(self._unused(owner, in_use)[: -limit or None])
 

@@ -1,7 +1,4 @@
-"""Pod templates as versions: equality, hash, and the name that makes of it.
-
-How many pods of the new version, and how many of the old ones: the arithmetic of rolling updates. Pure.
-"""
+"""Versions of pod templates: equality, hashes, names, and the sizes of rolling updates. Pure functions."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ __all__ = [
 POD_TEMPLATE_HASH: Final = "pod-template-hash"
 REVISION_HASH: Final = "controller-revision-hash"
 _SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""No vowels and no look-alikes, so that no hash spells a word."""
+"""No vowels and no similar characters, so that no hash forms a word."""
 
 
 def with_label(template: PodTemplateSpec, key: str, value: str) -> PodTemplateSpec:
@@ -41,12 +38,12 @@ def without_label(template: PodTemplateSpec, key: str) -> PodTemplateSpec:
 
 
 def same_template(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
-    """Whether both make the same pods; the hash label does not count."""
+    """Return True if both make the same pods; the hash label does not count."""
     return without_label(one, POD_TEMPLATE_HASH) == without_label(other, POD_TEMPLATE_HASH)
 
 
 def template_hash(template: PodTemplateSpec, collisions: int) -> str:
-    """A short safe name for a template; ``collisions`` tells apart two with the same one."""
+    """Return a short safe name for a template; ``collisions`` distinguishes templates with the same hash."""
     digest = 2166136261
     for byte in encode(template) + (str(collisions).encode() if collisions else b""):
         digest = (digest ^ byte) * 16777619 & 0xFFFFFFFF
@@ -81,5 +78,5 @@ def up_step(replicas: int, surge: int, new: int, total: int) -> int:
 
 
 def down_step(replicas: int, unavailable: int, total: int, new_unavailable: int) -> int:
-    """How many pods of old versions may go so that enough stay available."""
+    """Return the number of old pods that can be deleted so that enough stay available."""
     return max(0, total - (replicas - unavailable) - new_unavailable)

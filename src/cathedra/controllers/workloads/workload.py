@@ -1,4 +1,4 @@
-"""What the controllers of long-running pods do alike: follow their objects and the pods these own."""
+"""Base of the controllers of long-running pods: watches their objects and their pods."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class WorkloadController(Generic[T]):
         )
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile objects until cancelled."""
         await self.objects.wait_synced()
         await self.pods.wait_synced()
         await self.wait_for_more()
@@ -82,16 +82,16 @@ class WorkloadController(Generic[T]):
         raise NotImplementedError
 
     def selector(self, obj: T) -> LabelSelector | None:
-        """The object's selector."""
+        """Return the object's selector."""
         selector: LabelSelector | None = _spec(obj).selector
         return selector
 
     def wants(self, obj: T, pod: Pod) -> bool:
-        """Whether a pod would be one of the object's, if no other had it."""
+        """Return True if a pod would be one of the object's, if no other had it."""
         return selects(self.selector(obj), pod.metadata.labels)
 
     def enqueue(self, obj: KubeObject) -> None:
-        """Have the object looked at."""
+        """Queue the object for reconciliation."""
         self.queue.add(key_of(obj))
 
     def _forget(self, obj: T) -> None:

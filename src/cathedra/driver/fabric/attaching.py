@@ -1,16 +1,14 @@
-"""Claims brought to what their allocations say: devices attached, conditions set, and detached when they are free.
+"""Attaches and detaches devices as allocations require, and records it in the claims.
 
-Level-triggered: what is allocated is compared with what the claim's record says, so it does not matter what happened
-while no controller ran. The order keeps a device from being lost, whatever dies in between: the record is written
-before a device is attached and taken back after it is detached, and a device that stands in one claim's record is
-attached for no other. The scheduler may give a device to the next claim as soon as the last one is deallocated; that
-claim waits here.
+It is level-triggered: allocations are compared with the claims' records, so it does not matter what happened while no
+controller ran. The order prevents the loss of a device after any crash: the record is written before a device is
+attached and removed after it is detached, and a device in one claim's record is attached for no other. The scheduler
+may allocate a device again as soon as its last claim is deallocated; the new claim waits here.
 
-What is attached for a claim, kept in the claim itself: an annotation, and a finalizer as long as there is any.
-
-A controller has no disk, and the status forgets the devices when the claim is deallocated; so what has to be detached
-is written into the claim before it is attached, in one write with the finalizer that keeps the claim until it is
-detached. The record names the claim's UID: in the copy of a claim it says nothing.
+The record is an annotation of the claim, with a finalizer while there is any. A controller has no disk, and the status
+forgets the devices when the claim is deallocated. The record therefore is written before the device is attached, in one
+write with the finalizer that keeps the claim until the device is detached. It contains the claim's UID, so that it is
+void in a copy of the claim.
 """
 
 from __future__ import annotations
@@ -81,7 +79,7 @@ def node_of(allocation: AllocationResult) -> str:
 
 
 def allocated_attachments(claim: ResourceClaim, driver: str) -> frozenset[Attachment]:
-    """What is to be attached for the claim. Administrators look at devices where they are."""
+    """Return the attachments that the allocation requires. Devices with admin access are not attached."""
     allocation = claim.status.allocation
     if allocation is None:
         return frozenset()
@@ -99,7 +97,7 @@ class AttachingController:
     def __init__(
         self, client: Client, driver: FabricDriver, *, observer: FabricObserver, on_error: ErrorHandler
     ) -> None:
-        """``on_error`` hears of what is tried again."""
+        """``on_error`` is called with errors that are retried."""
         self._client = client.as_manager(f"{driver.name}-fabric")
         self._driver = driver
         self._observer = observer
@@ -238,7 +236,7 @@ class AttachingController:
             raise RetryLater(again[0].message)
 
     async def _record_missing(self, claim: ResourceClaim) -> tuple[ResourceClaim, dict[DeviceKey, BindingOutcome]]:
-        """Record what is to be attached, and say of which devices that has to wait; the claim as it is now."""
+        """Record missing attachments. Return the updated claim, and the devices that must wait."""
         record = recorded(claim, self._driver.name)
         missing = allocated_attachments(claim, self._driver.name) - record
         if not missing or claim.metadata.deletion_timestamp is not None:
@@ -250,7 +248,7 @@ class AttachingController:
         return claim, {_key(one): holder for one, holder in holders.items() if holder is not None}
 
     def _holder(self, claim: ResourceClaim, attachment: Attachment) -> BindingOutcome | None:
-        """Why the device cannot be attached yet: it is still recorded for another claim."""
+        """Return the reason why the device cannot be attached yet: it is still recorded for another claim."""
         for other in self._others(claim, _RECORDED, attachment):
             for one in recorded(other, self._driver.name):
                 if attachment.excludes(one):
@@ -269,10 +267,9 @@ class AttachingController:
         return [device_key(one) for one in results if not is_decided(claim, one, self._types)]
 
     async def _attempt_all(self, claim: ResourceClaim, view: Claim) -> dict[DeviceKey, BindingOutcome]:
-        """Attach every recorded device that is neither ready nor failed; what became of each.
+        """Attach every recorded device that is neither ready nor failed. Return the outcomes.
 
-        Of an attempt that was cancelled it says nothing: the device is no longer wanted, and is detached when the claim
-        is looked at again.
+        A cancelled attempt has no outcome: the device is no longer wanted, and is detached at the next reconciliation.
         """
         undecided = set(self._undecided(claim))
         devices = {(one.pool, one.device, one.share_id): one for one in view.allocations if not one.admin}
@@ -353,7 +350,7 @@ def finalizer_of(driver: str) -> str:
 
 
 def recorded(claim: ResourceClaim, driver: str) -> frozenset[Attachment]:
-    """What ``driver`` may have attached for the claim; nothing if the record is not one of this claim."""
+    """Return what ``driver`` may have attached for the claim; nothing if the record belongs to another claim."""
     try:
         document = json.loads(claim.metadata.annotations.get(annotation_of(driver), "{}"))
         if document.get("uid") != claim.metadata.uid:

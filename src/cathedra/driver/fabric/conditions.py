@@ -1,4 +1,4 @@
-"""Binding conditions of allocated devices: which are decided, and what the claim's status is to say of the others.
+"""Binding conditions of allocated devices: whether they are decided, and the status entries for them.
 
 The scheduler has written the allocation and waits until each device's conditions are true, or one of its failure
 conditions is (KEP-5007; docs/spec/driver-sdk.md §14).
@@ -42,7 +42,7 @@ class BindingConditionTypes(msgspec.Struct, frozen=True):
 
 
 class BindingOutcome(msgspec.Struct, frozen=True):
-    """What became of a device."""
+    """Outcome for a device: ready, failed or waiting, with a message."""
 
     reason: str
     message: str
@@ -58,18 +58,18 @@ def own_results(claim: ResourceClaim, driver: str) -> list[DeviceRequestAllocati
 
 
 def device_key(one: DeviceRequestAllocationResult | AllocatedDeviceStatus) -> DeviceKey:
-    """What tells allocated devices of one driver apart."""
+    """Return the key that distinguishes allocated devices of one driver."""
     return one.pool, one.device, one.share_id
 
 
 def is_ready(claim: ResourceClaim, result: DeviceRequestAllocationResult, types: BindingConditionTypes) -> bool:
-    """Whether the device is said to be ready: each of its conditions is true."""
+    """Return True if each binding condition of the device is true."""
     conditions = _present(claim, result)
     return all(is_true(conditions, one) for one in types.attached)
 
 
 def is_decided(claim: ResourceClaim, result: DeviceRequestAllocationResult, types: BindingConditionTypes) -> bool:
-    """Whether the device is said to be ready, or to have failed."""
+    """Return True if the device is ready or has failed."""
     conditions = _present(claim, result)
     return is_ready(claim, result, types) or any(is_true(conditions, one) for one in types.failed)
 
@@ -80,9 +80,10 @@ def status_entries(
     outcomes: Mapping[DeviceKey, BindingOutcome],
     types: BindingConditionTypes,
 ) -> tuple[AllocatedDeviceStatus, ...]:
-    """The entries to apply: what ``outcomes`` say, and for the other devices what the claim says already.
+    """Return the entries to apply: ``outcomes``, and for other devices the existing entries.
 
-    What a manager has applied before and leaves out would be removed, so they are all its entries, every time.
+    Server-side apply removes what a manager applied before and leaves out now, so all its entries are applied every
+    time.
     """
     entries = (_entry(claim, result, outcomes.get(device_key(result)), types) for result in results)
     return tuple(entry for entry in entries if entry.conditions)

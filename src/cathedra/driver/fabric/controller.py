@@ -1,7 +1,7 @@
-"""The controller of a fabric driver: of several instances one leads, publishes the pools and attaches devices.
+"""The controller of a fabric driver. One of several instances leads, publishes the pools and attaches devices.
 
-An instance that loses its lease stops all work and ends, so that two never tell the fabric what to do; where it runs,
-it is started again (docs/spec/driver-sdk.md §15).
+An instance that loses its lease stops all work and exits, so that two never control the fabric at once; its supervisor
+restarts it (docs/spec/driver-sdk.md §15).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cathedra.driver.publishing.layout import DesiredPool, lay_out
 __all__ = ["TIMING", "FabricController"]
 
 TIMING = LeaseTiming(lease=15.0, renew_deadline=10.0, retry=5.0)
-"""Of drivers' leases."""
+"""Timing of drivers' leases."""
 
 
 class FabricController:
@@ -45,10 +45,8 @@ class FabricController:
     ) -> None:
         """Set up; nothing happens before `run`.
 
-        Args:
-            elector: a candidate for the lease that all instances share.
-            owner_class: a DeviceClass with which the slices vanish; without one they stay when the driver is removed.
-            say: hears lines of progress.
+        Args: elector: a candidate for the lease that all instances share. owner_class: a DeviceClass with which the
+        slices are deleted; without one they stay when the driver is removed. say: receives lines of progress.
 
         Raises:
             OptionError: the driver has no name.
@@ -63,12 +61,12 @@ class FabricController:
         self._say = say
         self._wanted = asyncio.Event()
         self.slices: ResourceSliceController | None = None
-        """What publishes the pools; None as long as another instance leads."""
+        """Publishes the pools; None while another instance leads."""
         driver.install("", self._wanted.set)
 
     @property
     def missing(self) -> str:
-        """What is not ready; "" if nothing. An instance that waits to lead is ready."""
+        """Return what is not ready; "" if nothing. An instance that waits to lead is ready."""
         if self.slices is not None and not self.slices.in_sync:
             return "the devices are not published yet"
         return ""

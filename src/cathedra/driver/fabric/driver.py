@@ -28,7 +28,7 @@ class Attachment(msgspec.Struct, frozen=True):
     share_id: str | None = None
 
     def excludes(self, other: Attachment) -> bool:
-        """Whether the two cannot be at a time: the same device, not in shares."""
+        """Return True if the two cannot be at a time: the same device, not in shares."""
         same = (self.pool, self.device) == (other.pool, other.device)
         return same and (self.share_id is None or self.share_id == other.share_id)
 
@@ -58,9 +58,9 @@ class FabricDriver(Driver):
     def attach(self, claim: Claim, device: ClaimedDevice, node: str) -> Awaitable[None] | None:
         """Attach ``device`` to ``node``. Must be idempotent: after a crash it is called again.
 
-        `Retry` tries again with growing pauses, until it succeeds or the scheduler gives up. Any other exception says
-        that it cannot be: the scheduler gives up at once, and shows the text. It is cancelled when the claim no longer
-        has the device; then, as after every attempt, the device is detached.
+        `Retry` repeats the call with growing pauses, until it succeeds or the scheduler gives up. Any other exception
+        is final: the scheduler gives up at once, and shows the text. The call is cancelled when the claim no longer has
+        the device; then, as after every attempt, the device is detached.
         """
         return None
 

@@ -1,6 +1,5 @@
-"""A driver at work on a node that does not exist.
-
-Claims are allocated by hand or by the allocator, and the driver's answers can be looked at.
+"""Runs a driver on a simulated node. Claims are allocated by hand or by the allocator, and tests check the driver's
+answers.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class Kit:
 
     @property
     def cdi_directory(self) -> Path:
-        """Where the driver writes its CDI files."""
+        """Directory of the driver's CDI files."""
         return self._directory / "cdi"
 
     async def _start(self) -> None:
@@ -128,7 +127,7 @@ class Kit:
     # The cluster
 
     async def slices(self) -> list[resource.ResourceSlice]:
-        """What the driver has published, in order of name."""
+        """Return the published slices, sorted by name."""
         page = await self.client.resource(RESOURCESLICES).list()
         return sorted(page.items, key=lambda found: found.metadata.name)
 
@@ -210,7 +209,7 @@ class Kit:
         return (resource.DeviceAllocationConfiguration(source="FromClaim", opaque=opaque),)
 
     async def delete(self, claim: Ref) -> None:
-        """Delete a claim's object; the driver is not told."""
+        """Delete a claim's object without a call to the driver."""
         await self.client.resource(RESOURCECLAIMS, claim.namespace).delete(claim.name)
 
     # The node agent
@@ -229,7 +228,7 @@ class Kit:
         return result.devices
 
     async def prepare_all(self, *claims: Ref) -> dict[str, PrepareResult]:
-        """One call of the node agent for all these claims; answers by UID.
+        """Make one prepare call for these claims. Return the answers by UID.
 
         Raises:
             CallFailed: the call as a whole was refused.
@@ -247,10 +246,10 @@ class Kit:
             raise KitError(answers.get(claim.uid, f"no answer for claim {claim}"))
 
     def edits(self, devices: Sequence[DeviceAnswer]) -> ContainerEdits:
-        """What the CDI files on disk say about these devices.
+        """Return the edits that the CDI files on disk have for these devices.
 
         Raises:
-            UnresolvableDevices: some names are not in them.
+            UnresolvableDevices: the files lack some names.
         """
         names = dict.fromkeys(name for device in devices for name in device.cdi_device_ids)
         return load([self.cdi_directory]).edits(names)

@@ -1,7 +1,7 @@
-"""What every driver must do, as checks for any driver (docs/spec/driver-sdk.md §1 and §21.8).
+"""Conformance checks for any driver (docs/spec/driver-sdk.md §1 and §21.8).
 
-Each check gets a fresh kit and raises `CheckFailed` with what it saw. The class `Driver` sees to much of this by
-itself; the checks are for what a driver's own code adds, and for those that switch something off.
+Each check gets a fresh kit and raises `CheckFailed` with its observation. The class `Driver` guarantees much of this by
+itself; the checks are for a driver's own code, and for drivers that disable something.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["CHECKS", "Check", "CheckFailed", "CheckResult", "CheckSkipped", "che
 
 
 class CheckFailed(Exception):
-    """The driver does not do what it must; the text says what it does instead."""
+    """The driver violates a rule. The text has the observation."""
 
 
 class _Death(BaseException):
@@ -33,12 +33,12 @@ class _Death(BaseException):
 
 
 class CheckSkipped(Exception):
-    """The check needs something that this driver does not have; the text says what."""
+    """The driver lacks what the check needs. The text names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that a driver must do; ``rule`` says it in a sentence."""
+    """A rule for drivers, in one sentence, and its check."""
 
     name: str
     rule: str
@@ -47,7 +47,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """How a check went: ``passed``, ``failed`` or ``skipped``, and why."""
+    """Result of a check: ``passed``, ``failed`` or ``skipped``, and the reason."""
 
     check: Check
     outcome: str
@@ -206,7 +206,7 @@ async def _subrequest(kit: Kit) -> None:
 
 
 async def _interrupted(kit: Kit) -> None:
-    """The driver is killed after it has changed the device and before it could say so."""
+    """Kill the driver after it has changed the device and before it has answered."""
     claim = await kit.claim(await _device(kit))
     driver = kit.driver
     prepare = driver.prepare

@@ -1,7 +1,7 @@
 """An API server in memory for drivers under test: objects, resource versions and watches, without validation.
 
-Claims are allocated as the scheduler allocates them: by the allocator, from the slices that the driver has published.
-Counters, taints, selectors and shares count, and devices that other claims hold are not free.
+Claims are allocated by the scheduler's allocator, from the slices that the driver has published, with counters, taints,
+selectors, shares, and the devices of other claims.
 """
 
 from __future__ import annotations
@@ -163,10 +163,10 @@ def asked(driver: str, name: str, namespace: str, selector: str, count: int) -> 
 
 
 async def results_for(client: Client, driver: str, node: str, claim: resource.ResourceClaim) -> Allocation | str:
-    """What the allocator gives to ``claim`` now, or why it gives nothing.
+    """Return what the allocator allocates to ``claim`` now, or the reason why nothing.
 
     Raises:
-        AllocationError: the claim cannot be allocated at all, as with a selector that fails.
+        AllocationError: the claim is invalid, for example a selector that fails.
     """
     expression = resource.CELDeviceSelector(expression=f'device.driver == "{driver}"')
     kind = resource.DeviceClass(

@@ -1,18 +1,16 @@
-"""Which claims are prepared on this node: the driver's memory, which survives restarts and is void after a reboot.
+"""The checkpoint of prepared claims, which survives restarts and is void after a reboot; and serialization of calls.
 
-A claim is entered as «started» before the driver touches anything and as «completed» afterwards, so an interrupted
-preparation is recognised and rolled back. Unprepare gets only a name and a UID; what else is needed stands here. The
-file carries a version and a checksum, and the boot id: a reboot undoes all side effects, hence also the checkpoint
-(docs/spec/driver-sdk.md §17.5, §19 and §21.4).
+A claim is recorded as «started» before the driver changes anything and as «completed» afterwards, so that an
+interrupted preparation is detected and rolled back. Unprepare receives only a name and a UID; the rest is in the
+checkpoint. The file has a version, a checksum and the boot ID: a reboot undoes all side effects, hence also the
+checkpoint (docs/spec/driver-sdk.md §17.5, §19 and §21.4).
 
-A damaged file is kept aside and never counts as empty: its claims would stay prepared for good, while their devices
-went to others. The checkpoint is then *incomplete* until the next reboot, and the service recovers claims from their
-CDI documents and from the API server.
+A damaged file is set aside and never counts as empty: its claims would stay prepared for good, while their devices are
+allocated to others. The checkpoint is then *incomplete* until the next reboot, and the service recovers claims from
+their CDI documents and from the API server.
 
-One prepare or unprepare call at a time.
-
-Within a process a lock is enough. During a rolling update two processes serve the same node, and then a file lock keeps
-them apart; its name and place are those of the Go helper, so that a Go and a Python instance exclude each other too
+Calls are serialized by a lock in the process. During a rolling update two processes serve the same node and use a file
+lock; its name and place are those of the Go helper, so that a Go and a Python instance exclude each other too
 (docs/spec/driver-sdk.md §7).
 """
 
@@ -80,7 +78,7 @@ class CheckpointDevice(msgspec.Struct, frozen=True, rename="camel", omit_default
 
 
 class DeviceAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One device of the answer to the node agent. Request names carry no subrequest."""
+    """A device in the answer to the node agent. Request names have no sub-request."""
 
     request_names: tuple[str, ...]
     pool_name: str
@@ -109,11 +107,11 @@ class CheckpointEntry(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
     @property
     def ref(self) -> Ref:
-        """The claim's identity."""
+        """Reference of the claim."""
         return Ref(self.namespace, self.name, self.uid)
 
     def public(self) -> PreparedClaim:
-        """What the driver may know of it."""
+        """Return the entry as drivers receive it."""
         return PreparedClaim(self.ref, tuple(map(self._public_device, self.devices)), self.completed)
 
     def _public_device(self, device: CheckpointDevice) -> PreparedDeviceRecord:
@@ -124,7 +122,7 @@ class CheckpointEntry(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
 
 def memory_key(pool: str, device: str, share_id: str | None) -> str:
-    """What a device is called in `CheckpointEntry.memory`."""
+    """Return the key of a device in `CheckpointEntry.memory`."""
     return f"{pool}/{device}" + (f"/{share_id}" if share_id else "")
 
 
@@ -159,7 +157,7 @@ class Checkpoint:
         return iter(tuple(self._entries.values()))
 
     def get(self, uid: str) -> CheckpointEntry | None:
-        """What is known of a claim."""
+        """Return the entry of a claim, if there is one."""
         return self._entries.get(uid)
 
     def load(self) -> CheckpointDamaged | None:
@@ -245,7 +243,7 @@ _POLL = 0.02
 
 
 class Serializer(Protocol):
-    """Whatever lets calls in."""
+    """Serializes calls."""
 
     def held(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Wait for the turn; it ends with the context."""
@@ -253,7 +251,7 @@ class Serializer(Protocol):
 
 
 class NoLock:
-    """Calls run side by side; the driver looks after itself."""
+    """No serialization: the driver handles concurrent calls."""
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[None]:

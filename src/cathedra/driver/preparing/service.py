@@ -102,11 +102,15 @@ class ClaimService:
         self._shared_checkpoint = shared_checkpoint
         self._common: tuple[str, ...] = ()
         self._gone_since: dict[str, float] = {}
-        """Claims that hold a device which another one needs, and that exist no more: UID → when that was first seen."""
+        """Deleted claims that hold a device which another claim needs: UID → time at which the deletion was
+        first seen.
+        """
         self._calls = 0
 
     def open(self) -> None:
-        """Read the checkpoint, write the edits for all containers, and remove files that no claim needs any more."""
+        """Read the checkpoint, write the edits for all containers, and remove files of claims that are no longer
+        prepared.
+        """
         self._load()
         known = [entry.ref for entry in self._checkpoint]
         if not self._shared_checkpoint:
@@ -231,10 +235,10 @@ class ClaimService:
         return completed.answer
 
     async def _make_room(self, uid: str, devices: tuple[CheckpointDevice, ...], deadline: float) -> None:
-        """Undo claims that hold one of ``devices`` and exist no more.
+        """Unprepare deleted claims that hold one of ``devices``.
 
         Raises:
-            DeviceInUse: a claim holds one that exists, or has not been gone for `_ORPHANED` seconds.
+            DeviceInUse: the holder of a device exists, or was deleted less than `_ORPHANED` seconds ago.
         """
         while (conflict := self._checkpoint.conflict(uid, devices)) is not None:
             device, holder = conflict
@@ -377,10 +381,10 @@ class ClaimService:
         await self._checkpoint.remove(ref.uid)
 
     async def _recovered(self, ref: Ref, entry: CheckpointEntry | None) -> CheckpointEntry | None:
-        """Return what is to be undone of a claim that a damaged checkpoint may have held; None if it is not known.
+        """Return the entry of a claim that a damaged checkpoint may have held; None if the claim is unknown.
 
         Raises:
-            CallFailed: the API server cannot say which devices the claim holds.
+            CallFailed: the API server does not answer which devices the claim holds.
         """
         try:
             claim = await self._client.resource(RESOURCECLAIMS, ref.namespace).get(ref.name)
@@ -431,7 +435,7 @@ class ClaimService:
             self._load()
 
     def _load(self) -> None:
-        """Read the checkpoint. If it is damaged or incomplete, the CDI documents say which claims are prepared."""
+        """Read the checkpoint. If it is damaged or incomplete, recover prepared claims from the CDI documents."""
         damage = self._checkpoint.load()
         if damage is not None:
             _LOG.error("%s", damage)
@@ -454,7 +458,7 @@ class ClaimService:
         _LOG.debug("call %d: %s: %s", self._calls, method, names or "no claims", extra=fields)
 
     def _fields(self, ref: Ref) -> dict[str, dict[str, str]]:
-        """What a log line says in fields: of which driver and which claim it is."""
+        """Return the structured fields of a log line: driver and claim."""
         return {
             "fields": {
                 "driver": self._driver.name,

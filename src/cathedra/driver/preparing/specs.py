@@ -1,14 +1,12 @@
-"""CDI specification files: one per claim, one for all containers, and nothing left behind.
+"""CDI documents and metadata files of prepared claims.
 
-The names contain the claim's UID, so that a container runtime never serves a stale specification under a name used
-again; each file declares the lowest version that can express it, so that old runtimes read it too
-(docs/spec/node.md §19; docs/spec/driver-sdk.md §17.4).
+There is one CDI document per claim and one for all containers. Their names contain the claim's UID, so that a container
+runtime never reads a stale document under a reused name. Each document declares the lowest version that can express it,
+so that old runtimes read it too (docs/spec/node.md §19; docs/spec/driver-sdk.md §17.4).
 
-Device metadata files: what a container can read about its devices.
-
-For each request of a prepared claim there is one JSON file and one CDI device that mounts it; the device's name is
-added to the first device of the request, so that a container sees exactly the files of the requests it uses
-(KEP-5304; docs/spec/node.md §21; docs/spec/driver-sdk.md §9).
+For each request of a prepared claim there is one JSON metadata file and one CDI device that mounts it. The device's
+name is added to the first device of the request, so that a container sees exactly the files of the requests that it
+uses (KEP-5304; docs/spec/node.md §21; docs/spec/driver-sdk.md §9).
 """
 
 from __future__ import annotations
@@ -104,7 +102,7 @@ class ClaimSpecs:
         return cdi_document(self.kind, effective) if effective else None
 
     def ensure(self, uid: str, document: Spec) -> None:
-        """Write a claim's document unless it is there already; it is complete when this returns."""
+        """Write a claim's document unless it exists; it is complete on return."""
         path, content = self.path(uid), encode_document(document)
         if self._files.read(path) != content:
             self._files.write(path, content)

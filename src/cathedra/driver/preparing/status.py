@@ -1,7 +1,7 @@
-"""What a driver says about its devices in the status of a claim.
+"""Device entries of a driver in the status of a claim.
 
-One entry for each device (and share), written by server-side apply, so that entries of other drivers in the same claim
-and conditions of other managers stay theirs (docs/spec/driver-sdk.md §14).
+Each device (and share) has one entry, written by server-side apply, so that entries of other drivers and conditions of
+other managers are kept (docs/spec/driver-sdk.md §14).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ATTEMPTS: Final = 5
 
 
 def device_entries(driver: str, prepared: Sequence[Prepared]) -> tuple[AllocatedDeviceStatus, ...]:
-    """The entries for those devices about which the driver has something to say."""
+    """Return the entries of devices with a `DeviceStatus`."""
     return tuple(_entry(driver, device, device.status) for device in prepared if device.status is not None)
 
 
@@ -45,10 +45,11 @@ def _entry(driver: str, device: Prepared, status: DeviceStatus) -> AllocatedDevi
 async def write_device_status(
     client: Client, ref: Ref, entries: Sequence[AllocatedDeviceStatus]
 ) -> ResourceClaim | None:
-    """Apply ``entries`` to the claim's status, in place of what this manager said before; None if the claim is gone.
+    """Apply ``entries`` to the claim's status in place of this manager's earlier ones. Return None if the claim is
+    gone.
 
-    Entries of other drivers stay, and so do conditions that others set on an entry. A condition without a time holds
-    from now on, or since the claim says so already.
+    Entries of other drivers are kept, and conditions of others on an entry too. A condition without a time gets the
+    current time, or keeps its time if the claim has it already.
 
     Raises:
         StatusError: the API server refuses.
@@ -113,12 +114,12 @@ def _dated(entry: AllocatedDeviceStatus, present: Sequence[AllocatedDeviceStatus
 
 
 def _is_there(entry: AllocatedDeviceStatus, present: Sequence[AllocatedDeviceStatus]) -> bool:
-    """Whether nothing would change. Where others have set conditions, too, applying finds out."""
+    """Return True if nothing would change. Where others have set conditions, too, applying finds out."""
     return any(replace(other, conditions=other.conditions or ()) == entry for other in present)
 
 
 def _applied(entry: AllocatedDeviceStatus) -> dict[str, Any]:
-    """What is applied of an entry: a list of no conditions would say nothing of those that others set."""
+    """Return the applied fields of an entry. An empty list of conditions is left out, so that those of others stay."""
     fields: dict[str, Any] = to_dict(entry)
     if not fields.get("conditions"):
         fields.pop("conditions", None)

@@ -1,12 +1,11 @@
-"""Keeps the cluster's ResourceSlices equal to what the driver offers.
+"""Keeps the cluster's ResourceSlices equal to the driver's pools.
 
-The driver says what there is and goes on; the controller writes it, tries again when the API server refuses, and puts
-back what others change. Work is queued per pool and done by one worker (docs/spec/driver-sdk.md §11).
+The driver sets the desired pools and continues; the controller writes the slices, retries when the API server refuses,
+and restores what others change. Work is queued per pool and done by one worker (docs/spec/driver-sdk.md §11).
 
-Asks a driver for its devices, and again whenever it says that they have changed.
-
-The first answer decides whether the driver starts at all; a later one that fails leaves published what was, until the
-driver's author has corrected it (docs/spec/driver-sdk.md §10).
+`keep_published` calls the driver for its devices, and again on each notification. If the first call fails, the driver
+does not start. If a later one fails, the published devices stay until the next notification (docs/spec/driver-sdk.md
+§10).
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ RESTORE_DELAY = 1.0
 """Seconds after which slices are written again that were deleted while a node agent started."""
 
 ErrorHandler = Callable[[Exception, str], None]
-"""Hears of recoverable trouble: the error, and what was being done."""
+"""Called with recoverable errors, and the action that failed."""
 
 
 @dataclass(slots=True)
 class SliceStatistics:
-    """What the controller has written so far."""
+    """Numbers of writes so far."""
 
     creates: int = 0
     updates: int = 0
@@ -69,10 +68,10 @@ class ResourceSliceController:
         owner: meta_v1.OwnerReference | None = None,
         validate_names: bool = True,
     ) -> None:
-        """``node_name``: the slices belong to this node and vanish with it. ``owner``: of slices that belong to no
-        node, the object of the cluster with which they vanish; without one they stay. ``pool_name``: only this pool is
-        looked after, and it is visible to the whole cluster although a node owns it. ``validate_names``: whether names
-        that spell the driver's own domain are refused.
+        """``node_name``: the slices belong to this node and are deleted with it. ``owner``: for slices without a node,
+        the object with which they are deleted; without one they stay. ``pool_name``: only this pool is published,
+        visible to the whole cluster although a node owns it. ``validate_names``: names with the driver's own domain are
+        refused.
         """
         self.statistics = SliceStatistics()
         self._client = client
@@ -128,7 +127,7 @@ class ResourceSliceController:
             self._queue.add(name)
 
     async def run(self) -> None:
-        """Work until cancelled. The slices stay: a driver that comes back soon finds them as they were."""
+        """Run until cancelled. The slices stay: a driver that comes back soon finds them as they were."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._informer.run())
             await self._informer.wait_synced()
@@ -139,7 +138,7 @@ class ResourceSliceController:
         return self._changed
 
     def published(self) -> tuple[int, int]:
-        """How many devices, and how many slices, the desired pools have."""
+        """Return the numbers of devices and slices of the desired pools."""
         slices = [each for pool in self._desired.values() for each in pool.slices]
         return sum(len(each.devices) for each in slices), len(slices)
 
@@ -153,7 +152,7 @@ class ResourceSliceController:
 
     @property
     def in_sync(self) -> bool:
-        """Whether every desired pool has been written (or found unchanged) once."""
+        """Return True if every desired pool has been written (or found unchanged) once."""
         return self._started and self._desired.keys() <= self._synced_pools
 
     async def wait_published(self) -> None:
@@ -365,10 +364,10 @@ async def keep_published(
     clock: Clock,
     on_error: ErrorHandler,
 ) -> None:
-    """Hand what ``desired`` answers to ``slices``, now and after each time that ``wanted`` is set, until cancelled.
+    """Pass the result of ``desired`` to ``slices``, now and each time that ``wanted`` is set, until cancelled.
 
     Raises:
-        Exception: what ``desired`` raises at the first attempt.
+        Exception: the exception of ``desired`` at the first attempt.
     """
     slices.update(await desired())
     while True:

@@ -1,14 +1,11 @@
-"""From pools to slices that the API server accepts.
+"""Layout of pools as ResourceSlices, and the plan of writes from the existing slices to it. Pure functions.
 
-A slice holds at most 128 devices, 64 if one of them uses an expensive feature, and counter sets live in slices of their
-own; an author should not have to know. References between devices and counters are checked here, because the API server
-sees one slice at a time only (docs/spec/driver-sdk.md §10 and §11.7).
+A slice holds at most 128 devices, 64 if one of them uses an expensive feature, and counter sets are in slices of their
+own; drivers need not know that. References between devices and counters are checked here, because the API server sees
+one slice at a time (docs/spec/driver-sdk.md §10 and §11.7).
 
-What must change so that the cluster shows exactly the desired slices of a pool.
-
-A pure function, so every rule can be tested: slices that keep their place are updated, one changed slice keeps the
-generation, and anything larger gets a new one, so that no consumer ever mixes two states of a pool
-(docs/spec/driver-sdk.md §11.3 to §11.5).
+Slices that keep their place are updated. One changed slice keeps the generation of the pool, and any larger change
+creates a new one, so that no consumer ever mixes two states of a pool (docs/spec/driver-sdk.md §11.3 to §11.5).
 """
 
 from __future__ import annotations
@@ -40,12 +37,12 @@ __all__ = [
 
 MAX_DEVICES = 128
 MAX_DEVICES_WITH_FEATURES = 64
-"""If any device of the slice has taints, consumes counters or has an attribute with a list."""
+"""Limit if a device of the slice has taints, consumes counters or has an attribute with a list."""
 MAX_COUNTER_SETS = 8
 
 
 class DesiredSlice(msgspec.Struct, frozen=True):
-    """What one slice is to hold."""
+    """Desired content of one slice."""
 
     devices: tuple[resource.Device, ...] = ()
     shared_counters: tuple[resource.CounterSet, ...] = ()
@@ -53,7 +50,7 @@ class DesiredSlice(msgspec.Struct, frozen=True):
 
 
 class DesiredPool(msgspec.Struct, frozen=True):
-    """What the cluster is to show of one pool."""
+    """Desired slices of one pool."""
 
     name: str
     slices: tuple[DesiredSlice, ...]
@@ -128,13 +125,12 @@ def _selects_node(device: resource.Device) -> bool:
 
 
 def check(pools: Iterable[DesiredPool], own_domain: str) -> None:
-    """Check what the API server cannot see: names and references across the slices of a pool.
+    """Check what the API server cannot: names and references across the slices of a pool.
 
-    Args:
-        own_domain: the driver's name, which attributes and capacities must not spell; "" if they may.
+    Args: own_domain: the driver's name, which attributes and capacities must not contain; "" if they may.
 
     Raises:
-        PoolError: the first contradiction; then nothing of any pool is published.
+        PoolError: the first contradiction. Nothing of any pool is published then.
     """
     for pool in pools:
         counters = _check_counters(pool)
@@ -184,7 +180,7 @@ _TAINT_TOLERANCE = 1.0
 
 
 class Publisher(msgspec.Struct, frozen=True):
-    """Whose slices they are."""
+    """Owner of the slices: driver, node, and owner reference."""
 
     driver: str
     owner: meta_v1.OwnerReference | None = None
@@ -193,7 +189,7 @@ class Publisher(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What to do, in this order. Numbers are positions in the desired pool."""
+    """Writes to execute, in this order. Numbers are positions in the desired pool."""
 
     generation: int
     delete: tuple[resource.ResourceSlice, ...]
@@ -202,12 +198,12 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def empty(self) -> bool:
-        """Whether the cluster shows the desired state already."""
+        """Return True if the cluster shows the desired state already."""
         return not (self.delete or self.update or self.create)
 
 
 def plan(pool: DesiredPool, existing: Sequence[resource.ResourceSlice], publisher: Publisher) -> Plan:
-    """How to get from ``existing`` to ``pool``."""
+    """Return the writes that lead from ``existing`` to ``pool``."""
     count = len(pool.slices)
     width = max(5, len(f"{max(count - 1, 0):x}"))
     generation = max((s.spec.pool.generation for s in existing), default=0)
@@ -290,9 +286,9 @@ def _new(pool: DesiredPool, index: int, width: int, publisher: Publisher, genera
 def adopt_taint_times(
     desired: Sequence[resource.Device], present: Sequence[resource.Device]
 ) -> tuple[resource.Device, ...]:
-    """``desired`` with the times of taints that are there already, where the driver gave none or nearly the same.
+    """Return ``desired`` with the times of existing taints, if the driver gave none or nearly the same.
 
-    The API server notes when a taint appeared; publishing it again must not move that moment.
+    The API server sets the time at which a taint appeared; publishing it again must not change that time.
     """
     known = {device.name: device.taints for device in present if device.taints}
     return tuple(_with_times(device, known.get(device.name, ())) if device.taints else device for device in desired)

@@ -55,7 +55,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _Context(Protocol):
-    """What the servers use of a call's context."""
+    """The methods of a gRPC context that the servers use."""
 
     def time_remaining(self) -> float | None: ...
 
@@ -170,7 +170,7 @@ class _KeptSocket:
             _clear_away(self._path, self._mine)
 
     async def keep(self) -> None:
-        """Serve the socket anew each time it was removed, until cancelled."""
+        """Serve the socket again each time it was removed, until cancelled."""
         while True:
             # Another instance's socket in its place is not ours to remove, and is left.
             await wait_for_files(lambda: _identity(self._path) is None, (self._path.parent, self._path.parent.parent))

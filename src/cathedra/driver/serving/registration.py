@@ -1,13 +1,9 @@
-"""What a driver tells the node agent about itself, and what the node agent answers.
+"""The driver's side of plugin registration: socket paths, announced services, and the node agent's response.
 
-The handshake may come again at any time (the agent restarts, or an attempt failed), and a refusal is not final, so
-nothing here ends the driver (docs/spec/driver-sdk.md §4).
-
-Where a driver listens, on paths that fit into a socket address.
-
-During a rolling update two instances of a driver run side by side, each with sockets named after its pod; long names
-are replaced by hashes. The names are those of the Go helper, so that instances of both kinds can follow each other
-(docs/spec/driver-sdk.md §2 and §7).
+The handshake may be repeated at any time (the agent restarts, or an attempt failed), and a refusal is not final, so
+nothing here ends the driver (docs/spec/driver-sdk.md §4). During a rolling update two instances of a driver run side by
+side, each with sockets named after its pod; names too long for a socket address are replaced by hashes. The names are
+those of the Go helper, so that instances of both kinds can replace each other (docs/spec/driver-sdk.md §2 and §7).
 """
 
 from __future__ import annotations
@@ -46,13 +42,12 @@ HEALTH_V1ALPHA1 = "v1alpha1.DRAResourceHealth"
 
 
 DRA_OF_131 = "1.0.0"
-"""What a kubelet of 1.31 takes, and nothing beside it: it reads versions as numbers, and calls ``v1alpha3.Node``.
-
-Kubelets of 1.32 and 1.33 take it too, later ones refuse it.
+"""The version that a kubelet of 1.31 accepts, and only alone: it parses versions as numbers, and calls
+``v1alpha3.Node``. Kubelets of 1.32 and 1.33 accept it too, later ones refuse it.
 """
 
 SERVICES = (DRA_V1, DRA_V1BETA1, HEALTH_V1, HEALTH_V1ALPHA1)
-"""What is served unless a driver chooses, most preferred first."""
+"""Default services, most preferred first."""
 
 
 def supported_services(wanted: Sequence[str], *, health: bool) -> tuple[str, ...]:
@@ -86,20 +81,20 @@ class Registration:
         self.info = info
         self.attempts = 0
         self.registered: bool | None = None
-        """What the node agent said last; None while it has said nothing."""
+        """The node agent's last response; None before the first."""
         self.error = ""
         self._changed = asyncio.Event()
 
     def get_info(self) -> PluginInfo:
-        """The node agent asks who is there."""
+        """Return the driver's information to the node agent."""
         self.attempts += 1
         return self.info
 
     def notify(self, *, registered: bool, error: str) -> None:
-        """The node agent says whether it took the driver.
+        """Handle the node agent's response.
 
         Raises:
-            RegistrationFailed: it did not; the caller hears that this was understood.
+            RegistrationFailed: it refused the driver. The exception acknowledges that to the caller.
         """
         self.registered, self.error = registered, error
         changed, self._changed = self._changed, asyncio.Event()
@@ -108,14 +103,14 @@ class Registration:
             raise RegistrationFailed(f"failed registration process: {error}")
 
     def changed(self) -> asyncio.Event:
-        """An event that is set when the node agent says something again."""
+        """Return an event that is set at the node agent's next response."""
         return self._changed
 
     async def wait_registered(self, timeout: float, where: str) -> None:
-        """Wait until the node agent has taken the driver; ``timeout`` in seconds, ``where`` for the error's text.
+        """Wait until the driver is registered; ``timeout`` in seconds, ``where`` for the error's text.
 
         Raises:
-            RegistrationFailed: it did not within that time; the text says why, as far as it is known.
+            RegistrationFailed: it was not within that time. The text has the reason, if it is known.
         """
         try:
             async with asyncio.timeout(timeout):

@@ -242,10 +242,10 @@ class CpuConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     group_by: Grouping = msgspec.field(name="groupBy", default="numanode")
     reserved: str = msgspec.field(name="reservedCPUs", default="")
     node_resources: bool = msgspec.field(name="publishNodeAllocatableResourceMapping", default=False)
-    """Whether the scheduler counts claimed CPUs with the node's (gate ``DRANodeAllocatableResources``)."""
+    """True if the scheduler counts claimed CPUs with the node's (gate ``DRANodeAllocatableResources``)."""
 
     pcie_roots: bool = msgspec.field(name="exposePCIeRoots", default=False)
-    """Whether devices say which PCIe roots are near them, for claims that want a GPU or a card beside their CPUs."""
+    """True if devices say which PCIe roots are near them, for claims that want a GPU or a card beside their CPUs."""
     shared: tuple[str, ...] = msgspec.field(name="sharedCgroups", default=())
     """A field of our own: where containers are that must keep off claimed CPUs; none: they are left alone."""
 

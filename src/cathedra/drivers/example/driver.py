@@ -54,9 +54,9 @@ class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
     metadata_versions: Sequence[str] = KNOWN_VERSIONS
     """The versions in which containers find the metadata of their devices, preferred ones first."""
     publish_status: bool = False
-    """Whether the status of claims tells of their devices."""
+    """True if the status of claims tells of their devices."""
     binding_conditions: bool = False
-    """Whether a pod is bound only after the driver has declared its devices ready."""
+    """True if a pod is bound only after the driver has declared its devices ready."""
 
 
 class ExampleDriver(Driver):
@@ -199,7 +199,7 @@ class BindingConditions:
         self._claims.add_handler(on_add=self._look, on_update=lambda _, new: self._look(new))
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._claims.run())
             await self._claims.wait_synced()

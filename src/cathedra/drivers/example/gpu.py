@@ -115,7 +115,7 @@ class GpuOptions(msgspec.Struct, frozen=True):
     partitions: int = 0
     """Equal parts into which each GPU can be cut; 0: it cannot."""
     shared: bool = False
-    """Whether many claims may have a share of a device each."""
+    """True if many claims may have a share of a device each."""
     memory: str = "80Gi"
     compute: str = "100"
     model: str = "LATEST-GPU-MODEL"

@@ -48,7 +48,7 @@ class DriverProfile(Protocol):
 
     @property
     def spells_own_domain(self) -> bool:
-        """Whether names of its capacities begin with the driver's name."""
+        """Return True if names of its capacities begin with the driver's name."""
         ...
 
     def pool(self, site: Site) -> Pool:

@@ -26,7 +26,7 @@ class DeviceOptions(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int = 0
     """Equal parts into which each GPU can be cut; 0: it cannot."""
     shared: bool = False
-    """Whether many claims may have a share of a GPU each."""
+    """True if many claims may have a share of a GPU each."""
     memory: str = "80Gi"
     attributes: Mapping[str, AttributeValue] = msgspec.field(default_factory=dict)
     cpus: int = 4

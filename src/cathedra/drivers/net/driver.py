@@ -366,7 +366,7 @@ class NetDriver(Driver):
         await self._ip.try_to("netns", "delete", namespace)
 
     async def _is_down(self, link: str, memory: Mapping[str, Any]) -> bool:
-        """Whether the kernel has brought the interface back by itself, as it does when a namespace ends."""
+        """Return True if the kernel has brought the interface back by itself, as it does when a namespace ends."""
         found = [one for one in await self._ip.links() if one["ifname"] == link]
         return bool(found) and bool(memory["up"]) and "UP" not in found[0].get("flags", ())
 

@@ -73,7 +73,7 @@ class ReadyDevice:
     """Of a partition; a whole GPU needs none."""
 
     def asks_for(self, config: MpsConfig) -> bool:
-        """Whether it is to be served by a daemon that is set up so."""
+        """Return True if it is to be served by a daemon that is set up so."""
         sharing = self.sharing
         return sharing is not None and sharing.strategy == "MPS" and (sharing.mps_config or MpsConfig()) == config
 

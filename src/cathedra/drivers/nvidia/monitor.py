@@ -35,7 +35,7 @@ class GpuFault:
 
     @property
     def is_severe(self) -> bool:
-        """Whether no new claim should get the device."""
+        """Return True if no new claim should get the device."""
         if self.kind == "xid":
             return int(self.value) not in _OF_APPLICATIONS
         return self.kind != "unmonitored"

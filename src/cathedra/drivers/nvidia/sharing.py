@@ -121,7 +121,7 @@ class SharingManager:
         )
 
     async def _answers(self, place: Path) -> bool:
-        """Whether a daemon is at work there: after a start of the machine only its directories are."""
+        """Return True if a daemon is at work there: after a start of the machine only its directories are."""
         if place not in self._daemons(""):
             return False
         try:

@@ -28,13 +28,13 @@ _ESCAPES: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 class CheckpointStore(Protocol):
-    """Where claim infos survive a restart."""
+    """Storage of prepared claims that survives a restart."""
 
     def load(self) -> list[ClaimInfo]:
-        """What was saved last; nothing is prepared.
+        """Return the claims saved last, with none marked as prepared.
 
         Raises:
-            CorruptCheckpoint: it cannot be trusted.
+            CorruptCheckpoint: the stored data is damaged.
         """
         ...
 
@@ -50,7 +50,7 @@ class MemoryCheckpoint:
         self._data = b""
 
     def load(self) -> list[ClaimInfo]:
-        """What was saved last."""
+        """Return the claims saved last."""
         return decode_checkpoint(self._data) if self._data else []
 
     async def save(self, infos: Iterable[ClaimInfo]) -> None:
@@ -66,10 +66,10 @@ class FileCheckpoint:
         self._file = DurableFile(path)
 
     def load(self) -> list[ClaimInfo]:
-        """What was saved last; nothing if there is no file.
+        """Return the claims saved last; none if there is no file.
 
         Raises:
-            CorruptCheckpoint: the file is damaged or of another kind.
+            CorruptCheckpoint: the file is damaged or has another format.
         """
         try:
             data = self._path.read_bytes()

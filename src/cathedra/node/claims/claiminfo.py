@@ -1,7 +1,7 @@
-"""What this node knows of the claims that its pods use: the claim-info cache.
+"""The claim-info cache: prepared claims of the node's pods (docs/spec/node.md §6).
 
-docs/spec/node.md §6. Keyed by namespace and name, so that a claim that was deleted and made again under the same
-name is noticed. All methods are plain functions: between two awaits nothing else runs, which is the cache's lock.
+It is keyed by namespace and name, so that a claim that was deleted and created again under the same name is detected.
+All methods are synchronous. No other task runs between two awaits, so the cache needs no lock.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ SKIP_UNPREPARE = frozenset({"NodeUnprepareResources", "*"})
 
 
 class DriverState(msgspec.Struct, frozen=True):
-    """What one driver prepared for one claim, and which operations it wants to be spared."""
+    """Devices that one driver has prepared for one claim, and the operations that it skips."""
 
     devices: tuple[PluginDevice, ...] = ()
     skip: frozenset[str] = frozenset()
 
     @property
     def skips_prepare(self) -> bool:
-        """Whether the driver is not to be asked to prepare."""
+        """Return True if the driver needs no prepare call."""
         return bool(self.skip & SKIP_PREPARE)
 
     @property
     def skips_unprepare(self) -> bool:
-        """Whether the driver is not to be asked to unprepare."""
+        """Return True if the driver needs no unprepare call."""
         return bool(self.skip & SKIP_UNPREPARE)
 
 
 class ClaimInfo(msgspec.Struct):
-    """One claim: who uses it, and what each driver made ready."""
+    """A claim, the pods that use it, and the result of each driver."""
 
     namespace: str
     name: str
@@ -46,11 +46,11 @@ class ClaimInfo(msgspec.Struct):
     pod_uids: set[str] = msgspec.field(default_factory=set)
     drivers: dict[str, DriverState] = msgspec.field(default_factory=dict)
     prepared: bool = False
-    """Whether all drivers answered well since this process began; never stored."""
+    """True if all drivers have succeeded since this process started; never stored."""
 
     @property
     def reference(self) -> ClaimReference:
-        """The claim as drivers are told of it."""
+        """Return the claim as drivers receive it."""
         return ClaimReference(self.namespace, self.uid, self.name)
 
 
@@ -70,11 +70,11 @@ class ClaimInfoCache(msgspec.Struct):
         return self._infos.get((namespace, name))
 
     def add(self, info: ClaimInfo) -> None:
-        """Enter an info."""
+        """Add a claim, or replace the one of its namespace and name."""
         self._infos[info.namespace, info.name] = info
 
     def remove(self, info: ClaimInfo) -> None:
-        """Forget a claim."""
+        """Remove a claim."""
         self._infos.pop((info.namespace, info.name), None)
 
     def of_pod(self, pod_uid: str) -> list[ClaimInfo]:

@@ -1,11 +1,7 @@
-"""Which CDI devices a container gets from its pod's prepared claims.
+"""Claims of a pod, and the CDI devices of its containers (docs/spec/node.md §7.2 and §8).
 
-docs/spec/node.md §8. The answer comes from the cache alone, so containers restart while driver and API server are
-away.
-
-Which claims a pod has, and whether it may use them: checks before any driver is called, changing nothing.
-
-docs/spec/node.md §7.2, steps 1 and 2. The texts are the kubelet's.
+CDI devices come from the cache alone, so that containers can restart while driver and API server are away. The checks
+run before any driver is called and change nothing. Their texts are the kubelet's.
 """
 
 from __future__ import annotations
@@ -75,10 +71,10 @@ def cdi_devices(pod: Pod, container: Container, cache: ClaimInfoCache, gates: Fe
 
 
 def pod_claims(pod: Pod, gates: FeatureGates) -> Iterator[EntryClaim]:
-    """The claims of a pod, in order; the one for its extended resources comes last and has no entry ("").
+    """Yield the claims of a pod, in order. The claim of its extended resources comes last and has the entry "".
 
     Raises:
-        PrepareError: a claim is not generated yet, or an entry says nothing.
+        PrepareError: a claim has not been created yet, or an entry names neither claim nor template.
     """
     for entry in pod.spec.resource_claims:
         try:
@@ -93,10 +89,10 @@ def pod_claims(pod: Pod, gates: FeatureGates) -> Iterator[EntryClaim]:
 
 
 def check_allowed(pod: Pod, claim: ResourceClaim, wanted: EntryClaim, gates: FeatureGates) -> None:
-    """Whether ``pod`` may use ``claim``: owner, reservation, allocation, in this order.
+    """Check that ``pod`` may use ``claim``: owner, reservation, allocation, in this order.
 
     Raises:
-        PrepareError: it may not, or not yet.
+        PrepareError: the pod may not use the claim, or not yet.
     """
     group = pod_group_name(pod) if gates["DRAWorkloadResourceClaims"] else ""
     if wanted.generated:

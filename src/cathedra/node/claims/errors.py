@@ -1,4 +1,4 @@
-"""Why a pod's claims could not be prepared or let go. The texts are the kubelet's; they end up in events."""
+"""Errors of preparing and unpreparing claims. The texts are the kubelet's, because they appear in events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["ClaimError", "CorruptCheckpoint", "PrepareError", "UnprepareError"]
 
 
 class ClaimError(Exception):
-    """One thing that is wrong with one claim or driver."""
+    """A problem with one claim or driver."""
 
 
 class PrepareError(ClaimError):

@@ -1,8 +1,7 @@
-"""Preparing and unpreparing the claims of pods: where the API's allocation becomes the driver's work.
+"""Preparing and unpreparing the claims of pods (docs/spec/node.md §7, §9 and §10).
 
-docs/spec/node.md §7, §9 and §10. A pod's reference to a claim is on disk before the first driver is called, and
-goes away only after the last driver has let go; a crash in between therefore leads to calling again, never to
-forgetting.
+A pod's reference to a claim is on disk before the first driver is called, and is removed only after the last driver has
+unprepared. After a crash in between, a driver is called again; a prepared claim is never forgotten.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ __all__ = ["RECONCILE_SECONDS", "ClaimManager"]
 _ERROR_LENGTH: Final = 4096
 """Characters of a driver's error that are passed on, to events and logs."""
 RECONCILE_SECONDS: Final = 60.0
-"""How often pods that vanished are looked for."""
+"""Interval of the search for prepared claims of pods that no longer exist."""
 
 _LOG = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -87,10 +86,10 @@ class ClaimManager:
         self._count_claims()
 
     async def prepare(self, pod: Pod) -> None:
-        """Have all claims of ``pod`` prepared.
+        """Prepare all claims of ``pod``.
 
         Raises:
-            PrepareError: some claim is not; what is done stays done, and the next attempt goes on from there.
+            PrepareError: a claim could not be prepared. Finished claims stay prepared, and the next attempt continues.
         """
         with self._metrics.operation("PrepareResources"):
             try:
@@ -173,7 +172,7 @@ class ClaimManager:
         call: Callable[[Sequence[ClaimReference]], Awaitable[Mapping[str, R]]],
         infos: Sequence[ClaimInfo],
     ) -> Mapping[str, R]:
-        """One call to one driver for many claims, with the checks that both methods share."""
+        """Call one driver for several claims, with the checks that prepare and unprepare share."""
         try:
             answers = await call([info.reference for info in infos])
         except PluginCallError as error:
@@ -209,10 +208,10 @@ class ClaimManager:
         self._count_claims()
 
     async def unprepare(self, pod_uid: str) -> None:
-        """Let go of all claims that ``pod_uid`` refers to; nothing is read from the API.
+        """Unprepare all claims that the pod references. Nothing is read from the API.
 
         Raises:
-            UnprepareError: some driver has not let go. The references stay until it has.
+            UnprepareError: a driver failed. The references stay until it succeeds.
         """
         if not self.cache.of_pod(pod_uid):
             return
@@ -261,7 +260,9 @@ class ClaimManager:
         return cdi_devices(pod, container, self.cache, self._gates)
 
     async def reconcile(self, active_pods: Callable[[], Collection[str]], *, every: float = RECONCILE_SECONDS) -> None:
-        """Unprepare for pods that are no more, every so many seconds and after `look_again`, until cancelled."""
+        """Unprepare claims of pods that no longer exist, every ``every`` seconds and after `look_again`, until
+        cancelled.
+        """
         while True:
             self._look_again.clear()
             for uid in sorted(self.cache.pod_uids() - set(active_pods())):
@@ -277,7 +278,7 @@ class ClaimManager:
                     await self._look_again.wait()
 
     def look_again(self) -> None:
-        """Something that letting go may have waited for, as a driver, is there now."""
+        """Retry unpreparing now: a driver has registered."""
         self._look_again.set()
 
     async def _save(self) -> None:

@@ -23,11 +23,11 @@ __all__ = ["LogOptions", "LogWrites", "read_log", "tail"]
 
 _CHUNK: Final = 256 * 1024
 _LOOK_AGAIN: Final = 0.25
-"""Seconds between two looks at a directory that is not there yet, or that the kernel cannot watch."""
+"""Seconds between checks of a directory that does not exist yet or that the kernel cannot watch."""
 
 
 class LogOptions(msgspec.Struct, frozen=True):
-    """Which lines. ``since`` in seconds since the epoch; None means no limit."""
+    """Selection of log lines. ``since`` is in seconds since the epoch; None is no limit."""
 
     follow: bool = False
     tail_lines: int | None = None
@@ -47,11 +47,11 @@ class _Lines:
 
     @property
     def full(self) -> bool:
-        """Whether the limit is reached."""
+        """Return True if the limit is reached."""
         return self._left is not None and self._left <= 0
 
     def show(self, line: bytes) -> bytes:
-        """What is shown of one line of the file."""
+        """Return the output for one line of the file."""
         when, _, rest = line.partition(b" ")
         stream, _, rest = rest.partition(b" ")
         tag, _, text = rest.partition(b" ")
@@ -98,7 +98,7 @@ def tail(path: Path, lines: int) -> int:
 
 
 def _line_starts(data: bytes, offset: int) -> Iterator[int]:
-    """Where shown lines begin: partial lines belong to the one that they begin."""
+    """Yield the offsets at which output lines begin. Partial entries belong to the line that they begin."""
     start = 0
     begins = True
     while start < len(data):
@@ -113,9 +113,9 @@ def _line_starts(data: bytes, offset: int) -> Iterator[int]:
 
 
 class LogWrites:
-    """Notifies those who follow logs of writes, all of them by one inotify instance.
+    """Notifies readers of followed logs of writes, with one inotify instance for all.
 
-    A host has 128 instances for each user by default. This one exists while a log is followed.
+    A host allows 128 inotify instances per user by default. This one exists only while a log is followed.
     """
 
     def __init__(self) -> None:
@@ -184,10 +184,10 @@ async def read_log(
     ended: Callable[[], bool],
     changes: Callable[[], Iterable[asyncio.Event]] = tuple,
 ) -> AsyncGenerator[bytes, None]:
-    """The log's content, in pieces; with ``follow`` until ``ended()`` says that no more can come.
+    """Yield the log's content in pieces; with ``follow``, until ``ended()`` returns True.
 
-    ``changes()`` gives the events one of which will be set when ``ended()`` changes. The file may be rotated meanwhile.
-    A log that does not exist yet is empty.
+    ``changes()`` returns the events one of which is set when ``ended()`` changes. The file may be rotated meanwhile. A
+    log that does not exist yet is empty.
     """
     lines = _Lines(options)
     while not _exists(path):

@@ -26,7 +26,7 @@ _HEALTH: Final = {0: "UNKNOWN", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 
 
 class ProbeTarget(NamedTuple):
-    """What is asked: a running container and where its ports are."""
+    """Target of a probe: a running container and the address of its ports."""
 
     runtime: Runtime
     container_id: str
@@ -57,7 +57,7 @@ async def run_probe(
 
 
 async def run_action(probe: Probe, target: ProbeTarget, timeout: float) -> tuple[bool, str]:
-    """One question; the answer and what was said."""
+    """Run a probe's action once. Return success, and the output."""
     try:
         async with asyncio.timeout(timeout):
             if probe.exec is not None:
@@ -139,7 +139,7 @@ def _port(port: int | str | None, container: Container) -> int:
 
 
 class ProbeKind(Enum):
-    """Which of a container's probes, as events call it."""
+    """Kind of probe, as events name it."""
 
     STARTUP = "Startup"
     READINESS = "Readiness"
@@ -147,7 +147,7 @@ class ProbeKind(Enum):
 
 
 class ReportProbe(Protocol):
-    """Takes the verdict of a probe: the container's name, which probe, whether it is good, and the output."""
+    """Receives a result: container name, kind of probe, success, output."""
 
     def __call__(self, name: str, kind: ProbeKind, *, good: bool, output: str) -> None: ...
 

@@ -1,11 +1,9 @@
-"""One container of a pod over all its restarts, as a state machine of immutable records.
+"""Containers of a pod over all their restarts: immutable records, their table, and the decision on what to start.
 
-The containers of one pod as they are now. Its runner changes them, and everything else reads.
-
-What to do next for a pod's containers: a pure function of what they are doing now.
-
-docs/spec/node.md §17.3 to §17.5. Ordinary init containers run one after the other, sidecars stay, regular
-containers run together; who has ended is started again if its policy says so, when its back-off is over.
+A record is a state machine. The runner changes the table; everything else only reads it. `make_plan` is a pure function
+of the records (docs/spec/node.md §17.3 to §17.5): init containers run one after the other, sidecars keep running,
+regular containers run together, and an ended container is restarted according to its policy when its back-off has
+passed.
 """
 
 from __future__ import annotations
@@ -43,25 +41,25 @@ __all__ = [
 BACKOFF_FIRST: Final = 10.0
 BACKOFF_MAX: Final = 300.0
 BACKOFF_RESET: Final = 600.0
-"""Seconds of running after which a container counts as well again."""
+"""Seconds of running after which the back-off starts over."""
 _SHARED_FIELDS: Final = tuple(set(Container.__struct_fields__) & set(EphemeralContainer.__struct_fields__))
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """Why a container does not run."""
+    """Reason and message of a container that does not run."""
 
     reason: str
     message: str = ""
 
 
 class ContainerStage(Enum):
-    """Where a container is in its life; drawn in docs/node.md."""
+    """Stage of a container; docs/node.md has the diagram."""
 
     WAITING = "waiting"
-    """No run of it has begun."""
+    """Not started."""
     RUNNING = "running"
     STOPPING = "stopping"
-    """It runs, and has been asked to end."""
+    """Running, with its stop requested."""
     ENDED = "ended"
     """Its last run is over; another may follow."""
 
@@ -77,7 +75,7 @@ class ContainerRecord(msgspec.Struct, frozen=True):
     container: Container
     init: bool = False
     ephemeral: bool = False
-    """Whether it was added to the running pod for debugging: it runs once, and nothing depends on it."""
+    """True if it was added for debugging: it runs once, and nothing depends on it."""
     attempt: int = 0
     current: ContainerRun | None = None
     previous: ContainerRun | None = None
@@ -90,27 +88,27 @@ class ContainerRecord(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The container's name."""
+        """Name of the container."""
         return self.container.name
 
     @property
     def sidecar(self) -> bool:
-        """Whether it is an init container that keeps running beside the others."""
+        """Return True if this is a restartable init container."""
         return self.init and is_sidecar(self.container)
 
     @property
     def running(self) -> bool:
-        """Whether it runs."""
+        """Return True if a run is in progress."""
         return self.current is not None and self.current.running
 
     @property
     def ended(self) -> ContainerRun | None:
-        """How it ended, unless it runs or never ran."""
+        """Return the last run, if it has ended and no other has started."""
         return self.current if self.current is not None and not self.current.running else None
 
     @property
     def stage(self) -> ContainerStage:
-        """Where it is in its life."""
+        """Stage that follows from the record's fields."""
         if self.current is None:
             return ContainerStage.WAITING
         if not self.current.running:
@@ -152,7 +150,7 @@ class ContainerRecord(msgspec.Struct, frozen=True):
         return replace(self, waiting=waiting, backoff=backoff, due=now + backoff)
 
     def fail_to_start(self, run: ContainerRun, now: float, *, restarts: bool, waiting: Waiting) -> ContainerRecord:
-        """A run of it was created and could not be started: it has ended as ``run`` says."""
+        """Return the record after a run was created but could not be started; ``run`` has its exit."""
         kept = replace(self, previous=self.current or self.previous, attempt=run.attempt)
         ended = kept.end(run, now, restarts=restarts)
         return replace(ended, waiting=waiting) if restarts and ended.due <= now else ended
@@ -170,7 +168,7 @@ class ContainerRecord(msgspec.Struct, frozen=True):
         )
 
     def stop(self) -> ContainerRecord:
-        """It is being asked to end."""
+        """Return the record with its stop requested."""
         return replace(self, stopping=True)
 
     def end(self, run: ContainerRun, now: float, *, restarts: bool) -> ContainerRecord:
@@ -188,7 +186,7 @@ class ContainerRecord(msgspec.Struct, frozen=True):
         return replace(self, waiting=why)
 
     def renew(self) -> ContainerRecord:
-        """The pod begins anew: only the count of runs and the last one are kept."""
+        """Return the record for a pod that starts over: only the restart count and the last run are kept."""
         if self.current is None:
             return replace(self, waiting=None)
         return replace(self, previous=self.current, attempt=self.attempt + 1, current=None, waiting=None)
@@ -213,8 +211,7 @@ def as_container(ephemeral: EphemeralContainer) -> Container:
 
 
 def will_restart(pod: Pod, record: ContainerRecord, exit_code: int) -> bool:
-    """Whether the container is started again after ending with ``exit_code`` (docs/spec/node.md §17.3
-    and §17.4)."""
+    """Return True if the container restarts after ``exit_code`` (docs/spec/node.md §17.3 and §17.4)."""
     if record.ephemeral:
         return False
     if record.sidecar:
@@ -230,7 +227,7 @@ def will_restart(pod: Pod, record: ContainerRecord, exit_code: int) -> bool:
 
 
 def _matches(rule: ContainerRestartRule, exit_code: int) -> bool:
-    """Whether the rule asks for a restart after that exit code."""
+    """Return True if the rule requests a restart after ``exit_code``."""
     codes = rule.exit_codes
     return codes is not None and rule.action == "Restart" and (exit_code in codes.values) == (codes.operator == "In")
 
@@ -256,7 +253,7 @@ class ContainerTable:
 
     @property
     def all(self) -> tuple[ContainerRecord, ...]:
-        """All containers."""
+        """Records of all containers, in the pod's order."""
         return tuple(self._records.values())
 
     def put(self, record: ContainerRecord) -> None:
@@ -285,7 +282,7 @@ class ContainerPlan(msgspec.Struct, frozen=True):
 
 
 def initialized(records: Sequence[ContainerRecord]) -> bool:
-    """Whether all init containers have done their part, so that regular ones may start."""
+    """Return True if all init containers are done or started, so that regular containers may start."""
     if any(record.current is not None or record.attempt for record in of_kind(records, init=False)):
         return True
     return all(_done(record) for record in of_kind(records, init=True))
@@ -298,7 +295,7 @@ def _done(record: ContainerRecord) -> bool:
 
 
 def make_plan(pod: Pod, records: Sequence[ContainerRecord], now: float) -> ContainerPlan:
-    """What to do at ``now`` (monotonic seconds)."""
+    """Return the containers to start at ``now`` (monotonic seconds)."""
     begun = initialized(records)
     candidates = [record for record in records if record.ephemeral and record.current is None]
     for record in of_kind(records, init=True):

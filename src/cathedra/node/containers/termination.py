@@ -30,7 +30,7 @@ _AFTER_KILL: Final = 30.0
 
 
 class GracePeriod:
-    """How long a pod may still take; it can become shorter while it runs. Seconds of the monotonic clock."""
+    """Remaining time for a pod to end, in seconds of the monotonic clock. It can be shortened while it runs."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -46,7 +46,7 @@ class GracePeriod:
 
     @property
     def left(self) -> float:
-        """What is left of it."""
+        """Return the remaining seconds."""
         return max(0.0, (self._until or 0.0) - self._clock.monotonic())
 
     async def over(self) -> None:
@@ -120,7 +120,7 @@ class Terminator:
 
 
 async def run_hook(hook: LifecycleHandler, target: ProbeTarget, clock: Clock) -> tuple[bool, str]:
-    """Run a lifecycle hook; whether it went well, and what it said."""
+    """Run a lifecycle hook. Return success, and the output."""
     if hook.sleep is not None:
         await clock.sleep(hook.sleep.seconds)
         return True, ""
@@ -143,7 +143,9 @@ _MAX_LINES: Final = 80
 
 
 def with_termination_message(directories: PodDirectories, container: Container, state: ContainerRun) -> ContainerRun:
-    """``state`` with the container's message: from its file, or where its policy says so from the end of its log."""
+    """Return ``state`` with the container's termination message: from its file, or from the end of its log if the
+    policy says so.
+    """
     text = _read(directories.termination_log(container.name, state.attempt), _MAX_MESSAGE)
     if not text and container.termination_message_policy == "FallbackToLogsOnError" and state.exit_code:
         text = _log_end(directories.log(container.name, state.attempt))

@@ -1,4 +1,4 @@
-"""What the node asks of a device plugin, and what it is answered."""
+"""The interface of a device plugin, and its data."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["DeviceGrant", "DevicePluginClient", "PluginOptions"]
 
 
 class PluginOptions(msgspec.Struct, frozen=True):
-    """Which of the optional calls a plugin wants."""
+    """Optional calls that a plugin supports."""
 
     pre_start: bool = False
     preferred: bool = False
 
 
 class DeviceGrant(msgspec.Struct, frozen=True):
-    """What a container is given for its devices."""
+    """Environment, mounts, device nodes and CDI devices of a container's allocated devices."""
 
     environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     mounts: tuple[BindMount, ...] = ()
@@ -34,7 +34,7 @@ class DevicePluginClient(Protocol):
     """A device plugin. Each call raises `PluginCallError` when it fails."""
 
     async def options(self) -> PluginOptions:
-        """Which optional calls it wants."""
+        """Return the optional calls that the plugin supports."""
         ...
 
     def watch(self) -> AsyncIterator[Mapping[str, bool]]:
@@ -42,7 +42,7 @@ class DevicePluginClient(Protocol):
         ...
 
     async def preferred(self, available: Sequence[str], needed: Sequence[str], size: int) -> Sequence[str]:
-        """Which ``size`` of the available devices it would choose; ``needed`` are among them."""
+        """Return ``size`` of the available devices, including all ``needed`` ones."""
         ...
 
     async def allocate(self, devices: Sequence[str]) -> DeviceGrant:

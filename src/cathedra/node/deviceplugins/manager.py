@@ -30,11 +30,11 @@ from cathedra.semantics.pods import is_sidecar
 __all__ = ["DeviceCheckpoint", "DeviceManager", "DevicesUnavailable", "PodDevicesEntry"]
 
 KEPT_SECONDS: Final = 300.0
-"""How long the capacity of a plugin that is gone stays."""
+"""Time for which the capacity of an absent plugin stays."""
 
 
 class DevicesUnavailable(Exception):
-    """A container cannot have the devices that it asks for; the text is the kubelet's."""
+    """A container cannot get its devices. The text is the kubelet's."""
 
 
 class _Plugin(msgspec.Struct, eq=False):
@@ -108,10 +108,10 @@ class DeviceManager:
     # Pods
 
     async def admit(self, pod: Pod) -> None:
-        """Give the pod's containers the devices that they ask for; a pod that has them keeps them.
+        """Allocate the devices of the pod's containers. A pod that has devices keeps them.
 
         Raises:
-            DevicesUnavailable: there are too few, or the plugin refuses; the pod has none.
+            DevicesUnavailable: too few devices are free, or the plugin refuses. Nothing is allocated to the pod.
         """
         async with self._choosing:
             try:
@@ -167,7 +167,7 @@ class DeviceManager:
         return [*needed, *free][:count]
 
     def grants(self, pod: Pod, container: Container) -> tuple[DeviceGrant, ...]:
-        """What a container gets for its devices."""
+        """Return what a container needs for its allocated devices."""
         return tuple(each.grant for each in self._having(pod, container))
 
     def _having(self, pod: Pod, container: Container) -> list[PodDevicesEntry]:
@@ -230,7 +230,7 @@ class DeviceCheckpoint:
         self._path = path
 
     def load(self) -> list[PodDevicesEntry]:
-        """What was saved last. A file that cannot be read counts as none: its pods are admitted anew."""
+        """Return the allocations saved last. An unreadable file counts as empty: its pods are admitted again."""
         if self._path is None:
             return []
         try:

@@ -1,9 +1,7 @@
-"""The socket at which device plugins register: ``device-plugins/kubelet.sock`` below the node's directory.
+"""Registration of device plugins at ``device-plugins/kubelet.sock``, and the gRPC client of a plugin.
 
-A plugin that sees the socket made anew registers again; so the sockets of plugins are removed at each start, as a
+A plugin registers again when it sees a new socket. Therefore the sockets of plugins are removed at each start, as the
 kubelet does.
-
-A device plugin on its socket.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ class PluginRegistration:
         self._manager = manager
 
     async def run(self) -> None:
-        """Listen until cancelled."""
+        """Serve until cancelled."""
         self._directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         for path in self._directory.iterdir():
             if path.is_socket():
@@ -65,7 +63,7 @@ class PluginRegistration:
             await server.stop(None)
 
     async def Register(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """A plugin says where it listens, and for which resource."""
+        """Handle a registration: the plugin's socket and resource."""
         if request.version != VERSION:
             text = f'requested API version "{request.version}" is not supported by kubelet. Supported version is'
             await context.abort(grpc.StatusCode.UNKNOWN, f'{text} "{VERSION}"')
@@ -78,7 +76,7 @@ class PluginRegistration:
 
 
 def _is_extended(resource: str) -> bool:
-    """Whether the name has a domain, and none of Kubernetes' own."""
+    """Return True if the name has a domain that is not one of Kubernetes' own."""
     domain, slash, _ = resource.partition("/")
     own = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
     return bool(slash) and not own and not qualified_name(resource)
@@ -98,7 +96,7 @@ class GRPCDevicePlugin:
         self._plugin = make.DevicePluginStub(self._channel)
 
     async def options(self) -> PluginOptions:
-        """Which optional calls it wants."""
+        """Return the optional calls that the plugin supports."""
         found = await self._call("GetDevicePluginOptions", api.Empty(), seconds=CONNECT_SECONDS, wait=True)
         return PluginOptions(found.pre_start_required, found.get_preferred_allocation_available)
 
@@ -114,7 +112,7 @@ class GRPCDevicePlugin:
             stream.cancel()
 
     async def preferred(self, available: Sequence[str], needed: Sequence[str], size: int) -> Sequence[str]:
-        """Which of the available devices it would choose."""
+        """Return the devices that the plugin prefers among the available ones."""
         wanted = api.ContainerPreferredAllocationRequest(
             available_device_ids=available, must_include_device_ids=needed, allocation_size=size
         )

@@ -1,9 +1,7 @@
-"""What a driver looks like from the node agent: prepare and unprepare, with nothing of the wire in it.
+"""The interface between node agent and driver: prepare, unprepare and health, independent of the transport.
 
-`GRPCPluginClient` speaks to a real driver on its socket. A simulation hands a driver's own object over instead:
-anything with these methods is a `PluginClient`, and thousands of nodes in one process need neither sockets nor files.
-
-What can be wrong with drivers on this node.
+`GRPCPluginClient` calls a driver on its socket. A simulation passes an object of the same process: it needs neither
+sockets nor files, so thousands of nodes fit into one process.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ __all__ = [
 
 
 class ClaimReference(NamedTuple):
-    """A claim as drivers are told of it."""
+    """A claim as drivers receive it."""
 
     namespace: str
     uid: str
@@ -61,7 +59,7 @@ class PrepareOutcome(msgspec.Struct, frozen=True):
 
 
 class PluginCallError(Exception):
-    """A call failed as a whole. The text is what Go's gRPC prints, since tools look for it."""
+    """A call failed as a whole. The text is Go's gRPC's, because tools match it."""
 
     def __init__(self, code: str, description: str) -> None:
         self.code, self.description = code, description
@@ -81,7 +79,7 @@ class PluginClient(Protocol):
 
 
 class DeviceCondition(Enum):
-    """How a device does."""
+    """Health of a device."""
 
     UNKNOWN = "Unknown"
     HEALTHY = "Healthy"
@@ -89,7 +87,7 @@ class DeviceCondition(Enum):
 
 
 class ReportedHealth(msgspec.Struct, frozen=True):
-    """One device in a driver's report; ``timeout`` in seconds, zero and below mean the default."""
+    """A device in a driver's report; ``timeout`` in seconds, zero or less means the default."""
 
     pool: str
     device: str
@@ -145,7 +143,7 @@ class PluginError(Exception):
 
 
 class PluginNotRegistered(PluginError, LookupError):
-    """No instance of the driver is known here."""
+    """No instance of the driver is registered on this node."""
 
 
 class RegistrationError(PluginError):

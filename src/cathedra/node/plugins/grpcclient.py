@@ -1,11 +1,8 @@
-"""A driver behind its unix socket: prepare, unprepare and health over gRPC, in both versions of the protocol.
+"""gRPC client of a driver: registration, prepare, unprepare and health, in all versions of the protocol.
 
-docs/spec/node.md §4.2 and §7; docs/spec/protocols.md §4, §5 and §7. One channel per instance carries all calls.
-It is kept connected even when nothing is called, because losing it is how a dead driver is noticed.
-
-The registration socket of a plugin, as the kubelet speaks to it: who is there, and whether it is registered.
-
-docs/spec/node.md §2.2. Errors are those of the calls; what they mean for a registration its users say.
+docs/spec/node.md §2.2, §4.2 and §7; docs/spec/protocols.md §4, §5 and §7. One channel per instance carries all calls.
+It stays connected while nothing is called, because its loss is the only sign of a dead driver. The errors of the
+registration socket are those of the calls; its users decide what they mean for a registration.
 """
 
 from __future__ import annotations
@@ -51,18 +48,18 @@ __all__ = [
 ]
 
 CALL_TIMEOUT: Final = 45.0
-"""How long a driver may take to prepare or unprepare, in seconds."""
+"""Time limit of prepare and unprepare calls, in seconds."""
 
 _LONGEST_PAUSE: Final = 5.0
 """Before another connection to a driver that ends each one, in seconds."""
 
 DRA_SERVICES: Final = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
-"""What drivers advertise and this node can call. The driver's order decides."""
+"""Services that this node can call. The driver's order decides."""
 
 ALPHA_SERVICE: Final = "v1alpha3.NodeService"
-"""What drivers of 1.32 and 1.33 advertise for ``v1alpha3.Node``; its messages are those of v1beta1."""
+"""Name under which drivers of 1.32 and 1.33 advertise ``v1alpha3.Node``; its messages are those of v1beta1."""
 NO_SERVICE: Final = "1.0.0"
-"""What drivers of 1.31 advertise, when versions were no names of services: it means ``v1alpha3.Node``."""
+"""Version that drivers of 1.31 advertise, when versions were no service names. It means ``v1alpha3.Node``."""
 
 HEALTH_SERVICES: Final = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 """Health services by preference."""
@@ -109,7 +106,7 @@ class PluginChannel:
             await self._channel.close(None)
 
     async def _call(self, method: str, call: Callable[..., Any], request: Any) -> Any:
-        """One call; ``method`` is its full path, for metrics."""
+        """Make one call; ``method`` is its full path, for metrics."""
         started = self._clock.monotonic()
         code = "OK"
         try:
@@ -145,7 +142,7 @@ class PluginChannel:
 
 
 class GRPCPluginClient(PluginChannel):
-    """One driver instance in today's protocol."""
+    """A driver instance with the current protocol."""
 
     def __init__(
         self,
@@ -289,12 +286,12 @@ def _device_health(device: Any) -> ReportedHealth:
 
 DRIVER_TYPE: Final = "DRAPlugin"
 GET_INFO_SECONDS: Final = 1.0
-"""What a kubelet allows; a driver that is slow here is never registered."""
+"""The kubelet's time limit for GetInfo; a slower driver is never registered."""
 _NOTIFY: Final = 5.0
 
 
 class PluginAnnouncement(msgspec.Struct, frozen=True):
-    """What a driver says of itself on its registration socket."""
+    """Name, endpoint and services that a driver announces on its registration socket."""
 
     socket: Path
     type: str
@@ -304,7 +301,7 @@ class PluginAnnouncement(msgspec.Struct, frozen=True):
 
 
 class RegistrationSocket:
-    """One connection to a registration socket, for as long as a block lasts."""
+    """A connection to a registration socket, open within a ``with`` block."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -319,10 +316,10 @@ class RegistrationSocket:
         await self._channel.close(None)
 
     async def connect(self, seconds: float) -> None:
-        """Wait until it is served.
+        """Wait until the socket is served.
 
         Raises:
-            TimeoutError: it is not within so many seconds.
+            TimeoutError: it is not within ``seconds``.
         """
         async with asyncio.timeout(seconds):
             await self._channel.channel_ready()

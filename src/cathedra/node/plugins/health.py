@@ -1,7 +1,7 @@
-"""How devices do, as their drivers say, and what a pod's status tells of it.
+"""Device health as drivers report it, and as pod statuses show it (docs/spec/node.md §14).
 
-docs/spec/node.md §14. One stream per driver, from its latest instance. A report that is older than its timeout
-counts for nothing: the device is then Unknown.
+There is one stream per driver, from its latest instance. A report older than its timeout is void: the device is then
+Unknown.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class HealthCache:
         return len(known) < MOST_DEVICES
 
     def clear(self, driver: str) -> set[tuple[str, str]]:
-        """Nothing is known of the driver's devices any more; answers which these are."""
+        """Drop all reports of the driver. Return the devices that they were about."""
         gone = set(self._reports.pop(driver, ()))
         self._full_until.pop(driver, None)
         if gone:
@@ -110,7 +110,7 @@ class HealthCache:
         return gone
 
     def next_expiry(self) -> float | None:
-        """When the next report gets too old, in seconds since the epoch; None if none will."""
+        """Return the time at which the next report expires, in seconds since the epoch; None if none does."""
         now = self._clock.now()
         times = [r.at + r.timeout for known in self._reports.values() for r in known.values()]
         return min((time for time in times if time >= now), default=None)
@@ -123,7 +123,7 @@ class HealthCache:
         }
 
     def of(self, driver: str, pool: str, device: str) -> tuple[DeviceCondition, str]:
-        """How a device does now, and what its driver says to it."""
+        """Return the current health of a device, and the driver's message."""
         report = self._reports.get(driver, {}).get((pool, device))
         if report is None or self._clock.now() - report.at > report.timeout:
             return DeviceCondition.UNKNOWN, ""
@@ -168,7 +168,7 @@ class HealthCache:
                 }
 
     def save(self) -> None:
-        """Write the state file, if there is one and it says something else."""
+        """Write the state file if the content has changed."""
         if self._path is not None and not self.is_saved:
             self.is_saved = True
             self._write(self._path, self._content())
@@ -208,7 +208,7 @@ def _is_publishable(device: ReportedHealth) -> bool:
 
 
 class HealthFollower:
-    """Keeps one health stream open per driver; ``on_change(driver, devices)`` hears of every change."""
+    """Keeps one health stream open per driver, and calls ``on_change(driver, devices)`` for every change."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class HealthFollower:
         registry.listen(RegistryListener(on_preferred=self._prefer))
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Receive reports until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             group.create_task(self._keep_saved())

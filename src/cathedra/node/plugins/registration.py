@@ -113,7 +113,7 @@ class CurrentDial:
 
 
 class _Socket(msgspec.Struct):
-    """What is wanted of one path: the socket with ``number``, or none."""
+    """Desired state of one path: the socket with ``number``, or none."""
 
     number: int | None
     changed: asyncio.Event
@@ -169,7 +169,7 @@ class PluginRegistrar:
             self._sockets[path] = _Socket(number, changed, self._group.create_task(self._serve(path)))
 
     async def _serve(self, path: Path) -> None:
-        """Bring one path to what is wanted, again and again, until nothing is wanted of it."""
+        """Register and unregister the plugin of one path until no socket is wanted there."""
         socket = self._sockets[path]
         pauses = DoublingPauses(_FIRST_PAUSE, _LONGEST_PAUSE)
         while (number := socket.number) is not None:
@@ -194,7 +194,7 @@ class PluginRegistrar:
 
 
 class _Registration:
-    """One run of the handshake, and what has to be undone when its socket goes."""
+    """One run of the handshake, and its cleanup when the socket disappears."""
 
     def __init__(self, path: Path, registry: PluginRegistry, dial: DialPlugin, plugins: Path) -> None:
         self._path = path
@@ -205,10 +205,10 @@ class _Registration:
         self._client: ConnectedPlugin | None = None
 
     async def begin(self) -> None:
-        """Ask who is there, enter it, and tell it so.
+        """Get the plugin's information, register it, and notify it.
 
         Raises:
-            PluginError: any step failed; the plugin has been told if it could be reached.
+            PluginError: a step failed. The plugin was notified if it could be reached.
         """
         async with RegistrationSocket(self._path) as socket:
             try:
@@ -264,7 +264,7 @@ class _Registration:
             await changed.wait()
 
     async def end(self) -> None:
-        """Take the instance out of the registry and let go of its connection; the plugin is not asked."""
+        """Unregister the instance and close its connection. The plugin is not called."""
         if self._instance is not None:
             self._registry.remove(self._instance.driver, self._instance.endpoint)
         if self._client is not None:

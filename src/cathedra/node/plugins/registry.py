@@ -1,12 +1,9 @@
-"""Which driver instances exist on this node, and which of them is called.
+"""Registered driver instances of a node, and the deletion of slices of absent drivers.
 
-docs/spec/node.md §4. Per driver there is a list of instances in order of registration: during a rolling update
-two live side by side, each on its own sockets. The most recently added one that is connected serves.
-
-Removing the ResourceSlices of drivers that are gone, so that they attract no more pods.
-
-docs/spec/node.md §5. A driver that comes back within the delay keeps its slices untouched; a restart of the
-driver therefore disturbs no pod.
+docs/spec/node.md §4 and §5. A driver has a list of instances in order of registration: during a rolling update two run
+side by side, each on its own sockets. The latest connected instance is called. If a driver stays absent, its
+ResourceSlices are deleted, so that they attract no more pods. A driver that returns within the delay keeps its slices:
+a restart of the driver disturbs no pod.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ __all__ = ["WIPING_DELAY", "PluginInstance", "PluginRegistry", "RegistryListener
 
 
 class PluginInstance(msgspec.Struct, eq=False):
-    """One instance of a driver; ``connected`` follows its connection."""
+    """An instance of a driver; ``connected`` follows its connection."""
 
     driver: str
     endpoint: str
@@ -40,12 +37,12 @@ class PluginInstance(msgspec.Struct, eq=False):
 
 
 class RegistryListener(msgspec.Struct, frozen=True):
-    """Hears what becomes of drivers. Called synchronously, after the change."""
+    """Callbacks for changes of drivers. They are called synchronously, after the change."""
 
     on_usable: Callable[[str], None] | None = None
     """A driver has a connected instance (again)."""
     on_unusable: Callable[[str], None] | None = None
-    """A driver has no connected instance (any more)."""
+    """The driver has no connected instance."""
     on_preferred: Callable[[str, PluginInstance | None], None] | None = None
     """The latest instance of a driver is another one, or none is left."""
 
@@ -57,7 +54,7 @@ class PluginRegistry(msgspec.Struct):
     _listeners: list[RegistryListener] = msgspec.field(default_factory=list)
 
     def listen(self, listener: RegistryListener) -> None:
-        """Be told of changes from now on."""
+        """Register a listener."""
         self._listeners.append(listener)
 
     def drivers(self) -> tuple[str, ...]:
@@ -100,7 +97,7 @@ class PluginRegistry(msgspec.Struct):
             self._tell_unusable(instance.driver)
 
     def remove(self, driver: str, endpoint: str) -> PluginInstance | None:
-        """Take an instance out; answers it, or None if it is not there."""
+        """Remove and return an instance; None if it is not registered."""
         instances = self._instances.get(driver, [])
         gone = next((instance for instance in instances if instance.endpoint == endpoint), None)
         if gone is None:
@@ -148,7 +145,7 @@ class PluginRegistry(msgspec.Struct):
 
 
 WIPING_DELAY: Final = 30.0
-"""How long a driver may be away, in seconds."""
+"""Seconds of absence after which a driver's slices are deleted."""
 
 _STEPS: Final = 100
 _FIRST: Final = 1.0

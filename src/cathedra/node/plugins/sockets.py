@@ -1,7 +1,7 @@
-"""Which registration sockets exist: the desired state of plugin registration.
+"""Discovery of registration sockets: the desired state of plugin registration (docs/spec/node.md §2.1).
 
-docs/spec/node.md §2.1. Every socket below the directory counts, whatever its name, unless it begins with a dot. A
-socket that was removed and made again is another one, which its number tells.
+Every socket below the directory counts, whatever its name, unless it begins with a dot. A socket that was removed and
+created again gets another number, so that it is registered again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SocketWatcher:
         self._sockets: dict[Path, tuple[int, int]] = {}
 
     async def run(self) -> None:
-        """Report what is there, then every change, until cancelled."""
+        """Report existing sockets, then every change, until cancelled."""
         self._root.mkdir(mode=0o750, parents=True, exist_ok=True)
         try:
             inotify = Inotify()
@@ -110,7 +110,7 @@ class SocketWatcher:
             self._appeared(path)
 
     async def _poll(self) -> None:
-        """Where the kernel does not tell: look once a second."""
+        """List the directory once a second, where the kernel has no notifications."""
         while True:
             self._look()
             await self._clock.sleep(1.0)

@@ -1,7 +1,8 @@
-"""Whether a node takes a pod that was bound to it: the scheduler may have been wrong, or may not have been asked.
+"""Admission of pods that are bound to the node (docs/spec/node.md §17.1).
 
-docs/spec/node.md §17.1. The checks, reasons and texts are the kubelet's. The Node is read when the first pod
-comes; a rejection is only given on a fresh look at it, because labels and taints of a node change in its first seconds.
+The scheduler may have been wrong, or may not have been involved. Checks, reasons and texts are the kubelet's. The Node
+is read for the first pod; before a pod is rejected it is read again, because labels and taints of a node change in its
+first seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Rejection(NamedTuple):
-    """Why a pod is not taken: the reason of its status and the message."""
+    """Reason and message of a pod that is not admitted."""
 
     reason: str
     message: str
@@ -45,9 +46,9 @@ class PodAdmission:
         self._node: Node | None = None
 
     async def check(self, pod: Pod, others: Callable[[], Iterable[Pod]]) -> Rejection | None:
-        """Why the node does not take ``pod`` beside ``others``; None if it does.
+        """Return the reason not to admit ``pod`` beside ``others``; None if it is admitted.
 
-        A node that cannot be read refuses no pod.
+        If the Node cannot be read, the pod is admitted.
         """
         if self._node is None or self._rejection(pod, others) is not None:
             await self._look()
@@ -149,7 +150,7 @@ def _ports(pod: Pod) -> Iterator[ContainerPort]:
 
 
 def _port_clash(pod: Pod, others: tuple[Pod, ...]) -> bool:
-    """Whether a port is taken: on the same address, or where either side means all addresses."""
+    """Return True if a host port is taken: on the same address, or on all addresses on either side."""
     taken = [port for other in others for port in _host_ports(other)]
     return any(
         (protocol, number) == (other_protocol, other_number) and (address == other or _ANY in (address, other))

@@ -1,4 +1,4 @@
-"""What all pod workers of a node share."""
+"""Objects that all pod workers of a node share."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class PodContext(msgspec.Struct, frozen=True):
     inherited_environment: dict[str, str] = msgspec.field(default_factory=dict)
 
     def directories(self, pod: Pod) -> PodDirectories | None:
-        """Where the pod's files are; None on a node without a disk."""
+        """Return the pod's directories; None on a node without a disk."""
         return PodDirectories(self.config.root, pod) if self.config.root is not None else None
 
     def device_health(self, pod: Pod, container: Container) -> tuple[ResourceStatus, ...]:
-        """How the devices of a container do, as its status says it."""
+        """Return the health of a container's devices, for its status."""
         return self.health.resource_status(pod, container, self.claims.cache)

@@ -1,4 +1,4 @@
-"""Where a pod is in its life on the node; drawn in docs/node.md."""
+"""Stages of a pod on its node; docs/node.md has the diagram."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PodStage(Enum):
     RUNNING = "running"
     """Containers are started, watched and restarted."""
     STOPPING = "stopping"
-    """Containers are ended; none is started any more."""
+    """Containers are stopped, and none is started."""
     RELEASING = "releasing"
     """No container runs: claims are unprepared, then the final status is written."""
     OVER = "over"
@@ -59,7 +59,7 @@ class PodLifecycle:
 
     @property
     def stage(self) -> PodStage:
-        """The present stage."""
+        """Current stage."""
         return self._stage
 
     def advance(self, stage: PodStage) -> None:
@@ -75,27 +75,27 @@ class PodLifecycle:
 
     @property
     def set_up(self) -> bool:
-        """Whether volumes and claims have been there, so that containers could start."""
+        """Return True if volumes and claims have been ready, so that containers could start."""
         return self._set_up
 
     @property
     def stopping(self) -> bool:
-        """Whether the pod is being ended, or has: nothing of it is started or ready any more."""
+        """Return True if the pod is stopping or has stopped: nothing of it is started or ready."""
         return self._stage in {PodStage.STOPPING, PodStage.RELEASING, PodStage.OVER}
 
     @property
     def over(self) -> bool:
-        """Whether nothing of the pod is left on the node."""
+        """Return True if nothing of the pod is left on the node."""
         return self._stage is PodStage.OVER
 
     @property
     def occupies(self) -> bool:
-        """Whether the pod takes up resources of the node."""
+        """Return True if the pod uses resources of the node."""
         return self._stage not in {PodStage.REJECTED, PodStage.OVER}
 
     @property
     def started_at(self) -> float | None:
-        """When the node first acknowledged the pod, in seconds since the epoch."""
+        """Time at which the node first acknowledged the pod, in seconds since the epoch."""
         return self._started_at
 
     def note_acknowledged(self, now: float) -> None:
@@ -117,5 +117,5 @@ class PodLifecycle:
         return self._failure
 
     def note_failure(self, reason: str, message: str) -> None:
-        """The pod fails."""
+        """Record the reason and message with which the pod fails."""
         self._failure = (reason, message)

@@ -40,7 +40,7 @@ class PodManager:
         self._group: asyncio.TaskGroup | None = None
         self._found: dict[str, list[ContainerRun]] = {}
         self._synced = False
-        """Whether every pod that is bound to the node has its worker."""
+        """True if every pod that is bound to the node has its worker."""
         self._ended: dict[str, ContainerRun] = {}
         """Runs that ended before their pods had workers, by ID."""
         self._undecodable: set[str] = set()
@@ -68,7 +68,7 @@ class PodManager:
                 self._group = None
 
     def _remove_leftovers(self, group: asyncio.TaskGroup, uids: Iterable[str]) -> None:
-        """Remove what an earlier agent left of pods that are no more."""
+        """Remove containers and sandboxes that an earlier agent left of pods that no longer exist."""
         for uid in uids:
             runs = self._found.pop(uid, [])
             group.create_task(self._retried(f"containers of pod {uid}", partial(self._end_orphans, runs)))
@@ -86,13 +86,13 @@ class PodManager:
             await self._context.clock.sleep(pause)
 
     async def _end_orphans(self, runs: Iterable[ContainerRun]) -> None:
-        """Containers of pods that are no more."""
+        """Kill and remove containers of pods that no longer exist."""
         for run in runs:
             await self._context.runtime.signal(run.id, signal.SIGKILL)
             await self._context.runtime.remove(run.id)
 
     async def _remove_sandboxes(self) -> None:
-        """Sandboxes of pods that are no more."""
+        """Remove sandboxes of pods that no longer exist."""
         sandboxes = self._context.runtime.sandboxes
         if sandboxes is None:
             return
@@ -101,7 +101,7 @@ class PodManager:
                 await sandboxes.remove(pod.uid)
 
     def container_ended(self, run: ContainerRun) -> None:
-        """The runtime says that a container has ended."""
+        """Handle the end of a container, reported by the runtime."""
         worker = self._workers.get(run.pod.uid)
         if worker is not None:
             worker.container_ended(run)
@@ -109,12 +109,12 @@ class PodManager:
             self._ended[run.id] = run
 
     def retry_all(self) -> None:
-        """Something that pods may be waiting for, as a driver, is there now."""
+        """Let all pods retry at once: a driver has registered."""
         for worker in self._workers.values():
             worker.look_again()
 
     def look_again(self, pod_uids: Iterable[str]) -> None:
-        """Something that these pods' statuses show has changed."""
+        """Let these pods write their statuses: something shown there has changed."""
         for uid in pod_uids:
             worker = self._workers.get(uid)
             if worker is not None:
@@ -208,7 +208,7 @@ class PodManager:
             self._forget_ended()
 
     def _forget_ended(self) -> None:
-        """Forget the ends of containers whose pods have workers, or are no more."""
+        """Forget ends of containers whose pods have workers or no longer exist."""
         for run in tuple(self._ended.values()):
             if run.pod.uid not in self._undecodable:
                 del self._ended[run.id]
@@ -243,7 +243,7 @@ class PodManager:
 
 
 class PodSource(Protocol):
-    """Where a node learns of its pods."""
+    """Source of the pods of a node."""
 
     def follow(
         self,
@@ -252,15 +252,15 @@ class PodSource(Protocol):
         on_undecodable: Callable[[Undecodable], None],
         on_resolved: Callable[[Undecodable, Pod | None], None],
     ) -> Callable[[], None]:
-        """Hear of every pod of the node, those that are there at once; answers how to stop.
+        """Report every pod of the node, existing ones at once. Return the function that stops this.
 
-        A pod whose present version cannot be decoded is reported as such, not as deleted; later as one that can be
-        decoded, or has gone (`cathedra.client.informer.Handler`).
+        A pod whose current version cannot be decoded is reported as such, not as deleted; and later as decodable again,
+        or as deleted (`cathedra.client.informer.Handler`).
         """
         ...
 
     async def wait_synced(self) -> None:
-        """Wait until the pods that are there have been reported."""
+        """Wait until the existing pods have been reported."""
         ...
 
 

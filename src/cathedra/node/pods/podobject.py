@@ -26,23 +26,23 @@ class PodObject:
 
     @property
     def gone(self) -> bool:
-        """Whether the object does not exist any more."""
+        """Return True if the object no longer exists."""
         return self._gone
 
     @property
     def deleted(self) -> bool:
-        """Whether its deletion has been asked for, or is done."""
+        """Return True if its deletion was requested or is done."""
         return self._gone or self._pod.metadata.deletion_timestamp is not None
 
     @property
     def grace_seconds(self) -> float:
-        """How long the pod may take to end: what its deletion says, else what its spec says."""
+        """Seconds for the pod to end: those of its deletion, otherwise those of its spec."""
         seconds = self._pod.metadata.deletion_grace_period_seconds
         return self.own_grace_seconds if seconds is None else max(seconds, 1)
 
     @property
     def own_grace_seconds(self) -> float:
-        """How long the pod may take to end where its deletion says nothing."""
+        """Seconds for the pod to end if its deletion names none."""
         seconds = self._pod.spec.termination_grace_period_seconds
         return 30.0 if seconds is None else seconds
 
@@ -69,9 +69,9 @@ class PodObject:
 
 
 def _last_known(pod: Pod, what: Undecodable) -> Pod:
-    """The pod with metadata and status of a later version, as far as these can be decoded.
+    """Return the pod with metadata and status of a later version, as far as these can be decoded.
 
-    So its deletion is heard of, and its status can be written on top of what others have written.
+    The pod's deletion is then noticed, and its status is written on top of what others have written.
     """
     rest, faults = rest_of(Pod, what)
     if rest is None or any(path.startswith("metadata") for path in faults):

@@ -1,7 +1,7 @@
-"""What a pod needs before its containers can start: directories, volumes, prepared claims, a sandbox; and letting go.
+"""Setup of a pod before its containers start, and its teardown: directories, volumes, claims, cgroup, sandbox.
 
-docs/spec/node.md §7, §9 and §17.2. Everything is tried until it works, with pauses that end early when something
-has happened to the pod, or a driver has registered.
+docs/spec/node.md §7, §9 and §17.2. Each step is retried until it succeeds. Pauses end early when the pod changes or a
+driver registers.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class PodPreparation:
 
     @property
     def directories(self) -> PodDirectories | None:
-        """Where the pod's files are; None on a node without a disk."""
+        """The pod's directories; None on a node without a disk."""
         return self._directories
 
     @property
     def generation(self) -> int:
-        """How often the pod was set up from the beginning on this node."""
+        """Number of times the pod was set up from the beginning on this node."""
         return self._generation
 
     @property
@@ -64,7 +64,7 @@ class PodPreparation:
         return self._volumes
 
     def begin(self, *, anew: bool) -> None:
-        """Make the pod's directories; ``anew``: it was set up before, and what is left of that is worth nothing."""
+        """Create the pod's directories. With ``anew`` the pod was set up before, and its old volumes are discarded."""
         if self._directories is None:
             return
         self._directories.make()
@@ -73,7 +73,7 @@ class PodPreparation:
         self._directories.set_generation(self._generation)
 
     async def make_volumes(self) -> None:
-        """Make the volumes; returns when all are there."""
+        """Create the volumes; retry until all exist."""
         if self._directories is None:
             return
         pauses = DoublingPauses(*_VOLUME_RETRY)
@@ -97,7 +97,9 @@ class PodPreparation:
                 return
 
     def _can_mount(self, directories: PodDirectories) -> bool:
-        """Whether containers see what is mounted now: those of a socket, and of a shim where mounts are shared."""
+        """Return True if containers see new mounts: those of a runtime with sandboxes, and of a shim where mounts are
+        shared.
+        """
         sources = [volume.empty_dir for volume in self._pod.pod.spec.volumes]
         if not any(source is not None and source.medium == "Memory" for source in sources):
             return False
@@ -106,7 +108,7 @@ class PodPreparation:
         )
 
     async def refresh_volumes(self) -> None:
-        """Until cancelled: config maps and secrets change, and tokens expire, while the pod runs."""
+        """Update config maps, secrets and tokens in volumes while the pod runs, until cancelled."""
         if self._maker is None or not any(is_payload(volume) for volume in self._pod.pod.spec.volumes):
             return
         while True:
@@ -117,7 +119,7 @@ class PodPreparation:
                 self._warn("FailedMount", str(error))
 
     async def prepare_claims(self, after_failure: Callable[[], Awaitable[object]]) -> None:
-        """Have the pod's claims prepared; returns when all are. ``after_failure`` runs before each pause."""
+        """Prepare the pod's claims; retry until all are prepared. ``after_failure`` runs before each pause."""
         pauses = DoublingPauses(*self._context.config.prepare_retry)
         while True:
             try:
@@ -130,7 +132,7 @@ class PodPreparation:
                 return
 
     async def make_cgroup(self, grants: ResourceGrants, after_failure: Callable[[], Awaitable[object]]) -> None:
-        """Have the pod's cgroup there, where pods have one; ``after_failure`` runs before each pause."""
+        """Create the pod's cgroup, if pods have cgroups; retry. ``after_failure`` runs before each pause."""
         cgroups, pauses = self._context.cgroups, DoublingPauses(*_SANDBOX_RETRY)
         while cgroups is not None:
             try:
@@ -143,17 +145,17 @@ class PodPreparation:
                 return
 
     def remove_cgroup(self) -> None:
-        """Remove the pod's cgroup; nothing of the pod runs any more."""
+        """Remove the pod's cgroup. No container of the pod may run."""
         if self._context.cgroups is not None:
             self._context.cgroups.remove(self._pod.pod)
 
     def release_devices(self) -> None:
-        """Let go of the devices of device plugins; nothing of the pod runs any more."""
+        """Release the devices of device plugins. No container of the pod may run."""
         if self._context.devices is not None:
             self._context.devices.release(self._pod.pod.metadata.uid)
 
     async def make_sandbox(self, after_failure: Callable[[], Awaitable[object]]) -> None:
-        """Have the pod's sandbox there, where the runtime has such; ``after_failure`` runs before each pause."""
+        """Create the pod's sandbox, if the runtime has sandboxes; retry. ``after_failure`` runs before each pause."""
         pauses = DoublingPauses(*_SANDBOX_RETRY)
         while True:
             try:
@@ -166,17 +168,17 @@ class PodPreparation:
                 return
 
     async def keep_sandbox(self) -> None:
-        """Have the sandbox made again if it has ended.
+        """Create the sandbox again if it has ended.
 
         Raises:
-            RuntimeFailure: it cannot be made now.
+            RuntimeFailure: it cannot be created now.
         """
         if await self._run_sandbox():
             text = "Pod sandbox changed, it will be killed and re-created."
             self._context.recorder.record(self._pod.pod, "Normal", "SandboxChanged", text)
 
     async def _run_sandbox(self) -> bool:
-        """Whether the pod had another sandbox before."""
+        """Ensure the sandbox. Return True if it replaces an earlier one."""
         sandboxes = self._context.runtime.sandboxes
         if sandboxes is None:
             return False
@@ -187,7 +189,7 @@ class PodPreparation:
         return changed
 
     async def stop_sandbox(self) -> None:
-        """Have the sandbox stopped; returns when nothing of the pod runs."""
+        """Stop the sandbox; retry until nothing of the pod runs."""
         sandboxes = self._context.runtime.sandboxes
         if sandboxes is None:
             return
@@ -202,13 +204,13 @@ class PodPreparation:
                 return
 
     async def remove_sandbox(self) -> None:
-        """Have the sandbox removed, with the containers that were in it."""
+        """Remove the sandbox and the containers in it."""
         sandboxes = self._context.runtime.sandboxes
         if sandboxes is not None:
             await sandboxes.remove(self._pod.pod.metadata.uid)
 
     async def unprepare_claims(self) -> None:
-        """Have the pod's claims let go; returns when all are."""
+        """Unprepare the pod's claims; retry until all are."""
         while True:
             try:
                 await self._context.claims.unprepare(self._pod.pod.metadata.uid)

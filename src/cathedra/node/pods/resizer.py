@@ -1,12 +1,9 @@
-"""Giving a pod that runs other resources, in place (KEP-1287).
+"""In-place resize of running pods (KEP-1287).
 
-A pod is held to what it was granted. When its spec asks for something else, the node says that this cannot be
-(`Infeasible`), or not yet (`Deferred`), or grants it: then pod and containers are held to the new limits while they
-run, and only those containers are restarted that ask for it. Conditions, events and their texts are the kubelet's.
-
-Whether a pod that runs may have other resources: at once, later, or never (KEP-1287).
-
-What was granted to a pod is held to, whatever its spec asks for since; texts and reasons are the kubelet's.
+A pod is limited to what it was granted, whatever its spec requests later. If its spec requests something else, the node
+refuses (`Infeasible`), postpones (`Deferred`) or grants it. If granted, the limits of pod and containers change while
+they run, and only containers whose resize policy requires it are restarted. Conditions, events and their texts are the
+kubelet's.
 """
 
 from __future__ import annotations
@@ -49,7 +46,7 @@ RETRY_SECONDS: Final = 30.0
 
 
 class ResourceGrants:
-    """What one pod and its containers were granted: at first what its spec asks for."""
+    """Granted resources of a pod and its containers; initially those of its spec."""
 
     def __init__(self, pod: Pod) -> None:
         self._whole = pod.spec.resources
@@ -60,16 +57,16 @@ class ResourceGrants:
         return granted_pod(pod, self._containers, self._whole)
 
     def resources(self, container: Container) -> ResourceRequirements:
-        """What a container was granted."""
+        """Return the granted resources of a container."""
         return self._containers.get(container.name, container.resources)
 
     def give(self, pod: Pod) -> None:
-        """Grant what the pod's spec asks for now."""
+        """Grant what the pod's spec requests now."""
         self._whole = pod.spec.resources
         self._containers = _asked(pod)
 
     def recover(self, pod: Pod) -> None:
-        """Take up what an earlier agent of the node has put into effect, as the pod's status tells it."""
+        """Restore grants that an earlier agent applied, from the pod's status."""
         every = (*pod.status.init_container_statuses, *pod.status.container_statuses)
         for status in every:
             asked = self._containers.get(status.name)
@@ -80,10 +77,10 @@ class ResourceGrants:
 
 
 class PodResizer:
-    """Compares what one pod asks for with what it was granted.
+    """Compares what a pod requests with what it was granted.
 
-    ``others`` are the pods that count beside it, ``restart`` ends a container that is to begin again, and ``freed`` is
-    called when the pod has become smaller.
+    ``others`` returns the pods that count beside it, ``restart`` stops a container that must start again, and ``freed``
+    is called when the pod has become smaller.
     """
 
     def __init__(
@@ -107,17 +104,17 @@ class PodResizer:
         self._pending: PodCondition | None = None
         self._progress: PodCondition | None = None
         self._before: dict[str, ResourceRequirements] = {}
-        """What containers are still held to whose new limits are not in effect."""
+        """Limits that containers still have because their new ones are not applied yet."""
         self._retry_at = 0.0
 
     @property
     def conditions(self) -> tuple[PodCondition, ...]:
-        """What the pod's status tells of a resize that is not done."""
+        """Conditions of an unfinished resize, for the pod's status."""
         return tuple(one for one in (self._pending, self._progress) if one is not None)
 
     @property
     def waits_for_room(self) -> bool:
-        """Whether the pod gets what it asks for as soon as others let go of enough."""
+        """Return True if the resize waits for other pods to release resources."""
         return self._pending is not None and self._pending.reason == "Deferred"
 
     @property
@@ -127,7 +124,7 @@ class PodResizer:
 
     @property
     def look_again(self) -> float | None:
-        """When to try again, on the monotonic clock; None: when something has changed."""
+        """Monotonic time of the next attempt; None: only after a change."""
         return self._retry_at if self._before else None
 
     async def step(self) -> None:
@@ -228,7 +225,7 @@ class PodResizer:
 
 
 def _asked(pod: Pod) -> dict[str, ResourceRequirements]:
-    """What each container asks for."""
+    """Return the requested resources of each container."""
     return {one.name: one.resources for one in (*pod.spec.init_containers, *pod.spec.containers)}
 
 
@@ -253,7 +250,7 @@ _NANO: Final = 10**9
 
 
 class Postponement(msgspec.Struct, frozen=True):
-    """Why a pod does not get what it asks for: ``Infeasible`` (never here) or ``Deferred`` (not now)."""
+    """Reason and message of a refused resize: ``Infeasible`` (never on this node) or ``Deferred`` (not now)."""
 
     reason: str
     message: str
@@ -262,7 +259,7 @@ class Postponement(msgspec.Struct, frozen=True):
 def postponement(
     pod: Pod, allocatable: Mapping[str, Quantity], others: Iterable[Pod], gates: FeatureGates
 ) -> Postponement | None:
-    """Why the node cannot grant ``pod`` what its spec asks for beside ``others``; None if it can."""
+    """Return the reason why the node cannot grant what ``pod`` requests beside ``others``; None if it can."""
     wanted = pod_requests(pod, gates)
     used = [pod_requests(other, gates) for other in others]
     found = [(name, wanted.get(name, 0), allocatable[name].nanos) for name in RESIZED if name in allocatable]
@@ -305,7 +302,7 @@ def granted_pod(pod: Pod, granted: Mapping[str, ResourceRequirements], whole: Re
 
 
 def asks_for_resize(pod: Pod, granted: Pod) -> bool:
-    """Whether the pod's spec asks for other resources than were granted."""
+    """Return True if the pod's spec requests other resources than were granted."""
     if pod.spec.resources != granted.spec.resources:
         return True
     pairs = (
@@ -316,7 +313,7 @@ def asks_for_resize(pod: Pod, granted: Pod) -> bool:
 
 
 def must_restart(container: Container, before: ResourceRequirements) -> bool:
-    """Whether the container wants to be restarted when what has changed since ``before`` changes."""
+    """Return True if the container wants to be restarted when what has changed since ``before`` changes."""
     after = container.resources
     changed = {
         name

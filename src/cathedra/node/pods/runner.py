@@ -45,7 +45,7 @@ from cathedra.releases import behaviours
 __all__ = ["ContainerRunner"]
 
 NO_IMAGES: Final = "containers run on the root file system of their node"
-"""What runtimes without images do instead, in the words of the event."""
+"""Text of the Pulled event for runtimes without images."""
 
 
 class ContainerRunner:
@@ -95,7 +95,7 @@ class ContainerRunner:
     # The beginning
 
     async def start(self, name: str) -> None:
-        """Start a container; if that fails, its record says why and when to try again."""
+        """Start a container. If that fails, its record has the reason and the time of the next attempt."""
         record = self.table[name]
         try:
             image = await self._image(record)
@@ -126,8 +126,10 @@ class ContainerRunner:
             await self._run_post_start(record)
 
     async def _begun(self, spec: ContainerSpec) -> ContainerRecord:
-        """Have the runtime start a container. If the pod is to end meanwhile, the run is noted all the same: it has to
-        be ended, with its grace period, before the pod's claims are let go.
+        """Start a container.
+
+        The run is recorded even if the pod begins to terminate meanwhile: it must be stopped, with its grace period,
+        before the pod's claims are unprepared.
 
         Raises:
             RuntimeFailure: it does not start.
@@ -152,7 +154,7 @@ class ContainerRunner:
         return self.table[run.name]
 
     async def _told_plugins(self, record: ContainerRecord) -> bool:
-        """Whether no device plugin keeps the container from starting."""
+        """Return True if no device plugin keeps the container from starting."""
         if self._context.devices is None:
             return True
         try:
@@ -171,7 +173,7 @@ class ContainerRunner:
         self._event(record, "Normal", "Started", started)
 
     async def _image(self, record: ContainerRecord) -> tuple[str, Image] | None:
-        """Have the container's image there; None: there are no images."""
+        """Pull the container's image if needed; None: the runtime has no images."""
         event = partial(self._event, record)
         if self._images is None:
             event("Normal", "Pulled", f'Container image "{record.container.image}" is not pulled: {NO_IMAGES}')
@@ -256,7 +258,7 @@ class ContainerRunner:
 
     @property
     def _address(self) -> str:
-        """Where the pod's ports are."""
+        """Return the address of the pod's ports."""
         return self._life.address or self._context.config.address
 
     # Probes
@@ -294,7 +296,7 @@ class ContainerRunner:
     # The end
 
     def container_ended(self, run: ContainerRun) -> None:
-        """The runtime says that a container has ended."""
+        """Handle the end of a container, reported by the runtime."""
         record = self.table.get(run.name)
         if record is None:
             return
@@ -305,7 +307,7 @@ class ContainerRunner:
         self._note_end(run.name, run)
 
     def _note_early_end(self, run: ContainerRun) -> None:
-        """Note the end of a run, if it was told of before the run was in the table."""
+        """Record the end of a run that was reported before the run was in the table."""
         early = self._early_ends.pop(run.id, None)
         if early is not None:
             self._note_end(run.name, early)

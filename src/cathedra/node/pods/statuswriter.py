@@ -1,12 +1,8 @@
-"""Writing a pod's status to the API server, whenever it has changed.
+"""A pod's status: computed from the state of its containers, and written whenever it has changed.
 
-Only this node writes it, but others change the object's metadata and conditions meanwhile; then the write is repeated
-on top of what they have written.
-
-A pod's status from what its containers are doing: phase, conditions, container statuses.
-
-docs/spec/node.md §17.5 to §17.7. A pure function. Conditions that others own are kept; a condition's transition
-time changes only with its status.
+docs/spec/node.md §17.5 to §17.7 and §17.9. Only this node writes the status, but others change the object's metadata
+and conditions; after a conflict the write is repeated on top of their changes. `pod_status` is a pure function: it
+keeps the conditions of others, and changes a condition's transition time only with its status.
 """
 
 from __future__ import annotations
@@ -73,9 +69,9 @@ class StatusWriter:
         self._resizer = resizer
 
     async def publish(self, *, final: bool = False) -> bool:
-        """Write the status if it has changed; whether the API server now has it.
+        """Write the status if it has changed. Return True if the API server has the current status.
 
-        ``final``: the pod is over and has let go of everything, so its phase becomes terminal.
+        ``final``: the pod has ended and released everything, so its phase becomes terminal.
         """
         return await self._write(lambda: self._status(final=final))
 
@@ -84,7 +80,7 @@ class StatusWriter:
         return await self._write(lambda: rejected_status(self._object.pod, self._context.clock.now(), rejection))
 
     async def confirm_deletion(self) -> bool:
-        """Have the object of a pod that is over removed; whether there is none of this pod any more."""
+        """Delete the object of a pod that has ended. Return True if it no longer exists."""
         metadata = self._object.pod.metadata
         try:
             await self._pods.delete(metadata.name, grace_period_seconds=0, uid=metadata.uid)
@@ -163,7 +159,7 @@ class StatusWriter:
         return pod_status(self._object.pod, self._containers.all, view)
 
     def _whole(self) -> ResourceRequirements | None:
-        """Of pods that state resources of their own (1.36), or whose claims take from the node (1.37)."""
+        """Return the pod-level resources: of pods that state them (1.36), or whose claims use the node's (1.37)."""
         pod, gates = self._object.pod, self._context.gates
         stated = pod.spec.resources is not None and gates.has(behaviours.POD_LEVEL_RESIZE)
         if not self._life.set_up or not (
@@ -182,7 +178,7 @@ class StatusWriter:
         }
 
     def _last_health(self) -> dict[str, tuple[ResourceStatus, ...]]:
-        """What was last told: after its end a pod's devices are not its business any more."""
+        """Return the last written health: after its end a pod no longer uses its devices."""
         status = self._object.pod.status
         every = (*status.init_container_statuses, *status.container_statuses)
         return {one.name: one.allocated_resources_status for one in every}
@@ -195,7 +191,7 @@ _LOST: Final = "The container could not be located when the pod was terminated"
 
 
 class PodView(msgspec.Struct, frozen=True):
-    """What a status needs besides pod and containers; ``now`` is in seconds since the epoch."""
+    """Inputs of a status besides pod and containers; ``now`` is in seconds since the epoch."""
 
     now: float
     runtime: str
@@ -204,19 +200,19 @@ class PodView(msgspec.Struct, frozen=True):
     started_at: float | None = None
     sandbox: bool = False
     final: bool = False
-    """The pod is over and everything of it has been let go: the phase becomes terminal."""
+    """True if the pod has ended and released everything: the phase becomes terminal."""
     stopping: bool = False
-    """The pod is being ended; nothing of it is ready any more."""
+    """True if the pod is terminating: nothing of it is ready."""
     failure: tuple[str, str] | None = None
     """Reason and message of a pod that ran into its deadline: it fails."""
     resources: Mapping[str, tuple[ResourceStatus, ...]] = msgspec.field(default_factory=dict)
     """Health of devices by container."""
     granted: Mapping[str, ResourceRequirements] = msgspec.field(default_factory=dict)
-    """What containers were granted, by name."""
+    """Granted resources by container name."""
     applied: Mapping[str, ResourceRequirements] = msgspec.field(default_factory=dict)
-    """What is in effect, of containers for which that is something else."""
+    """Applied resources, of containers where they differ from the granted ones."""
     whole: ResourceRequirements | None = None
-    """What the pod as a whole was granted, with what its claims add; None: that is not told."""
+    """Granted resources of the whole pod, including those of its claims; None: not reported."""
     resize: tuple[PodCondition, ...] = ()
     """Conditions of a resize that is not done."""
 

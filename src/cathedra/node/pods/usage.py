@@ -1,7 +1,7 @@
-"""What the node's pods use, in the form of a kubelet's ``/stats/summary`` (docs/spec/node.md §17.10).
+"""Resource usage of the node's pods, in the form of ``/stats/summary`` (docs/spec/node.md §17.10).
 
-The kernel counts processor time, and a rate is wanted. So what was read is kept, and a rate is that of the time since;
-the first is that of the time since the container began.
+The kernel counts processor time; a rate needs two readings. The last reading is therefore kept. The first rate covers
+the time since the container started.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Reading(msgspec.Struct, frozen=True):
     counted: int
     """The processor time at that moment, from which the next rate is reckoned."""
     used: ContainerUsage
-    """As read last."""
+    """Last reading."""
     rate: int
     """Nanoseconds of processor time per second."""
 

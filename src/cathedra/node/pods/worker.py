@@ -1,17 +1,15 @@
-"""One pod from its arrival on the node to its end.
+"""One pod from its arrival on the node to its end, and its recovery after a restart of the agent.
 
-docs/spec/node.md §7, §9 and §17. The worker reads like the pod's life: admit it, set it up (volumes, then
-claims), run containers as the plan says, end them, let the claims go, and only then tell the API server that the pod is
-over: from that moment on the control plane may give its devices to another pod.
+docs/spec/node.md §7, §9 and §17. The worker admits the pod, sets it up (volumes, then claims), runs containers, stops
+them and unprepares the claims. Only then does it report the pod as ended: from that moment on the control plane may
+give its devices to another pod.
 
 Each piece of state has one owner: the API object `PodObject`, the stage `PodLifecycle`, the containers the table of
-`ContainerRunner`, volumes `PodPreparation`; what the API server was told, `StatusWriter`. The worker decides.
+`ContainerRunner`, volumes `PodPreparation`, the written status `StatusWriter`. The worker decides.
 
-Finding a pod's containers again after the agent was restarted.
-
-The runtime says which containers there are; the API says what was known of them. A pod of which something still runs
-goes on as if nothing had happened: no claim is prepared again, no container runs twice. A pod of which nothing runs any
-more, and that is not over, begins anew.
+After a restart the runtime lists the containers, and the API has their last state. A pod with running containers
+continues: no claim is prepared again, and no container runs twice. A pod without running containers that has not ended
+starts over.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ from cathedra.semantics.pods import is_terminal
 __all__ = ["Admit", "PodWorker", "RecoveredContainers", "recover_containers"]
 
 Admit = Callable[[Pod], Awaitable[Rejection | None]]
-"""Why a node does not take a pod; None if it does."""
+"""Returns the reason not to admit a pod; None if it is admitted."""
 
 _RETRY: Final = (1.0, 30.0)
 """First and longest pause, in seconds, after something could not be written."""
@@ -54,8 +52,8 @@ _RETRY: Final = (1.0, 30.0)
 class PodWorker:
     """Runs one pod. `update`, `vanished` and `container_ended` may be called at any time.
 
-    ``admit`` says why the node does not take the pod, if it does not; it is asked once, about a pod that is new here.
-    ``others`` are the pods that count beside it, and ``freed`` is called when it takes up less of the node.
+    ``admit`` is called once, for a pod that is new on this node. ``others`` returns the pods that count beside it, and
+    ``freed`` is called when it uses less of the node.
     """
 
     def __init__(
@@ -114,11 +112,11 @@ class PodWorker:
         self._object.note_gone()
 
     def container_ended(self, run: ContainerRun) -> None:
-        """The runtime says that a container has ended."""
+        """Handle the end of a container, reported by the runtime."""
         self._runner.container_ended(run)
 
     def look_again(self) -> None:
-        """Something that the status shows (as device health), or that the pod waits for (as a driver), has changed."""
+        """Check everything again: device health has changed, or a driver has registered."""
         self._wakeup.notify()
 
     def _object_changed(self) -> None:
@@ -145,7 +143,7 @@ class PodWorker:
 
     @property
     def waits_for_room(self) -> bool:
-        """Whether the pod may become larger when others let go of something."""
+        """Return True if a resize of the pod waits for other pods to release resources."""
         return self._resizer.waits_for_room
 
     @property
@@ -172,17 +170,17 @@ class PodWorker:
 
     @property
     def over(self) -> bool:
-        """Whether nothing of the pod is left on the node."""
+        """Return True if nothing of the pod is left on the node."""
         return self._life.over
 
     @property
     def counts(self) -> bool:
-        """Whether the pod takes up resources of the node."""
+        """Return True if the pod takes up resources of the node."""
         return self._life.occupies and not is_terminal(self.pod)
 
     @property
     def new(self) -> bool:
-        """Whether no agent of the node had seen the pod before this one did."""
+        """Return True if no agent of the node had seen the pod before this one did."""
         return self._new
 
     # The life of the pod
@@ -254,7 +252,7 @@ class PodWorker:
         faults.reach("agent:sandbox-made")
 
     async def _run_containers(self) -> None:
-        """Start containers as the plan says, and write what becomes of them, until the pod has run its course."""
+        """Start containers as planned, and write the status after each change, until the pod has ended."""
         pauses = DoublingPauses(*_RETRY)
         while True:
             self._wakeup.clear()
@@ -328,7 +326,7 @@ class PodWorker:
             await self._wakeup.wait(pauses.take())
 
     async def _wait_for_deletion(self) -> None:
-        """The pod is over. Its object stays until it is deleted; then confirm that nothing holds it any more."""
+        """Keep the ended pod's object until its deletion is requested, then confirm the deletion."""
         pauses = DoublingPauses(*_RETRY)
         while not self._object.gone:
             if not self._object.deleted:
@@ -347,7 +345,7 @@ _LOST: Final = "The container could not be located when the node agent came back
 
 
 class RecoveredContainers(NamedTuple):
-    """The pod's containers, and whether it goes on from there; else it begins anew."""
+    """The pod's containers, and whether the pod continues with them; otherwise it starts over."""
 
     records: tuple[ContainerRecord, ...]
     continues: bool
@@ -356,9 +354,9 @@ class RecoveredContainers(NamedTuple):
 def recover_containers(
     pod: Pod, records: Sequence[ContainerRecord], found: Sequence[ContainerRun], clock: Clock
 ) -> RecoveredContainers:
-    """The fresh ``records`` with what an earlier agent left.
+    """Merge what an earlier agent left into the fresh ``records``.
 
-    If the pod begins anew, restart counts and last states are kept, and everything else is as new.
+    If the pod starts over, restart counts and last states are kept, and everything else is new.
     """
     latest = {run.name: run for run in sorted(found, key=lambda run: run.attempt)}
     known = pod.status
@@ -396,7 +394,7 @@ def _recover(
 
 
 def _lost(pod: Pod, record: ContainerRecord, status: ContainerStatus, now: float) -> ContainerRun:
-    """It ran, and the runtime does not know it any more; when it ended is unknown, by now it has."""
+    """Return the run of a container that the runtime no longer has. The time of its end is unknown; now is assumed."""
     assert status.state.running is not None
     began = status.state.running.started_at
     return ContainerRun(

@@ -25,7 +25,7 @@ from cathedra.releases import FeatureGates
 __all__ = ["MOUNT", "PodCgroups", "cpu_weight", "is_usable"]
 
 MOUNT: Final = Path("/sys/fs/cgroup")
-"""Where the hierarchy is mounted."""
+"""Mount point of the hierarchy."""
 _CONTROLLERS: Final = ("cpu", "cpuset", "memory", "hugetlb", "pids", "io")
 _PERIOD: Final = 100_000
 """Microseconds over which a CPU limit is counted."""
@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def is_usable(mount: Path) -> bool:
-    """Whether ``mount`` is a unified hierarchy in which this process may make cgroups."""
+    """Return True if ``mount`` is a unified hierarchy in which this process may make cgroups."""
     return (mount / "cgroup.controllers").is_file() and os.access(mount / "cgroup.procs", os.W_OK)
 
 
@@ -75,7 +75,7 @@ class PodCgroups:
             self._write(top / name, "cpu.weight", str(cpu_weight(MIN_SHARES)))
 
     def path_of(self, pod: Pod) -> str:
-        """The pod's cgroup, as an OCI runtime is told it."""
+        """Return the path of the pod's cgroup, in the form that OCI runtimes take."""
         parts = (self._top, _CLASSES.get(pod.status.qos_class, "besteffort"), f"pod{pod.metadata.uid}")
         return "/".join(part for part in parts if part)
 
@@ -94,7 +94,7 @@ class PodCgroups:
         self._limit(directory, limits)
 
     def remove(self, pod: Pod) -> None:
-        """Remove the pod's cgroup, when nothing of the pod runs any more."""
+        """Remove the pod's cgroup. No process of the pod may run."""
         directory = self._mount / self.path_of(pod).lstrip("/")
         for place in (*sorted(directory.glob("*/"), reverse=True), directory):
             with contextlib.suppress(OSError):
@@ -104,7 +104,7 @@ class PodCgroups:
                 self._weigh_burstable()
 
     def _weigh_burstable(self) -> None:
-        """All Burstable pods together weigh what they ask for together."""
+        """Set the CPU weight of all Burstable pods together to the sum of their requests."""
         weight = cpu_weight(sum(self._shares.values()))
         self._write(self._mount / self._top.lstrip("/") / "burstable", "cpu.weight", str(weight))
 

@@ -1,7 +1,7 @@
-"""What each container of a pod may use of its node, with what its claims add.
+"""Resource limits of each container, including those of its claims (docs/spec/node.md §13).
 
-docs/spec/node.md §13. Devices may stand for CPU, memory or huge pages of the node; the scheduler writes how much
-into the pod's status, and only that is read here. Amounts are in nano-units throughout, so nothing is rounded.
+Devices may represent CPU, memory or huge pages of the node. The scheduler writes the amounts into the pod's status, and
+only those are read here. Amounts are in nano-units throughout, so nothing is rounded.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def _nanos(quantity: Quantity | None) -> int:
 
 
 def container_limits(pod: Pod, container: Container, node: NodeFacts) -> ResourceLimits:
-    """The limits that the kernel is to hold the container to.
+    """Return the limits that the kernel enforces on the container.
 
-    Without a limit of its own a container has the pod's, to which claims add nothing; without either it has none. Huge
-    pages are different: nothing said means none, so there the claims alone are the limit.
+    A container without a limit of its own has the pod's, to which claims add nothing; without either it is not limited.
+    Huge pages differ: no limit means none, so the amounts of claims are the limit.
     """
     resources = container.resources
     added = claims_share_of_container(taken_by_claims(pod, node.gates), container.name)
@@ -60,7 +60,7 @@ def container_limits(pod: Pod, container: Container, node: NodeFacts) -> Resourc
 
 
 def oom_score(pod: Pod, container: Container, node: NodeFacts) -> int:
-    """How readily the kernel kills the container when memory runs out: −997 hardly, 1000 first."""
+    """Return the OOM score adjustment: −997 (killed last) to 1000 (killed first)."""
     if pod.status.qos_class == "Guaranteed" or pod.spec.priority_class_name == "system-node-critical":
         return _GUARANTEED_SCORE
     if pod.status.qos_class in {"", "BestEffort"}:
@@ -80,7 +80,7 @@ def _effective_memory(pod: Pod, container: Container, node: NodeFacts) -> int:
 
 
 def _unassigned_memory(pod: Pod, node: NodeFacts) -> int:
-    """A container's part of what the pod as a whole asks for beyond what its containers have."""
+    """Return the container's share of the pod-level memory request that exceeds the containers' requests."""
     if pod.spec.resources is None or "memory" not in pod.spec.resources.requests:
         return 0
     whole = pod.spec.resources.requests["memory"].nanos

@@ -1,4 +1,4 @@
-"""What a pod may want to know of the node it is on."""
+"""Facts about the node that its pods need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     allocatable: Mapping[str, Quantity]
     gates: FeatureGates
     capacity: Mapping[str, Quantity] = msgspec.field(default_factory=dict)
-    """What the node has in all; {}: the same."""
+    """Total capacity of the node; {}: equal to ``allocatable``."""
     pod_address: str = ""
     """The pod's own address; "" for one in the node's network."""
 

@@ -1,7 +1,7 @@
-"""How much of the node a pod as a whole asks for, and what its cgroup is held to, with what its claims add.
+"""Requests of a whole pod, and the limits of its cgroup, including those of its claims (docs/spec/node.md §13).
 
-docs/spec/node.md §13. Devices may stand for CPU, memory or huge pages of the node; the scheduler writes how much
-into the pod's status, and only that is read here. Amounts are in nano-units throughout, so nothing is rounded.
+Devices may represent CPU, memory or huge pages of the node. The scheduler writes the amounts into the pod's status, and
+only those are read here. Amounts are in nano-units throughout, so nothing is rounded.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ __all__ = [
 ]
 
 MIN_SHARES: Final = 2
-"""The kernel's smallest share, for what asks for no CPU."""
+"""The kernel's smallest CPU share, for pods that request no CPU."""
 _NANO: Final = 10**9
 _PAGE_UNITS: Final = {"Ki": "KB", "Mi": "MB", "Gi": "GB"}
 _COMPRESSIBLE: Final = ("cpu", "memory")
 
 
 def taken_by_claims(pod: Pod, gates: FeatureGates) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
-    """What the pod's claims take of the node; nothing without the gate."""
+    """Return the node resources that the pod's claims use; empty without the gate."""
     return pod.status.node_allocatable_resource_claim_statuses if gates["DRANodeAllocatableResources"] else ()
 
 
 def pod_requests(pod: Pod, gates: FeatureGates) -> dict[str, int]:
-    """What the pod asks of its node in all, by resource, in nano-units."""
+    """Return the pod's requests by resource, in nano-units."""
     return pod_request_nanos(pod, taken_by_claims(pod, gates))
 
 
 def pod_requirements(pod: Pod, gates: FeatureGates) -> tuple[dict[str, int], dict[str, int]]:
-    """Requests and limits of the pod's cgroup, in nano-units; a resource without a limit is not limited.
+    """Return requests and limits of the pod's cgroup, in nano-units; a resource without a limit is not limited.
 
-    CPU and memory are limited only where each container is, or the pod as a whole. For huge pages nothing said means
-    none, so there what claims bring is a limit by itself.
+    CPU and memory are limited only if each container or the pod is. For huge pages no limit means none, so amounts of
+    claims are a limit by themselves.
     """
     claims = claims_share_of_pod(taken_by_claims(pod, gates))
     limits = container_totals(pod, lambda container: nanos(container.resources.limits))
@@ -81,7 +81,7 @@ def _limited(container: Container, resource: str) -> bool:
 
 
 def pod_limits(pod: Pod, gates: FeatureGates) -> ResourceLimits:
-    """What the kernel is to hold the pod as a whole to. Pods of the class BestEffort are held to huge pages alone."""
+    """Return the limits that the kernel enforces on the whole pod. Only huge pages are limited for BestEffort pods."""
     requests, limits = pod_requirements(pod, gates)
     pages = {page_size(name): amount // _NANO for name, amount in sorted(limits.items()) if name.startswith(HUGE_PAGES)}
     if pod.status.qos_class in {"", "BestEffort"}:
@@ -107,6 +107,6 @@ def page_size(resource: str) -> str:
 
 
 def as_quantities(amounts: Mapping[str, int]) -> dict[str, Quantity]:
-    """Nano-units of CPU and memory in the form in which a status tells them."""
+    """Return nano-units of CPU and memory as quantities of a status."""
     forms = {"cpu": Format.DECIMAL_SI, "memory": Format.BINARY_SI}
     return {name: Quantity.of_nanos(amount, forms[name]) for name, amount in amounts.items() if name in forms}

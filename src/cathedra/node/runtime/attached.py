@@ -19,10 +19,10 @@ MOST_WAITING: Final = 256 * 1024
 
 
 class AttachedProcess:
-    """Input and output of a container from `open` on. Ending it leaves the container alone.
+    """Input and output of a container from `open` on. Closing it does not affect the container.
 
-    A client that reads slowly makes the container wait, as with other container runtimes: `MOST_WAITING` bytes wait for
-    the client here, and then no more output is read, for the log neither, until it has caught up or gone.
+    A client that reads slowly blocks the container, as with other container runtimes: after `MOST_WAITING` unread bytes
+    no more output is read, for the log neither, until the client has read or disconnected.
     """
 
     def __init__(self, shim: ShimConnection, container_id: str) -> None:
@@ -51,7 +51,7 @@ class AttachedProcess:
             self._shim.pause(self._id, self._received)
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What the container writes, until it writes no more."""
+        """Yield the container's output until it closes its streams."""
         while True:
             stream, data = await self._output.get()
             self._waiting -= len(data)
@@ -66,7 +66,7 @@ class AttachedProcess:
         await self._ask({"do": "input", "data": base64.b64encode(data).decode()})
 
     async def close_input(self) -> None:
-        """No more input will come from here: that ends the input of a container that has ``stdinOnce``."""
+        """End this client's input. It closes the input of a container with ``stdinOnce``."""
         await self._ask({"do": "close-input"})
 
     def resize(self, width: int, height: int) -> None:

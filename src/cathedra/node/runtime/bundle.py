@@ -1,14 +1,12 @@
-"""What an OCI runtime is told of a container: the runtime spec, as plain JSON values.
+"""The OCI runtime specification of a container, as JSON values, with the default seccomp filter.
 
 Containers see the host's root file system below a private writable layer, with fresh /proc, /dev, /sys, /tmp and /run;
-they share the host's network. Images are not pulled: what a container runs must be installed on the host. CDI edits are
-applied to the result (see `cathedra.cdi.edits`).
+they share the host's network. Images are not pulled: the programs of a container must be installed on the host. CDI
+edits are applied to the result (`cathedra.cdi.edits`).
 
-Which system calls a container may make: the filter that container runtimes call their default.
-
-The names and conditions are those that containerd and Docker have in common, for amd64 and arm64: what a program
-without privileges needs, and for each capability what it is for. Everything else fails with EPERM, and clone3 with
-ENOSYS, so that libraries fall back to clone, whose flags a filter can see.
+The seccomp filter has the names and conditions that containerd's and Docker's defaults have in common, for amd64 and
+arm64: what unprivileged programs need, and what each capability is for. Other calls fail with EPERM. clone3 fails with
+ENOSYS, so that libraries fall back to clone, whose flags a filter can read.
 """
 
 from __future__ import annotations

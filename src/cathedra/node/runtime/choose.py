@@ -1,14 +1,11 @@
-"""Which runtime this machine can offer: one that answers at a socket, else crun, else runc, else plain processes.
+"""Selection of a container runtime that works on this machine: a CRI socket, crun, runc, or plain processes.
 
-Being installed and being root is not enough (cgroups, overlays and namespaces may be out of reach, as inside another
-container), so each of crun and runc has to run a real container first. A socket only counts where it was named: what
-answers there may be another node's, whose kubelet ends containers that it does not know.
+Being installed and being root is not enough: cgroups, overlays and namespaces may be unavailable, as inside another
+container. Each of crun and runc therefore has to run a real container first. A socket counts only if it was named: the
+runtime behind it may belong to another node, whose kubelet ends containers that it does not know.
 
-The container runtime of a node that is about to start.
-
-Which runtime works is found out by running a container (`cathedra.node.runtime.choose`), a fifth of a second in which
-this process only waits. So who composes a cluster has it found out while the API server still opens, before there is an
-agent; an agent that starts alone begins by itself.
+The trial takes a fifth of a second, in which this process only waits. A cluster therefore starts the selection while
+its API server opens, before there is an agent (`EarlyRuntime`).
 """
 
 from __future__ import annotations
@@ -49,23 +46,23 @@ __all__ = ["CANDIDATES", "SOCKETS", "ChosenRuntime", "EarlyRuntime", "choose_con
 CANDIDATES = ("crun", "runc")
 """OCI runtimes by preference; crun starts a container in half the time."""
 SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock")
-"""Where container runtimes listen."""
+"""Usual sockets of container runtimes."""
 
 _PROBE_SECONDS = 10.0
 _STARTING = "server is not initialized yet"
-"""What containerd says while it starts."""
+"""Error text of containerd while it starts."""
 _STARTING_SECONDS = 30.0
 _AGAIN_SECONDS = 0.2
 _LOG = logging.getLogger(__name__)
 
 
 class ChosenRuntime(msgspec.Struct, frozen=True):
-    """A runtime that works here; ``missing`` says in one line what it cannot do, "" if nothing."""
+    """A runtime that works here; ``missing`` lists its missing features in one line, "" if none."""
 
     runtime: Runtime
     missing: str
     why: str = ""
-    """Why it is none of those that were looked at."""
+    """Reason why better runtimes were not chosen."""
 
 
 async def choose_runtime(
@@ -77,10 +74,10 @@ async def choose_runtime(
     sockets: Sequence[str] = (),
     orphan_seconds: float = 600.0,
 ) -> ChosenRuntime:
-    """The best runtime for containers below ``directory``.
+    """Return the best runtime for containers below ``directory``.
 
-    ``sockets`` are those of container runtimes (CRI), of which the first that answers is taken. ``candidates`` () means
-    plain processes without a look at anything else.
+    ``sockets`` are those of container runtimes (CRI), of which the first that answers is used. ``candidates`` () means
+    plain processes without any trial.
     """
     why = "as asked for"
     for socket in sockets:
@@ -136,7 +133,7 @@ async def _behind(
 async def _failure(
     runtime: HostedRuntime, launcher: Callable[[Path], Launcher], directory: Path, clock: Clock
 ) -> RuntimeFailure | ShimLost | TimeoutError | None:
-    """Why containers of that kind cannot be run here, if they cannot."""
+    """Return the error of a trial container; None if it ran."""
     try:
         async with asyncio.TaskGroup() as group:
             # Most often it works, so its shim starts beside the probe's.
@@ -168,9 +165,10 @@ async def _version(program: str) -> str:
 
 
 def _said_by(*command: str) -> str:
-    """What a command prints; "" if it takes long, or cannot be run.
+    """Return a command's output; "" if it takes too long or cannot be run.
 
-    In a thread, as the shim's start: a loop's own way copies the memory map of this process, which then stands still.
+    It runs in a thread: the event loop's own subprocess call copies the memory map of this process, which blocks all
+    tasks.
     """
     try:
         done = subprocess.run(
@@ -231,10 +229,10 @@ def open_root(root: Path) -> None:
 
 
 async def choose_configured(config: NodeConfig, clock: Clock) -> ChosenRuntime:
-    """The best runtime that ``config``, of a node with a ``root``, asks for and that works.
+    """Return the best working runtime that ``config``, of a node with a ``root``, allows.
 
     Raises:
-        UnusableRuntime: the one that was asked for cannot be used here.
+        UnusableRuntime: the configured runtime cannot be used here.
     """
     root, wanted = config.root, config.runtime
     assert root is not None, "a simulated node runs no containers"
@@ -254,13 +252,13 @@ async def choose_configured(config: NodeConfig, clock: Clock) -> ChosenRuntime:
 
 
 class EarlyRuntime:
-    """A runtime that is being chosen. An agent takes it once; who had it chosen closes it in the end."""
+    """A runtime whose selection runs in the background. An agent takes it once; its creator closes it."""
 
     def __init__(self, config: NodeConfig, clock: Clock) -> None:
-        """Of ``config`` no more need be known yet than what the choice depends on.
+        """``config`` needs only the fields that the selection depends on.
 
         Raises:
-            NotPrivate: a directory for Secrets is another user's; nothing has been started.
+            NotPrivate: a directory for Secrets belongs to another user. Nothing was started.
         """
         assert config.root is not None, "a simulated node runs no containers"
         open_root(config.root)
@@ -268,10 +266,10 @@ class EarlyRuntime:
         self._taken = False
 
     async def take(self) -> ChosenRuntime:
-        """The runtime, which is the caller's from now on; who is cancelled while it waits leaves nothing behind.
+        """Return the runtime, which then belongs to the caller. Cancellation while waiting leaves nothing behind.
 
         Raises:
-            UnusableRuntime: the one that was asked for cannot be used here.
+            UnusableRuntime: the configured runtime cannot be used here.
         """
         self._taken = True
         return await self._choosing

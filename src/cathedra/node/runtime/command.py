@@ -98,9 +98,9 @@ class Command:
 
     @staticmethod
     async def start_on_console(argv: Sequence[str], console: ConsoleSocket) -> Command:
-        """Start a command of a container runtime that hands over the terminal at ``console``.
+        """Start a command of a container runtime that passes the terminal's descriptor to the socket ``console``.
 
-        If it ends before that, what it says is the output.
+        If it ends before that, its messages are the output.
 
         Raises:
             OSError: it cannot be executed.
@@ -129,7 +129,7 @@ class Command:
         self._outputs = {terminal: STDOUT}
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What it writes, until all ends are closed."""
+        """Yield the output until all streams are closed."""
         while self._outputs:
             waiting = True
             for descriptor, channel in tuple(self._outputs.items()):
@@ -156,7 +156,7 @@ class Command:
             os.close(descriptor)
 
     async def write(self, data: bytes) -> None:
-        """Send to its standard input; what it does not take any more is dropped."""
+        """Write to standard input. Data that the closed input cannot accept is dropped."""
         rest = memoryview(data)
         while rest and (end := self._terminal if self._terminal is not None else self._input) is not None:
             try:
@@ -167,7 +167,7 @@ class Command:
                 return  # the other end is closed
 
     async def close_input(self) -> None:
-        """No more input: end of file for a pipe, control-D for a terminal."""
+        """Close the input: end of file for a pipe, control-D for a terminal."""
         if self._terminal is not None:
             await self.write(b"\x04")
         self._close_pipe()
@@ -332,7 +332,7 @@ class ConsoleSocket:
         self.close()
 
     def close(self) -> None:
-        """Remove the socket."""
+        """Close and remove the socket."""
         self._listening.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 

@@ -52,16 +52,16 @@ _LOG = logging.getLogger(__name__)
 
 
 class Launcher(Protocol):
-    """How containers of one kind are described to the shim."""
+    """Describes containers of one kind to the shim."""
 
     @property
     def name(self) -> str:
-        """What container IDs begin with."""
+        """Prefix of container IDs."""
         ...
 
     @property
     def version(self) -> str:
-        """Its version."""
+        """Version of the launcher's program."""
         ...
 
     @property
@@ -89,7 +89,7 @@ class Launcher(Protocol):
 
     @property
     def hands_over_terminals(self) -> bool:
-        """Whether a command's terminal comes from the program of `exec_command`, at the socket ``console``."""
+        """Return True if a command's terminal comes from the program of `exec_command`, at the socket ``console``."""
         ...
 
     def exec_command(
@@ -139,7 +139,7 @@ class HostedRuntime:
 
     @property
     def name(self) -> str:
-        """What container IDs begin with."""
+        """Prefix of container IDs."""
         return self._launcher.name
 
     @property
@@ -222,13 +222,13 @@ class HostedRuntime:
                 self._end(run)
 
     async def _ask(self, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-        """Ask the shim, and the next one if it is lost; ``make`` makes the request, for each of them anew.
+        """Call the shim, and its successor if it is lost. ``make`` makes the request, again for each of them.
 
-        A shim that takes over removes the files of containers that were never asked for, so they must be made after
+        A shim that takes over removes the files of containers without a request. They must therefore be created after
         that.
 
         Raises:
-            ShimLost: it is lost, and no other is started any more.
+            ShimLost: the shim is lost, and no other is started any more.
         """
         while self._shim is not None:
             superseded = self._superseded
@@ -241,10 +241,10 @@ class HostedRuntime:
         raise ShimLost("the container shim has not been started")
 
     async def status(self) -> tuple[str, ...]:
-        """Nothing, as long as the shim is there.
+        """Return () while the shim runs.
 
         Raises:
-            RuntimeFailure: the shim is lost, and another not there yet.
+            RuntimeFailure: the shim is lost, and its successor has not started yet.
         """
         if self._shim is None or self._shim.connection.lost:
             raise RuntimeFailure("ShimLost", "the container shim is lost")
@@ -253,7 +253,7 @@ class HostedRuntime:
     # Containers
 
     async def start(self, spec: ContainerSpec) -> ContainerRun:
-        """Have the shim start a container.
+        """Start a container in the shim.
 
         Raises:
             RuntimeFailure: CreateContainerError if a device is missing, RunContainerError if it does not start.
@@ -303,7 +303,7 @@ class HostedRuntime:
         self._on_exit(run)
 
     async def update(self, container_id: str, limits: ResourceLimits) -> None:
-        """Have the program change the container's cgroup.
+        """Change the container's cgroup through the runtime's program.
 
         Raises:
             RuntimeFailure: the container does not run, or its cgroup cannot be changed so.
@@ -329,7 +329,7 @@ class HostedRuntime:
             await self._ask(lambda: {"do": "signal", "id": container_id, "number": number})
 
     async def remove(self, container_id: str) -> None:
-        """Have the shim forget a container."""
+        """Remove a container from the shim."""
         self._running.pop(container_id, None)
         with contextlib.suppress(ShimLost):
             await self._ask(lambda: {"do": "remove", "id": container_id})

@@ -1,7 +1,7 @@
-"""Commands that cannot be executed in a container: they end as a shell would say it, 127 or 126.
+"""Commands that cannot be executed in a container: they exit as in a shell, with 127 or 126.
 
-127 is for a command that is not there, 126 for one that may not be executed. What the client shows is then the reason
-and the exit code, rather than an error of the server.
+127 means that the command does not exist, 126 that it cannot be executed. The client then shows the reason and the exit
+code instead of an error of the server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TEXTS: Final = (
     ("executable file `", NOT_FOUND),
     ("no such file or directory", NOT_FOUND),
 )
-"""What crun and runc write into their logs, in lower case."""
+"""Texts in the logs of crun and runc, in lower case."""
 
 
 def exit_code_of(error: OSError) -> int | None:
@@ -36,13 +36,13 @@ def exit_code_of(error: OSError) -> int | None:
 
 
 def exit_code_for(text: str) -> int | None:
-    """The exit code for a command of which an OCI runtime says ``text``; None: that is no matter of the command."""
+    """Return the exit code for an OCI runtime's ``text`` about a command; None: the text is about something else."""
     lower = text.lower()
     return next((code for words, code in _TEXTS if words in lower), None)
 
 
 class UnstartedCommand:
-    """A command that ended before it began: it says why, and has an exit code."""
+    """A command that could not be started: its output is the reason, and it has an exit code."""
 
     def __init__(self, name: str, error: OSError, code: int) -> None:
         reason = (error.strerror or str(error)).lower()
@@ -52,14 +52,14 @@ class UnstartedCommand:
         self._code = code
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """The reason."""
+        """Yield the reason."""
         yield STDERR, self._text
 
     async def write(self, data: bytes) -> None:
-        """Nothing reads it."""
+        """Discard the data."""
 
     async def close_input(self) -> None:
-        """Nothing reads it."""
+        """Do nothing: there is no input."""
 
     def resize(self, width: int, height: int) -> None:
         """It has no terminal."""
@@ -83,7 +83,7 @@ class LoggedCommand:
         self._log = log
 
     def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What the command writes; the runtime says there too what it could not do."""
+        """Yield the command's output; the runtime also writes its errors there."""
         return self._command.output()
 
     async def write(self, data: bytes) -> None:
@@ -91,7 +91,7 @@ class LoggedCommand:
         await self._command.write(data)
 
     async def close_input(self) -> None:
-        """No more input will come."""
+        """Close the input."""
         await self._command.close_input()
 
     def resize(self, width: int, height: int) -> None:

@@ -58,7 +58,7 @@ class OCILauncher:
         return {"kind": "oci", "runtime": self._runtime, "cgroup": cgroup, "pins": pins}
 
     def update_command(self, container_id: str, shim_pid: int) -> list[str]:
-        """Command line that reads other limits from its standard input, as `limit_resources` says them."""
+        """Return the command line that reads new limits from its standard input, in the form of `limit_resources`."""
         enter = ["nsenter", f"--mount=/proc/{shim_pid}/ns/mnt", "--"]
         return [*enter, *self._runtime, "update", "--resources", "-", container_id]
 
@@ -68,7 +68,7 @@ class OCILauncher:
 
     @property
     def hands_over_terminals(self) -> bool:
-        """Whether ``exec`` gives the terminal away and still waits for the command.
+        """Return True if ``exec`` gives the terminal away and still waits for the command.
 
         crun does, and has to: it loses a size that is set before it handles SIGWINCH. runc takes a console socket only
         together with ``--detach``, without the exit code; but it reads the size once more after it handles the signal.
@@ -96,7 +96,7 @@ class OCILauncher:
 
 
 def _pinned(spec: ContainerSpec, containers: Path) -> tuple[ContainerSpec, list[dict[str, Any]]]:
-    """Have parts of volumes mounted from where the shim pins them; what it is to pin."""
+    """Return the container with sub-paths mounted from the shim's pins, and the pins for the shim."""
     mounts, pins = list(spec.mounts), []
     for number, mount in enumerate(spec.mounts):
         if not mount.volume:

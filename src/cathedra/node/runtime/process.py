@@ -22,7 +22,7 @@ __all__ = ["MISSING", "MOUNTS_VARIABLE", "ProcessLauncher"]
 
 MOUNTS_VARIABLE: Final = "CATHEDRA_MOUNTS"
 MISSING: Final = "containers are plain processes: no mounts, no device nodes, no limits, no isolation"
-"""One line to print where such a node is started."""
+"""Line that is printed when such a node starts."""
 
 
 class ProcessLauncher:

@@ -1,8 +1,8 @@
-"""What pods ask of a container runtime, and what they are told.
+"""The protocol between pods and container runtimes.
 
 The protocol is small on purpose: start, signal, remove, exec, and a callback when a container ends. Restart policies,
-back-off, probes and grace periods belong to the pod, not to the runtime. A runtime may have images of its own, and
-sandboxes that a pod's containers share; what it has none of is None.
+back-off, probes and grace periods belong to the pod, not to the runtime. A runtime may have images, and sandboxes that
+a pod's containers share; without them the property is None.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class RuntimeFailure(Exception):
 
 
 class UnusableRuntime(Exception):
-    """The runtime that was asked for cannot be used on this machine; the text says why."""
+    """The configured runtime cannot be used on this machine. The text has the reason."""
 
     def __init__(self, name: str, why: str) -> None:
         self.name, self.why = name, why
@@ -71,7 +71,7 @@ class ImageFailure(Exception):
 
 
 class PodIdentity(msgspec.Struct, frozen=True):
-    """Whose container it is."""
+    """Identity of a container's pod."""
 
     namespace: str
     name: str
@@ -89,7 +89,7 @@ class BindMount(msgspec.Struct, frozen=True):
     read_only: bool = False
     propagation: str = "rprivate"
     volume: str = ""
-    """Of a part of a volume: the volume, below which no step of ``host_path`` may be a link. "" for a whole one."""
+    """For a sub-path: the volume, below which no step of ``host_path`` may be a link. "" for a whole volume."""
 
 
 class ResourceLimits(msgspec.Struct, frozen=True):
@@ -101,11 +101,11 @@ class ResourceLimits(msgspec.Struct, frozen=True):
     huge_pages: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Page size as in ``2MB`` → bytes."""
     oom_score_adj: int | None = None
-    """How readily the kernel kills the container when memory runs out; None: as readily as the agent."""
+    """OOM score adjustment; None: the agent's own."""
 
 
 class SeccompSource(msgspec.Struct, frozen=True):
-    """Where the filter of a container's system calls comes from."""
+    """Source of a container's seccomp filter."""
 
     type: str = "Unconfined"
     """``RuntimeDefault``, ``Unconfined`` or ``Localhost``."""
@@ -114,7 +114,7 @@ class SeccompSource(msgspec.Struct, frozen=True):
 
 
 class SandboxSpec(msgspec.Struct, frozen=True):
-    """What a pod's containers share."""
+    """Configuration that a pod's containers share."""
 
     pod: PodIdentity
     attempt: int = 0
@@ -123,9 +123,9 @@ class SandboxSpec(msgspec.Struct, frozen=True):
     host_pid: bool = False
     host_ipc: bool = False
     shared_pid: bool = False
-    """Whether the containers see each other's processes."""
+    """True if the containers see each other's processes."""
     privileged: bool = False
-    """Whether one of the containers is."""
+    """True if one of the containers is."""
     log_directory: str = ""
     nameservers: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ class ContainerSpec(msgspec.Struct, frozen=True):
     name: str
     attempt: int
     argv: tuple[str, ...]
-    """What runs where there are no images."""
+    """Command line, for runtimes without images."""
     command: tuple[str, ...] = ()
     """Replaces the image's entry point."""
     args: tuple[str, ...] = ()
@@ -157,14 +157,14 @@ class ContainerSpec(msgspec.Struct, frozen=True):
     mounts: tuple[BindMount, ...] = ()
     cdi_devices: tuple[str, ...] = ()
     device_nodes: tuple[DeviceNode, ...] = ()
-    """Of devices that are given by their nodes."""
+    """Device nodes of claimed devices that are passed without CDI."""
     limits: ResourceLimits = ResourceLimits()
     uid: int | None = None
     """None: the image's own user; root where there are no images."""
     user: str = ""
     """The user by name, instead of ``uid``."""
     non_root: bool = False
-    """Whether it must not run as root."""
+    """True if it must not run as root."""
     gid: int | None = None
     groups: tuple[int, ...] = ()
     privileged: bool = False
@@ -176,9 +176,9 @@ class ContainerSpec(msgspec.Struct, frozen=True):
     seccomp: SeccompSource = SeccompSource()
     tty: bool = False
     stdin: bool = False
-    """Whether its input can be attached to; else that is empty."""
+    """True if its input can be attached to; else that is empty."""
     stdin_once: bool = False
-    """Whether its input ends when the first who attached goes away."""
+    """True if the input closes when the first attached client disconnects."""
     log_path: str = ""
     termination_log: str = ""
     termination_path: str = "/dev/termination-log"
@@ -204,16 +204,16 @@ class ContainerRun(msgspec.Struct, frozen=True):
     """The image's name as the runtime has it; "" where there are no images."""
     image_id: str = ""
     warnings: tuple[str, ...] = ()
-    """What the container was started without, each in a sentence."""
+    """Sentences about what the container was started without."""
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Return True if it has not ended yet."""
         return self.exit_code is None
 
 
 class ContainerUsage(msgspec.Struct, frozen=True):
-    """What a running container has used: processor time since it began, and the memory that it holds now, in bytes."""
+    """Processor time of a running container since its start, and its current memory in bytes."""
 
     cpu_nanoseconds: int
     memory: int
@@ -223,7 +223,7 @@ class ExecProcess(Protocol):
     """A command that runs inside a container."""
 
     def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What it writes, as (`STDOUT` or `STDERR`, bytes), until both ends are closed."""
+        """Yield the output as (`STDOUT` or `STDERR`, bytes), until both streams are closed."""
         ...
 
     async def write(self, data: bytes) -> None:
@@ -231,7 +231,7 @@ class ExecProcess(Protocol):
         ...
 
     async def close_input(self) -> None:
-        """No more input will come."""
+        """Close the input."""
         ...
 
     def resize(self, width: int, height: int) -> None:
@@ -239,26 +239,26 @@ class ExecProcess(Protocol):
         ...
 
     async def wait(self) -> int:
-        """Its exit code."""
+        """Return the exit code."""
         ...
 
     async def close(self) -> None:
-        """End it if it still runs, and let go of it."""
+        """Kill the process if it still runs, and release its resources."""
         ...
 
 
 class Image(msgspec.Struct, frozen=True):
-    """An image that is there; ``size`` in bytes."""
+    """A local image; ``size`` in bytes."""
 
     id: str
     size: int = 0
     uid: int | None = None
-    """Whom it runs as: a number, or ``user``."""
+    """Numeric user; None if the image has a name in ``user``, or neither."""
     user: str = ""
 
 
 class RegistryLogin(msgspec.Struct, frozen=True):
-    """How to log in at a registry."""
+    """Credentials for a registry."""
 
     username: str = ""
     password: str = ""
@@ -280,10 +280,10 @@ class ImageStore(Protocol):
     """The images of a runtime."""
 
     async def find(self, image: str) -> Image | None:
-        """The image of that name, if it is there.
+        """Return the image of that name; None if it is not local.
 
         Raises:
-            ImageFailure: the runtime cannot say.
+            ImageFailure: the runtime failed.
         """
         ...
 
@@ -297,17 +297,17 @@ class ImageStore(Protocol):
 
 
 class PortFailure(OSError):
-    """The runtime says why it cannot connect to a port, after it seemed to."""
+    """The runtime could not connect to a port, which it reports only on the open connection."""
 
 
 class PortConnection(Protocol):
     """A connection to a port of a pod."""
 
     async def read(self) -> bytes:
-        """What comes next; b"" at the end.
+        """Return the next data; b"" at the end.
 
         Raises:
-            PortFailure: there was never a connection.
+            PortFailure: the connection was never made.
             OSError: the connection is broken.
         """
         ...
@@ -360,13 +360,13 @@ class PodSandboxes(Protocol):
         """Connect to a port inside the pod.
 
         Raises:
-            OSError: nothing listens there, or the runtime cannot be asked.
+            OSError: the port is closed, or the runtime does not answer.
         """
         ...
 
 
 class Runtime(Protocol):
-    """Runs containers."""
+    """Starts, stops and observes containers."""
 
     @property
     def images(self) -> ImageStore | None:
@@ -380,7 +380,7 @@ class Runtime(Protocol):
 
     @property
     def name(self) -> str:
-        """What container IDs begin with, as ``crun`` in ``crun://…``."""
+        """Prefix of container IDs, as ``crun`` in ``crun://…``."""
         ...
 
     @property
@@ -406,7 +406,7 @@ class Runtime(Protocol):
         ...
 
     async def status(self) -> tuple[str, ...]:
-        """What keeps it from running pods now, in the kubelet's words; () if nothing does.
+        """Return the problems that prevent pods from running, in the kubelet's words; () if there are none.
 
         Raises:
             RuntimeFailure: it does not answer.
@@ -457,7 +457,7 @@ class Runtime(Protocol):
         ...
 
     async def attach(self, container_id: str) -> ExecProcess:
-        """Input and output of a container's own first process; its exit code is not told, and `close` does not end it.
+        """Return input and output of a container's first process, without its exit code; `close` does not end it.
 
         Raises:
             RuntimeFailure: the container does not run.
@@ -472,7 +472,7 @@ class Runtime(Protocol):
         ...
 
     async def usage(self) -> Mapping[str, ContainerUsage]:
-        """What running containers have used, by ID; those that cannot be measured are left out."""
+        """Return the usage of running containers by ID, without those that cannot be measured."""
         ...
 
     async def close(self, *, stop_containers: bool) -> None:

@@ -1,7 +1,7 @@
-"""Containers that only pretend: they run for a configured time, in whatever time the clock tells.
+"""Simulated containers: they run for a configured time of the clock and start no process.
 
-For simulations and tests: thousands of nodes fit into one process, and an hour passes in milliseconds. A container's
-behaviour comes from a `Behaviour`, by default from annotations of its pod.
+For simulations and tests: thousands of nodes fit into one process, and an hour of virtual time takes milliseconds. A
+container's behaviour comes from a `Behaviour`, by default from annotations of its pod.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from cathedra.node.runtime.runtime import (
 __all__ = ["EXIT_CODE", "RUN_SECONDS", "Act", "SimulatedRuntime", "by_annotations"]
 
 RUN_SECONDS: Final = "simulated.cathedra.dev/run-seconds"
-"""How long each container of the pod runs; without it, until it is stopped."""
+"""Annotation: seconds that each container of the pod runs; without it, until it is stopped."""
 EXIT_CODE: Final = "simulated.cathedra.dev/exit-code"
-"""What it ends with."""
+"""Annotation: the exit code."""
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 _SHARES: Final = 1024
-"""Of the kernel's shares, for one processor."""
+"""CPU shares of one processor."""
 _NANOSECONDS: Final = 10**9
 _CODE: Final = re.compile(r"[0-9]{1,3}", re.ASCII)
 
 
 class Act(msgspec.Struct, frozen=True):
-    """What a simulated container does; ``seconds`` None: run until stopped."""
+    """Behaviour of a simulated container; ``seconds`` None: run until stopped."""
 
     seconds: float | None = None
     exit_code: int = 0
     stop_seconds: float = 0.0
-    """How long it takes to end after the first SIGTERM; 0: it does not handle signals and dies of them."""
+    """Seconds from the first SIGTERM to the end; 0: the signal kills it."""
 
 
 def by_annotations(spec: ContainerSpec) -> Act:
-    """What the pod's annotations ask for.
+    """Return the behaviour that the pod's annotations describe.
 
     Raises:
-        RuntimeFailure: one of them is no number that makes sense.
+        RuntimeFailure: a value is no valid number.
     """
     seconds, code = spec.annotations.get(RUN_SECONDS), spec.annotations.get(EXIT_CODE, "0")
     if seconds is not None and _SECONDS.fullmatch(seconds) is None:
@@ -96,7 +96,7 @@ class SimulatedRuntime:
 
     @property
     def specs(self) -> Mapping[str, ContainerSpec]:
-        """What every container that is not removed was started with, by ID: for tests to look at."""
+        """Specifications of all containers that were not removed, by ID, for tests."""
         return {name: container.spec for name, container in self._containers.items()}
 
     async def open(self, on_exit: Callable[[ContainerRun], None]) -> tuple[ContainerRun, ...]:
@@ -129,10 +129,10 @@ class SimulatedRuntime:
             self._on_exit(container.state)
 
     async def start(self, spec: ContainerSpec) -> ContainerRun:
-        """Let the container run for as long as its act says.
+        """Run the container for the time of its act.
 
         Raises:
-            RuntimeFailure: one with that ID runs already, or its act cannot be understood.
+            RuntimeFailure: a container with that ID runs already, or its act is invalid.
         """
         if spec.id in self._containers:
             raise RuntimeFailure("CreateContainerError", f"container {spec.id} exists")
@@ -188,7 +188,7 @@ class SimulatedRuntime:
             self._end_after(container, container.act.stop_seconds, 0, 0)
 
     async def remove(self, container_id: str) -> None:
-        """Forget it."""
+        """Remove the container."""
         container = self._containers.pop(container_id, None)
         if container is not None and container.timer is not None:
             container.timer.cancel()
@@ -196,7 +196,7 @@ class SimulatedRuntime:
     async def exec(
         self, container_id: str, argv: tuple[str, ...], *, tty: bool = False, stdin: bool = False
     ) -> ExecProcess:
-        """Only prints what it was asked to run.
+        """Return a process that prints its command line.
 
         Raises:
             RuntimeFailure: the container does not run.
@@ -228,11 +228,11 @@ class SimulatedRuntime:
         return _SimulatedExec(b"")
 
     async def processes(self, container_ids: Collection[str]) -> frozenset[int]:
-        """None: nothing runs."""
+        """Return no processes: none exist."""
         return frozenset()
 
     async def usage(self) -> Mapping[str, ContainerUsage]:
-        """Each container uses the processor time that its pod asks for, and half of the memory that it may use."""
+        """Return the requested processor time, and half of the memory limit, of each container."""
         now = self._clock.now()
         return {
             name: _used(container.spec, now - container.state.started_at)

@@ -1,4 +1,4 @@
-"""What the kernel has counted for a container's processes: in its cgroup if it has one, else process by process."""
+"""Resource usage of a container from the kernel: of its cgroup if it has one, otherwise process by process."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _NANOSECONDS: Final = 10**9
 _TICK: Final = _NANOSECONDS // os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _MOST_PROCESSES: Final = 4096
-"""Of one container that are looked at."""
+"""Maximum number of a container's processes that are read."""
 _TIMES: Final = slice(11, 15)
-"""Of the fields of ``/proc/PID/stat`` behind the name: time in the program and in the kernel, of the process and of its
-children that have ended, in ticks."""
+"""Fields of ``/proc/PID/stat`` after the name: user and system time of the process and of its children that have ended,
+in ticks.
+"""
 _RESIDENT: Final = 21
 """Its pages in memory."""
 
@@ -27,9 +28,9 @@ _RESIDENT: Final = 21
 def usage_of_process(
     pid: int, *, own_cgroup: bool, proc: Path = _PROC, cgroups: Path = _CGROUPS
 ) -> ContainerUsage | None:
-    """What the container with the first process ``pid`` has used; None if that has ended.
+    """Return the usage of the container with the first process ``pid``; None if that has ended.
 
-    ``own_cgroup``: whether it has a cgroup of its own. One of version 1 is not read.
+    ``own_cgroup``: True if it has a cgroup of its own. Cgroups of version 1 are not read.
     """
     if own_cgroup and (found := _of_cgroup(pid, proc, cgroups)) is not None:
         return found

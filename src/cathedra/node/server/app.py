@@ -70,7 +70,7 @@ class NodeApp:
         self._closing.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request or WebSocket."""
+        """Serve one request or WebSocket."""
         if scope["type"] == "lifespan":
             return
         try:
@@ -94,7 +94,7 @@ class NodeApp:
         await route.serve(self, request)
 
     async def healthz(self, request: NodeRequest) -> None:
-        """The agent runs."""
+        """Respond ok: the agent runs."""
         await _answer(request.send, 200, b"ok", "text/plain")
 
     async def pods(self, request: NodeRequest) -> None:
@@ -200,12 +200,12 @@ class NodeApp:
 
 
 class NodeRoute(msgspec.Struct, frozen=True):
-    """What serves the paths that begin with ``first`` and have one of ``lengths`` parts."""
+    """Handler of the paths that begin with ``first`` and have one of ``lengths`` parts."""
 
     first: str
     lengths: tuple[int, ...]
     streams: bool
-    """Whether it is asked by a WebSocket or an upgrade, or by a plain request."""
+    """True if requests are WebSockets or upgrades; otherwise plain requests."""
     serve: Callable[[NodeApp, NodeRequest], Awaitable[None]]
 
 

@@ -33,7 +33,7 @@ V = TypeVar("V")
 
 
 class ExpiringCache(Generic[K, V]):
-    """Values that are good for some seconds; of more than ``size`` the oldest are dropped."""
+    """Cache whose values expire after some seconds; beyond ``size`` entries the oldest are dropped."""
 
     def __init__(self, clock: Clock, size: int) -> None:
         self._clock = clock
@@ -54,7 +54,7 @@ class ExpiringCache(Generic[K, V]):
 
 
 class RequestAuthenticator:
-    """Finds out who sends a request to the node."""
+    """Authenticates requests to the node's server."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._clock = clock
@@ -62,10 +62,10 @@ class RequestAuthenticator:
         self._known: ExpiringCache[bytes, TokenReview] = ExpiringCache(clock, 4096)
 
     async def user_of(self, scope: Mapping[str, Any]) -> UserInfo:
-        """The user that an ASGI scope's certificate or token names.
+        """Return the user of an ASGI scope's certificate or token.
 
         Raises:
-            StatusError: 401, there is neither, or the API server does not know the token, or it cannot be asked.
+            StatusError: 401, it has neither, the token is invalid, or the API server does not answer.
         """
         shown: PeerCertificate | None = scope.get("extensions", {}).get(PEER_CERTIFICATE)
         if shown is not None and shown.has_ended(self._clock.now()):
@@ -95,11 +95,9 @@ class RequestAuthenticator:
 
 
 def certificate_user(subject: Mapping[str, Any], certificate: bytes) -> UserInfo | None:
-    """The user that a verified client certificate names: CN is the name, each O a group. None: it has no CN.
+    """Return the user of a verified client certificate: CN is the name, each O a group. None: it has no CN.
 
-    Args:
-        subject: what ``ssl.SSLSocket.getpeercert`` says.
-        certificate: the same certificate in DER.
+    Args: subject: the result of ``ssl.SSLSocket.getpeercert``. certificate: the same certificate in DER.
     """
     facts = [(key, value) for relative in subject.get("subject", ()) for key, value in relative]
     name = next((value for key, value in facts if key == "commonName"), "")

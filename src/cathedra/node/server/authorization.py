@@ -1,7 +1,7 @@
-"""Whether a user may do what a request to the node asks for: a SubjectAccessReview at the API server.
+"""Authorization of requests to the node's server, by SubjectAccessReviews.
 
-As a kubelet with webhook authorization: the question is a verb on a sub-resource of the node, ``nodes/proxy`` or one
-that allows less (KEP-2862). What was allowed is kept for five minutes, what was refused for half a minute.
+As a kubelet with webhook authorization: a request needs a verb on a sub-resource of the node, ``nodes/proxy`` or a
+narrower one (KEP-2862). Positive results are cached for five minutes, negative ones for 30 seconds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _Question = tuple[str, tuple[str, ...], str, str]
 
 
 def subresources_of(path: str) -> tuple[str, ...]:
-    """The sub-resources of the node of which one has to be allowed for ``path``, in the order in which they are asked.
+    """Return the sub-resources of the node of which one must be allowed for ``path``, in the order of the reviews.
 
     Only a path that begins with exactly such a name gets its sub-resource: others need ``proxy``.
     """
@@ -50,7 +50,7 @@ def subresources_of(path: str) -> tuple[str, ...]:
 
 
 class RequestAuthorizer:
-    """Asks the API server whether users may do something on this node."""
+    """Checks with the API server that users may use this node's server."""
 
     def __init__(self, client: Client, node: str, clock: Clock) -> None:
         self._reviews = client.resource(_REVIEWS)
@@ -58,10 +58,10 @@ class RequestAuthorizer:
         self._known: ExpiringCache[_Question, bool] = ExpiringCache(clock, 8192)
 
     async def authorize(self, user: UserInfo, method: str, path: str) -> None:
-        """Let pass what ``user`` may do.
+        """Check that ``user`` may make the request.
 
         Raises:
-            StatusError: 403, he may not; 500, the API server cannot be asked.
+            StatusError: 403, the user may not; 500, the API server does not answer.
         """
         verb, subresources = _VERBS.get(method, ""), subresources_of(path)
         what = f"user={user.username}, verb={verb}, resource=nodes, subresource(s)=[{' '.join(subresources)}]"

@@ -1,8 +1,6 @@
-"""The bytes of a SPDY connection: inside a WebSocket, or on a connection that was upgraded.
+"""Channels of bytes to a client, in a WebSocket or on an upgraded connection, and SPDY connections on them.
 
-The node's side of a SPDY connection: the client opens streams, the node takes them and sends on them.
-
-kubectl up to 1.30, and kube-apiserver up to 1.35 towards kubelets, speak SPDY/3.1 on an upgraded connection; newer ones
+kubectl up to 1.30, and kube-apiserver up to 1.35 towards kubelets, use SPDY/3.1 on an upgraded connection; newer ones
 put the same connection into a WebSocket for port forwarding. The frames are those of `cathedra.node.spdy`.
 """
 
@@ -21,7 +19,7 @@ _CHUNK: Final = 64 * 1024
 
 
 async def binary(receive: Receive) -> AsyncIterator[bytes]:
-    """What the client of an accepted WebSocket sends, until it is gone."""
+    """Yield the messages of an accepted WebSocket until the client disconnects."""
     while (message := await receive())["type"] == "websocket.receive":
         data = message.get("bytes") or (message.get("text") or "").encode()
         if data:
@@ -32,7 +30,7 @@ class ByteChannel(Protocol):
     """Bytes in both directions, whose pieces have no meaning."""
 
     def pieces(self) -> AsyncIterator[bytes]:
-        """What the client sends, until it is gone."""
+        """Yield received data until the client disconnects."""
         ...
 
     async def put(self, data: bytes) -> None:
@@ -76,7 +74,7 @@ class UpgradedChannel:
         self._writer = writer
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """What arrives, until the connection ends or breaks."""
+        """Yield received data until the connection ends or breaks."""
         while True:
             try:
                 data = await self._reader.read(_CHUNK)
@@ -112,7 +110,7 @@ class SpdyConnection:
         self._writer = Writer()
 
     async def frames(self) -> AsyncIterator[StreamFrame]:
-        """What the client does with streams, until it is gone; pings are answered. Frames that make no sense end it."""
+        """Yield stream frames until the client disconnects. Pings are answered. Invalid frames end the connection."""
         async for piece in self._channel.pieces():
             try:
                 for number, frame in enumerate(self._reader.feed(piece), 1):

@@ -1,6 +1,6 @@
-"""Which container holds which devices, for monitoring agents: the pod resources service.
+"""The pod resources service: devices of each container, for monitoring agents.
 
-docs/spec/node.md §15; docs/spec/protocols.md §8 and §9. Both versions on one socket, behind one rate limit.
+docs/spec/node.md §15; docs/spec/protocols.md §8 and §9. Both versions are served on one socket, with one rate limit.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PodResourcesServer:
         self._limit = TokenBucket(clock, rate=_RATE, burst=_BURST)
 
     async def run(self) -> None:
-        """Serve; the socket is made anew every time."""
+        """Serve until cancelled, on a new socket."""
         self._directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         path = self._directory / "kubelet.sock"
         path.unlink(missing_ok=True)
@@ -83,7 +83,7 @@ class PodResourcesServer:
         return podresources_v1_pb2.ListPodResourcesResponse(pod_resources=pods)
 
     async def Get(self, request: Any, context: Any) -> podresources_v1_pb2.GetPodResourcesResponse:  # noqa: N802
-        """One pod."""
+        """Return the resources of one pod."""
         self._metrics.pod_resources("get", "v1")
         worker = self._pods.find(request.pod_namespace, request.pod_name)
         problem = ""
@@ -105,13 +105,13 @@ class PodResourcesServer:
         return podresources_v1_pb2.AllocatableResourcesResponse()
 
     def listed(self) -> list[PodWorker]:
-        """The pods that are told of."""
+        """Return the pods that are reported."""
         if self._gates["KubeletPodResourcesListUseActivePods"]:
             return [worker for worker in self._pods.workers() if not worker.over]
         return list(self._pods.workers())
 
     def of_pod(self, worker: PodWorker) -> podresources_v1_pb2.PodResources:
-        """What a pod's containers hold."""
+        """Return the resources of a pod's containers."""
         records = [r for r in worker.records if r.sidecar] + [r for r in worker.records if not r.init]
         return podresources_v1_pb2.PodResources(
             name=worker.pod.metadata.name,

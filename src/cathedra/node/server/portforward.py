@@ -1,14 +1,13 @@
-"""Forwarding connections to ports of a pod, in both forms that clients speak.
+"""Port forwarding, in both protocols of clients, and connections to the ports of pods.
 
-docs/spec/kubectl.md §6.3 and §11. kubectl has a SPDY connection, inside a WebSocket or after an upgrade, with a
-stream for the data and one for errors of each forwarded connection; the Python client has two channels of a WebSocket
-for each port that it names beforehand. How a port is reached is up to `cathedra.node.server.portforward`.
+docs/spec/kubectl.md §6.3 and §11. kubectl uses SPDY, inside a WebSocket or after an upgrade, with a data stream and an
+error stream for each forwarded connection. The Python client uses two channels of a WebSocket for each port that it
+names beforehand.
 
-Connections to ports of pods: the node's own ports, or through the runtime where pods have sandboxes.
-
-Pods without sandboxes share the node's network. Who may forward ports of a pod must not reach what else listens on the
-node's loopback, so a connection is made only to a socket that a process of the pod holds. The kernel lists the sockets
-that listen in /proc/net/tcp and tcp6, and who holds them in /proc/PID/fd.
+Pods without sandboxes share the node's network; pods with sandboxes are reached through the runtime. A user who may
+forward ports of a pod must not reach other servers on the node's loopback, so a connection is made only to a socket
+that a process of the pod holds. The kernel lists listening sockets in /proc/net/tcp and tcp6, and their holders in
+/proc/PID/fd.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ __all__ = [
 ]
 
 STREAMS: Final = "portforward.k8s.io"
-"""What is spoken inside SPDY."""
+"""Protocol inside SPDY."""
 TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"
 CHANNELS: Final = "v4.channel.k8s.io"
 PROTOCOLS: Final = (TUNNEL, CHANNELS)
@@ -67,7 +66,7 @@ _WAITING_BYTES: Final = 128 * 1024
 
 
 class _Sent:
-    """What the client has sent to one port and the port has not taken yet; b"" is the end."""
+    """Data from the client that one port has not accepted yet; b"" is the end."""
 
     __slots__ = ("_bytes", "_changed", "_messages", "_over")
 
@@ -79,7 +78,7 @@ class _Sent:
 
     @property
     def full(self) -> bool:
-        """Whether `put` would have to wait."""
+        """Return True if `put` would have to wait."""
         return len(self._messages) >= _WAITING or self._bytes >= _WAITING_BYTES
 
     async def put(self, data: bytes) -> None:
@@ -92,7 +91,7 @@ class _Sent:
             self._changed.set()
 
     async def get(self) -> bytes:
-        """The next message."""
+        """Return the next message."""
         while not self._messages:
             await self._next_change()
         data = self._messages.popleft()
@@ -105,7 +104,7 @@ class _Sent:
         await self._changed.wait()
 
     def close(self) -> None:
-        """The port takes no more."""
+        """Discard further data: the port is closed."""
         self._over = True
         self._messages.clear()
         self._bytes = 0
@@ -124,7 +123,7 @@ async def serve_tunnel(channel: ByteChannel, connect: ConnectPort) -> None:
 
 
 class _Forwarding(msgspec.Struct):
-    """One forwarded connection: its port, its two streams, and what the client has sent."""
+    """One forwarded connection: its port, its two streams, and the client's data."""
 
     port: int = 0
     error: int = 0
@@ -146,7 +145,7 @@ class _Tunnel:
 
     @until_gone
     async def take_all(self, frames: AsyncIterator[StreamFrame], group: asyncio.TaskGroup) -> None:
-        """Do what frames ask for, until the client is gone."""
+        """Execute frames until the client disconnects."""
         async for frame in frames:
             await self._take(frame, group)
 
@@ -241,7 +240,7 @@ class _Tunnel:
             await self._connection.send(forwarding.data, b"", fin=True)
 
     async def _copy(self, forwarding: _Forwarding, port: PortConnection) -> str:
-        """Both directions, until the pod has said everything; what the runtime says has gone wrong."""
+        """Copy in both directions until the pod closes. Return the runtime's error, or ""."""
         problem = ""
         try:
             async with BlockTasks() as sending:
@@ -413,7 +412,7 @@ class SocketConnection:
         return SocketConnection(*await asyncio.open_connection(address, port, limit=_CHUNK))
 
     async def read(self) -> bytes:
-        """What comes next; b"" at the end."""
+        """Return the next data; b"" at the end."""
         return await self._reader.read(_CHUNK)
 
     async def write(self, data: bytes) -> None:

@@ -1,7 +1,7 @@
-"""A command's streams over a WebSocket, in the sub-protocols ``v5.channel.k8s.io`` and ``v4.channel.k8s.io``.
+"""Streams of a command over a WebSocket, in the sub-protocols ``v5.channel.k8s.io`` and ``v4.channel.k8s.io``.
 
-docs/spec/kubectl.md §6.2. The first byte of every frame is the channel; the last frame of the error channel tells
-how the command ended.
+docs/spec/kubectl.md §6.2. The first byte of every frame is the channel; the last frame of the error channel has the
+exit status.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def choose_protocol(offered: Sequence[str]) -> str | None:
 
 
 def exit_status(code: int) -> dict[str, Any]:
-    """How a command ended, as the error channel says it."""
+    """Return the Status of the error channel for an exit code."""
     if code == 0:
         return {"metadata": {}, "status": "Success"}
     return {

@@ -22,34 +22,34 @@ class NodeRequest(msgspec.Struct, frozen=True):
     """A request or WebSocket; ``parts`` are those of the path."""
 
     protocol: str
-    """``http`` or ``websocket``, as ASGI says it."""
+    """The scope's type: ``http`` or ``websocket``."""
     method: str
     path: str
     parts: tuple[str, ...]
     query: dict[str, list[str]]
     subprotocols: tuple[str, ...]
-    """What a WebSocket offers to speak."""
+    """Sub-protocols that a WebSocket offers."""
     stream_protocols: tuple[str, ...]
-    """What a request for an upgrade offers to speak."""
+    """Stream protocols that an upgrade request offers."""
     upgrade: Upgrade | None
-    """Of a request that asks for SPDY."""
+    """Connection of a request to upgrade to SPDY; None for others."""
     receive: Receive
     send: Send
 
     @property
     def streams(self) -> bool:
-        """Whether it asks for streams in either form."""
+        """Return True if it requests streams, as WebSocket or as upgrade."""
         return self.protocol == "websocket" or self.upgrade is not None
 
     def flag(self, *names: str) -> bool:
-        """Whether one of the parameters is set to true."""
+        """Return True if one of the parameters is set to true."""
         return any(self.query.get(name, [""])[0].lower() in _TRUE for name in names)
 
     def number(self, name: str, *, least: int) -> int:
-        """A parameter that is there, as a number.
+        """Return a query parameter as a number.
 
         Raises:
-            StatusError: 400, it is none, or out of range.
+            StatusError: 400, it is no number or out of range.
         """
         try:
             number = int(self.query[name][0])

@@ -1,9 +1,9 @@
-"""A command's streams over SPDY, in the protocol ``v4.channel.k8s.io``: what kubectl before 1.31 speaks for exec and
-attach, and kube-apiserver up to 1.35 to kubelets.
+"""Streams of a command over SPDY, in the protocol ``v4.channel.k8s.io``.
 
-The client opens one stream for each of its kinds, and says the kind in the header ``streamType``: always ``error``, and
-``stdin``, ``stdout``, ``stderr`` and ``resize`` as its request has announced. What is last written to the error stream
-tells how the command ended, as on the error channel of a WebSocket (docs/spec/kubectl.md §6.2).
+kubectl before 1.31 uses it for exec and attach, and kube-apiserver up to 1.35 towards kubelets. The client opens one
+stream of each kind, named in the header ``streamType``: always ``error``, and ``stdin``, ``stdout``, ``stderr`` and
+``resize`` as its request announced. The last data on the error stream is the exit status, as on the error channel of a
+WebSocket (docs/spec/kubectl.md §6.2).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = ["PROTOCOLS", "AnnouncedStreams", "serve_spdy_command"]
 PROTOCOLS: Final = ("v4.channel.k8s.io",)
 """Stream protocols by preference; every kubectl since 1.4 offers this one."""
 CREATION_SECONDS: Final = 30.0
-"""How long the announced streams are waited for."""
+"""Seconds in which the announced streams must be opened."""
 _CLOSE_SECONDS: Final = 5.0
-"""How long a client may take to hang up when everything was said; hanging up first could cost it the last words."""
+"""Seconds for the client to close the connection first; closing it here first could lose the last data."""
 _MOST_EARLY: Final = 64
-"""Frames that are kept until all streams are there; clients send nothing before that."""
+"""Maximum number of frames before all streams are open; clients send no data before that."""
 
 _ERROR: Final = "error"
 _STDIN: Final = "stdin"
@@ -72,9 +72,9 @@ class _Streams(msgspec.Struct):
 async def serve_spdy_command(
     channel: ByteChannel, wanted: AnnouncedStreams, start: Callable[[], Awaitable[ExecProcess]]
 ) -> None:
-    """Start a command once its streams are open, and connect them until either ends; it does not outlive them.
+    """Start a command once its streams are open, and connect them until either ends; the command ends with them.
 
-    ``start`` may raise a StatusError, which the client is told on the error stream.
+    A StatusError of ``start`` is sent on the error stream.
     """
     connection = SpdyConnection(channel)
     frames = connection.frames()

@@ -1,7 +1,7 @@
-"""exec, attach and port-forward: the same handlers for WebSockets and for SPDY/3.1.
+"""exec, attach and port-forward: the same handlers for WebSockets and SPDY/3.1.
 
-docs/spec/node.md §17.10 and docs/spec/kubectl.md §6.2–6.3. A refusal before the upgrade is an answer in HTTP for SPDY,
-whose clients show it; of an answer that refuses a WebSocket clients show nothing, so there the error channel tells it.
+docs/spec/node.md §17.10 and docs/spec/kubectl.md §6.2–6.3. SPDY clients show an HTTP error before the upgrade.
+WebSocket clients do not, so there the error channel carries the refusal.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _not_found(record: ContainerRecord) -> str:
 
 
 async def _switched(request: NodeRequest, known: Sequence[str]) -> bool:
-    """Leave HTTP for the best stream protocol that both sides know; False: there is none, and that was said."""
+    """Switch to the best stream protocol that both sides support. Return False if there is none; the error was sent."""
     protocol = next((each for each in known if each in request.stream_protocols), None)
     if protocol is not None:
         headers = [(b"upgrade", b"SPDY/3.1"), (_PROTOCOL, protocol.encode())]

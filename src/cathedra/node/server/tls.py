@@ -1,8 +1,8 @@
-"""The files of the node's TLS server: given ones, or a certificate of its own making.
+"""TLS files of the node's server: configured ones, or a self-signed certificate.
 
-A kubelet without ``--tls-cert-file`` signs a certificate itself; kube-apiserver takes that unless it is told an
-authority for kubelets. The authority of the callers cannot be done without: the API server's certificate could not be
-checked, so the agent does not start.
+A kubelet without ``--tls-cert-file`` signs a certificate itself; kube-apiserver accepts it unless it has an authority
+for kubelets. The authority of client certificates is mandatory: without it the API server's certificate could not be
+verified, so the agent does not start.
 """
 
 from __future__ import annotations

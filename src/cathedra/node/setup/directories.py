@@ -1,4 +1,4 @@
-"""Where a pod's files are on the node."""
+"""Directories of a pod on the node."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cathedra.node.shim.kernel import unmount
 __all__ = ["EMPTY_DIR", "PodDirectories", "log_directory"]
 
 EMPTY_DIR: Final = "empty-dir"
-"""What the directories of such volumes are called."""
+"""Name of the directory of emptyDir volumes."""
 
 
 def log_directory(root: Path, namespace: str, name: str, uid: str) -> Path:
-    """Where the logs of a pod's containers are, one directory for each container."""
+    """Return the directory of a pod's logs, with one directory for each container."""
     return root / "pods" / f"{namespace}_{name}_{uid}"
 
 
@@ -37,7 +37,7 @@ class PodDirectories(msgspec.Struct, frozen=True):
 
     @property
     def logs(self) -> Path:
-        """What containers wrote."""
+        """Directory of the containers' logs."""
         metadata = self.pod.metadata
         return log_directory(self.root, metadata.namespace, metadata.name, metadata.uid)
 
@@ -46,11 +46,11 @@ class PodDirectories(msgspec.Struct, frozen=True):
         return self.logs / container / f"{attempt}.log"
 
     def termination_log(self, container: str, attempt: int) -> Path:
-        """Where one run of a container leaves its last words."""
+        """Return the termination message file of one run of a container."""
         return self.home / "containers" / container / f"{attempt}.termination"
 
     def generation(self) -> int:
-        """How often the pod was set up from the beginning; 0 if never."""
+        """Return the number of times the pod was set up from the beginning; 0 if never."""
         try:
             return int((self.home / "generation").read_text())
         except (OSError, ValueError):
@@ -80,6 +80,6 @@ class PodDirectories(msgspec.Struct, frozen=True):
         shutil.rmtree(self.home, ignore_errors=True)
 
     def remove_all(self) -> None:
-        """Remove everything."""
+        """Remove all directories of the pod."""
         self.remove_home()
         shutil.rmtree(self.logs, ignore_errors=True)

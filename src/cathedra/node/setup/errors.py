@@ -1,4 +1,4 @@
-"""Why a pod or a container cannot be set up yet."""
+"""Errors of setting up a pod or container. The setup is retried."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["ContainerConfigError", "VolumeError"]
 
 
 class ContainerConfigError(Exception):
-    """A container's configuration refers to something that is not there."""
+    """A container's configuration refers to something that does not exist."""
 
 
 class VolumeError(Exception):

@@ -1,17 +1,14 @@
-"""From a container of a pod's spec to what a runtime is asked to start.
+"""The specification of a container for its runtime: command, mounts, resources.
 
-A runtime with images gets command and arguments as they are. Without images the host's own programs run: a container
-with a command runs it, one with arguments only runs these as a command (what most images would do), and one with
-neither waits until it is stopped, because what its image would start is unknown.
+A runtime with images gets command and arguments unchanged. Without images the host's own programs run: a container with
+a command runs it, one with arguments only runs these as a command (as most images would), and one with neither waits
+until it is stopped, because its image's program is unknown.
 
-Which of a pod's volumes a container sees, and where.
-
-A path inside a volume, made and resolved without ever leaving the volume.
-
-What is in a volume belongs to the pods that write it, and the node walks it as root. So each step is taken from the
-directory that the last one has opened, and no step follows a link by itself: links are resolved here, and one that
-leads out of the volume is an error. A container that swaps directories for links meanwhile cannot make the node create
-anything elsewhere, because the walk holds descriptors, not names (as kubelet's ``subpath`` package does).
+Sub-paths of volumes are opened without ever leaving the volume. The contents of a volume belong to the pods that write
+it, and the node walks it as root. Each step is therefore opened from the descriptor of the last one and follows no link
+by itself: links are resolved here, and one that leads out of the volume is an error. A container that replaces
+directories by links meanwhile cannot make the node create anything elsewhere, because the walk holds descriptors, not
+names (as kubelet's ``subpath`` package does).
 """
 
 from __future__ import annotations
@@ -52,13 +49,13 @@ IDLE_SCRIPT: Final = (
     'echo "$0: images are not pulled, and without a command there is nothing to run; waiting until stopped" >&2; '
     "while :; do sleep 3600 & wait $!; done"
 )
-"""What a container without command and arguments runs."""
+"""Command of a container without command and arguments."""
 SECCOMP_DIRECTORY: Final = Path("/var/lib/kubelet/seccomp")
 """Below this ``localhostProfile`` names a file, as with any kubelet."""
 
 
 def identity_of(pod: Pod) -> PodIdentity:
-    """Whose containers they are."""
+    """Return the identity of the containers' pod."""
     return PodIdentity(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
 
@@ -71,7 +68,7 @@ def container_id(pod_uid: str, name: str, attempt: int, generation: int) -> str:
 
 
 def container_argv(container: Container, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """What runs where there is no image, with ``$(NAME)`` replaced."""
+    """Return the command line for runtimes without images, with ``$(NAME)`` replaced."""
     words = (*_expanded(container.command, environment), *_expanded(container.args, environment))
     if words and (container.command or not words[0].startswith("-")):
         return words
@@ -94,7 +91,7 @@ def container_spec(
     directories: PodDirectories | None,
     node: NodeFacts,
 ) -> ContainerSpec:
-    """What the runtime is asked to start.
+    """Return the specification of a container.
 
     Raises:
         ConfigError: a volume is unknown.
@@ -154,7 +151,7 @@ def container_spec(
 
 
 def sandbox_spec(pod: Pod, directories: PodDirectories | None, attempt: int) -> SandboxSpec:
-    """What the pod's containers share."""
+    """Return the specification of the pod's sandbox."""
     spec, metadata = pod.spec, pod.metadata
     shared, dns = spec.security_context, spec.dns_config
     every = (*spec.init_containers, *spec.containers)
@@ -240,10 +237,10 @@ def _part(volume: str, part: str, mount: VolumeMount) -> str:
 
 
 _LINKS: Final = 40
-"""How many links a path may have, as in the kernel."""
+"""Maximum number of links in a path, as in the kernel."""
 _STEP: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _MODE: Final = 0o2777
-"""What a directory that is made takes over of the volume's own permissions."""
+"""Permission bits that a new directory inherits from the volume."""
 
 
 def make_subpath(volume: Path, subpath: str) -> str:

@@ -1,8 +1,7 @@
-"""Files that the node writes into a pod's volumes, and keeps as they should be.
+"""Files that the node writes into a pod's volumes: contents, owners, and service account tokens.
 
-Whose the files of a pod's volumes are: the group of its security context, and the user all its containers share.
-
-Tokens with which a pod's containers show the API server who they are, renewed before they expire.
+Files get the group of the pod's security context, or the user that all its containers share. Tokens are renewed before
+they expire.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ _SET_GROUP: Final = 0o2000
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """User and group that a pod's volumes are for; None: it has said nothing."""
+    """User and group of a pod's volumes; None: the pod names none."""
 
     user: int | None = None
     group: int | None = None

@@ -79,10 +79,10 @@ class References:
 
 
 def field_value(pod: Pod, path: str, node_ip: str, pod_ip: str = "") -> str:
-    """The pod's field at ``path``, as in a downward API reference; without ``pod_ip`` its address is the node's.
+    """Return the pod's field at ``path`` of a downward API reference; without ``pod_ip`` its address is the node's.
 
     Raises:
-        ConfigError: no such field can be asked for.
+        ConfigError: the downward API has no such field.
     """
     metadata, spec = pod.metadata, pod.spec
     for prefix, values in (("metadata.labels", metadata.labels), ("metadata.annotations", metadata.annotations)):
@@ -109,12 +109,12 @@ def field_value(pod: Pod, path: str, node_ip: str, pod_ip: str = "") -> str:
 def resource_value(
     pod: Pod, container: Container, selector: ResourceFieldSelector, allocatable: Mapping[str, Quantity]
 ) -> str:
-    """A request or limit of a container, in units of the selector's divisor, rounded up.
+    """Return a request or limit of a container, in units of the selector's divisor, rounded up.
 
-    Where there is no limit, the limit is what the node has (``allocatable``).
+    Without a limit, the limit is the node's ``allocatable``.
 
     Raises:
-        ConfigError: no such container or resource can be asked for.
+        ConfigError: there is no such container or resource.
     """
     every = (*pod.spec.init_containers, *pod.spec.containers)
     wanted = selector.container_name or container.name

@@ -166,7 +166,7 @@ class VolumeMaker:
 
 
 def is_payload(volume: Volume) -> bool:
-    """Whether the node writes what is in the volume, and keeps it up to date."""
+    """Return True if the node writes what is in the volume, and keeps it up to date."""
     sources = (volume.config_map, volume.secret, volume.downward_api, volume.projected)
     return any(source is not None for source in sources)
 
@@ -219,7 +219,7 @@ _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 def mounts_are_shared(directory: Path, mounts: Path = _MOUNTS) -> bool:
-    """Whether what is mounted below ``directory`` arrives in mount namespaces made from this one, as the shim's.
+    """Return True if what is mounted below ``directory`` arrives in mount namespaces made from this one, as the shim's.
 
     systemd makes all mounts so; inside a container they often are not.
     """

@@ -38,7 +38,7 @@ NOTHING: Final = ChildStreams()
 
 
 class Children:
-    """Who is to be told of whose end."""
+    """Callbacks for the ends of child processes."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, Callable[[int], None]] = {}

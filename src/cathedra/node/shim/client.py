@@ -1,9 +1,7 @@
-"""Connecting to the container shim of a directory, and starting one where none runs.
+"""The agent's side of the container shim: find or start the shim of a directory, and call it.
 
-The agent's end of the line to a container shim: requests and answers, ends of containers, attached output.
-
-JSON lines on a unix socket. The connection's own end is the news that the shim is lost: the kernel closes the socket of
-a process that dies, whatever it died of, so nothing has to be polled.
+Messages are JSON lines on a unix socket. The end of the connection means that the shim is lost: the kernel closes the
+socket of a process that dies, for any reason, so no polling is needed.
 """
 
 from __future__ import annotations
@@ -43,13 +41,13 @@ _PROGRAM: Final = (
     "from cathedra.node.shim.main import main; main()"
 )
 _ATTEMPTS: Final = 2
-"""One that is lost while it starts is replaced."""
+"""Attempts to start a shim; one that is lost while it starts is replaced."""
 _FORMER_SOCKET: Final = "keeper.sock"
 """The socket's name before the protocol had a number."""
 
 
 class ShimOptions(msgspec.Struct, frozen=True):
-    """Which shim: where its files are, seconds for which containers outlive the agent, its cgroup ("" for none)."""
+    """Identity of a shim: its directory, seconds for which containers outlive the agent, its cgroup ("" for none)."""
 
     directory: Path
     orphan_seconds: float
@@ -57,7 +55,7 @@ class ShimOptions(msgspec.Struct, frozen=True):
 
 
 class ShimListing(msgspec.Struct, frozen=True):
-    """A connection with what the shim said first: its process ID and its containers."""
+    """A connection with the shim's first message: its process ID and its containers."""
 
     connection: ShimConnection
     pid: int
@@ -99,7 +97,7 @@ async def abandon(shim: ShimListing) -> None:
 
 
 async def end(connection: ShimConnection) -> None:
-    """Have a shim kill and remove its containers and end; returns when it is gone.
+    """Make a shim kill and remove its containers and exit; return when it has exited.
 
     Raises:
         ShimLost: it was lost before it could answer.
@@ -188,7 +186,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ShimConnection(asyncio.Protocol):
-    """One connection to one shim; ``on_exit`` is called with every container that ends."""
+    """One connection to one shim; ``on_exit`` is called for every container that ends."""
 
     def __init__(self, on_exit: Callable[[dict[str, Any]], None]) -> None:
         self._on_exit = on_exit
@@ -203,7 +201,7 @@ class ShimConnection(asyncio.Protocol):
 
     @property
     def lost(self) -> bool:
-        """Whether it has ended."""
+        """Return True if it has ended."""
         return self._ended.is_set()
 
     # What asyncio calls
@@ -276,10 +274,10 @@ class ShimConnection(asyncio.Protocol):
         self._transport.write(json.dumps(message).encode() + b"\n")
 
     async def attach(self, container_id: str, callback: OutputCallback) -> str:
-        """Have ``callback`` called with a container's output from now on; why that cannot be, or "".
+        """Call ``callback`` with a container's output from now on. Return the reason if that is impossible, or "".
 
         Raises:
-            ShimLost: no answer can come.
+            ShimLost: the connection is lost.
         """
         callbacks = self._attached.setdefault(container_id, [])
         callbacks.append(callback)
@@ -293,7 +291,7 @@ class ShimConnection(asyncio.Protocol):
         return str(answer.get("error", ""))
 
     async def detach(self, container_id: str, callback: OutputCallback) -> None:
-        """Do not call ``callback`` any more."""
+        """Stop calling ``callback``."""
         self.resume(container_id, callback)
         callbacks = self._attached.get(container_id, [])
         callbacks.remove(callback)
@@ -303,7 +301,7 @@ class ShimConnection(asyncio.Protocol):
                 await self.ask({"do": "detach", "id": container_id})
 
     def pause(self, container_id: str, callback: OutputCallback) -> None:
-        """Have no more output read until every callback that is behind has called `resume`, or is detached."""
+        """Stop reading output until every callback that has paused has called `resume` or is detached."""
         behind = self._behind.setdefault(container_id, set())
         if not behind:
             self.tell({"do": "pause", "id": container_id})

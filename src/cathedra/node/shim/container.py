@@ -1,4 +1,4 @@
-"""One container that the shim holds, and what of it survives the shim."""
+"""A container of the shim, and its state on disk that survives the shim."""
 
 from __future__ import annotations
 
@@ -33,43 +33,43 @@ class ShimContainer:
         self.recorded_process = ""
         """The kernel's start time of the process ``pid``, recorded before its program ran."""
         self.announced = False
-        """Whether its start has been answered, so that agents may hear of it."""
+        """True if its start was answered, so that agents may be notified of it."""
         self.exit: dict[str, Any] | None = None
         self.early_status: int | None = None
-        """Its exit status, if it ended before it was said to run."""
+        """Exit status, if it ended before its start was answered."""
         self.memory_cgroup = ""
         self.streams: ContainerStreams | None = None
         self.waiting: list[Callable[..., None]] = []
         self.closing = contextlib.ExitStack()
-        """What is open only until the container runs, or is gone."""
+        """Descriptors that are open only until the container runs or has ended."""
 
     @property
     def oci(self) -> bool:
-        """Whether a container runtime runs it, or it is a process of ours."""
+        """Return True if a container runtime runs it, or it is a process of ours."""
         return bool(self.request["kind"] == "oci")
 
     @property
     def tty(self) -> bool:
-        """Whether its input and output are a terminal."""
+        """Return True if its input and output are a terminal."""
         return bool(self.request.get("tty"))
 
     @property
     def stdin(self) -> bool:
-        """Whether its input can be written to."""
+        """Return True if its input can be written to."""
         return bool(self.request.get("stdin"))
 
     @property
     def stdin_once(self) -> bool:
-        """Whether its input ends with the first attached connection."""
+        """Return True if its input ends with the first attached connection."""
         return bool(self.request.get("stdin_once"))
 
     @property
     def runtime(self) -> list[str]:
-        """How the container runtime's commands begin."""
+        """Return the first words of the container runtime's command lines."""
         return [*self.request["runtime"], "--log", str(self.directory / "runtime.log"), "--log-format", "json"]
 
     def public(self) -> dict[str, Any]:
-        """What the agent is told."""
+        """Return the container as agents receive it."""
         return {
             "id": self.id,
             "label": self.request["label"],

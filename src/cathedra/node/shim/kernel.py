@@ -1,4 +1,4 @@
-"""What the standard library does not offer of the kernel: mounts, namespaces, and who is who among processes."""
+"""Kernel interfaces that the standard library lacks: mounts, namespaces, sub-reapers, cgroups of processes."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def mount_overlay(target: str, upper: str, work: str) -> None:
 
 
 def unmount(target: str) -> None:
-    """Take a mount away, at the latest when no process uses it any more; none is no error."""
+    """Unmount lazily: the mount disappears when no process uses it. It is no error if nothing is mounted."""
     _libc.umount2(os.fsencode(target), _MNT_DETACH)
 
 
 def become_subreaper() -> None:
-    """Processes that their parent lets go of become children of this process, not of init."""
+    """Become the parent of orphaned descendants, instead of init."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
@@ -108,7 +108,7 @@ def start_time(pid: int) -> str:
 
 
 def memory_cgroup(pid: int) -> str:
-    """Where the kernel counts out-of-memory kills of a process: cgroup v1's memory hierarchy, else the unified one."""
+    """Return the cgroup that counts a process's OOM kills: cgroup v1's memory hierarchy, otherwise the unified one."""
     try:
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
     except OSError:
@@ -120,7 +120,7 @@ def memory_cgroup(pid: int) -> str:
 
 
 def oom_killed(counter: str) -> bool:
-    """Whether that file counts a process killed for want of memory."""
+    """Return True if that file counts a process killed for want of memory."""
     try:
         lines = Path(counter).read_text().splitlines() if counter else []
     except OSError:

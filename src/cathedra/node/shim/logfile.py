@@ -1,5 +1,4 @@
-"""What a container wrote, on disk, in the format of the container runtime interface
-(docs/spec/node.md §17.10)."""
+"""Log files of containers, in the format of the Container Runtime Interface (docs/spec/node.md §17.10)."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ __all__ = ["ROTATE_BYTES", "LogFile", "rotate_files"]
 
 _CHUNK: Final = 16 * 1024
 ROTATE_BYTES: Final = 10 * 1024 * 1024
-"""How large a log becomes before another is begun."""
+"""Size at which a log is rotated."""
 _ROTATED_FILES: Final = 4
 
 
@@ -80,7 +79,7 @@ class LogFile:
             self._fd, self._size = fd, 0
 
     def close(self) -> None:
-        """No more will come."""
+        """Close the file."""
         os.close(self._fd)
 
 

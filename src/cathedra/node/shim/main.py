@@ -34,11 +34,11 @@ def main() -> None:
 
 
 def _become_only_shim(directory: Path) -> bool:
-    """Take the directory's lock, which ends with this process; False once another shim can be reached.
+    """Take the directory's lock, which ends with this process. Return False once another shim can be reached.
 
-    An agent that is killed right after it has started a shim leaves one that is not there yet; its successor starts
-    another. Two of them would take each other's socket away. And one that was just killed may leave the lock for a
-    moment to a child that it had not yet let go.
+    An agent that is killed right after it has started a shim leaves one that does not serve yet; its successor starts
+    another. Two of them would take each other's socket away. And a shim that was just killed may leave the lock for a
+    moment to a child that it was forking.
     """
     lock = os.open(directory / "shim.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     until = time.monotonic() + _PATIENCE

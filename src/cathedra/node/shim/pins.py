@@ -1,9 +1,10 @@
-"""Parts of volumes, mounted at paths that no container can change, from before a container is made until it runs.
+"""Pins: sub-paths of volumes, mounted at paths that no container can change, from creation until the container runs.
 
-A container runtime is given names, and resolves them when it mounts. The names inside a volume belong to the pods that
-write it: between the node's look at ``subPath`` and the runtime's mount, a directory may have become a link to the
-host. So the shim opens the part step by step, follows no link, and mounts what it has opened at a path of its own; the
-runtime is told that path (kubelet does the same). The shim's mount namespace is its own, so the host sees none of it.
+A container runtime receives names, and resolves them when it mounts. The names inside a volume belong to the pods that
+write it: between the node's check of ``subPath`` and the runtime's mount, a directory may have become a link to the
+host. The shim therefore opens the sub-path step by step, follows no link, mounts what it has opened at a path of its
+own, and passes that path to the runtime (kubelet does the same). The mounts are in the shim's mount namespace,
+invisible to the host.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["mount_pins", "pin_path", "release_pins"]
 
 
 def pin_path(directory: Path, container_id: str, number: int) -> Path:
-    """Where the part of a volume is mounted that is a container's mount of that number; below ``directory``."""
+    """Return the path of the pin of a container's mount number, below ``directory``."""
     return directory / "pins" / container_id / str(number)
 
 

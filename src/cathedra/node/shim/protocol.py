@@ -1,8 +1,8 @@
-"""What a node agent and its container shim say to each other: JSON lines on the socket ``shim.sock``.
+"""Messages and errors between node agent and container shim: JSON lines on the socket ``shim.sock``.
 
 A request is ``{"do": VERB, "tag": N, ...}`` and its answer ``{"tag": N, ...}``, with ``error`` if it was refused. Every
-verb may be sent again after a lost connection: a container is started once per ID, and signals and removals of what is
-not there are no errors.
+verb may be sent again after a lost connection: a container is started once per ID, and it is no error to signal or
+remove a container that does not exist.
 
 ``list``            the shim's process ID, its protocol, and its containers
 ``start``           a container: ``id``, ``label``, ``log``, ``kind`` and what the kind needs
@@ -14,8 +14,6 @@ not there are no errors.
 ``end``             kill and remove everything, then leave
 
 Without a request comes ``{"exited": CONTAINER}``, to every agent that is connected.
-
-What can go wrong between a node agent and its container shim.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Serves agents for the containers that are held: JSON lines on a unix socket.
+"""The shim's server: JSON lines on a unix socket, for agents.
 
-Requests carry a ``tag``, which the answer repeats; ends of containers are sent to every connection, output to
-those that have asked for it. What must survive the shim itself (labels, exit codes) is in files beside the socket. It
-reads the machine's clock: here are real processes only, never virtual time.
+Requests carry a ``tag``, which the answer repeats; ends of containers are sent to every connection, output to the
+attached ones. State that must survive the shim (labels, exit codes) is in files beside the socket. The machine's clock
+is read directly: processes are real here, and time never virtual.
 
-As root it lives in a mount namespace of its own: root file systems of containers are overlays on the host's root,
-writable layers are on a tmpfs, and all of it vanishes with the last process that uses it. In the same namespace the
-unified cgroup hierarchy is hidden where the kernel has the old ones too, since crun refuses that mixture.
+As root the shim runs in a mount namespace of its own: root file systems of containers are overlays on the host's root,
+writable layers are on a tmpfs, and all of it vanishes with the last process that uses it. In that namespace the unified
+cgroup hierarchy is hidden where the kernel has the old ones too, because crun refuses that mixture.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
 class ShimServer:
-    """One shim of one directory. ``cgroup``: what its containers' cgroups are below, removed in the end."""
+    """The shim of one directory. ``cgroup``: parent of its containers' cgroups, removed at the end."""
 
     def __init__(self, directory: Path, orphan_seconds: float, cgroup: str, faults: FaultPoints) -> None:
         self._directory = directory
@@ -73,7 +73,7 @@ class ShimServer:
         return listener
 
     def run(self, listener: socket.socket) -> None:
-        """Serve until told to end, or until it has had no agent for too long."""
+        """Serve until an agent requests the end, or until there was no agent for too long."""
         kernel.become_subreaper()
         identity = {"pid": os.getpid(), "start": kernel.start_time(os.getpid())}
         (self._directory / "shim.json").write_text(json.dumps(identity))

@@ -1,4 +1,4 @@
-"""What goes into a container and what comes out of it: pipes or a terminal, the log, and attached connections."""
+"""Input and output of a container: pipes or a terminal, the log, and attached connections."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ContainerStreams:
         self._input_ends = False
         self._finished = False
         self._paused = set[Any]()
-        """Receivers that take no more output for now."""
+        """Receivers that have paused."""
 
     def open_pipes(self, *, stdin: bool) -> ChildStreams:
         """Pipes for standard output and error, and for input if ``stdin``; answers the ends that the container gets."""
@@ -72,18 +72,18 @@ class ContainerStreams:
     # Out
 
     def listen(self, who: Any, listener: OutputCallback) -> None:
-        """Hear of all output from now on; if none can come, that is said at once."""
+        """Pass all output to ``listener`` from now on; if the streams are closed, call it at once."""
         self._listeners[who] = listener
         if not self._outputs:
             listener("", b"")
 
     def ignore(self, who: Any) -> None:
-        """Hear of nothing any more."""
+        """Remove a listener."""
         self._listeners.pop(who, None)
         self.resume(who)
 
     def pause(self, who: Any) -> None:
-        """Read no more output until `resume`: a listener is behind. The container waits once its pipe is full."""
+        """Stop reading output until `resume`: a listener is behind. The container blocks once its pipe is full."""
         if who in self._listeners:
             self._paused.add(who)
             self._watch_outputs()
@@ -99,7 +99,7 @@ class ContainerStreams:
             self._watch(fd, waiting=fd == self._terminal and bool(self._pending))
 
     def drain(self) -> None:
-        """Read what is there: the container has ended."""
+        """Read the remaining output: the container has ended."""
         for fd in tuple(self._outputs):
             while fd in self._outputs and self._read(fd):
                 pass
@@ -112,7 +112,7 @@ class ContainerStreams:
             self._read(fd)
 
     def _read(self, fd: int) -> bool:
-        """Take what is there, up to a limit; False if nothing was."""
+        """Read available output, up to a limit. Return False if there was none."""
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -161,7 +161,7 @@ class ContainerStreams:
         self._flush()
 
     def close_input(self) -> None:
-        """No more input will come: end of file, once what waits has been taken. A terminal has no such end."""
+        """Close the input after the waiting data has been written. A terminal has no such end."""
         self._input_ends = True
         self._flush()
 

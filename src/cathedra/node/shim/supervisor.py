@@ -56,11 +56,11 @@ class ContainerSupervisor:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing runs."""
+        """Return True if nothing runs."""
         return all(container.exit for container in self._containers.values())
 
     def find(self, container_id: str) -> ShimContainer | None:
-        """A container."""
+        """Return the container, if it exists."""
         return self._containers.get(container_id)
 
     def save(self) -> None:
@@ -136,7 +136,7 @@ class ContainerSupervisor:
         ends.close()
 
     def _expect_terminal(self, container: ShimContainer, streams: ContainerStreams) -> str:
-        """Where the container runtime will send the terminal that it makes."""
+        """Return the path of the socket to which the runtime will send the terminal."""
         folder = os.open(container.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         container.closing.callback(os.close, folder)
         path = f"/proc/{os.getpid()}/fd/{folder}/console.sock"  # the real path may be longer than an address can be
@@ -278,9 +278,9 @@ class ContainerSupervisor:
     # What an earlier shim left
 
     def recover(self) -> None:
-        """Take over from a shim that died. Its containers cannot be held any more: what still runs of them is killed.
+        """Take over from a shim that died. Its containers cannot be adopted: running ones are killed.
 
-        One whose program may have run is kept, as lost, until it is removed; of one that never ran nothing remains.
+        A container whose program may have run is kept, as lost, until it is removed. One that never ran leaves nothing.
         """
         for directory in sorted(self._directory.iterdir()):
             if directory.name in _OWN_DIRECTORIES or not directory.is_dir():

@@ -123,7 +123,7 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         return False
 
     async def _keep(self, obj: StatefulSet, ordinal: int, pod: Pod | None, revisions: tuple[str, str]) -> None:
-        """Have one pod, with its volume claims, as the set wants it."""
+        """Reconcile one pod and its volume claims."""
         if pod is None:
             await self._create(obj, ordinal, *revisions)
             return

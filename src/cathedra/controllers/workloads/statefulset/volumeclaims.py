@@ -1,10 +1,8 @@
-"""The volume claims of a stateful set's pods: made before the pod, kept or deleted as the retention policy says.
+"""Volume claims and ordinals of a stateful set's pods.
 
-Nothing here deletes a claim. The policy decides who owns it, the set or a pod that is scaled away, and the garbage
-collector deletes it with its owner. Source: ``pkg/controller/statefulset/stateful_pod_control.go`` and
-``stateful_set_utils.go``; KEP-1847.
-
-The numbers of a stateful set's pods: which there are to be, and which one a pod has by its name.
+Claims are created before the pod. Nothing here deletes a claim: the retention policy decides on its owner, the set or a
+pod that is scaled away, and the garbage collector deletes it with that owner. Source:
+``pkg/controller/statefulset/stateful_pod_control.go`` and ``stateful_set_utils.go``; KEP-1847.
 """
 
 from __future__ import annotations
@@ -40,11 +38,11 @@ __all__ = [
 
 
 class VolumeClaimError(RetryLater):
-    """A pod cannot have its volume claims; it was told, and may come right by itself."""
+    """A pod's volume claims cannot be created. An event was recorded; a retry may succeed."""
 
 
 class Retention(NamedTuple):
-    """Whether claims go with the set, and with a pod that is scaled away."""
+    """True if claims go with the set, and with a pod that is scaled away."""
 
     goes_with_set: bool
     goes_with_pod: bool
@@ -66,7 +64,9 @@ def pod_volumes(obj: StatefulSet, pod_name: str) -> Iterator[Volume]:
 
 
 def is_owned_as_wanted(obj: StatefulSet, pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Whether the claim's owners are what the policy asks; claims in unknown hands are left alone."""
+    """Return True if the claim's owners are those of the policy. Claims with foreign owners count as right and are left
+    alone.
+    """
     if _is_stale(claim, obj) or _is_stale(claim, pod):
         return True
     of_set, of_pod = _is_owner(obj, claim), _is_owner(pod, claim)
@@ -92,7 +92,7 @@ def wanted_owners(obj: StatefulSet, pod: Pod, claim: PersistentVolumeClaim) -> t
 
 
 def _wanted(obj: StatefulSet, pod: Pod) -> tuple[bool, bool]:
-    """Whether the set owns the pod's claims, and whether the pod itself does."""
+    """Return True if the set owns the pod's claims, and whether the pod itself does."""
     policy, ordinal = retention(obj), ordinal_of(obj, pod)
     is_scaled_away = ordinal is None or not is_wanted(obj, ordinal)
     of_pod = policy.goes_with_pod and is_scaled_away
@@ -109,13 +109,13 @@ def _is_owner(obj: KubeObject, claim: PersistentVolumeClaim) -> bool:
 
 
 def _is_stale(claim: PersistentVolumeClaim, obj: KubeObject) -> bool:
-    """Whether the first owner of that kind and name is an earlier object."""
+    """Return True if the first owner of that kind and name is an earlier object."""
     owner = next((owner for owner in claim.metadata.owner_references if _refers_to(owner, obj)), None)
     return owner is not None and owner.uid != obj.metadata.uid
 
 
 def _has_other_controller(obj: StatefulSet, pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Whether something else controls the claim, which matters only if anything is ever deleted."""
+    """Return True if something else controls the claim, which matters only if anything is ever deleted."""
     if not any(retention(obj)):
         return False
     for owner in claim.metadata.owner_references:
@@ -136,7 +136,7 @@ class VolumeClaims:
         self.informer = informers.of(PERSISTENTVOLUMECLAIMS)
 
     async def make_missing(self, obj: StatefulSet, pod_name: str) -> None:
-        """Create the claims that a pod needs and that are not there.
+        """Create the missing claims of a pod.
 
         Raises:
             VolumeClaimError: they cannot be created, or one of them is being deleted.
@@ -167,7 +167,7 @@ class VolumeClaims:
             raise VolumeClaimError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
 
     def is_waiting_for_old(self, obj: StatefulSet, pod_name: str) -> bool:
-        """Whether a new pod has to wait until the claims that went with its predecessor are gone."""
+        """Return True if a new pod has to wait until the claims that went with its predecessor are gone."""
         if not retention(obj).goes_with_pod:
             return False
         return any(
@@ -177,11 +177,11 @@ class VolumeClaims:
         )
 
     def are_owned_as_wanted(self, obj: StatefulSet, pod: Pod) -> bool:
-        """Whether the owners of all the pod's claims are what the policy asks."""
+        """Return True if the owners of all the pod's claims are those of the policy."""
         return all(is_owned_as_wanted(obj, pod, claim) for claim in self._of_pod(obj, pod.metadata.name))
 
     async def hand_over(self, obj: StatefulSet, pod: Pod) -> None:
-        """Give the pod's claims the owners that the policy asks for."""
+        """Set the owners of the pod's claims according to the policy."""
         resource = self._client.resource(PERSISTENTVOLUMECLAIMS, obj.metadata.namespace)
         for claim in tuple(self._of_pod(obj, pod.metadata.name)):
             if _has_other_controller(obj, pod, claim):
@@ -222,12 +222,12 @@ def ordinals_of(obj: StatefulSet) -> range:
 
 
 def is_wanted(obj: StatefulSet, ordinal: int) -> bool:
-    """Whether the set is to have a pod of that number."""
+    """Return True if the set is to have a pod of that number."""
     return ordinal in ordinals_of(obj)
 
 
 def is_member(obj: StatefulSet, pod: Pod) -> bool:
-    """Whether the pod's name is one that the set gives."""
+    """Return True if the pod's name is one that the set gives."""
     found = _NAME.fullmatch(pod.metadata.name)
     return found is not None and found[1] == obj.metadata.name
 

@@ -1,16 +1,12 @@
-"""What a container runtime is told of a sandbox and of a container, in its own messages. Pure functions.
+"""Sandboxes and containers encoded as CRI messages, with users and CDI devices. Pure functions.
 
-The labels are a kubelet's, and one more: runtimes are shared, so each node finds its own by the directory it works in.
+The labels are a kubelet's, with one more: runtimes are shared, so each node finds its own containers by its directory.
+The user of a container is the pod's, otherwise the image's, with the kubelet's checks and texts.
 
-As whom a container runs: the pod says it, else its image; and whether that may be.
-
-The rules and their texts are a kubelet's.
-
-CDI devices of a container: handed over by name, or with their edits made in the container's description.
-
-docs/spec/node.md §18 and §20. A runtime that resolves CDI gets the names of what is in its own directories. What is
-only in the node's (drivers beside the agent write there), and everything where the runtime knows no CDI (containerd
-before 1.7), is edited into the description here. The description cannot carry every edit; what it cannot is said.
+CDI devices are passed by name, or their edits are applied to the message (docs/spec/node.md §18 and §20). A runtime
+that resolves CDI gets the names of devices in its own directories. Devices in the node's directories alone (drivers
+beside the agent write there), and all devices of runtimes without CDI (containerd before 1.7), are applied here. CRI
+messages cannot express every edit; the others are reported.
 """
 
 from __future__ import annotations
@@ -83,7 +79,7 @@ _SECCOMP: Final = {
 
 
 def directory_label(directory: Path) -> str:
-    """What tells the containers of the node that works in ``directory`` from those of others."""
+    """Return the label that distinguishes containers of the node with ``directory`` from those of others."""
     return hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]
 
 
@@ -103,7 +99,7 @@ def _labels(pod: PodIdentity, label: str) -> dict[str, str]:
 
 
 def namespaces(spec: SandboxSpec) -> api.NamespaceOption:
-    """Which namespaces are the node's, the pod's, and each container's own."""
+    """Return the namespace modes: the node's, the pod's, or the container's own."""
     process = api.POD if spec.shared_pid else api.CONTAINER
     return api.NamespaceOption(
         network=api.NODE if spec.host_network else api.POD,
@@ -189,7 +185,7 @@ def _mount(mount: BindMount) -> api.Mount:
 
 
 def limit_resources(limits: ResourceLimits) -> api.LinuxContainerResources:
-    """The message for what a container is held to; 0 means that nothing is said."""
+    """Return the message for a container's limits; 0 means unset."""
     found = api.LinuxContainerResources(
         cpu_shares=limits.cpu_shares or 0,
         memory_limit_in_bytes=limits.memory or 0,
@@ -224,10 +220,10 @@ def _seccomp(source: SeccompSource) -> api.SecurityProfile:
 
 
 async def with_user(spec: ContainerSpec, images: ImageStore) -> ContainerSpec:
-    """The container with the user of its image, where the pod names none.
+    """Return the container with the image's user, if the pod names none.
 
     Raises:
-        RuntimeFailure: it would run as root, and must not; or its image cannot be looked at.
+        RuntimeFailure: it would run as root although it must not, or the image cannot be read.
     """
     if spec.uid is None:
         try:
@@ -266,7 +262,7 @@ _PROPAGATION_OF_EDITS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceEdits:
-    """What a container gets from its devices."""
+    """Device names for the runtime, and edits that are applied here."""
 
     names: tuple[str, ...] = ()
     """Devices that the runtime resolves."""
@@ -279,10 +275,10 @@ class DeviceEdits:
 
 
 def resolve_devices(names: Sequence[str], runtime: Sequence[Path], node: Sequence[Path]) -> DeviceEdits:
-    """What to do for devices: the ``runtime`` resolves those of its directories, the rest comes from the ``node``'s.
+    """Divide devices: the ``runtime`` resolves those of its directories, the rest comes from the ``node``'s.
 
     Raises:
-        CDIError: some name is in neither, and the runtime resolves none at all.
+        CDIError: a name is in neither, and the runtime resolves none at all.
     """
     if not names:
         return DeviceEdits()

@@ -27,7 +27,7 @@ from cathedra.node.runtime.runtime import Image, ImageFailure, RegistryLogin
 __all__ = ["CALL_SECONDS", "CRIEndpoint", "CRIError", "CRIFeatures", "CRIImages", "socket_path"]
 
 CALL_SECONDS: Final = 120.0
-"""How long the runtime may take for a call, as a kubelet's ``runtimeRequestTimeout``; pulls may take longer."""
+"""Time limit of a call, as the kubelet's ``runtimeRequestTimeout``; pulls have none."""
 _CONTAINERD: Final = "containerd"
 
 
@@ -41,14 +41,14 @@ class CRIError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CRIFeatures:
-    """What a runtime said of itself when it was first asked."""
+    """Name, version and features of a runtime, as it reported them first."""
 
     name: str
     version: str
     pod_networks: bool
-    """Whether pods can have a network of their own."""
+    """True if pods can have a network of their own."""
     cdi_directories: tuple[Path, ...]
-    """Where the runtime itself resolves CDI devices; () if it does not."""
+    """Directories in which the runtime resolves CDI devices; () if it does not."""
     systemd_cgroups: bool = False
 
 
@@ -92,7 +92,7 @@ class CRIEndpoint:
         )
 
     async def call(self, method: str, request: Any, *, seconds: float | None = CALL_SECONDS) -> Any:
-        """One call; ``seconds`` None: for as long as it takes.
+        """Make one call; ``seconds`` None is no time limit.
 
         Raises:
             CRIError: it failed.
@@ -104,10 +104,10 @@ class CRIEndpoint:
             raise CRIError(*go_status(error)) from error
 
     async def events(self) -> AsyncIterator[Any]:
-        """What happens to containers, until the stream ends.
+        """Yield container events until the stream ends.
 
         Raises:
-            CRIError: it broke; code Unimplemented if the runtime tells of no events.
+            CRIError: the stream broke; code Unimplemented if the runtime has no events.
         """
         stream = self._runtime.GetContainerEvents(api.GetEventsRequest())
         try:
@@ -129,7 +129,7 @@ def _settings(info: Any) -> dict[str, Any]:
 
 
 def _cdi_directories(name: str, settings: dict[str, Any]) -> tuple[Path, ...]:
-    """containerd resolves devices from 1.7 on, where that is switched on, and says so; CRI-O always does."""
+    """Return the runtime's CDI directories: containerd reports them from 1.7 on, if enabled; CRI-O always has them."""
     if name != _CONTAINERD:
         return DEFAULT_DIRECTORIES
     if not settings.get("enableCDI"):
@@ -139,7 +139,7 @@ def _cdi_directories(name: str, settings: dict[str, Any]) -> tuple[Path, ...]:
 
 
 def _systemd(settings: dict[str, Any]) -> bool:
-    """Whether containerd names cgroups as systemd does."""
+    """Return True if containerd names cgroups as systemd does."""
     if settings.get("systemdCgroup"):
         return True
     containerd = settings.get("containerd")
@@ -152,16 +152,16 @@ def _systemd(settings: dict[str, Any]) -> bool:
 
 
 class CRIImages:
-    """Looks images up, and has them pulled."""
+    """Finds and pulls images."""
 
     def __init__(self, endpoint: CRIEndpoint) -> None:
         self._endpoint = endpoint
 
     async def find(self, image: str) -> Image | None:
-        """The image, if it is there.
+        """Return the image, if the runtime has it.
 
         Raises:
-            ImageFailure: the runtime cannot say.
+            ImageFailure: the call failed.
         """
         try:
             answer = await self._endpoint.call("ImageStatus", api.ImageStatusRequest(image=api.ImageSpec(image=image)))
@@ -173,10 +173,10 @@ class CRIImages:
         return Image(found.id, found.size, found.uid.value if found.HasField("uid") else None, found.username)
 
     async def pull(self, image: str, login: RegistryLogin | None) -> None:
-        """Have it pulled, for as long as it takes.
+        """Pull the image, without a time limit.
 
         Raises:
-            ImageFailure: it cannot be had.
+            ImageFailure: the pull failed.
         """
         auth = None
         if login is not None:

@@ -1,12 +1,8 @@
-"""Noticing the ends of containers: by the runtime's events where it tells of them, and by looking.
+"""Detection of ended containers, by events of the runtime and by polling, and rotation of their logs.
 
-As a kubelet does: the containers are listed every second, or every five minutes where events come (containerd from 1.7
-on, CRI-O). An event only says that it is time to look; so one that is lost costs time, and nothing else.
-
-Logs of containers that a runtime writes: begun anew when they have grown too large.
-
-docs/spec/node.md §17.10. The file is renamed as the container shim renames its own, and the runtime is asked to open
-another.
+As the kubelet does: containers are listed every second, or every five minutes if the runtime has events (containerd
+from 1.7 on, CRI-O). An event only triggers a listing, so a lost event costs time and nothing else. A log that is too
+large is renamed, and the runtime is called to open another (docs/spec/node.md §17.10).
 """
 
 from __future__ import annotations
@@ -61,7 +57,7 @@ def run_of(status: Any) -> ContainerRun:
 
 
 class ContainerFollower:
-    """Follows the running containers of the node whose label is ``label``; ``ended`` hears of each end once."""
+    """Follows the running containers with ``label``; ``ended`` is called once for each end."""
 
     def __init__(
         self,
@@ -94,34 +90,34 @@ class ContainerFollower:
         self._wakeup.notify()
 
     def forget(self, container_id: str) -> None:
-        """A container is removed: its end is not told any more."""
+        """Stop reporting the end of a container, which is being removed."""
         self._running.pop(container_id, None)
 
     def look_soon(self) -> None:
-        """Something has probably ended."""
+        """List containers soon: something has probably ended."""
         self._wakeup.notify()
 
     async def containers(self) -> list[Any]:
-        """All containers of the node.
+        """Return all containers of the node.
 
         Raises:
-            CRIError: the runtime cannot be asked.
+            CRIError: the call failed.
         """
         selector = api.ContainerFilter(label_selector={NODE: self._label})
         answer = await self._endpoint.call("ListContainers", api.ListContainersRequest(filter=selector))
         return list(answer.containers)
 
     async def status(self, container_id: str) -> Any:
-        """The status message of one container.
+        """Return the status message of one container.
 
         Raises:
-            CRIError: it is not there, or the runtime cannot be asked.
+            CRIError: it does not exist, or the call failed.
         """
         request = api.ContainerStatusRequest(container_id=container_id)
         return (await self._endpoint.call("ContainerStatus", request)).status
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Poll and receive events until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_events())
             while True:

@@ -51,9 +51,9 @@ __all__ = ["CRIRuntime"]
 
 ROTATE_SECONDS: Final = 10.0
 STATUS_SECONDS: Final = 10.0
-"""How long it may take to say how it is."""
+"""Time limit of a status call."""
 _LONG: Final = 365 * 24 * 3600
-"""The grace period that the runtime is told, in seconds: the pod's own is the agent's to watch."""
+"""Grace period that is passed to the runtime, in seconds: the agent itself limits the pod's."""
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _LOG = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class CRIRuntime:
 
     @property
     def name(self) -> str:
-        """What container IDs begin with, as the runtime calls itself."""
+        """The runtime's name, with which container IDs begin."""
         return self._features.name
 
     @property
@@ -98,16 +98,16 @@ class CRIRuntime:
 
     @property
     def cgroup(self) -> str:
-        """None to be told: the runtime divides what it is given by itself."""
+        """Empty: the runtime divides the pod's resources itself."""
         return ""
 
     # The node
 
     async def open(self, on_exit: Callable[[ContainerRun], None]) -> tuple[ContainerRun, ...]:
-        """Find the containers that an earlier agent of this node left.
+        """Return the containers that an earlier agent of this node left.
 
         Raises:
-            UnusableRuntime: the runtime does not answer any more.
+            UnusableRuntime: the runtime does not answer.
         """
         self._on_exit = on_exit
         try:
@@ -215,10 +215,10 @@ class CRIRuntime:
         return answer.container_id, edits
 
     async def update(self, container_id: str, limits: ResourceLimits) -> None:
-        """Have the runtime change what it holds the container to.
+        """Change the container's limits.
 
         Raises:
-            RuntimeFailure: the runtime refuses, or cannot be asked.
+            RuntimeFailure: the runtime refuses, or the call failed.
         """
         request = api.UpdateContainerResourcesRequest(container_id=container_id, linux=limit_resources(limits))
         try:
@@ -227,9 +227,9 @@ class CRIRuntime:
             raise RuntimeFailure("UpdateContainerError", error.description) from error
 
     async def signal(self, container_id: str, number: int) -> None:
-        """Have it killed, or asked to stop with the signal that the runtime knows for it.
+        """Kill the container, or stop it with the signal that the runtime has for it.
 
-        The runtime cannot be told to send any other signal. It stops waiting when the agent ends, and kills nothing.
+        CRI has no other signals. The stop call is abandoned when the agent ends, and the container is then not killed.
         """
         if number == signal.SIGKILL:
             await self._stop(container_id, 0)
@@ -260,10 +260,10 @@ class CRIRuntime:
     async def exec(
         self, container_id: str, argv: tuple[str, ...], *, tty: bool = False, stdin: bool = False
     ) -> ExecProcess:
-        """Run a command in a running container; one that cannot be executed ends with 126 or 127.
+        """Run a command in a running container; one that cannot be executed exits with 126 or 127.
 
         Raises:
-            RuntimeFailure: the container does not run, or the runtime cannot be asked.
+            RuntimeFailure: the container does not run, or the call failed.
         """
         request = api.ExecRequest(
             container_id=container_id, cmd=argv, tty=tty, stdin=stdin, stdout=True, stderr=not tty
@@ -272,10 +272,10 @@ class CRIRuntime:
         return await streamed(url, stdin=stdin, tty=tty, exits=True)
 
     async def exec_sync(self, container_id: str, argv: tuple[str, ...], seconds: float) -> tuple[int, bytes]:
-        """Run a command to its end; the runtime ends it when the time is over.
+        """Run a command to its end; the runtime kills it at the time limit.
 
         Raises:
-            RuntimeFailure: the container does not run, or the runtime cannot be asked.
+            RuntimeFailure: the container does not run, or the call failed.
             TimeoutError: the command had not ended.
         """
         request = api.ExecSyncRequest(container_id=container_id, cmd=argv, timeout=max(1, round(seconds)))
@@ -288,10 +288,10 @@ class CRIRuntime:
         return answer.exit_code, (answer.stdout + answer.stderr)[:MAX_OUTPUT]
 
     async def attach(self, container_id: str) -> ExecProcess:
-        """Input and output of a container's first process.
+        """Return input and output of a container's first process.
 
         Raises:
-            RuntimeFailure: the container does not run, or the runtime cannot be asked.
+            RuntimeFailure: the container does not run, or the call failed.
         """
         try:
             streams = (await self._follower.status(container_id)).annotations.get(STREAMS, "").split(",")
@@ -316,7 +316,7 @@ class CRIRuntime:
         return frozenset()
 
     async def usage(self) -> Mapping[str, ContainerUsage]:
-        """What the runtime has counted for each container of this node."""
+        """Return the runtime's counters for each container of this node."""
         try:
             answer = await self._endpoint.call("ListContainerStats", api.ListContainerStatsRequest())
         except CRIError as error:

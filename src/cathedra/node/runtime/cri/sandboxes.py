@@ -1,12 +1,11 @@
-"""Pod sandboxes of a container runtime: one ready sandbox for each pod, found again by its labels.
+"""Pod sandboxes: one ready sandbox for each pod, identified by its labels; and pinned mounts of volume parts.
 
-docs/spec/node.md §17.2. Where the runtime has no pod network (no CNI plugin is set up), pods share the node's: a
-kubelet would not become Ready there, and a node for devices should.
+docs/spec/node.md §17.2. If the runtime has no pod network (no CNI plugin), pods share the node's: a kubelet would not
+become Ready then, but a node for devices should.
 
-Parts of volumes, mounted where no container can change them until the runtime has mounted them.
-
-The container shim does this for its own containers, in its own mount namespace (`cathedra.node.shim.pins` says why). A
-runtime behind a socket sees the host's mounts, so here they are made there, as a kubelet makes them.
+Parts of volumes (sub-paths) are pinned: mounted where no container can change them until the runtime has mounted them.
+The container shim does this in its own mount namespace (`cathedra.node.shim.pins` has the reason). A runtime behind a
+socket sees the host's mounts, so here the pins are mounted on the host, as the kubelet does.
 """
 
 from __future__ import annotations
@@ -122,7 +121,7 @@ class CRISandboxes:
         await self._endpoint.call("RemovePodSandbox", api.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id))
 
     async def pods(self) -> tuple[PodIdentity, ...]:
-        """The pods that have a sandbox; () while the runtime cannot be asked."""
+        """Return the pods that have a sandbox; () if the call fails."""
         try:
             found = await self._list({})
         except CRIError as error:
@@ -131,10 +130,10 @@ class CRISandboxes:
         return tuple(dict.fromkeys(pod_of(sandbox.labels) for sandbox in found))
 
     async def unready(self) -> frozenset[str]:
-        """UIDs of pods whose sandbox was made, and is not ready any more.
+        """Return UIDs of pods whose sandbox is no longer ready.
 
         Raises:
-            CRIError: the runtime cannot be asked.
+            CRIError: the call failed.
         """
         ready = {each.id for each in await self._list({}) if each.state == api.SANDBOX_READY}
         return frozenset(uid for uid, sandbox in self._made.items() if sandbox.id not in ready)
@@ -143,7 +142,7 @@ class CRISandboxes:
         """Connect to a port inside the pod, through the runtime.
 
         Raises:
-            OSError: nothing listens there, or the runtime cannot be asked.
+            OSError: the port is closed, or the call failed.
         """
         sandbox = self._made.get(pod_uid)
         if sandbox is None:
@@ -162,10 +161,11 @@ class CRISandboxes:
 
 
 def pinned(directory: Path, spec: ContainerSpec) -> ContainerSpec:
-    """The container with its parts of volumes mounted from where they are pinned, below ``directory``.
+    """Mount the sub-paths of the container's volumes below ``directory``. Return the container with these as its
+    mounts.
 
     Raises:
-        OSError: a part is missing, has become a link, or cannot be mounted.
+        OSError: a part is missing, has become a symbolic link, or cannot be mounted.
     """
     parts = [
         {"number": number, "volume": mount.volume, "part": os.path.relpath(mount.host_path, mount.volume)}
@@ -183,5 +183,5 @@ def pinned(directory: Path, spec: ContainerSpec) -> ContainerSpec:
 
 
 def release(directory: Path, spec: ContainerSpec) -> None:
-    """Take the pins away, once the container has mounted them; none is no error."""
+    """Unmount the pins, after the container has mounted them. It is no error if there are none."""
     release_pins(directory, spec.id)

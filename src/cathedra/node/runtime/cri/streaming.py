@@ -1,8 +1,7 @@
-"""The servers that a container runtime names for exec, attach and port-forward, spoken to over SPDY/3.1.
+"""Client of the runtime's streaming servers for exec, attach and port-forward, over SPDY/3.1.
 
-docs/spec/kubectl.md §6.2 and §6.3, from the client's side. The first message is an HTTP request that asks for the
-upgrade; then streams are opened, one for each kind. SPDY and not WebSockets, because with runtimes of today only there
-the end of the input can be said.
+docs/spec/kubectl.md §6.2 and §6.3, client side. An HTTP request upgrades the connection, then one stream is opened for
+each kind of data. SPDY and not WebSockets, because with current runtimes only SPDY can signal the end of the input.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ __all__ = ["StreamedCommand", "forwarded", "streamed"]
 _COMMAND: Final = "v4.channel.k8s.io"
 _FORWARD: Final = "portforward.k8s.io"
 _SECONDS: Final = 30.0
-"""How long the server may take to upgrade the connection."""
+"""Time limit of the upgrade, in seconds."""
 _CHUNK: Final = 64 * 1024
 _WAITING: Final = 64
-"""Messages that wait on one stream; while there are so many, nothing more is read."""
+"""Unread messages on one stream after which reading stops."""
 _LONGEST_HEAD: Final = 64 * 1024
 _ANSWERED: Final = b"HTTP/1.1 101 "
 
@@ -105,7 +104,7 @@ class _Streams:
             self._writer.writelines(self._made.data(stream, data))
 
     async def received(self, stream: int) -> bytes:
-        """What comes next on a stream; b"" at its end."""
+        """Return the next data of a stream; b"" at its end."""
         return await self._arrived[stream].get()
 
     async def _read(self) -> None:
@@ -138,7 +137,7 @@ class _Streams:
             await queue.put(b"")
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._writer.close()
         if self._reading is not None:
             self._reading.cancel()
@@ -153,7 +152,7 @@ class _Streams:
 
 
 async def streamed(url: str, *, stdin: bool, tty: bool, exits: bool) -> StreamedCommand:
-    """Connect to a command (``exits``), or to a container's own process, whose exit code is not told.
+    """Connect to a command (``exits``), or to a container's own process, which has no exit code here.
 
     Raises:
         RuntimeFailure: the streaming server cannot be reached.
@@ -178,7 +177,7 @@ class StreamedCommand:
         self._code: int | None = None
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What it writes, and why it could not be executed, if it could not."""
+        """Yield the output, and the error text if the command could not be executed."""
         queue: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(maxsize=16)
         channels = [(STDOUT, self._numbers["stdout"])]
         if "stderr" in self._numbers:
@@ -203,7 +202,7 @@ class StreamedCommand:
         await queue.put((channel, b""))
 
     async def _end(self) -> bytes:
-        """Read how it ended; what is to be said about that."""
+        """Read the exit status. Return the error text for the output."""
         if self._code is not None:
             return b""
         if not self._exits:
@@ -216,13 +215,13 @@ class StreamedCommand:
         return f"{problem}\n".encode() if problem else b""
 
     async def write(self, data: bytes) -> None:
-        """Send to its standard input; what it does not take any more is dropped."""
+        """Write to standard input. Data that the closed input cannot accept is dropped."""
         if "stdin" in self._numbers:
             with contextlib.suppress(OSError):
                 await self._streams.send(self._numbers["stdin"], data)
 
     async def close_input(self) -> None:
-        """No more input will come."""
+        """Close the input."""
         if "stdin" in self._numbers:
             with contextlib.suppress(OSError):
                 await self._streams.send(self._numbers["stdin"], b"", fin=True)
@@ -239,12 +238,12 @@ class StreamedCommand:
         return self._code or 0
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         await self._streams.close()
 
 
 def _ended(said: bytes) -> tuple[int, str]:
-    """Exit code, and what went wrong before the command began, from what the error stream says."""
+    """Parse the error stream. Return the exit code, and the error that prevented the command from starting."""
     try:
         status = json.loads(said) if said else {}
     except ValueError:
