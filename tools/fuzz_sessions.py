@@ -23,22 +23,23 @@ from tests.conformance.api_area import config_of, prepare
 
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.server import APIServer
-from cathedra.client.local.frames import MOST_ASKED, FrameError, MessageReader, write_frame
-from cathedra.client.local.messages import (
+from cathedra.clock import LoopClock, VirtualTimeLoop
+from cathedra.frames import MOST_ASKED, FrameError, MessageReader, write_frame
+from cathedra.session.protocol import (
     PROTOCOL,
     Attach,
     Cancel,
-    Ended,
+    EndMessage,
+    FailureMessage,
     FromClient,
     FromServer,
-    Listed,
-    LocalRequest,
-    ObjectAnswer,
-    Options,
-    Plain,
-    StatusFailure,
+    ListMessage,
+    ObjectMessage,
+    PlainMessage,
+    RequestMessage,
+    RequestOptions,
 )
-from cathedra.clock import LoopClock, VirtualTimeLoop
+from cathedra.session.server import listen_on_socket
 from tools.fuzz_http import ALLOWED, CLAIM, DEPLOYMENT, FIXTURES, POD, UPSTREAM, WIDGET, ServerFailure
 from tools.fuzzing import Layer
 
@@ -118,7 +119,7 @@ class _Target:
         clock = LoopClock(asyncio.get_running_loop())
         server = await APIServer.open(config_of("all"), clock=clock, random=random.Random(7))
         await prepare(server)
-        await server.serve_locally(self._folder / "api.sock", {TOKEN: UserInfo("admin", (MASTERS_GROUP,))})
+        await listen_on_socket(server, self._folder / "api.sock", {TOKEN: UserInfo("admin", (MASTERS_GROUP,))})
         return server
 
     async def _exchange(self, messages: Sequence[Any]) -> list[str]:
@@ -127,7 +128,7 @@ class _Target:
         try:
             writer.write(write_frame([Attach(PROTOCOL, 0, TOKEN), *messages]))
             cancelled = {one.id for one in messages if isinstance(one, Cancel)}
-            requests = {one.id: one for one in messages if isinstance(one, LocalRequest)}
+            requests = {one.id: one for one in messages if isinstance(one, RequestMessage)}
             open_ = {number for number, one in requests.items() if one.verb != "watch"} - cancelled
             async with asyncio.timeout(ANSWER_SECONDS):
                 failures = await self._answers(reader, open_, requests)
@@ -148,7 +149,7 @@ class _Target:
         while open_ and (data := await reader.read(1 << 20)):
             for batch in decoder.feed(data):
                 for message in batch:
-                    if isinstance(message, StatusFailure) and (problem := _problem(message)):
+                    if isinstance(message, FailureMessage) and (problem := _problem(message)):
                         failures.append(f"{requests.get(message.id)}: {problem}")
                     if _is_last(message):
                         open_.discard(message.id)
@@ -157,12 +158,12 @@ class _Target:
 
 def _is_last(message: Any) -> bool:
     """Whether nothing more comes for a request that is no watch."""
-    if isinstance(message, Listed):
+    if isinstance(message, ListMessage):
         return bool(message.resource_version)
-    return isinstance(message, ObjectAnswer | Plain | StatusFailure | Ended)
+    return isinstance(message, ObjectMessage | PlainMessage | FailureMessage | EndMessage)
 
 
-def _problem(failure: StatusFailure) -> str:
+def _problem(failure: FailureMessage) -> str:
     """The text of a failure that no client could have caused."""
     code = json.loads(failure.status).get("code", 0)
     known = code < 500 or code in ALLOWED or any(text in failure.status for text in UPSTREAM)
@@ -189,15 +190,15 @@ def _message(number: int, line: bytes) -> Any:
     options = _options(fields[6] if len(fields) > 6 else b"")
     group, version, resource, namespace, name, subresource = texts
     body = fields[7] if len(fields) > 7 else b""
-    return LocalRequest(number, 0, verb, group, version, resource, namespace, name, subresource, 0, options, body)
+    return RequestMessage(number, 0, verb, group, version, resource, namespace, name, subresource, 0, options, body)
 
 
-def _options(text: bytes) -> Options:
+def _options(text: bytes) -> RequestOptions:
     try:
-        options = msgspec.json.decode(text, type=Options)
+        options = msgspec.json.decode(text, type=RequestOptions)
         msgspec.msgpack.encode(options)  # numbers above 64 bits cannot be sent
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError):
-        return Options()
+        return RequestOptions()
     return options
 
 

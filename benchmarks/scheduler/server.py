@@ -19,6 +19,7 @@ from cathedra.clock import SystemClock
 from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
 from cathedra.cluster.process.signals import switch_soon
 from cathedra.releases import FeatureGates
+from cathedra.session.server import listen_on_socket, serve_sessions
 
 
 async def _serve(folder: Path) -> None:
@@ -30,10 +31,11 @@ async def _serve(folder: Path) -> None:
         random=random.Random(1),
         store=SQLiteStorage(folder / "store.db"),
     )
+    serve_sessions(server)
     tokens = {user: UserInfo(user, (MASTERS_GROUP,)) for user in USERS}
     try:
         url = await server.serve(ServeOptions(pki=folder / "pki", tokens=tokens))
-        await server.serve_locally(folder / "api.sock", tokens)
+        await listen_on_socket(server, folder / "api.sock", tokens)
         tune_collection()
         print(json.dumps({"url": url}), flush=True)
         await asyncio.to_thread(sys.stdin.read)

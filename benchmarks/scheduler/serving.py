@@ -14,10 +14,9 @@ from typing import Final
 
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
-from cathedra.client.local.transport import LocalTransport
-from cathedra.client.local.unix import LocalConnection
-from cathedra.client.opening import open_transport
 from cathedra.client.transport import Transport
+from cathedra.session.opening import open_transport
+from cathedra.session.transport import SessionTransport, UnixConnection
 
 __all__ = ["USERS", "TransportOf", "served_apart"]
 
@@ -49,9 +48,9 @@ async def served_apart(ways: Ways) -> AsyncIterator[tuple[TransportOf, int]]:
 
 @asynccontextmanager
 async def over_socket(folder: Path, url: str) -> AsyncIterator[TransportOf]:
-    connection = LocalConnection(folder / "api.sock")
+    connection = UnixConnection(folder / "api.sock")
     try:
-        yield lambda user: LocalTransport(connection, user)
+        yield lambda user: SessionTransport(connection, user)
     finally:
         connection.close()
 

@@ -24,12 +24,12 @@ from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
-from cathedra.client.opening import DISABLED, open_transport
 from cathedra.clock import SystemClock
 from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.scheduler import Scheduler
+from cathedra.session.opening import DISABLED, open_transport
 
 __all__ = ["Arrangement", "Stage", "cluster", "stage"]
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import yaml
 
-from cathedra.client.local.frames import write_frame
-from cathedra.client.local.messages import PROTOCOL, Attach
+from cathedra.frames import write_frame
+from cathedra.session.protocol import PROTOCOL, Attach
 
 __all__ = ["Attacked", "Effect", "attacked"]
 
@@ -118,7 +118,7 @@ class Attacked:
     async def session(self, messages: list[Any], *, read: bool = False) -> asyncio.StreamWriter:
         """A session that was sent messages; it is read if that is said."""
         reader, writer = await self.connect()
-        lines = ("GET /api/session HTTP/1.1", "Host: x", "Connection: Upgrade", "Upgrade: cathedra-session/1", "", "")
+        lines = ("GET /api/session HTTP/1.1", "Host: x", "Connection: Upgrade", "Upgrade: cathedra-session/2", "", "")
         writer.write("\r\n".join(lines).encode())
         assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
         transport: Any = writer.transport

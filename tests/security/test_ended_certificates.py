@@ -18,6 +18,7 @@ from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.clock import SystemClock
 from cathedra.releases import FeatureGates
+from cathedra.session.server import serve_sessions
 
 TOKEN = "token of an administrator"
 YEARS = 20 * 365 * 86_400.0
@@ -45,6 +46,7 @@ async def served(folder: Path) -> AsyncIterator[Served]:
     clock = AdvancedClock()
     server = await APIServer.open(ServerConfig(gates=FeatureGates.for_release()), clock=clock, random=random.Random(1))
     tokens = {TOKEN: UserInfo("admin", (MASTERS_GROUP,))}
+    serve_sessions(server)
     await server.serve(ServeOptions(pki=folder / "pki", tokens=tokens))
     assert server.pki is not None
     pair = server.pki.administrator()
@@ -85,7 +87,7 @@ async def test_a_websocket_and_a_session_do_not_begin_with_a_certificate_that_ha
     async with served(tmp_path) as there:
         for upgrade, path in (
             ("websocket", "/api/v1/namespaces/default/pods/p/exec?command=x"),
-            ("cathedra-session/1", "/api/session"),
+            ("cathedra-session/2", "/api/session"),
             ("SPDY/3.1", "/api/v1/namespaces/default/pods/p/exec?command=x"),
         ):
             reader, writer = await asyncio.open_connection("127.0.0.1", there.server.port, ssl=there.context)

@@ -18,12 +18,12 @@ from cathedra.apiserver.routes import Route
 from cathedra.apiserver.server import APIServer
 from cathedra.client.http import tls_context
 from cathedra.client.kubeconfig import Target
-from cathedra.client.local.connection import Connection, ProtocolRefused
-from cathedra.client.local.messages import LocalRequest, Options
-from cathedra.client.local.unix import LocalConnection
-from cathedra.client.local.upgraded import UpgradedConnection
+from cathedra.session.connection import Connection, ProtocolRefused
+from cathedra.session.protocol import RequestMessage, RequestOptions
+from cathedra.session.server import listen_on_socket, serve_sessions
+from cathedra.session.transport import UnixConnection, UpgradedConnection
 from tests.security.walk import ANONYMOUS, EXPECTED, IDENTITIES, name_of, walked_server
-from tests.unit.apiserver.local.serving import served
+from tests.unit.session.serving import served
 
 OF_N1 = {"nodes": "n1", "leases": "n1", "pods": "p", "secrets": "s", "configmaps": "c", "resourceclaims": "r"}
 NAMED = {"get", "update", "patch", "delete"}
@@ -40,11 +40,11 @@ def denied_by_the_table() -> dict[str, frozenset[str]]:
     return found
 
 
-def question(connection: Connection, user: int, route: Route, verb: str) -> LocalRequest:
+def question(connection: Connection, user: int, route: Route, verb: str) -> RequestMessage:
     """What a row asks, as a message; writes are dry runs."""
     namespace = "kube-node-lease" if route.resource == "leases" else "default"
     named = verb in NAMED or route.subresource
-    return LocalRequest(
+    return RequestMessage(
         connection.next_id(),
         user,
         verb,
@@ -55,12 +55,12 @@ def question(connection: Connection, user: int, route: Route, verb: str) -> Loca
         OF_N1.get(route.resource, "x") if named else "",
         route.subresource,
         connection.form_of(dict),
-        Options(dry_run=verb not in {"get", "list", "watch"}, patch_type="MERGE" if verb == "patch" else ""),
+        RequestOptions(dry_run=verb not in {"get", "list", "watch"}, patch_type="MERGE" if verb == "patch" else ""),
         b"{}",
     )
 
 
-async def refusal(connection: Connection, request: LocalRequest) -> int:
+async def refusal(connection: Connection, request: RequestMessage) -> int:
     """The code that a request is refused with; 0: it is not."""
     try:
         await connection.request(request)
@@ -78,8 +78,8 @@ Ways = Mapping[str, tuple[Connection, int]]
 @asynccontextmanager
 async def over_socket(server: APIServer, folder: Path) -> AsyncIterator[Ways]:
     users = {name: user for name, user in IDENTITIES.items() if user is not None}
-    await server.serve_locally(folder / "api.sock", {f"token of {name}": one for name, one in users.items()})
-    connection = LocalConnection(folder / "api.sock")
+    await listen_on_socket(server, folder / "api.sock", {f"token of {name}": one for name, one in users.items()})
+    connection = UnixConnection(folder / "api.sock")
     try:
         yield {name: (connection, connection.attach(f"token of {name}", "tests")) for name in IDENTITIES}
     finally:
@@ -89,6 +89,7 @@ async def over_socket(server: APIServer, folder: Path) -> AsyncIterator[Ways]:
 @asynccontextmanager
 async def over_sessions(server: APIServer, folder: Path) -> AsyncIterator[Ways]:
     """A session for each identity that is known; the walked server knows their names as tokens."""
+    serve_sessions(server)
     await server.serve(ServeOptions(pki=folder / "pki"))
     assert server.pki is not None
     target = Target(server.url, certificate_authority=server.pki.authority_certificate)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.client.local.messages import PROTOCOL, Attach, LocalRequest, Options
+from cathedra.session.protocol import PROTOCOL, Attach, RequestMessage, RequestOptions
 from tests.security.attacked import Attacked, attacked
 
 STALL_SECONDS = 3.0
@@ -21,10 +21,12 @@ MIB = 150.0
 Attack = Callable[[Attacked], Awaitable[list[asyncio.StreamWriter]]]
 
 
-def asking(verb: str, count: int) -> list[LocalRequest]:
+def asking(verb: str, count: int) -> list[RequestMessage]:
     """So many requests about config maps."""
     numbers = range(1, count + 1)
-    return [LocalRequest(number, 0, verb, "", "v1", "configmaps", "", "", "", 0, Options()) for number in numbers]
+    return [
+        RequestMessage(number, 0, verb, "", "v1", "configmaps", "", "", "", 0, RequestOptions()) for number in numbers
+    ]
 
 
 async def lists_in_a_session(server: Attacked) -> list[asyncio.StreamWriter]:
@@ -52,14 +54,14 @@ async def agents_of_sessions(server: Attacked) -> list[asyncio.StreamWriter]:
 
 
 def _attached(user: int, agent: str) -> bytes:
-    from cathedra.client.local.frames import write_frame
+    from cathedra.frames import write_frame
 
     return bytes(write_frame([Attach(PROTOCOL, user, "", agent)]))
 
 
 async def upgrades_without_credentials(server: Attacked) -> list[asyncio.StreamWriter]:
     padding = "\r\n".join(f"X-Padding-{number}: {'x' * 8000}" for number in range(100))
-    lines = ("GET /api/session HTTP/1.1", "Host: x", "Connection: Upgrade", "Upgrade: cathedra-session/1", padding)
+    lines = ("GET /api/session HTTP/1.1", "Host: x", "Connection: Upgrade", "Upgrade: cathedra-session/2", padding)
     head = "\r\n".join((*lines, "", ""))
     for _ in range(500):
         reader, writer = await server.connect(certificate=False)

@@ -13,9 +13,9 @@ from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.client.http import HTTPTransport
-from cathedra.client.opening import open_transport
 from cathedra.client.resources import NAMESPACES, PODS
 from cathedra.client.transport import APICall, EventType, ListOptions, PatchType
+from cathedra.session.opening import open_transport
 from tests.conformance.vectorfiles import VECTORS, cases, vector_files
 from tests.goapiserver import go_api_server
 from tests.goapiserver.writing import go_object, to_json

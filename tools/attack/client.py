@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from cathedra.client.local.frames import write_frame
-from cathedra.client.local.messages import PROTOCOL, SESSION_PATH, Attach
+from cathedra.frames import write_frame
+from cathedra.session.protocol import PROTOCOL, SESSION_PATH, Attach
 
 __all__ = ["Answer", "Connection", "Server", "User"]
 
@@ -189,7 +189,7 @@ class User:
             RuntimeError: the server does not offer it.
         """
         connection = await self.connect()
-        connection.request("GET", SESSION_PATH, Connection="Upgrade", Upgrade="cathedra-session/1")
+        connection.request("GET", SESSION_PATH, Connection="Upgrade", Upgrade="cathedra-session/2")
         status, _ = await connection.head()
         if status != 101:
             raise RuntimeError(f"no session was offered: {status}")

@@ -118,7 +118,7 @@ async def upgrade_heads(scene: Scene) -> None:
     scene.begin()
     for _ in range(500):
         connection = await scene.cluster.nobody.connect()
-        connection.request("GET", "/api/session", Connection="Upgrade", Upgrade="cathedra-session/1", **padding)
+        connection.request("GET", "/api/session", Connection="Upgrade", Upgrade="cathedra-session/2", **padding)
         await connection.head()
         connection.abort()
 

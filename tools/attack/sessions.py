@@ -7,8 +7,8 @@ import json
 from contextlib import suppress
 from typing import Any, Final
 
-from cathedra.client.local.frames import write_frame
-from cathedra.client.local.messages import PROTOCOL, Attach, LocalRequest, Options
+from cathedra.frames import write_frame
+from cathedra.session.protocol import PROTOCOL, Attach, RequestMessage, RequestOptions
 from tools.attack.client import Connection
 from tools.attack.measuring import Attack, Scene
 from tools.attack.target import MEMBER, NAMESPACE, STRANGER, Cluster
@@ -20,12 +20,16 @@ OBJECTS: Final = 2000
 """Objects of 1 kB that a list shows."""
 
 
-def request(number: int, verb: str, options: Options | None = None, name: str = "", body: bytes = b"") -> LocalRequest:
+def request(
+    number: int, verb: str, options: RequestOptions | None = None, name: str = "", body: bytes = b""
+) -> RequestMessage:
     """A request about config maps of the namespace."""
-    return LocalRequest(number, 0, verb, "", "v1", "configmaps", NAMESPACE, name, "", 0, options or Options(), body)
+    return RequestMessage(
+        number, 0, verb, "", "v1", "configmaps", NAMESPACE, name, "", 0, options or RequestOptions(), body
+    )
 
 
-def requests(verb: str, count: int) -> list[LocalRequest]:
+def requests(verb: str, count: int) -> list[RequestMessage]:
     """Equal requests in one frame."""
     return [request(number, verb) for number in range(1, count + 1)]
 
@@ -77,7 +81,7 @@ async def own_selectors(scene: Scene) -> None:
     scene.begin()
     for first in range(7):
         many = [
-            request(number, "watch", Options(label_selector=f"own=v{first}x{number}", resource_version="0"))
+            request(number, "watch", RequestOptions(label_selector=f"own=v{first}x{number}", resource_version="0"))
             for number in range(1, 8001)
         ]
         scene.hold(await scene.cluster.member.session(many))
@@ -115,7 +119,8 @@ async def large_bodies(scene: Scene) -> None:
     """Sessions with large bodies under way, that are closed soon."""
     body = json.dumps({"metadata": {"generateName": "large-"}, "data": {"key": "x" * 1_000_000}}).encode()
     frames = [
-        bytes(write_frame([request(number, "create", Options(dry_run=True), body=body)])) for number in range(1, 31)
+        bytes(write_frame([request(number, "create", RequestOptions(dry_run=True), body=body)]))
+        for number in range(1, 31)
     ]
     scene.begin()
     for _ in range(10):

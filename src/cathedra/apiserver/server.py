@@ -9,7 +9,6 @@ import asyncio
 import random
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Self
 
 import msgspec
@@ -42,21 +41,16 @@ from cathedra.apiserver.expressions import CELExpressions
 from cathedra.apiserver.http.about.discovery import Discovery
 from cathedra.apiserver.http.about.openapi import OpenAPI
 from cathedra.apiserver.http.about.server import About, HealthAndVersion
-from cathedra.apiserver.http.app import Application
+from cathedra.apiserver.http.app import Application, UpgradeHandler
 from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
 from cathedra.apiserver.http.proxying.proxy import Proxy
-from cathedra.apiserver.local.listener import LocalListener
-from cathedra.apiserver.local.requests import Requests
-from cathedra.apiserver.local.sessionstate import LocalServer
-from cathedra.apiserver.local.upgrades import Sessions
 from cathedra.apiserver.pipeline.audit import AuditLog
 from cathedra.apiserver.pipeline.flowcontrol import Flow
 from cathedra.apiserver.pipeline.metrics import Metrics
-from cathedra.apiserver.pipeline.operations import Operations
 from cathedra.apiserver.pipeline.pipeline import Pipeline, Recorder
 from cathedra.apiserver.registry.registry import AnyStorage, Registry
 from cathedra.apiserver.storage.memory import MemoryStorage
-from cathedra.apiserver.transport import InProcessTransport
+from cathedra.apiserver.transport import AuditedTransport, InProcessTransport
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.dealing import DealtConnections
 from cathedra.asgi.listener import Listener, TLSFiles, bind
@@ -84,7 +78,9 @@ class APIServer:
         self._kubelet: KubeletTLS | None = None
         self._app: Application | None = None
         self._listener: Listener | DealtConnections | None = None
-        self._local: LocalListener | None = None
+        self._closed_first: list[Callable[[], Awaitable[None]]] = []
+        self.upgrades: dict[str, UpgradeHandler] = {}
+        """Paths on which protocols other than HTTP may be requested; complete before the server listens."""
         self._proxy: Proxy | None = None
         self._own_summary: Callable[[str], Awaitable[Any] | None] = lambda _: None
         self._webhooks: WebhookClient | None = None
@@ -164,8 +160,6 @@ class APIServer:
         plain = self.transport_of(user, denials)
         if self._audit is None:
             return plain
-        from cathedra.apiserver.local.audited import AuditedTransport  # start-up time: with a log alone
-
         return AuditedTransport(plain, Recorder(self.context, None, self._audit), agent)
 
     def beside(self, config: ServerConfig) -> Self:
@@ -237,14 +231,9 @@ class APIServer:
         self._front_proxy = self.pki.front_proxy()
         return tls
 
-    async def serve_locally(self, path: Path, tokens: Mapping[str, UserInfo]) -> None:
-        """Listen on a unix socket too, for processes of the same user that show one of ``tokens``.
-
-        Raises:
-            OSError: the socket cannot be made there.
-        """
-        self._local = LocalListener(self._session_server(self.app, StaticTokens(tokens)), path)
-        await self._local.start()
+    def close_first(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Call ``close`` when the server is closed, before anything that it serves with ends."""
+        self._closed_first.append(close)
 
     async def serve_replica(self, connected: socket.socket) -> None:
         """Be the store of an API server in another process of this cluster, at the other end of a unix socket.
@@ -315,15 +304,15 @@ class APIServer:
             passes_on=self.aggregated.behind,
         )
         about = About(health, self.context.tokens, discovery)
-        app = Application(self.context, self.catalog, pipeline, about, self._proxy, aggregated=self.aggregated)
-        app.sessions = Sessions(self._session_server(app, StaticTokens({})), authenticator)
-        return app
-
-    def _session_server(self, app: Application, tokens: StaticTokens) -> LocalServer:
-        """Return the parts of this server that sessions use, for users with these tokens."""
-        operations = Operations(self.context, self.catalog)
-        requests = Requests(self.context, app.pipeline, operations, self.aggregated.services)
-        return LocalServer(self.context, app.pipeline, operations, requests, tokens)
+        return Application(
+            self.context,
+            self.catalog,
+            pipeline,
+            about,
+            self._proxy,
+            aggregated=self.aggregated,
+            upgrades=self.upgrades,
+        )
 
     async def _convert(self, config: Any, review: JSONObject, timeout_seconds: float) -> bytes:
         """Send a conversion review.
@@ -349,8 +338,8 @@ class APIServer:
             task.cancel()
         await asyncio.gather(*self._keeping, return_exceptions=True)
         self.context.registry.close_watchers()
-        if self._local is not None:
-            await self._local.close()
+        for close in self._closed_first:
+            await close()
         if self._listener is not None:
             await self._listener.stop()
         if self._proxy is not None:

@@ -7,32 +7,40 @@ Scheduler, controllers and simulated nodes of a cluster in one process use it. I
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
+from urllib.parse import unquote, urlencode
+
+from msgspec import structs
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 from cathedra.api.decoding import decode_json
 from cathedra.api.releasefields import of_release
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, failure, not_found
-from cathedra.api.struct import encode
+from cathedra.api.struct import KubeStruct, encode
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import always_allows
 from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE, Recorder
+from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call, note_problems, unfit
+from cathedra.apiserver.requestinfo import request_info
 from cathedra.apiserver.subresources.comparison import is_compared
 from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.denials import Denials
+from cathedra.client.http import request_line
 from cathedra.client.transport import APICall, Page, PatchType, ResourceRef, Verb, WatchEvent
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["InProcessTransport"]
+__all__ = ["AuditedTransport", "InProcessTransport"]
 
 _REVIEWED: Final = frozenset(resource.resource for resource in REVIEWS)
 _NAMED: Final = frozenset({"get", "update", "patch", "delete"})
@@ -246,6 +254,78 @@ class InProcessTransport:
                 entry = await self._server.seen_one(call, seen.entry) if converted else seen.entry
                 obj = entry.object
                 yield WatchEvent(seen.type, obj if type(obj) is version.type else entry.view(version))
+
+
+class AuditedTransport:
+    """An `InProcessTransport` whose calls are in the audit log, as if they had come over HTTP.
+
+    Without it, the log of a cluster would lack what scheduler, controllers and simulated nodes in this process did.
+    """
+
+    def __init__(self, inner: InProcessTransport, recorder: Recorder, agent: str) -> None:
+        """``recorder`` writes the log; ``agent`` is the part's user agent in it."""
+        self._inner = inner
+        self._recorder = recorder
+        self._agent = agent
+
+    async def call(self, call: APICall) -> Any:
+        """Carry out a call and log it."""
+        record = self._begin(call)
+        record.status = CLIENT_GONE
+        try:
+            answer = await self._inner.annotating(record.annotations).call(call)
+            record.status = 201 if call.verb == "create" else 200
+            if isinstance(answer, KubeStruct):
+                record.response_body = encode(answer)
+                metadata = getattr(answer, "metadata", None)
+                record.created_name = getattr(metadata, "name", "")
+        except StatusError as error:
+            record.status = error.code
+            raise
+        finally:
+            # Also when the caller is cancelled: an audit event that has begun must be completed.
+            self._recorder.end(record)
+        return answer
+
+    @asynccontextmanager
+    async def watch(self, call: APICall) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
+        """Stream changes; the log shows the begin and the end of the stream."""
+        record, status = self._begin(call), 200
+        try:
+            async with self._inner.annotating(record.annotations).watch(call) as events:
+                self._recorder.started(record, status)
+                yield events
+        except StatusError as error:
+            status = error.code
+            raise
+        finally:
+            record.status = status
+            self._recorder.end(record)
+
+    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """Return the schemas of a group version. It is not logged: it is no request on a resource."""
+        return await self._inner.get_raw(path, query)
+
+    async def close(self) -> None:
+        """Do nothing: it holds no resources."""
+
+    def _begin(self, call: APICall) -> RequestRecord:
+        if call.verb == "update" and not call.namespace:
+            call = structs.replace(call, namespace=call.body.metadata.namespace)
+        method, path, query = request_line(call)
+        recorder = self._recorder
+        info = request_info(method, unquote(path), watch=call.verb == "watch")
+        record = recorder.record(info, urlencode(query).encode())
+        record.user = record.acting = self._inner.user
+        record.user_agent = self._agent
+        record.content_type = "" if call.patch_type is None else call.patch_type.value
+        record.field_selector, record.label_selector = call.selection.field_selector, call.selection.label_selector
+        recorder.begin(record)
+        with contextlib.suppress(StatusError):
+            # Only for the log: the transport itself refuses the call. The body of a denied request is not logged.
+            recorder.authorize(record)
+            record.request_body = b"" if call.body is None else encode(call.body)
+        return record
 
 
 def _of_release(call: Call, obj: KubeObject) -> KubeObject:

@@ -21,8 +21,8 @@ UPGRADE: Final = "cathedra.upgrade"
 SESSION_UPGRADE: Final = "cathedra.session"
 """ASGI extension: the `Upgrade` of a request for the API in binary messages."""
 SPDY: Final = b"spdy/3.1"
-SESSION: Final = b"cathedra-session/1"
-"""The API in binary messages, with the version of the protocol."""
+SESSION: Final = b"cathedra-session/2"
+"""The binary protocol of sessions, with its version (`cathedra.session.protocol`)."""
 OFFERED: Final[Mapping[bytes, str]] = {SPDY: UPGRADE, SESSION: SESSION_UPGRADE}
 """The protocols that are served, in lower case, and the extensions of their upgrades."""
 _UNSENT: Final = 64 * 1024

@@ -1,9 +1,9 @@
 """The transport to any Kubernetes API server: JSON over HTTP(S), watches as streams of lines.
 
-Made from a kubeconfig's `Target`. aiohttp is imported when a transport is opened, not before: a part in the API
-server's process never pays for it. Refusals become `StatusError`, lost connections `ConnectionError`; an answer that
-asks to come back later (429, or 503 with ``Retry-After``) is obeyed a few times. Reconnecting a watch is the informer's
-business.
+Refusals become `StatusError`, lost connections `ConnectionError`. A request is retried a few times if the server names
+a time for that (``Retry-After``). Watches are not reconnected here: the informer does that.
+
+aiohttp is imported when a transport is opened, because a part in the API server's process never needs it.
 """
 
 from __future__ import annotations
@@ -51,18 +51,19 @@ from cathedra.client.transport import (
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["LONGEST_PAUSE", "RETRIES", "HTTPTransport", "tls_context"]
+__all__ = ["LONGEST_PAUSE", "RETRIES", "HTTPTransport", "request_line", "tls_context"]
 
 T = TypeVar("T", bound=KubeObject)
 
 RETRIES: Final = 10
-"""How often a request is sent again to a server that asks for it."""
+"""Limit of the retries of a request."""
 LONGEST_PAUSE: Final = 10.0
-"""Seconds before that."""
+"""Limit of the seconds before a retry."""
 _PARALLEL_CONNECTIONS: Final = 200
 _METHODS: Final[Mapping[Verb, str]] = {
     "get": "GET",
     "list": "GET",
+    "watch": "GET",
     "create": "POST",
     "update": "PUT",
     "patch": "PATCH",
@@ -77,7 +78,7 @@ class HTTPTransport:
     def __init__(self, session: aiohttp.ClientSession, target: Target, denials: Denials | None = None) -> None:
         self._session = session
         self.denials = denials
-        """Record of refusals for want of a right."""
+        """The log of missing rights; None if refusals are not logged."""
         secure = target.server.startswith("https:")
         self._tokens: TokenSource | None = None
         if secure and target.token_file:
@@ -90,7 +91,7 @@ class HTTPTransport:
 
     @classmethod
     async def open(cls, target: Target, *, user_agent: str = "cathedra", denials: Denials | None = None) -> Self:
-        """A transport to ``target``; nothing is sent yet. Refusals for want of a right are reported to ``denials``.
+        """Return a transport to ``target``; nothing is sent yet. Refusals for want of a right go to ``denials``.
 
         Raises:
             KubeconfigError: the server is a unix socket, over which not all can be asked.
@@ -123,16 +124,16 @@ class HTTPTransport:
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """What new connections are made with; None: they are not encrypted."""
+        """The context of new connections; None if they are not encrypted."""
         return self._tls
 
     async def authorization(self) -> str:
-        """The header that names the user now, "" where the certificate does."""
+        """Return the current Authorization header; empty if the client certificate authenticates the user."""
         token = self._token if self._tokens is None else await self._tokens.current()
         return f"Bearer {token}" if token else ""
 
     def show_certificate(self, pair: Path) -> None:
-        """Show another certificate from the next connection on; ``pair`` holds it with its key (PEM).
+        """Use another client certificate from the next connection on; ``pair`` holds it with its key (PEM).
 
         Raises:
             ssl.SSLError: it holds no certificate with its key.
@@ -141,7 +142,7 @@ class HTTPTransport:
             self._tls.load_cert_chain(pair)
 
     def with_tokens(self, tokens: TokenSource, target: Target) -> HTTPTransport:
-        """The same connections, as the user whose tokens these are; closed with this transport."""
+        """Return a transport of another user on the same connections, which are closed with this transport."""
         other = HTTPTransport(self._session, target, self.denials)
         other._tokens = tokens
         other._received = self._received
@@ -154,20 +155,14 @@ class HTTPTransport:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         await self._session.close()
 
     async def call(self, call: APICall) -> Any:
         """Send a call as one HTTP request."""
-        verb, body = call.verb, call.body
+        body = call.body
         content_type = "application/json"
-        query: dict[str, str] = {}
-        if verb in ("list", "deletecollection"):
-            query = _list_query(call.selection)
-        elif verb in ("create", "update", "patch"):
-            query = _write_query(call.options)
-        if call.patch_type is PatchType.APPLY:
-            query["force"] = "true" if call.options.force else "false"
+        method, path, query = request_line(call)
         data: bytes | None = None
         if call.patch_type is not None:
             content_type = call.patch_type.value
@@ -175,23 +170,21 @@ class HTTPTransport:
         elif body is not None:
             data = _body(body)
         answer = await self._request(
-            _METHODS[verb], _path(call), query=query, body=data, content_type=content_type, probe=call.selection.probe
+            method, path, query=query, body=data, content_type=content_type, probe=call.selection.probe
         )
         return self._result(call, answer)
 
     def watch(self, call: APICall) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[Any]]]:
         """Stream changes; an ERROR event ends the stream as a `StatusError`."""
-        query = _list_query(call.selection) | {"watch": "true"}
-        if call.selection.bookmarks:
-            query["allowWatchBookmarks"] = "true"
-        return self._stream(call.ref, _path(call), query)
+        _, path, query = request_line(call)
+        return self._stream(call.ref, path, query)
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """GET any path of the server, and the bytes it answers with."""
+        """GET any path of the server and return the body."""
         return await self._request("GET", path, query=query)
 
     async def read_log(self, namespace: str, pod: str, container: str = "") -> str:
-        """What a container has written so far; its name may be left out where a pod has only one."""
+        """Return the log of a container; its name may be omitted if the pod has only one."""
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(pod)}/log"
         return (await self._request("GET", path, query={"container": container} if container else None)).decode()
 
@@ -227,7 +220,7 @@ class HTTPTransport:
         probe: bool = False,
     ) -> bytes:
         attempt = 0
-        asked_again = False
+        renewed = False
         while True:
             headers = await self._credentials()
             if body is not None:
@@ -244,8 +237,9 @@ class HTTPTransport:
                     answer = await response.read()
             if response.status < HTTPStatus.BAD_REQUEST:
                 return answer
-            if response.status == HTTPStatus.UNAUTHORIZED and not asked_again and await self._renewed(headers):
-                asked_again = True
+            # A token file may have been renewed since it was read: once per request, try with the new token.
+            if response.status == HTTPStatus.UNAUTHORIZED and not renewed and await self._renewed(headers):
+                renewed = True
                 continue
             pause = response.headers.get("Retry-After", "")
             attempt += 1
@@ -275,13 +269,13 @@ class HTTPTransport:
         return error
 
     async def _credentials(self) -> dict[str, str]:
-        """The headers of this moment; what never changes is the session's."""
+        """Return the headers that change over time; the others are those of the aiohttp session."""
         if self._tokens is None:
             return {}
         return {"Authorization": f"Bearer {await self._tokens.current()}"}
 
     async def _renewed(self, headers: Mapping[str, str]) -> bool:
-        """Whether there is another token than the one that ``headers`` showed in vain."""
+        """Return True if there is a newer token than the rejected one in ``headers``."""
         shown = headers.get("Authorization", "").removeprefix("Bearer ")
         return self._tokens is not None and await self._tokens.replaced(shown)
 
@@ -294,7 +288,7 @@ async def _events(
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Lines of any length; a rest without line end is dropped, as the connection died in the middle of it."""
+    """Yield complete lines of any length. A last line without its end is dropped: the connection was lost within it."""
     rest = bytearray()
     with _translated():
         async for chunk in content.iter_any():
@@ -309,7 +303,7 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 
 
 class _translated:  # noqa: N801 - it reads as a word after «with»
-    """Turns aiohttp's failures into `ConnectionError`."""
+    """A context that raises aiohttp's errors as `ConnectionError`."""
 
     def __enter__(self) -> None:
         return None
@@ -322,6 +316,22 @@ class _translated:  # noqa: N801 - it reads as a word after «with»
 
         if isinstance(error, (aiohttp.ClientError, OSError)):
             raise ConnectionError(str(error) or type(error).__name__) from error
+
+
+def request_line(call: APICall) -> tuple[str, str, dict[str, str]]:
+    """Return the method, path and query of a call over HTTP."""
+    query: dict[str, str] = {}
+    if call.verb in ("list", "watch", "deletecollection"):
+        query = _list_query(call.selection)
+    elif call.verb in ("create", "update", "patch"):
+        query = _write_query(call.options)
+    if call.verb == "watch":
+        query["watch"] = "true"
+        if call.selection.bookmarks:
+            query["allowWatchBookmarks"] = "true"
+    elif call.patch_type is PatchType.APPLY:
+        query["force"] = "true" if call.options.force else "false"
+    return _METHODS[call.verb], _path(call), query
 
 
 def _path(call: APICall) -> str:
@@ -381,7 +391,7 @@ def _body(obj: KubeStruct) -> bytes:
 
 
 def tls_context(target: Target) -> ssl.SSLContext:
-    """How to trust the server and what to show it.
+    """Return the TLS context of a target: its authorities, and the client certificate.
 
     Raises:
         ssl.SSLError: certificates or keys cannot be read.

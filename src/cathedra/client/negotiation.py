@@ -1,9 +1,9 @@
-"""Kinds that releases serve in different versions: the newest one that the server has is spoken, and converted.
+"""Version negotiation: kinds that Kubernetes releases serve in different versions.
 
-Everything above works with the newest version of a kind. Before the first call on such a kind the server is asked which
-version it serves; older objects become new ones on the way in, and old ones again on the way out. A kind that is served
-in no version is said so in the log, once, and asked for again: it may be switched on while the client runs
-(docs/spec/api.md §1.3).
+Everything above works with the newest version of a kind. The first call on such a kind finds out which version the
+server has; objects of older versions are converted to the newest one when they are read, and back when they are
+written. If no version is served, that is logged once and tried again with each call: the version may be switched on
+while the client runs (docs/spec/api.md §1.3).
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def _same(obj: KubeObject) -> Any:
 
 
 class OlderVersion(msgspec.Struct, frozen=True):
-    """A version that a server may have instead of the newest, and the way there and back."""
+    """A version that a server may have instead of the newest one, with the conversions."""
 
     name: str
     type: type[Any]
     upgrade: Callable[[Any], Any] = _same
     downgrade: Callable[[Any], Any] = _same
     resource: str = ""
-    """The plural in this version, where it differs."""
+    """The plural in this version, if it differs."""
     kind: str = ""
 
 
@@ -98,10 +98,10 @@ _OLDER: Final[OlderVersions] = {
 
 
 class NegotiatedTransport:
-    """A transport that speaks of each kind the version that the server has. Errors are those of the transport below.
+    """A wrapper that uses each kind in the version that the server has. Kinds of one version pass unchanged.
 
-    ``older`` says which kinds there are in versions that no later release has; they are tried before the others. Kinds
-    of one version pass as they are.
+    ``older`` adds versions that no later release has; they are tried before the others. Errors are those of the
+    transport below.
     """
 
     def __init__(self, inner: Transport, older: OlderVersions = MappingProxyType({})) -> None:
@@ -137,30 +137,30 @@ class NegotiatedTransport:
             yield events if version.upgrade is _same else _upgraded(events, version, served, call.ref)
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """GET any path of the server.
+        """GET any path of the server and return the body.
 
         Raises:
-            StatusError: 404, also where the transport below reads resources alone.
+            StatusError: the server refuses; 404 also if the transport below reads resources only.
         """
         if not isinstance(self._inner, RawTransport):
             raise failure(404, "NotFound", "the server could not find the requested resource")
         return await self._inner.get_raw(path, query)
 
     def served_kind(self, gvk: GroupVersionKind) -> GroupVersionKind:
-        """The kind as the server has it, as far as that has been found out: by the first call about it."""
+        """Return the kind in the served version; unchanged before the first call on it has found that version."""
         return self._served_kinds.get(gvk, gvk)
 
     def transport_of(self, ref: ResourceRef[KubeObject]) -> Transport:
-        """The way to the kind: this one, or the transport below where the kind has passed as it is, or always does."""
+        """Return this transport, or the one below if the kind needs no conversion."""
         key = (ref.group, ref.version, ref.resource)
         return self._inner if key in self._as_they_are or key not in self._older else self
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections of the transport below."""
         await self._inner.close()
 
     async def _resolve(self, ref: ResourceRef[KubeObject]) -> tuple[ResourceRef[KubeObject], OlderVersion]:
-        """The version that the server has; the newest, whose absence it will tell, if it has none."""
+        """Return the served version. If there is none, return the newest one: the call on it then fails with 404."""
         known = self._served.get(ref)
         if known is not None:
             return known
@@ -205,13 +205,13 @@ class NegotiatedTransport:
         try:
             await self._inner.call(APICall("list", ref, selection=_PROBE))
         except StatusError as error:
-            # Who may not list finds out whether the version is there with the call itself.
+            # Without the right to list, the call itself finds out whether the version exists.
             return not error.is_not_found
         return True
 
 
 def _before(versions: Sequence[OlderVersion], others: Sequence[OlderVersion]) -> Sequence[OlderVersion]:
-    """Versions, and the others of other names."""
+    """Return ``versions``, then those of ``others`` that have other names."""
     names = {version.name for version in versions}
     return (*versions, *(other for other in others if other.name not in names))
 
@@ -270,6 +270,6 @@ async def _upgraded(
 
 
 def _unconvertible(served: ResourceRef[KubeObject], obj: KubeObject, error: Exception) -> Undecodable:
-    """An object that could be decoded and does not become one of the newest version."""
+    """Return the description of an object that cannot be converted to the newest version."""
     body = encode(obj)
     return structs.replace(identify(served.kind, body, error), problem=f"from {served.version}: {error}")

@@ -28,7 +28,7 @@ Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "d
 
 
 class ResourceRef(msgspec.Struct, Generic[T_co], frozen=True):
-    """A resource in one version, and the struct its objects have."""
+    """A resource in one version, with the struct of its objects."""
 
     group: str
     version: str
@@ -38,7 +38,7 @@ class ResourceRef(msgspec.Struct, Generic[T_co], frozen=True):
     type: type[T_co]
 
     def __hash__(self) -> int:
-        # Hashed several times per request: three names tell references apart, without the other three fields.
+        # Hashed several times per request; three names suffice to distinguish references.
         return hash((self.resource, self.group, self.version))
 
 
@@ -52,7 +52,7 @@ class PatchType(Enum):
 
 
 class EventType(Enum):
-    """What a watch reports."""
+    """The type of a watch event."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -61,22 +61,22 @@ class EventType(Enum):
 
 
 class MalformedAnswer(ConnectionError):
-    """An answer that no Kubernetes API server gives, as the page of a proxy. Trying again may help."""
+    """An answer that no Kubernetes API server gives, as the error page of a proxy. A retry may help."""
 
 
 class WatchEvent(msgspec.Struct, Generic[T_co], frozen=True):
-    """One change, with the object as it was afterwards (for DELETED: as it was last)."""
+    """A change, with the object after it (for DELETED, the last state)."""
 
     type: EventType
     object: T_co
     undecodable: Undecodable | None = None
-    """The object that was added, changed or deleted, where it cannot be decoded (`undecodable_event`)."""
+    """The object that was added, changed or deleted, if it cannot be decoded (`undecodable_event`)."""
 
 
 def undecodable_event(kind: type[T], change: EventType, what: Undecodable, resource_version: str = "") -> WatchEvent[T]:
-    """The event of an object that cannot be decoded.
+    """Return the event of an object that cannot be decoded.
 
-    Readers that do not look for such objects see a bookmark, or the deletion of an object with nothing but metadata.
+    Readers that ignore ``undecodable`` see a bookmark, or the deletion of an object that has only metadata.
     """
     version = what.resource_version or resource_version
     shown = EventType.DELETED if change is EventType.DELETED else EventType.BOOKMARK
@@ -87,14 +87,14 @@ def undecodable_event(kind: type[T], change: EventType, what: Undecodable, resou
 
 
 class Page(msgspec.Struct, Generic[T_co], frozen=True):
-    """A list's answer: objects, the resource version to watch from, and how to go on."""
+    """The result of a list: objects, the resource version to watch from, and the token of the next page."""
 
     items: tuple[T_co, ...]
     resource_version: str
     continue_: str = ""
     remaining: int | None = None
     undecodable: tuple[Undecodable, ...] = ()
-    """Objects that exist and are not among the items, for they cannot be decoded."""
+    """Objects that exist but are not among the items, because they cannot be decoded."""
 
 
 class ListOptions(msgspec.Struct, frozen=True):

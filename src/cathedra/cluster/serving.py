@@ -35,6 +35,7 @@ from cathedra.cluster.identity.permissions import install_kubelet_permissions
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.files.atomic import write_durable
 from cathedra.releases import FeatureGates
+from cathedra.session.server import listen_on_socket, serve_sessions
 
 __all__ = ["open_beside", "open_server", "serve_beside", "serve_parts", "write_kubeconfig"]
 
@@ -60,6 +61,7 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
         )
     except StatusError as error:
         raise _unusable(config, error) from error
+    serve_sessions(server)
     remembered = config.data_dir / "port"
     port = config.port or (_remembered_port(remembered) if remembered.exists() else 0)
     reach, options = config.reach, _serve_options(config, port, clock)
@@ -114,6 +116,7 @@ async def open_beside(
     """
     store = primary or _store(config, clock)
     server = await APIServer.open(_server_config(config, gates), clock=clock, random=random, store=store)
+    serve_sessions(server)
     server.serve_process(PKI(config.data_dir / "pki", clock.now()))
     return server
 
@@ -217,7 +220,7 @@ async def serve_parts(server: APIServer, config: ClusterConfig) -> None:
     data = DataDir(config.data_dir)
     path, authority = socket_of(config.data_dir), server.pki.authority_certificate
     token = _former_token(data.local_kubeconfig) or secrets.token_urlsafe(32)
-    await server.serve_locally(path, {token: UserInfo(*ADMIN)})
+    await listen_on_socket(server, path, {token: UserInfo(*ADMIN)})
     target = Target(f"{kubeconfig.UNIX}{path}", config.context, certificate_authority=authority, token=token)
     kubeconfig.write(data.local_kubeconfig, target)
 

@@ -156,7 +156,7 @@ async def test_a_request_of_http_1_0_needs_no_host(server: APIServer) -> None:
     assert (await answer(server, b"GET /readyz HTTP/1.0\r\n\r\n")).endswith(b"ok")
 
 
-@pytest.mark.parametrize("protocol", [b"spdy/3.1", b"cathedra-session/1", b"websocket"])
+@pytest.mark.parametrize("protocol", [b"spdy/3.1", b"cathedra-session/2", b"websocket"])
 async def test_a_connection_that_has_ended_leaves_nothing_to_the_collector(protocol: bytes) -> None:
     """What it was asked may have a megabyte, from clients without credentials, too."""
 

@@ -16,13 +16,13 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.client.client import Client
 from cathedra.client.denials import MOST, Denials
 from cathedra.client.kubeconfig import Target
-from cathedra.client.opening import open_transport
 from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
 from cathedra.client.transport import APICall, ListOptions, PatchType
 from cathedra.clock import SystemClock
+from cathedra.session.opening import open_transport
 from tests.unit.apiserver.guarded import Guarded, guarded
-from tests.unit.apiserver.local.serving import VIEWER, served
 from tests.unit.client.test_http import Recorder, serving
+from tests.unit.session.serving import VIEWER, served
 
 POD_GC = "system:serviceaccount:kube-system:pod-garbage-collector"
 RIGHT = f'User "{POD_GC}" cannot update resource "pods/status" in API group ""'

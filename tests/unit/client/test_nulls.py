@@ -17,13 +17,12 @@ from cathedra.api.nulls import without_nulls
 from cathedra.api.scheme import type_of
 from cathedra.api.struct import KubeStruct, from_dict, replace
 from cathedra.client.http import HTTPTransport
-from cathedra.client.local.frames import MessageReader, write_frame
-from cathedra.client.local.messages import Event, FromClient, Listed, LocalRequest, ObjectAnswer, Shown
-from cathedra.client.local.transport import LocalTransport
-from cathedra.client.local.unix import LocalConnection
 from cathedra.client.resources import CSINODES, PODS
 from cathedra.client.transport import APICall, EventType, ListOptions, ResourceRef, Transport
+from cathedra.frames import MessageReader, write_frame
 from cathedra.releases import NEWEST
+from cathedra.session.protocol import EventMessage, FromClient, ListMessage, ObjectMessage, Payload, RequestMessage
+from cathedra.session.transport import SessionTransport, UnixConnection
 from tests.goapiserver import GoAPIServer, go_api_server
 from tests.goapiserver.objects import Resource, served_resources
 from tests.unit.api.nulled import nulled
@@ -101,7 +100,7 @@ async def test_each_kind_comes_over_a_session_as_if_its_nulls_were_absent(resour
 
 
 @asynccontextmanager
-async def playing(objects: list[dict[str, Any]], path: Path) -> AsyncIterator[LocalTransport]:
+async def playing(objects: list[dict[str, Any]], path: Path) -> AsyncIterator[SessionTransport]:
     """A session with a played server that has these objects, and sends them as they are."""
     bodies = {one["metadata"]["name"]: json.dumps(one).encode() for one in objects}
 
@@ -110,22 +109,22 @@ async def playing(objects: list[dict[str, Any]], path: Path) -> AsyncIterator[Lo
         while data := await reader.read(2**16):
             for batch in messages.feed(data):
                 for message in batch:
-                    if isinstance(message, LocalRequest):
+                    if isinstance(message, RequestMessage):
                         writer.write(write_frame(answers(message)))
         writer.close()
 
-    def answers(request: LocalRequest) -> list[Any]:
+    def answers(request: RequestMessage) -> list[Any]:
         if request.verb == "get":
-            return [ObjectAnswer(request.id, Shown(request.form, bodies[request.name]))]
-        shown = [Shown(request.form, body) for body in bodies.values()]
+            return [ObjectMessage(request.id, Payload(request.form, bodies[request.name]))]
+        shown = [Payload(request.form, body) for body in bodies.values()]
         if request.verb == "list":
-            return [Listed(request.id, shown, resource_version="7")]
-        return [Event(request.id, EventType.ADDED, one) for one in shown]
+            return [ListMessage(request.id, shown, resource_version="7")]
+        return [EventMessage(request.id, EventType.ADDED, one) for one in shown]
 
     server = await asyncio.start_unix_server(answer, str(path))
-    connection = LocalConnection(path)
+    connection = UnixConnection(path)
     try:
-        yield LocalTransport(connection, "", agent="tests")
+        yield SessionTransport(connection, "", agent="tests")
     finally:
         connection.close()
         server.close()

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Protocol
+from types import MappingProxyType
+from typing import Final
 
 from cathedra.api.status import StatusError, internal_error
 from cathedra.apiserver.catalog import Catalog
@@ -37,28 +38,17 @@ from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import Message, Receive, Scope, Send
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE
-from cathedra.asgi.upgrade import SESSION_UPGRADE
-from cathedra.client.local.messages import SESSION_PATH
 
-__all__ = ["Application"]
+__all__ = ["Application", "UpgradeHandler"]
 
 SWITCHED: Final = 101
 LOG: Final = logging.getLogger(__name__)
 _PANIC: Final = "This request caused apiserver to panic. Look in the logs for details.\n"
 _NOT_FOUND: Final = "404 page not found\n"
+UpgradeHandler = Callable[[Request, Send], Awaitable[None]]
+"""Takes the upgrade that an authorized request asks for, or raises a StatusError."""
 _Way = Callable[[Request, Send], Awaitable[None]]
 _STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
-
-
-class SessionDoor(Protocol):
-    """Opens sessions in the binary protocol on connections that leave HTTP."""
-
-    async def open(self, request: Request, send: Send) -> None:
-        """Take the upgrade that an authorized request asks for.
-
-        Raises:
-            StatusError: it is refused.
-        """
 
 
 class Application:
@@ -73,15 +63,16 @@ class Application:
         proxy: Proxy,
         *,
         aggregated: AggregatedServers,
+        upgrades: Mapping[str, UpgradeHandler] = MappingProxyType({}),
     ) -> None:
+        """``upgrades`` are paths on which other protocols than HTTP may be requested."""
         self._server = server
         self.pipeline = pipeline
         """The steps that each request takes."""
         self.metrics = pipeline.metrics
         self._about = about
         self._aggregated = aggregated
-        self.sessions: SessionDoor | None = None
-        """None: this server speaks HTTP alone."""
+        self._upgrades = upgrades
         self._resources = ResourceHandler(server, catalog, proxy)
         self._ways: Mapping[str, _Way] = {"http": self._http, "websocket": self._websocket}
 
@@ -224,8 +215,8 @@ class Application:
         info = request.info
         if not info.reads and _read_only(info.path):
             raise wrong_method()
-        if info.path == SESSION_PATH and self.sessions is not None and SESSION_UPGRADE in request.extensions:
-            await self.sessions.open(request, send)
+        if (upgrade := self._upgrades.get(info.path)) is not None:
+            await upgrade(request, send)
             return None
         if info.path == "/metrics":
             return Response(200, self.metrics.text(), CONTENT_TYPE)

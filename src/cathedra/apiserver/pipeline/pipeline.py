@@ -125,7 +125,7 @@ class Pipeline(Recorder):
         super().__init__(server, metrics, audit)
         if audit is not None:
             metrics.audit_events = lambda: audit.written
-        self._authenticator = authenticator
+        self.authenticator = authenticator
         self._passes_on = passes_on
         self.flow = flow
         self.deadlines = Deadlines()
@@ -140,7 +140,7 @@ class Pipeline(Recorder):
         der, ended = None, False
         if certificate is not None:
             der, ended = certificate.der, certificate.has_ended(self._server.clock.now())
-        user = self._authenticator.authenticate(headers, der, path=record.info.path, ended=ended)
+        user = self.authenticator.authenticate(headers, der, path=record.info.path, ended=ended)
         record.user = record.acting = user
         if asks_to_impersonate(headers):
             record.impersonated = record.acting = impersonated(user, headers, self._server.authorizer)

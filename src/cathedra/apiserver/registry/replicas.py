@@ -32,8 +32,7 @@ from cathedra.apiserver.storage.primary.messages import (
     Unserved,
 )
 from cathedra.apiserver.storage.protocol import StorageError
-from cathedra.client.local.frames import FULL_BYTES, FrameError, MessageReader
-from cathedra.client.local.outgoing import Outgoing
+from cathedra.frames import FULL_BYTES, FrameError, MessageReader, MessageWriter
 
 __all__ = ["Replicas"]
 
@@ -76,12 +75,12 @@ class ReplicaLine(asyncio.Protocol):
         self._left = left
         self._reader = MessageReader(FromReplica, MOST_BYTES)
         self._transport: Any = None
-        self._outgoing: Outgoing | None = None
+        self._outgoing: MessageWriter | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Tell what is stored, and follow from there."""
         self._transport = transport
-        self._outgoing = Outgoing(self._transport, at_once=AT_ONCE)
+        self._outgoing = MessageWriter(self._transport, at_once=AT_ONCE)
         self._tell_content()
         self._log.followers.append(self)
         self._replicas.joined(self)

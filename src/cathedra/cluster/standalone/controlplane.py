@@ -21,7 +21,6 @@ from cathedra.client.denials import Denials
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.leaderelection import LeaderElector, LeaseTiming, make_elector
-from cathedra.client.opening import open_transport
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig, InvalidOption
 from cathedra.cluster.data.datadir import DataDir
@@ -30,6 +29,7 @@ from cathedra.cluster.process.health import serving_health
 from cathedra.cluster.process.signals import run_until, stop_event, switch_soon
 from cathedra.cluster.standalone.config import PartConfig
 from cathedra.releases import FeatureGates
+from cathedra.session.opening import open_transport
 
 if TYPE_CHECKING:
     from cathedra.apiserver.server import APIServer

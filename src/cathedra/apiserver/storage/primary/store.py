@@ -26,8 +26,7 @@ from cathedra.apiserver.storage.primary.messages import (
     Unserved,
 )
 from cathedra.apiserver.storage.protocol import Record, StorageError, StoreContent, StoreUnavailable, Superseded
-from cathedra.client.local.frames import FrameError, MessageReader
-from cathedra.client.local.outgoing import Outgoing
+from cathedra.frames import FrameError, MessageReader, MessageWriter
 
 __all__ = ["Outcome", "PrimaryStore", "ResourceUnserved"]
 
@@ -46,7 +45,7 @@ class PrimaryStore(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._outgoing: Outgoing | None = None
+        self._outgoing: MessageWriter | None = None
         self._reader = MessageReader(FromPrimary, MOST_BYTES)
         self._records: list[Record] = []
         self._content: asyncio.Future[StoreContent] = asyncio.get_running_loop().create_future()
@@ -145,7 +144,7 @@ class PrimaryStore(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The line stands."""
         connected: Any = transport
-        self._transport, self._outgoing = connected, Outgoing(connected, at_once=AT_ONCE)
+        self._transport, self._outgoing = connected, MessageWriter(connected, at_once=AT_ONCE)
 
     def data_received(self, data: bytes) -> None:
         """Take what the primary says."""
@@ -196,7 +195,7 @@ class PrimaryStore(asyncio.Protocol):
                 records, self._records = self._records, []
                 self._content.set_result(StoreContent(message.revision, records))
 
-    def _ask(self, outgoing: Outgoing) -> None:
+    def _ask(self, outgoing: MessageWriter) -> None:
         """Put the question for those who wait for the next one."""
         self._asked, self._next = self._next, []
         outgoing.put(Question(), ENVELOPE_BYTES)

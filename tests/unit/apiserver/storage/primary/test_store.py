@@ -13,7 +13,7 @@ import pytest
 from cathedra.apiserver.storage.primary import PrimaryStore
 from cathedra.apiserver.storage.primary.messages import FromReplica, Question, Reached
 from cathedra.apiserver.storage.protocol import StoreUnavailable
-from cathedra.client.local.frames import MessageReader, write_frame
+from cathedra.frames import MessageReader, write_frame
 
 
 class Primary(asyncio.Protocol):

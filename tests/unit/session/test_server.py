@@ -7,6 +7,7 @@ import gc
 import json
 import random
 import ssl
+import stat
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -23,22 +24,31 @@ from cathedra.api.scheme import kind_of
 from cathedra.api.status import StatusError, failure
 from cathedra.api.struct import from_dict, replace
 from cathedra.apiserver.http.request import BODY_LIMIT as HTTP_LIMIT
-from cathedra.apiserver.local import requests, session, upgrades
-from cathedra.apiserver.local.backlog import MOST_BEGUN
-from cathedra.apiserver.local.requests import request_info_of
 from cathedra.apiserver.pipeline import pipeline
 from cathedra.apiserver.server import APIServer
 from cathedra.asgi.upgrade import SESSION
 from cathedra.client.http import HTTPTransport
-from cathedra.client.local.connection import Connection
-from cathedra.client.local.frames import BODY_LIMIT, MOST_ASKED, MessageReader, write_frame
-from cathedra.client.local.messages import PROTOCOL, SESSION_PATH, Attach, Event, FromServer, LocalRequest, Options
-from cathedra.client.local.transport import LocalTransport
-from cathedra.client.local.unix import LocalConnection
 from cathedra.client.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, RESOURCESLICES
 from cathedra.client.transport import APICall, EventType, ListOptions, PatchType, ResourceRef, Transport, WriteOptions
+from cathedra.frames import BODY_LIMIT, MOST_ASKED, MessageReader, write_frame
 from cathedra.releases import RELEASES, order
-from tests.unit.apiserver.local.serving import ADMIN, TOKENS, UNKNOWN, VIEWER, Networked, networked
+from cathedra.session import answers, requests, serversession, watches
+from cathedra.session import server as session_server
+from cathedra.session.connection import Connection
+from cathedra.session.protocol import (
+    PROTOCOL,
+    SESSION_PATH,
+    Attach,
+    EventMessage,
+    FromServer,
+    RequestMessage,
+    RequestOptions,
+)
+from cathedra.session.requests import request_info_of
+from cathedra.session.server import listen_on_socket
+from cathedra.session.serversession import MOST_BEGUN
+from cathedra.session.transport import SessionTransport, UnixConnection
+from tests.unit.session.serving import ADMIN, TOKENS, UNKNOWN, VIEWER, Networked, networked, served
 
 WRITE = WriteOptions()
 EVERYTHING = ListOptions()
@@ -64,8 +74,8 @@ async def asked(
 
 def sessions_of(server: APIServer) -> list[Any]:
     """The sessions that are open."""
-    door: Any = server.app.sessions
-    return [one for sessions in door._open.values() for one in sessions]
+    endpoint: Any = server.upgrades[SESSION_PATH]
+    return [session for sessions in endpoint.__self__._open.values() for session in sessions]
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -146,10 +156,10 @@ def drawn(source: random.Random) -> Callable[[Transport, str], Any]:
 async def test_the_same_calls_have_the_same_answers_over_http_socket_and_session(tmp_path: Path, seed: int) -> None:
     source = random.Random(seed)
     async with networked(tmp_path) as there, there.user() as session_way:
-        await there.server.serve_locally(tmp_path / "api.sock", TOKENS)
-        connection = LocalConnection(tmp_path / "api.sock")
+        await listen_on_socket(there.server, tmp_path / "api.sock", TOKENS)
+        connection = UnixConnection(tmp_path / "api.sock")
         async with await HTTPTransport.open(there.target(), user_agent="tests") as http:
-            ways = {"kube-public": http, "kube-node-lease": session_way, "default": LocalTransport(connection, ADMIN)}
+            ways = {"kube-public": http, "kube-node-lease": session_way, "default": SessionTransport(connection, ADMIN)}
             for _ in range(60):
                 call = drawn(source)
                 answers = {}
@@ -242,7 +252,7 @@ async def test_who_is_not_known_or_means_somebody_else_gets_no_session(
 async def test_another_protocol_or_path_is_answered_as_ever(tmp_path: Path) -> None:
     credential = f"Authorization: Bearer {ADMIN}"
     async with networked(tmp_path) as there:
-        for changed in ({"protocol": b"cathedra-session/2"}, {"path": "/api/other"}):
+        for changed in ({"protocol": b"cathedra-session/3"}, {"path": "/api/other"}):
             head, _, writer = await asked(there, credential, **changed)  # type: ignore[arg-type]  # one of both
             writer.close()
             assert head.startswith(b"HTTP/1.1 404 ")
@@ -251,7 +261,7 @@ async def test_another_protocol_or_path_is_answered_as_ever(tmp_path: Path) -> N
 async def test_one_user_has_a_number_of_sessions_and_speaks_http_beyond_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upgrades, "MOST_SESSIONS", 1)
+    monkeypatch.setattr(session_server, "MOST_SESSIONS", 1)
     async with networked(tmp_path) as there, there.user() as one, there.user() as two, there.user(VIEWER) as other:
         for way in (one, two, other):
             assert (await way.call(APICall("list", NAMESPACES, ""))).items
@@ -282,7 +292,7 @@ async def test_no_other_token_opens_anything_in_a_session(tmp_path: Path) -> Non
     async with networked(tmp_path) as there:
         head, reader, writer = await asked(there, f"Authorization: Bearer {VIEWER}")
         assert head.startswith(SWITCHED)
-        question = LocalRequest(1, 0, "list", "", "v1", "namespaces", "", "", "", 0, Options())
+        question = RequestMessage(1, 0, "list", "", "v1", "namespaces", "", "", "", 0, RequestOptions())
         writer.write(write_frame([Attach(PROTOCOL, 0, ADMIN), question]))
         answer = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
         writer.close()
@@ -301,7 +311,7 @@ async def test_a_body_that_is_too_large_is_refused_as_over_http(tmp_path: Path) 
 
 
 async def test_too_many_watches_of_a_session_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "MOST_WATCHES", 1)
+    monkeypatch.setattr(watches, "MOST_WATCHES", 1)
     async with networked(tmp_path) as there, there.user() as way, way.watch(APICall("watch", NAMESPACES, "")) as first:
         await anext(first)
         with pytest.raises(StatusError) as refused:
@@ -313,8 +323,8 @@ async def test_too_many_watches_of_a_session_are_refused(tmp_path: Path, monkeyp
 async def test_a_client_that_takes_nothing_is_held_up_and_then_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "SLOW_SECONDS", 0.5)
-    monkeypatch.setattr(session, "_BUFFERED", 64 * 1024)
+    monkeypatch.setattr(answers, "SLOW_SECONDS", 0.5)
+    monkeypatch.setattr(answers, "_BUFFERED", 64 * 1024)
     async with networked(tmp_path) as there, there.user() as way:
         await asyncio.gather(
             *(
@@ -327,15 +337,15 @@ async def test_a_client_that_takes_nothing_is_held_up_and_then_cut(
         reader._transport.pause_reading()  # type: ignore[attr-defined]  # a client that does not read
         before = set(sessions_of(there.server))
         lists = [
-            LocalRequest(number, 0, "list", "", "v1", "configmaps", "default", "", "", number, Options())
+            RequestMessage(number, 0, "list", "", "v1", "configmaps", "default", "", "", number, RequestOptions())
             for number in range(200)
         ]
         writer.write(write_frame([Attach(PROTOCOL, 0, ""), *lists]))
-        await until(lambda: any(one._slow is not None for one in before))
-        slow = next(one for one in before if one._slow is not None)
+        await until(lambda: any(one._sender.is_slow for one in before))
+        slow = next(one for one in before if one._sender.is_slow)
         waiting = len(slow._backlog)
         assert waiting > 100, "what is left is not worked on"
-        assert len(slow._tasks) <= session.MOST_LISTS
+        assert len(slow._tasks) <= serversession.MOST_LISTS
         assert slow._transport.get_write_buffer_size() < 8 * 1024 * 1024
         await until(lambda: slow not in sessions_of(there.server))
         writer.close()
@@ -356,7 +366,7 @@ async def frame_of(there: Networked, messages: list[Any]) -> tuple[Any, asyncio.
 def asking(verb: str, count: int, resource: str = "configmaps", group: str = "", version: str = "v1") -> list[Any]:
     """So many requests of one kind."""
     return [
-        LocalRequest(number, 0, verb, group, version, resource, "", "", "", number, Options())
+        RequestMessage(number, 0, verb, group, version, resource, "", "", "", number, RequestOptions())
         for number in range(1, count + 1)
     ]
 
@@ -371,7 +381,7 @@ async def test_a_frame_of_lists_leaves_turns_of_the_loop_to_others(tmp_path: Pat
             await asyncio.sleep(0)
             turns, most = turns + 1, max(most, len(made._tasks))
         assert turns >= 2000 * 16 // MOST_BEGUN // 2
-        assert most <= session.MOST_LISTS
+        assert most <= serversession.MOST_LISTS
         writer.close()
 
 
@@ -380,9 +390,9 @@ async def test_watches_that_are_not_read_hold_no_more_than_a_few_tables(tmp_path
         for number in range(20):
             await way.call(APICall("create", CONFIGMAPS, "default", body=config_map(f"m-{number}", key="x" * 500_000)))
         made, _, writer = await frame_of(there, asking("watch", 2000))
-        await until(lambda: made._slow is not None)
+        await until(lambda: made._sender.is_slow)
         await asyncio.sleep(0.1)
-        assert len(made._watches) <= 2 * session.MOST_LISTS
+        assert len(made._watches) <= 2 * serversession.MOST_LISTS
         assert len(made._backlog) > 1000
         assert made._transport.get_write_buffer_size() < 8 * 1024 * 1024
         writer.close()
@@ -394,11 +404,11 @@ async def test_all_watches_of_a_frame_begin_where_the_client_reads(tmp_path: Pat
             await way.call(APICall("create", CONFIGMAPS, "default", body=config_map(f"m-{number}")))
         made, reader, writer = await frame_of(there, asking("watch", 500))
         reader._transport.resume_reading()  # type: ignore[attr-defined]
-        await until(lambda: len(made._watches) == 500 and not made._beginning and not made._ready)
+        await until(lambda: made.watches == 500 and not made._watches.beginning and not made._watches._ready)
         shown = MessageReader(FromServer)
         messages: list[Any] = []
         await way.call(APICall("create", CONFIGMAPS, "default", body=config_map("last")))
-        while sum(type(one) is Event for one in messages) < 4 * 500:
+        while sum(type(one) is EventMessage for one in messages) < 4 * 500:
             async with asyncio.timeout(60):
                 data = await reader.read(1 << 16)
             messages += [message for batch in shown.feed(data) for message in batch]
@@ -409,7 +419,7 @@ async def test_a_watch_takes_a_seat_until_its_first_events_are_sent(tmp_path: Pa
     async with networked(tmp_path, seats=1) as there, there.user(VIEWER) as viewer:
         await viewer.call(APICall("list", NAMESPACES, ""))
         app: Any = there.server.app
-        question = LocalRequest(1, 0, "watch", "", "v1", "namespaces", "", "", "", 0, Options())
+        question = RequestMessage(1, 0, "watch", "", "v1", "namespaces", "", "", "", 0, RequestOptions())
         level = app.pipeline.flow.place(TOKENS[VIEWER], request_info_of(question)).level
         assert level.acquire()
         async with viewer.watch(APICall("watch", NAMESPACES, "")) as events:
@@ -474,7 +484,7 @@ async def test_requests_wait_for_a_seat_and_administrators_do_not(tmp_path: Path
     async with networked(tmp_path, seats=1) as there, there.user(VIEWER) as viewer, there.user() as admin:
         await viewer.call(APICall("list", NAMESPACES, ""))
         app: Any = there.server.app
-        question = LocalRequest(1, 0, "list", "", "v1", "namespaces", "", "", "", 0, Options())
+        question = RequestMessage(1, 0, "list", "", "v1", "namespaces", "", "", "", 0, RequestOptions())
         level = app.pipeline.flow.place(TOKENS[VIEWER], request_info_of(question)).level
         assert level.acquire()
         waiting = asyncio.create_task(viewer.call(APICall("list", NAMESPACES, "")))
@@ -512,7 +522,7 @@ async def test_a_write_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch:
 
 
 async def test_a_session_ends_with_its_credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upgrades, "CREDENTIAL_SECONDS", 0.05)
+    monkeypatch.setattr(session_server, "CREDENTIAL_SECONDS", 0.05)
     async with networked(tmp_path) as there, there.user(VIEWER) as way:
         async with way.watch(APICall("watch", NAMESPACES, "")) as events:
             await anext(events)
@@ -530,8 +540,8 @@ async def test_a_session_ends_with_its_credential(tmp_path: Path, monkeypatch: p
 async def test_the_end_of_a_session_is_not_noticed_but_by_watches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upgrades, "SHORTEST_LIFE", 0.1)
-    monkeypatch.setattr(upgrades, "LONGEST_LIFE", 0.2)
+    monkeypatch.setattr(session_server, "SHORTEST_LIFE", 0.1)
+    monkeypatch.setattr(session_server, "LONGEST_LIFE", 0.2)
     async with networked(tmp_path) as there, there.user() as way:
         ended, seen, version = 0, set(), ""
         writing = asyncio.gather(*(written(way, start) for start in range(0, 400, 100)))
@@ -555,8 +565,8 @@ async def test_the_end_of_a_session_is_not_noticed_but_by_watches(
 async def test_a_session_that_ends_before_it_is_used_gives_way_to_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upgrades, "SHORTEST_LIFE", 0.1)
-    monkeypatch.setattr(upgrades, "LONGEST_LIFE", 0.2)
+    monkeypatch.setattr(session_server, "SHORTEST_LIFE", 0.1)
+    monkeypatch.setattr(session_server, "LONGEST_LIFE", 0.2)
     connected = Connection._connected
     ended: list[Connection] = []
 
@@ -583,7 +593,7 @@ async def written(way: Transport, start: int) -> None:
 
 
 async def test_a_quiet_watch_is_told_how_far_it_has_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "BOOKMARK_SECONDS", 0.05)
+    monkeypatch.setattr(watches, "BOOKMARK_SECONDS", 0.05)
     async with (
         networked(tmp_path) as there,
         there.user() as way,
@@ -694,3 +704,15 @@ async def test_releases_in_which_drivers_allocate_have_no_sessions(tmp_path: Pat
         head, _, writer = await asked(there, f"Authorization: Bearer {ADMIN}")
         writer.close()
     assert head.startswith(b"HTTP/1.1 404 ")
+
+
+async def test_the_socket_is_for_its_owner_alone_and_goes_with_the_server(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        assert stat.S_IMODE(there.socket.stat().st_mode) == 0o600
+    assert not there.socket.exists()
+
+
+async def test_a_socket_that_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "api.sock").touch()
+    async with served(tmp_path) as there:
+        assert (await there.user().call(APICall("list", NAMESPACES, ""))).items

@@ -11,21 +11,21 @@ import pytest
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.undecodable import UndecodableObject
-from cathedra.client.local.connection import Connection
-from cathedra.client.local.frames import MessageReader, write_frame
-from cathedra.client.local.messages import (
-    Event,
-    FromClient,
-    Listed,
-    LocalRequest,
-    ObjectAnswer,
-    Plain,
-    Shown,
-    StatusFailure,
-)
-from cathedra.client.local.transport import LocalTransport
 from cathedra.client.resources import PODS
 from cathedra.client.transport import APICall, EventType, MalformedAnswer
+from cathedra.frames import MessageReader, write_frame
+from cathedra.session.connection import Connection
+from cathedra.session.protocol import (
+    EventMessage,
+    FailureMessage,
+    FromClient,
+    ListMessage,
+    ObjectMessage,
+    Payload,
+    PlainMessage,
+    RequestMessage,
+)
+from cathedra.session.transport import SessionTransport
 
 GOOD = json.dumps({"metadata": {"name": "good", "resourceVersion": "3"}}).encode()
 BAD = json.dumps({"metadata": {"name": "bad", "resourceVersion": "4"}, "spec": {"volumes": [{"name": 5}]}}).encode()
@@ -34,7 +34,7 @@ BAD = json.dumps({"metadata": {"name": "bad", "resourceVersion": "4"}, "spec": {
 class Wire(asyncio.Transport):
     """Answers each request with the messages that ``answer`` makes of it."""
 
-    def __init__(self, connection: Connection, answer: Callable[[LocalRequest], list[Any]]) -> None:
+    def __init__(self, connection: Connection, answer: Callable[[RequestMessage], list[Any]]) -> None:
         super().__init__({"ssl_object": self})  # so that nothing is written past it
         self.closed = False
         self._connection, self._answer = connection, answer
@@ -43,7 +43,7 @@ class Wire(asyncio.Transport):
     def write(self, data: Any) -> None:
         for batch in self._reader.feed(bytes(data)):
             for message in batch:
-                if isinstance(message, LocalRequest):
+                if isinstance(message, RequestMessage):
                     frame = bytes(write_frame(self._answer(message)))
                     asyncio.get_running_loop().call_soon(self._connection.data_received, frame)
 
@@ -63,7 +63,7 @@ class Wire(asyncio.Transport):
 class Wired(Connection):
     """A connection over a `Wire`."""
 
-    def __init__(self, answer: Callable[[LocalRequest], list[Any]]) -> None:
+    def __init__(self, answer: Callable[[RequestMessage], list[Any]]) -> None:
         super().__init__("here")
         self.wire = Wire(self, answer)
 
@@ -72,13 +72,13 @@ class Wired(Connection):
 
 
 async def test_a_list_leaves_out_what_cannot_be_decoded_and_goes_on_counting_objects() -> None:
-    def answer(request: LocalRequest) -> list[Any]:
+    def answer(request: RequestMessage) -> list[Any]:
         if request.verb == "list":
-            return [Listed(request.id, [Shown(0, BAD), Shown(0, GOOD)], "9")]
-        return [ObjectAnswer(request.id, Shown(1 if request.name == "bad" else 2))]
+            return [ListMessage(request.id, [Payload(0, BAD), Payload(0, GOOD)], "9")]
+        return [ObjectMessage(request.id, Payload(1 if request.name == "bad" else 2))]
 
     connection = Wired(answer)
-    api = LocalTransport(connection, "")
+    api = SessionTransport(connection, "")
     page = await api.call(APICall("list", PODS, ""))
     assert [pod.metadata.name for pod in page.items] == ["good"]
     assert [(what.kind, what.name, what.path) for what in page.undecodable] == [("Pod", "bad", "spec.volumes[0].name")]
@@ -89,12 +89,12 @@ async def test_a_list_leaves_out_what_cannot_be_decoded_and_goes_on_counting_obj
 
 
 async def test_a_watch_shows_what_cannot_be_decoded_as_such() -> None:
-    def answer(request: LocalRequest) -> list[Any]:
+    def answer(request: RequestMessage) -> list[Any]:
         changes = [(EventType.ADDED, BAD), (EventType.DELETED, BAD), (EventType.MODIFIED, GOOD)]
-        return [Event(request.id, change, Shown(0, body)) for change, body in changes]
+        return [EventMessage(request.id, change, Payload(0, body)) for change, body in changes]
 
     connection = Wired(answer)
-    async with LocalTransport(connection, "").watch(APICall("watch", PODS, "")) as events:
+    async with SessionTransport(connection, "").watch(APICall("watch", PODS, "")) as events:
         seen = [await anext(events) for _ in range(3)]
     assert [(one.type, one.object.metadata.name, one.object.metadata.resource_version) for one in seen] == [
         (EventType.BOOKMARK, "", "4"),
@@ -108,13 +108,13 @@ async def test_a_watch_shows_what_cannot_be_decoded_as_such() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda number: Plain(number, "v9", "Unheard", b"{}"),
-        lambda number: Plain(number, "v1", "Status", b"[]"),
-        lambda number: StatusFailure(number, b"no JSON"),
+        lambda number: PlainMessage(number, "v9", "Unheard", b"{}"),
+        lambda number: PlainMessage(number, "v1", "Status", b"[]"),
+        lambda number: FailureMessage(number, b"no JSON"),
     ],
 )
 async def test_an_answer_that_cannot_be_decoded_fails_its_request_alone(answer: Callable[[int], Any]) -> None:
     connection = Wired(lambda request: [answer(request.id)])
     with pytest.raises(MalformedAnswer):
-        await LocalTransport(connection, "").call(APICall("create", PODS, "", "p", "binding", body=Pod()))
+        await SessionTransport(connection, "").call(APICall("create", PODS, "", "p", "binding", body=Pod()))
     assert not connection.wire.closed

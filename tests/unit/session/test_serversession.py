@@ -15,15 +15,16 @@ from cathedra.api.core.core_v1 import Binding, ConfigMap, Container, ObjectRefer
 from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
-from cathedra.apiserver.local import listener, session
-from cathedra.client.local.messages import Attach
-from cathedra.client.local.transport import LocalTransport
-from cathedra.client.local.unix import LocalConnection
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS
 from cathedra.client.transport import APICall, EventType, ListOptions, PatchType, WriteOptions
+from cathedra.session import server as session_server
+from cathedra.session import serversession
+from cathedra.session.protocol import PROTOCOL, Attach
+from cathedra.session.server import listen_on_socket
+from cathedra.session.transport import SessionTransport, UnixConnection
 from tests.unit.apiserver.asgi import TOKEN
 from tests.unit.apiserver.lagging import TOKENS, Lagging, lagging
-from tests.unit.apiserver.local.serving import ADMIN, UNKNOWN, VIEWER, served
+from tests.unit.session.serving import ADMIN, UNKNOWN, VIEWER, served
 
 NAMED = WriteOptions(field_manager="me")
 
@@ -282,7 +283,7 @@ async def test_what_is_not_served_is_not_found_and_what_makes_no_sense_is_refuse
 async def test_more_requests_than_are_worked_on_at_once_are_answered_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "MOST_REQUESTS", 4)
+    monkeypatch.setattr(serversession, "MOST_REQUESTS", 4)
     async with served(tmp_path) as there:
         local = there.user()
         made = await asyncio.gather(
@@ -323,13 +324,13 @@ async def test_a_peer_that_breaks_the_protocol_is_cut_and_others_go_on(tmp_path:
 
 async def test_another_version_of_the_protocol_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with served(tmp_path) as there:
-        monkeypatch.setattr(LocalConnection, "_attachment", lambda self, user: Attach(2, user, ADMIN))
+        monkeypatch.setattr(UnixConnection, "_attachment", lambda self, user: Attach(PROTOCOL + 1, user, ADMIN))
         with pytest.raises(ConnectionError):
             await there.user().call(APICall("list", NAMESPACES, ""))
 
 
 async def test_a_process_of_another_user_is_not_let_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "peer_user", lambda transport: 4711)
+    monkeypatch.setattr(session_server, "peer_user", lambda transport: 4711)
     async with served(tmp_path) as there:
         with pytest.raises(ConnectionError):
             await there.user().call(APICall("list", NAMESPACES, ""))
@@ -371,13 +372,13 @@ async def test_what_an_update_leaves_alone_are_the_very_parts_that_were_stored(t
 
 
 @asynccontextmanager
-async def at_a_replica(folder: Path) -> AsyncIterator[tuple[Lagging, LocalTransport]]:
+async def at_a_replica(folder: Path) -> AsyncIterator[tuple[Lagging, SessionTransport]]:
     """A primary, its replica, and an administrator who has a session at the replica."""
     async with lagging() as servers:
-        await servers.replica.server.serve_locally(folder / "api.sock", TOKENS)
-        connection = LocalConnection(folder / "api.sock")
+        await listen_on_socket(servers.replica.server, folder / "api.sock", TOKENS)
+        connection = UnixConnection(folder / "api.sock")
         try:
-            yield servers, LocalTransport(connection, TOKEN, agent="tests")
+            yield servers, SessionTransport(connection, TOKEN, agent="tests")
         finally:
             connection.close()
 

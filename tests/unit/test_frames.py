@@ -1,4 +1,4 @@
-"""What goes out at once, what waits for the end of the turn, and that the order holds."""
+"""Frames: what is written is read in order however the bytes are cut; which messages wait for the end of a turn."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 import uvloop
 
-from cathedra.client.local.frames import FULL_BYTES, MessageReader
-from cathedra.client.local.messages import Cancel
-from cathedra.client.local.outgoing import AT_ONCE, Outgoing
+from cathedra.frames import AT_ONCE, FULL_BYTES, FrameError, MessageReader, MessageWriter, write_frame
+from cathedra.session.protocol import Cancel, FromClient
 
 
 class Ends:
@@ -56,7 +55,7 @@ def tell(request: pytest.FixtureRequest) -> Callable[[Story], None]:
 
 def test_messages_that_are_large_together_do_not_wait_for_more(tell: Callable[[Story], None]) -> None:
     async def story(ends: Ends) -> None:
-        outgoing = Outgoing(ends.transport)
+        outgoing = MessageWriter(ends.transport)
         outgoing.put(Cancel(1), FULL_BYTES // 2)
         assert ends.arrived() == []
         outgoing.put(Cancel(2), FULL_BYTES // 2)
@@ -68,7 +67,7 @@ def test_messages_that_are_large_together_do_not_wait_for_more(tell: Callable[[S
 
 def test_a_few_messages_go_out_when_the_turn_has_ended(tell: Callable[[Story], None]) -> None:
     async def story(ends: Ends) -> None:
-        outgoing = Outgoing(ends.transport)
+        outgoing = MessageWriter(ends.transport)
         outgoing.put(Cancel(1), 10)
         outgoing.put(Cancel(2), 10)
         assert ends.arrived() == []
@@ -81,7 +80,7 @@ def test_a_few_messages_go_out_when_the_turn_has_ended(tell: Callable[[Story], N
 
 def test_the_other_end_hears_of_many_messages_before_the_turn_has_ended(tell: Callable[[Story], None]) -> None:
     async def story(ends: Ends) -> None:
-        outgoing = Outgoing(ends.transport)
+        outgoing = MessageWriter(ends.transport)
         for number in range(2 * AT_ONCE + 1):
             outgoing.put(Cancel(number), 10)
         assert ends.arrived() == list(range(2 * AT_ONCE))
@@ -94,7 +93,7 @@ def test_the_other_end_hears_of_many_messages_before_the_turn_has_ended(tell: Ca
 
 def test_an_owner_whose_messages_cause_little_work_has_more_of_them_wait(tell: Callable[[Story], None]) -> None:
     async def story(ends: Ends) -> None:
-        outgoing = Outgoing(ends.transport, at_once=2 * AT_ONCE)
+        outgoing = MessageWriter(ends.transport, at_once=2 * AT_ONCE)
         for number in range(2 * AT_ONCE - 1):
             outgoing.put(Cancel(number), 10)
         assert ends.arrived() == []
@@ -113,7 +112,7 @@ def test_what_is_added_for_the_end_of_the_turn_goes_out_with_it(tell: Callable[[
             while events:
                 outgoing.put(Cancel(events.pop(0)), 10)
 
-        outgoing = Outgoing(ends.transport, more)
+        outgoing = MessageWriter(ends.transport, more)
         outgoing.put(Cancel(1), 10)
         await asyncio.sleep(0)
         assert ends.arrived() == [1, 7, 8, 9]
@@ -128,7 +127,7 @@ def test_what_is_added_for_the_end_of_the_turn_goes_out_with_it(tell: Callable[[
 
 def test_messages_keep_their_order_where_the_other_end_is_slow(tell: Callable[[Story], None]) -> None:
     async def story(ends: Ends) -> None:
-        outgoing = Outgoing(ends.transport)
+        outgoing = MessageWriter(ends.transport)
         total = 4000
         for number in range(total):
             outgoing.put(Cancel(number), 10)
@@ -146,7 +145,7 @@ def test_messages_keep_their_order_where_the_other_end_is_slow(tell: Callable[[S
 
 def test_what_is_closed_sends_nothing_more(tell: Callable[[Story], None]) -> None:
     async def story(ends: Ends) -> None:
-        outgoing = Outgoing(ends.transport)
+        outgoing = MessageWriter(ends.transport)
         outgoing.put(Cancel(1), 10)
         outgoing.close()
         await asyncio.sleep(0)
@@ -157,7 +156,7 @@ def test_what_is_closed_sends_nothing_more(tell: Callable[[Story], None]) -> Non
 
 def test_a_connection_that_has_gone_is_no_error(tell: Callable[[Story], None]) -> None:
     async def story(ends: Ends) -> None:
-        outgoing = Outgoing(ends.transport)
+        outgoing = MessageWriter(ends.transport)
         ends.other.close()
         for number in range(AT_ONCE):
             outgoing.put(Cancel(number), 10)
@@ -165,3 +164,31 @@ def test_a_connection_that_has_gone_is_no_error(tell: Callable[[Story], None]) -
         outgoing.close()
 
     tell(story)
+
+
+def read(reader: MessageReader, data: bytes) -> list[int]:
+    return [message.id for batch in reader.feed(data) for message in batch]
+
+
+def test_messages_come_in_order_however_the_bytes_are_cut() -> None:
+    written = bytes(write_frame([Cancel(1), Cancel(2)]) + write_frame([Cancel(3)]))
+    for size in range(1, len(written)):
+        reader = MessageReader(FromClient)
+        pieces = [written[start : start + size] for start in range(0, len(written), size)]
+        assert [number for piece in pieces for number in read(reader, piece)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"\xff\x00\x00\x00", "bytes"),
+        (b"\x00\x00\x00\x05\xdd\x00\x01\x00\x00", "messages"),
+        (b"\x00\x00\x00\x03\xdc\xff\xff", "messages"),
+        (b"\x00\x00\x00\x02{}", "no frame"),
+        (b"\x00\x00\x00\x00", "no frame"),
+        (b"\x00\x00\x00\x03\x91\x92\x09", "no frame"),
+    ],
+)
+def test_what_breaks_the_protocol_is_told_apart(data: bytes, why: str) -> None:
+    with pytest.raises(FrameError, match=why):
+        read(MessageReader(FromClient), data)

@@ -16,12 +16,11 @@ from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.pipeline.flowcontrol import SEATS
 from cathedra.apiserver.server import APIServer
 from cathedra.client.kubeconfig import Target
-from cathedra.client.local.transport import LocalTransport
-from cathedra.client.local.unix import LocalConnection
-from cathedra.client.opening import open_transport
-from cathedra.client.upgrading import UpgradingTransport
 from cathedra.clock import LoopClock, SystemClock
 from cathedra.releases import NEWEST, FeatureGates
+from cathedra.session.opening import UpgradingTransport, open_transport
+from cathedra.session.server import listen_on_socket, serve_sessions
+from cathedra.session.transport import SessionTransport, UnixConnection
 
 ADMIN = "token of an administrator"
 UNKNOWN = "a token that was never handed out"
@@ -35,10 +34,10 @@ class Served:
 
     server: APIServer
     socket: Path
-    connection: LocalConnection
+    connection: UnixConnection
 
-    def user(self, token: str = ADMIN) -> LocalTransport:
-        return LocalTransport(self.connection, token, agent="tests")
+    def user(self, token: str = ADMIN) -> SessionTransport:
+        return SessionTransport(self.connection, token, agent="tests")
 
 
 @asynccontextmanager
@@ -46,9 +45,9 @@ async def served(folder: Path, *, authorization: bool = False, audit_log: Path |
     clock = LoopClock(asyncio.get_running_loop())
     config = ServerConfig(gates=FeatureGates.for_release(), authorization=authorization, audit_log=audit_log)
     server = await APIServer.open(config, clock=clock, random=random.Random(1))
-    connection = LocalConnection(folder / "api.sock")
+    connection = UnixConnection(folder / "api.sock")
     try:
-        await server.serve_locally(folder / "api.sock", TOKENS)
+        await listen_on_socket(server, folder / "api.sock", TOKENS)
         yield Served(server, folder / "api.sock", connection)
     finally:
         connection.close()
@@ -93,6 +92,7 @@ async def networked(
         max_requests_inflight=seats,
     )
     server = await APIServer.open(config, clock=SystemClock(), random=random.Random(1))
+    serve_sessions(server)
     try:
         await server.serve(ServeOptions(port=port, pki=folder / "pki", tokens=TOKENS, anonymous=PUBLIC_PATHS))
         yield Networked(server)

@@ -9,10 +9,10 @@ import pytest
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.local.requests import Requests, list_options, record_of, request_info_of, with_kind
 from cathedra.apiserver.pipeline.operations import Operations
 from cathedra.apiserver.requestinfo import request_info
-from cathedra.client.local.messages import LocalRequest, Options
+from cathedra.session.protocol import RequestMessage, RequestOptions
+from cathedra.session.requests import Requests, list_options, record_of, request_info_of, with_kind
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 MEGABYTE = 1_000_000
@@ -22,14 +22,14 @@ CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 def message(
     verb: str, resource: str = "configmaps", *, group: str = "", name: str = "", subresource: str = ""
-) -> LocalRequest:
-    return LocalRequest(1, 0, verb, group, "v1", resource, "default", name, subresource, 0, Options())
+) -> RequestMessage:
+    return RequestMessage(1, 0, verb, group, "v1", resource, "default", name, subresource, 0, RequestOptions())
 
 
 def test_a_limit_beyond_64_bits_is_refused() -> None:
-    assert list_options(Options(limit=2**63 - 1)).limit == 2**63 - 1
+    assert list_options(RequestOptions(limit=2**63 - 1)).limit == 2**63 - 1
     with pytest.raises(StatusError, match="the limit 9223372036854775808 is out of range") as caught:
-        list_options(Options(limit=2**63))
+        list_options(RequestOptions(limit=2**63))
     assert caught.value.code == 400
 
 
@@ -58,7 +58,7 @@ async def test_names_as_long_as_messages_are_not_kept() -> None:
         (message("delete", "leases", group="x.io", name="l"), "DELETE", "/apis/x.io/v1/namespaces/default/leases/l"),
     ],
 )
-def test_a_message_is_the_request_of_its_path(asked: LocalRequest, method: str, path: str) -> None:
+def test_a_message_is_the_request_of_its_path(asked: RequestMessage, method: str, path: str) -> None:
     assert request_info_of(asked) == request_info(method, path)
 
 
@@ -68,7 +68,7 @@ def requests_of(asgi: ASGIClient) -> Requests:
     return Requests(server.context, server.app.pipeline, operations, lambda: {AGGREGATED})
 
 
-def is_served(asgi: ASGIClient, asked: LocalRequest, *, limited: bool = True) -> bool:
+def is_served(asgi: ASGIClient, asked: RequestMessage, *, limited: bool = True) -> bool:
     try:
         requests_of(asgi).find(asked, request_info_of(asked), limited=limited)
     except StatusError as error:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
-import msgspec
 import pytest
 
 from cathedra.api.scheme import GroupVersionKind
@@ -19,26 +18,27 @@ from cathedra.api.status import failure
 from cathedra.apiserver.authentication.authenticator import StaticTokens
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.config import ServerConfig
-from cathedra.apiserver.local.requests import request_info_of, request_path, with_kind
-from cathedra.apiserver.local.session import Session
 from cathedra.apiserver.pipeline import pipeline
 from cathedra.apiserver.pipeline.audit import load_policy
 from cathedra.apiserver.pipeline.operations import Operations
 from cathedra.apiserver.server import APIServer
-from cathedra.client.local.frames import MessageReader, write_frame
-from cathedra.client.local.messages import (
+from cathedra.frames import MessageReader, write_frame
+from cathedra.session.protocol import (
     PATCH_TYPES,
     PROTOCOL,
     Attach,
-    Ended,
+    EndMessage,
+    FailureMessage,
     FromServer,
-    Listed,
-    LocalRequest,
-    ObjectAnswer,
-    Options,
-    Plain,
-    StatusFailure,
+    ListMessage,
+    ObjectMessage,
+    PlainMessage,
+    RequestMessage,
+    RequestOptions,
 )
+from cathedra.session.requests import SessionContext, request_info_of, request_path, with_kind
+from cathedra.session.server import requests_of
+from cathedra.session.serversession import ServerSession
 from tests.unit.apiserver.asgi import Answer, ASGIClient
 
 AGENT: Final = "part/1.0"
@@ -126,15 +126,14 @@ class Caller:
         self._log = log
         self._seen = 0
         self._wire = Wire()
-        made = server._session_server(server.app, StaticTokens(USERS))
-        made = msgspec.structs.replace(made, limited=True, source="127.0.0.1")
-        self._session = Session(made, set())
+        context = SessionContext(requests_of(server), StaticTokens(USERS), limited=True, source="127.0.0.1")
+        self._session = ServerSession(context, set())
         wire: Any = self._wire
         self._session.connection_made(wire)
         for number, token in enumerate(USERS):
             self._session.data_received(bytes(write_frame([Attach(PROTOCOL, number, token, AGENT)])))
 
-    async def http(self, asked: LocalRequest, kind: str, **headers: str) -> Answer:
+    async def http(self, asked: RequestMessage, kind: str, **headers: str) -> Answer:
         """Make the call over HTTP."""
         options = asked.options
         values = {
@@ -162,7 +161,7 @@ class Caller:
             **{"user-agent": AGENT, **headers},
         )
 
-    async def session(self, asked: LocalRequest) -> list[Any]:
+    async def session(self, asked: RequestMessage) -> list[Any]:
         """Make the call by the session, and return the messages of its answer."""
         before = len(self._wire.received)
         self._wire.answered.clear()
@@ -230,22 +229,23 @@ def binding() -> dict[str, Any]:
     }
 
 
-def message(verb: str, name: str = "", body: bytes = b"", user: int = 0, **options: Any) -> LocalRequest:
-    return LocalRequest(1, user, verb, "", "v1", "configmaps", "default", name, "", 0, Options(**options), body)
+def message(verb: str, name: str = "", body: bytes = b"", user: int = 0, **options: Any) -> RequestMessage:
+    given = RequestOptions(**options)
+    return RequestMessage(1, user, verb, "", "v1", "configmaps", "default", name, "", 0, given, body)
 
 
 def answered(messages: list[Any]) -> Any:
     """The content of a session's answer; None for an object that was sent before."""
     last = messages[-1]
-    if isinstance(last, StatusFailure):
+    if isinstance(last, FailureMessage):
         return json.loads(last.status)
-    if isinstance(last, Listed):
+    if isinstance(last, ListMessage):
         return [json.loads(shown.body or "null") for one in messages for shown in one.objects]
-    if isinstance(last, ObjectAnswer):
+    if isinstance(last, ObjectMessage):
         return json.loads(last.object.body or "null")
-    if isinstance(last, Plain):
+    if isinstance(last, PlainMessage):
         return json.loads(last.body)
-    assert isinstance(last, Ended)
+    assert isinstance(last, EndMessage)
     return None
 
 
@@ -261,7 +261,7 @@ def without_kind(value: Any) -> Any:
     return {name: field for name, field in value.items() if name not in {"kind", "apiVersion"}}
 
 
-async def compare(http: Caller, session: Caller, asked: LocalRequest, kind: str = "ConfigMap") -> int:
+async def compare(http: Caller, session: Caller, asked: RequestMessage, kind: str = "ConfigMap") -> int:
     """Make a call both ways, and hold the two against each other. Return the status."""
     over_http = await http.http(asked, kind)
     by_session = answered(await session.session(asked))
@@ -281,7 +281,7 @@ async def compare(http: Caller, session: Caller, asked: LocalRequest, kind: str 
     return over_http.status
 
 
-def drawn(source: random.Random) -> LocalRequest:
+def drawn(source: random.Random) -> RequestMessage:
     """A call that may succeed, be denied, be refused for its options, or not decode."""
     verb = source.choice(("get", "list", "create", "create", "update", "patch", "delete", "deletecollection"))
     name = "" if verb in {"list", "create", "deletecollection"} else source.choice("abc")
@@ -336,8 +336,8 @@ async def test_a_body_that_does_not_decode_is_refused_in_the_same_words(tmp_path
 
 async def test_a_review_has_the_same_answer(tmp_path: Path) -> None:
     body = b'{"spec":{"resourceAttributes":{"verb":"list","resource":"configmaps"}}}'
-    asked = LocalRequest(
-        1, 1, "create", "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "", "", "", 0, Options(), body
+    asked = RequestMessage(
+        1, 1, "create", "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "", "", "", 0, RequestOptions(), body
     )
     async with two(tmp_path) as (http, session):
         over_http = await http.asgi(

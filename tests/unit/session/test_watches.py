@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-from cathedra.apiserver.local.sessionstate import SessionWatch
-from cathedra.client.local.messages import LocalRequest, Options
+from cathedra.session.protocol import RequestMessage, RequestOptions
+from cathedra.session.watches import SessionWatch
 
 
 class Watcher:
@@ -32,7 +32,7 @@ class Start:
 
 def test_what_is_there_comes_first_and_then_what_waits_as_it_comes() -> None:
     start: Any = Start()
-    asked = LocalRequest(7, 1, "watch", "", "v1", "pods", "", "", "", 3, Options(bookmarks=True), b"")
+    asked = RequestMessage(7, 1, "watch", "", "v1", "pods", "", "", "", 3, RequestOptions(bookmarks=True), b"")
     watch = SessionWatch(asked, cast("Any", None), start, cast("Any", None))
     assert (watch.id, watch.form, watch.bookmarks, watch.is_beginning) == (7, 3, True, True)
     start.watcher.waiting = ["third"]

@@ -1,4 +1,8 @@
-"""One connection for all users of a process: requests are pipelined, and a turn of the loop writes once."""
+"""The client's end of a session: the requests and watches of all users of a process over one connection.
+
+Requests are pipelined: each has a number, and answers arrive in any order. What one turn of the event loop sends is
+written in one piece (`cathedra.frames`).
+"""
 
 from __future__ import annotations
 
@@ -18,86 +22,87 @@ from cathedra.api.status import StatusError, failure
 from cathedra.api.struct import decode
 from cathedra.api.undecodable import FAULTS, NotAnObject, Undecodable, UndecodableObject, identify
 from cathedra.client.denials import Denials
-from cathedra.client.local.frames import BODY_LIMIT, FrameError, MessageReader
-from cathedra.client.local.messages import (
+from cathedra.client.transport import MalformedAnswer, Page, WatchEvent, undecodable_event
+from cathedra.frames import BODY_LIMIT, FrameError, MessageReader, MessageWriter
+from cathedra.session.protocol import (
     PROTOCOL,
     STATUS,
-    Again,
     Attach,
     Cancel,
-    Ended,
-    Event,
+    EndMessage,
+    EventMessage,
+    FailureMessage,
     FromServer,
-    Listed,
-    LocalRequest,
-    ObjectAnswer,
-    Plain,
+    ListMessage,
+    NotBegun,
+    ObjectMessage,
+    Payload,
+    PlainMessage,
+    ReceiveWindow,
+    RequestMessage,
     Retiring,
-    Shown,
-    StatusFailure,
+    ServedOverHTTP,
+    UseHTTP,
 )
-from cathedra.client.local.outgoing import Outgoing
-from cathedra.client.local.window import ReceivedObjects
-from cathedra.client.transport import MalformedAnswer, Page, WatchEvent, undecodable_event
 
-__all__ = ["Connection", "ConnectionRetired", "ProtocolRefused", "Watching"]
+__all__ = ["Connection", "ConnectionRetired", "EventStream", "ProtocolRefused"]
 
 _LOG: Final = logging.getLogger(__name__)
 _ENVELOPE_BYTES: Final = 256
-"""What a request has beside its body, about."""
+"""About the bytes of a request beside its body."""
 
 
 class ConnectionRetired(ConnectionResetError):
-    """A request was not begun: the connection takes no more of them."""
+    """A request was not begun, because the connection begins nothing more. Another connection can carry it."""
 
 
 class ProtocolRefused(ConnectionError):
-    """The server does not speak the protocol, or not with this client now."""
+    """The server refuses the upgrade: it does not speak the protocol, or not with this client now."""
 
 
 class Connection(asyncio.Protocol, ABC):
-    """The client's end. It connects with the first request, and again with the first one after it was lost."""
+    """A connection that is dialled with the first request, and again with the first request after it was lost."""
 
     def __init__(self, where: str, denials: Denials | None = None) -> None:
-        """``where`` it leads, for texts. Refusals for want of a right are reported to ``denials``."""
+        """``where`` is the server in error texts. Refusals for want of a right are reported to ``denials``."""
         self._where = where
         self._denials = denials
         self._transport: asyncio.Transport | None = None
-        self._outgoing: Outgoing | None = None
+        self._writer: MessageWriter | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._tokens: list[tuple[str, str]] = []
         self._forms: dict[type, int] = {}
         self._readers: list[tuple[type[Any], Callable[[bytes], Any]]] = []
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._listed: dict[int, list[Any]] = {}
-        """Of answers that are lists, what has come until now."""
+        """The items of lists that are incomplete, by request."""
         self.retiring = False
-        """Whether the server begins nothing more on this connection; it closes when all is answered."""
-        self._watches: dict[int, Watching] = {}
+        """True if the server begins nothing more here; the connection is closed when all requests are answered."""
+        self._watches: dict[int, EventStream] = {}
         self._ids = 0
         self._clear()
 
     def _clear(self) -> None:
         self._reader = MessageReader(FromServer)
-        self._received = ReceivedObjects()
+        self._received = ReceiveWindow()
 
     @abstractmethod
     async def dial(self) -> None:
-        """Connect to the server, and let this be the protocol of the connection.
+        """Connect to the server, with this object as the protocol of the connection.
 
         Raises:
-            ProtocolRefused: the server does not speak the protocol.
-            OSError: it cannot be reached, or is none that is spoken to.
+            ProtocolRefused: the server refuses the upgrade.
+            OSError: it cannot be reached, or is not trusted.
         """
 
     def attach(self, token: str, agent: str) -> int:
-        """The number of a user on this connection, on every one that is made."""
+        """Return the number of a user; it stays the same when the connection is dialled again."""
         self._tokens.append((token, agent))
         self._send(self._attachment(len(self._tokens) - 1))
         return len(self._tokens) - 1
 
     def form_of(self, kind: type) -> int:
-        """The number of a type that objects are decoded to."""
+        """Return the number of a type that objects are decoded to."""
         known = self._forms.get(kind)
         if known is None:
             known = self._forms[kind] = len(self._readers)
@@ -105,22 +110,22 @@ class Connection(asyncio.Protocol, ABC):
         return known
 
     def next_id(self) -> int:
-        """A number for a request."""
+        """Return a new number for a request."""
         self._ids += 1
         return self._ids
 
-    async def request(self, request: LocalRequest, *, probe: bool = False) -> Any:
-        """Send a request and wait for the answer: an object, a `Page` or None.
+    async def request(self, request: RequestMessage, *, probe: bool = False) -> Any:
+        """Send a request and return its result: an object, a `Page` or None.
 
         The refusal of a ``probe`` is not reported as a missing right.
 
         Raises:
-            StatusError: the server refuses.
-            ProtocolRefused: the server has not taken the connection.
-            ConnectionRetired: it was not begun, and is to be sent over another connection.
-            ConnectionError: the server cannot be reached, or went away before it answered.
+            StatusError: the server refuses; `ServedOverHTTP`, if sessions do not serve the request.
+            ProtocolRefused: the server refuses the upgrade.
+            ConnectionRetired: the request was not begun, and is to be sent over another connection.
+            ConnectionError: the server cannot be reached, or the connection was lost before the answer.
         """
-        if self._outgoing is None:
+        if self._writer is None:
             await self._connected()
         self._send_request(request)
         answer = self._answers[request.id] = self._loop.create_future()
@@ -131,6 +136,7 @@ class Connection(asyncio.Protocol, ABC):
                 self._denials.note(refusal)
             raise
         except asyncio.CancelledError:
+            # The server is told, so that it stops; a write that has begun is carried out all the same.
             if self._answers.pop(request.id, None) is not None:
                 self._listed.pop(request.id, None)
                 self._send(Cancel(request.id))
@@ -139,46 +145,47 @@ class Connection(asyncio.Protocol, ABC):
             if self.retiring:
                 self._close_when_answered()
 
-    async def watch(self, request: LocalRequest) -> Watching:
-        """Begin a watch; its owner closes it.
+    async def watch(self, request: RequestMessage) -> EventStream:
+        """Send a watch and return its stream, which the caller closes. A refusal arrives with the stream.
 
         Raises:
-            ProtocolRefused: the server has not taken the connection.
-            ConnectionRetired: it was not begun, and is to be sent over another connection.
+            ProtocolRefused: the server refuses the upgrade.
+            ConnectionRetired: the watch was not begun, and is to be sent over another connection.
             ConnectionError: the server cannot be reached.
         """
         await self._connected()
         self._send_request(request)
-        watching = self._watches[request.id] = Watching(lambda: self._leave(request.id))
+        watching = self._watches[request.id] = EventStream(lambda: self._leave(request.id))
         return watching
 
     def close(self) -> None:
-        """End the connection; what waits for answers fails."""
+        """Close the connection. Requests that wait for answers fail with ConnectionResetError."""
         if self._transport is not None:
             self._transport.close()
             self._lost("the connection was closed")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Attach the users."""
+        """Attach the users: a new connection knows none of them, and its window is empty."""
         self._clear()
         self._loop = asyncio.get_running_loop()
         connected: asyncio.Transport = transport  # type: ignore[assignment]  # uvloop's are none of asyncio's, and the same
-        self._transport, self._outgoing = connected, Outgoing(connected)
+        self._transport, self._writer = connected, MessageWriter(connected)
         for user in range(len(self._tokens)):
             self._send(self._attachment(user))
 
     def data_received(self, data: bytes) -> None:
-        """Hand out what arrived."""
+        """Decode what arrived and resolve the requests and watches that it concerns."""
         try:
             for batch in self._reader.feed(data):
                 for message in batch:
                     self._receive(message)
         except (FrameError, NotAnObject, LookupError) as error:
+            # Once one message cannot be read, the counts of the two windows may differ: no later object is certain.
             _LOG.error("%s: %s", self._where, error)
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let everything that waits know."""
+        """Fail all requests and watches."""
         self._lost(str(exc) if exc else "the API server has closed the connection")
 
     async def _connected(self) -> None:
@@ -187,6 +194,7 @@ class Connection(asyncio.Protocol, ABC):
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect(), name="connection")
         try:
+            # Shielded: all callers share one attempt, and the cancellation of one must not fail the others.
             await asyncio.shield(self._connecting)
         except ProtocolRefused:
             raise
@@ -203,15 +211,15 @@ class Connection(asyncio.Protocol, ABC):
         token, agent = self._tokens[user]
         return Attach(PROTOCOL, user, token, agent)
 
-    def _send_request(self, request: LocalRequest) -> None:
+    def _send_request(self, request: RequestMessage) -> None:
         size = len(request.body)
         if size > BODY_LIMIT:
             raise failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
-        if self._outgoing is None and self.retiring:
+        if self._writer is None and self.retiring:
             raise ConnectionRetired(f"{self._where}: the connection ended before it was used")
-        if self._outgoing is None:
+        if self._writer is None:
             raise ConnectionResetError(f"{self._where}: the connection was lost")
-        self._outgoing.put(request, size + _ENVELOPE_BYTES)
+        self._writer.put(request, size + _ENVELOPE_BYTES)
 
     def _leave(self, number: int) -> None:
         if self._watches.pop(number, None) is not None:
@@ -220,41 +228,43 @@ class Connection(asyncio.Protocol, ABC):
                 self._close_when_answered()
 
     def _send(self, message: Attach | Cancel) -> None:
-        if self._outgoing is not None:
-            self._outgoing.put(message, _ENVELOPE_BYTES)
+        if self._writer is not None:
+            self._writer.put(message, _ENVELOPE_BYTES)
 
     def _receive(self, message: Any) -> None:
         kind = type(message)
-        if kind is Event:
+        if kind is EventMessage:
             shown = self._object(message.object)
             watching = self._watches.get(message.id)
             if watching is None:
                 return
-            if type(shown) is _Faulty:
+            if type(shown) is _UndecodablePayload:
                 watching.show(undecodable_event(shown.type, message.change, shown.what))
             else:
                 watching.show(WatchEvent(message.change, shown))
-        elif kind is ObjectAnswer:
+        elif kind is ObjectMessage:
             obj = self._object(message.object)
-            if type(obj) is _Faulty:
+            if type(obj) is _UndecodablePayload:
                 self._fail(message.id, UndecodableObject(obj.what))
             else:
                 self._end(message.id, obj)
-        elif kind is Listed:
+        elif kind is ListMessage:
             self._list(message)
-        elif kind is Plain:
+        elif kind is PlainMessage:
             self._plain(message)
-        elif kind is StatusFailure:
+        elif kind is FailureMessage:
             self._refused(message)
-        elif kind is Ended:
+        elif kind is EndMessage:
             self._end(message.id, None)
-        elif kind is Again:
+        elif kind is UseHTTP:
+            self._fail(message.id, ServedOverHTTP())
+        elif kind is NotBegun:
             self._fail(message.id, ConnectionRetired(f"{self._where}: the connection takes no more requests"))
         elif kind is Retiring:
             self.retiring = True
             self._close_when_answered()
 
-    def _refused(self, message: StatusFailure) -> None:
+    def _refused(self, message: FailureMessage) -> None:
         try:
             refusal = StatusError(decode(Status, message.status))
         except FAULTS as error:
@@ -268,7 +278,7 @@ class Connection(asyncio.Protocol, ABC):
         if not self._answers and not self._watches:
             self.close()
 
-    def _plain(self, message: Plain) -> None:
+    def _plain(self, message: PlainMessage) -> None:
         answered = GroupVersionKind.parse(message.api_version, message.kind)
         try:
             answer = decode(Status if answered == STATUS else type_of(answered), message.body)
@@ -278,7 +288,7 @@ class Connection(asyncio.Protocol, ABC):
         else:
             self._end(message.id, answer)
 
-    def _list(self, message: Listed) -> None:
+    def _list(self, message: ListMessage) -> None:
         objects = [self._object(one) for one in message.objects]
         if message.id not in self._answers:
             return
@@ -286,22 +296,22 @@ class Connection(asyncio.Protocol, ABC):
         listed += objects
         if message.resource_version:
             del self._listed[message.id]
-            items = tuple([one for one in listed if type(one) is not _Faulty])
-            undecodable = tuple([one.what for one in listed if type(one) is _Faulty])
+            items = tuple([one for one in listed if type(one) is not _UndecodablePayload])
+            undecodable = tuple([one.what for one in listed if type(one) is _UndecodablePayload])
             version = message.resource_version
             self._end(message.id, Page(items, version, message.continue_, message.remaining, undecodable))
 
-    def _object(self, shown: Shown) -> Any:
-        """The object, counted also where its request was given up: later messages may mean it by its number."""
+    def _object(self, shown: Payload) -> Any:
+        """Return the object of a payload. It counts even if its request was cancelled: the sender has counted it."""
         if not shown.body:
             return self._received.find(shown.number)
         kind, read = self._readers[shown.number]
         try:
-            # The server bounds the nesting of what it stores, and is trusted here.
+            # Nesting is not checked: the server limits the nesting of what it stores, and is trusted here.
             obj = read(shown.body)
         except FAULTS as error:
-            # It is counted as the others are: the server goes on to number what it sends.
-            obj = _Faulty(kind, identify(kind, shown.body, error))
+            # Counted like the others, or the numbers of both ends would differ from here on.
+            obj = _UndecodablePayload(kind, identify(kind, shown.body, error))
         self._received.add(obj)
         return obj
 
@@ -325,23 +335,23 @@ class Connection(asyncio.Protocol, ABC):
 
     def _lost(self, why: str) -> None:
         self._transport = None
-        if self._outgoing is not None:
-            self._outgoing.close()
-            self._outgoing = None
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
         self._listed.clear()
         for number in (*self._answers, *self._watches):
             self._fail(number, ConnectionResetError(f"{self._where}: {why}"))
 
 
-class _Faulty(msgspec.Struct, frozen=True):
-    """An object that came and cannot be decoded, and the type that it should have."""
+class _UndecodablePayload(msgspec.Struct, frozen=True):
+    """An object that arrived and cannot be decoded, with the type that was expected."""
 
     type: type[Any]
     what: Undecodable
 
 
-class Watching:
-    """A watch that is under way, as an iterator over its events."""
+class EventStream:
+    """The events of one watch."""
 
     __slots__ = ("_cancel", "_ended", "_error", "_events", "_waiter")
 
@@ -353,22 +363,22 @@ class Watching:
         self._error: Exception | None = None
 
     def show(self, event: WatchEvent[Any]) -> None:
-        """Keep an event until it is taken."""
+        """Append an event; it is kept until it is taken."""
         self._events.append(event)
         if self._waiter is not None:
             self._wake()
 
     def end(self, error: Exception | None = None) -> None:
-        """End the watch, once what it has shown is taken."""
+        """End the stream after the events that it has."""
         self._ended, self._error = True, error
         self._wake()
 
     async def events(self) -> AsyncIterator[WatchEvent[Any]]:
-        """Changes, until the server ends the watch.
+        """Yield events until the server ends the watch.
 
         Raises:
-            StatusError: it ends with an error.
-            ConnectionError: the server has gone.
+            StatusError: the watch is refused or ends with an error.
+            ConnectionError: the connection was lost.
         """
         events = self._events
         while True:
@@ -381,7 +391,7 @@ class Watching:
             await self._wait()
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Cancel the watch at the server."""
         self._cancel()
 
     async def _wait(self) -> None:

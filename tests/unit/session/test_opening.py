@@ -1,4 +1,4 @@
-"""Sessions are asked for, and HTTP is spoken with servers that have none."""
+"""The choice between a session, HTTP and a unix socket, by the kubeconfig and by what the server has."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from typing import Any
 
 import pytest
 
+from cathedra.api.core.core_v1 import ConfigMap
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.asgi.listener import Listener, bind
-from cathedra.client import upgrading
+from cathedra.client import kubeconfig
 from cathedra.client.http import HTTPTransport
-from cathedra.client.kubeconfig import Target
-from cathedra.client.local.upgraded import UpgradedConnection
-from cathedra.client.opening import DISABLED, open_transport
-from cathedra.client.resources import NAMESPACES
+from cathedra.client.kubeconfig import KubeconfigError, Target
+from cathedra.client.resources import CONFIGMAPS, NAMESPACES
 from cathedra.client.transport import APICall
 from cathedra.clock import SystemClock
-from tests.unit.apiserver.local.serving import VIEWER, networked
+from cathedra.session import opening
+from cathedra.session.opening import DISABLED, UpgradingTransport, open_transport
+from cathedra.session.transport import UpgradedConnection
+from tests.unit.session.serving import ADMIN, VIEWER, networked, served
 
 LISTED = {"kind": "NamespaceList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": []}
 
@@ -75,7 +78,7 @@ async def test_a_server_without_sessions_is_spoken_to_over_http(
 
 
 async def test_it_is_asked_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upgrading, "REFUSED_SECONDS", 0.0)
+    monkeypatch.setattr(opening, "REFUSED_SECONDS", 0.0)
     async with foreign(tmp_path, 404) as server, open_transport(server.target, user_agent="tests") as way:
         for _ in range(2):
             await way.call(APICall("list", NAMESPACES, ""))
@@ -121,7 +124,31 @@ async def test_a_token_file_is_read_for_each_connection(tmp_path: Path) -> None:
         target = replace(there.target(""), token_file=token)
         async with open_transport(target, user_agent="tests") as way:
             assert (await way.call(APICall("list", NAMESPACES, ""))).items
-            assert isinstance(way, upgrading.UpgradingTransport)
+            assert isinstance(way, UpgradingTransport)
             assert way._session is not None
             assert isinstance(way._session[0], UpgradedConnection)
             assert not way._refused_until
+
+
+async def test_a_socket_of_a_kubeconfig_is_used_with_its_token(tmp_path: Path) -> None:
+    async with served(tmp_path, authorization=True):
+        kubeconfig.write(tmp_path / "config", Target(f"unix://{tmp_path / 'api.sock'}", token=ADMIN))
+        target = kubeconfig.load(tmp_path / "config")
+        assert target.socket == tmp_path / "api.sock"
+        async with open_transport(target, user_agent="tests") as transport:
+            made = await transport.call(
+                APICall("create", CONFIGMAPS, "default", body=ConfigMap(metadata=ObjectMeta(name="a")))
+            )
+            assert await transport.call(APICall("get", CONFIGMAPS, "default", "a")) == made
+
+
+async def test_a_url_of_a_kubeconfig_is_asked_over_http() -> None:
+    target = Target("http://127.0.0.1:1")
+    assert target.socket is None
+    async with open_transport(target, user_agent="tests") as transport:
+        assert isinstance(transport, HTTPTransport)
+
+
+async def test_who_needs_all_of_the_api_is_told_that_a_socket_has_not_all_of_it(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigError, match="for cathedra scheduler and cathedra controller-manager alone"):
+        await HTTPTransport.open(Target(f"unix://{tmp_path}"))

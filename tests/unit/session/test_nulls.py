@@ -19,31 +19,31 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
-from cathedra.client.local.transport import LocalTransport
-from cathedra.client.local.unix import LocalConnection
 from cathedra.client.resources import resource_ref
 from cathedra.client.transport import APICall, ResourceRef
 from cathedra.clock import LoopClock
 from cathedra.kinds.definition import ResourceDefinition
 from cathedra.releases import FeatureGates
+from cathedra.session.server import listen_on_socket
+from cathedra.session.transport import SessionTransport, UnixConnection
 from tests.unit.api.nulled import nulled
-from tests.unit.apiserver.local.serving import ADMIN, TOKENS, served
 from tests.unit.apiserver.plain_definitions import plain_definitions
+from tests.unit.session.serving import ADMIN, TOKENS, served
 
 DEFINITIONS = plain_definitions()
 ROUNDS = 3
 
 
 @asynccontextmanager
-async def session(folder: Path) -> AsyncIterator[LocalTransport]:
+async def session(folder: Path) -> AsyncIterator[SessionTransport]:
     """A session with a server that has no rules for objects, so that any may be written."""
     clock = LoopClock(asyncio.get_running_loop())
     config = ServerConfig(gates=FeatureGates.for_release(), definitions=DEFINITIONS, authorization=False)
     server = await APIServer.open(config, clock=clock, random=random.Random(1))
-    connection = LocalConnection(folder / "api.sock")
+    connection = UnixConnection(folder / "api.sock")
     try:
-        await server.serve_locally(folder / "api.sock", TOKENS)
-        yield LocalTransport(connection, ADMIN, agent="tests")
+        await listen_on_socket(server, folder / "api.sock", TOKENS)
+        yield SessionTransport(connection, ADMIN, agent="tests")
     finally:
         connection.close()
         await server.close()

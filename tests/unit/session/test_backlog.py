@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.apiserver.local.backlog import MOST_BEGUN, TURN_SECONDS, Backlog, cost
-from cathedra.client.local.frames import FrameError, write_frame
-from cathedra.client.local.messages import PROTOCOL, Attach, Cancel, LocalRequest, Options
+from cathedra.frames import FrameError, write_frame
+from cathedra.session.protocol import PROTOCOL, Attach, Cancel, RequestMessage, RequestOptions
+from cathedra.session.serversession import MOST_BEGUN, TURN_SECONDS, Backlog, cost
 
 
-def request(number: int, verb: str = "get", body: bytes = b"") -> LocalRequest:
-    return LocalRequest(number, 1, verb, "", "v1", "pods", "default", "p", "", 0, Options(), body)
+def request(number: int, verb: str = "get", body: bytes = b"") -> RequestMessage:
+    return RequestMessage(number, 1, verb, "", "v1", "pods", "default", "p", "", 0, RequestOptions(), body)
 
 
 def test_messages_come_in_their_order_however_their_bytes_arrive() -> None:
@@ -51,7 +51,7 @@ def test_what_is_no_message_is_an_error() -> None:
         (request(1, "create", b"x" * 64 * 1024), 5),
     ],
 )
-def test_lists_watches_and_large_bodies_cost_more(message: LocalRequest | Cancel, expected: int) -> None:
+def test_lists_watches_and_large_bodies_cost_more(message: RequestMessage | Cancel, expected: int) -> None:
     assert cost(message) == expected
 
 

@@ -1,4 +1,4 @@
-"""Numbered objects: both ends agree on which object a number means, and for how long."""
+"""The window of numbered objects: both ends agree on the object of a number, and on how long it is kept."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cathedra.client.local import window
-from cathedra.client.local.window import ReceivedObjects, SentObjects
+from cathedra.session import protocol
+from cathedra.session.protocol import ReceiveWindow, SendWindow
 
 
 class Thing:
@@ -20,9 +20,9 @@ class Thing:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1)), max_size=60))
 def test_a_number_means_the_same_object_at_both_ends(sends: list[tuple[int, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window, "WINDOW", 4)
+        patch.setattr(protocol, "WINDOW", 4)
         things = [Thing() for _ in range(10)]
-        sent, received = SentObjects(), ReceivedObjects()
+        sent, received = SendWindow(), ReceiveWindow()
         for which, form in sends:
             thing = things[which]
             number = sent.number_of(thing, form)
@@ -34,8 +34,8 @@ def test_a_number_means_the_same_object_at_both_ends(sends: list[tuple[int, int]
 
 
 def test_only_the_last_objects_are_kept() -> None:
-    sent, received = SentObjects(), ReceivedObjects()
-    things: list[Any] = [Thing() for _ in range(window.WINDOW + 1)]
+    sent, received = SendWindow(), ReceiveWindow()
+    things: list[Any] = [Thing() for _ in range(protocol.WINDOW + 1)]
     for thing in things:
         sent.add(thing, 0)
         received.add(thing)
@@ -47,6 +47,6 @@ def test_only_the_last_objects_are_kept() -> None:
 
 
 def test_another_form_is_another_object() -> None:
-    sent, thing = SentObjects(), Thing()
+    sent, thing = SendWindow(), Thing()
     sent.add(thing, 0)
     assert sent.number_of(thing, 1) == 0

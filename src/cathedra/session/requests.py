@@ -7,19 +7,20 @@ message is authorized, placed, counted and logged as that request is, and one th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urlencode
 
 import msgspec
 
-from cathedra.api.core.meta_v1 import DeleteOptions, Status
+from cathedra.api.core.meta_v1 import DeleteOptions
 from cathedra.api.decoding import KINDS_WITH_SCHEMAS, DecodeError
 from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.parts import parts_decoder
 from cathedra.api.releasefields import of_release
-from cathedra.api.scheme import GroupResource, GroupVersionKind, kind_of, type_of
-from cathedra.api.status import StatusError, bad_request, failure
-from cathedra.api.struct import KubeStruct, encode, json_reader
+from cathedra.api.scheme import GroupResource, GroupVersionKind, type_of
+from cathedra.api.status import bad_request, failure
+from cathedra.api.struct import encode, json_reader
+from cathedra.apiserver.authentication.authenticator import KnownTokens
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.bodies import decode_plain, json_delete_options, patch_values
@@ -31,20 +32,20 @@ from cathedra.apiserver.pipeline.operations import (
     checked_deletion,
     checked_write,
 )
-from cathedra.apiserver.pipeline.pipeline import Recorder
+from cathedra.apiserver.pipeline.pipeline import Pipeline, Recorder
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.requestinfo import RequestInfo, request_info
 from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.verbs.context import ServerContext
-from cathedra.client.local.messages import PATCH_TYPES, STATUS, LocalRequest, Options, Plain
 from cathedra.client.transport import ListOptions, PatchType
+from cathedra.session.protocol import PATCH_TYPES, RequestMessage, RequestOptions, ServedOverHTTP
 
 __all__ = [
     "RequestedResource",
     "Requests",
+    "SessionContext",
     "list_options",
-    "plain_answer",
     "record_of",
     "request_info_of",
     "request_path",
@@ -66,11 +67,13 @@ _KINDS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": 
 _WHOLE_BODIES: Final = frozenset({"create", "update"})
 _SELECTED: Final = frozenset({"list", "watch", "deletecollection"})
 _DELETIONS: Final = frozenset({"delete", "deletecollection"})
+MOST_USERS: Final = 65_536
+"""Limit of the users of a connection."""
 _DRY_RUN: Final = b"dryRun=All"
 _DELETE_OPTIONS: Final = GroupVersionKind("", "v1", "DeleteOptions")
 
 
-def request_path(request: LocalRequest) -> str:
+def request_path(request: RequestMessage) -> str:
     """Return the path that the request would have over HTTP, decoded."""
     path = f"/apis/{request.group}/{request.version}" if request.group else f"/api/{request.version}"
     if request.namespace:
@@ -81,12 +84,12 @@ def request_path(request: LocalRequest) -> str:
     return f"{path}/{request.subresource}" if request.subresource else path
 
 
-def request_info_of(request: LocalRequest) -> RequestInfo:
+def request_info_of(request: RequestMessage) -> RequestInfo:
     """Return what the request asks for, parsed from its path as over HTTP."""
     return request_info(_METHODS.get(request.verb, ""), request_path(request), watch=request.verb == "watch")
 
 
-def record_of(recorder: Recorder, request: LocalRequest, user: UserInfo, *, agent: str = "") -> RequestRecord:
+def record_of(recorder: Recorder, request: RequestMessage, user: UserInfo, *, agent: str = "") -> RequestRecord:
     """Return the record of a request that has arrived."""
     options, info = request.options, request_info_of(request)
     record = recorder.record(info, _DRY_RUN if options.dry_run else b"")
@@ -103,13 +106,13 @@ def record_of(recorder: Recorder, request: LocalRequest, user: UserInfo, *, agen
     return record
 
 
-def _content_type(options: Options) -> str:
+def _content_type(options: RequestOptions) -> str:
     """Return the media type that the body of a patch would have over HTTP."""
     patch_type = PATCH_TYPES.get(options.patch_type)
     return "" if patch_type is None else patch_type.value
 
 
-def _query(verb: str, options: Options) -> bytes:
+def _query(verb: str, options: RequestOptions) -> bytes:
     """Return the query that the request would have over HTTP."""
     values = {
         "labelSelector": options.label_selector,
@@ -135,9 +138,26 @@ def with_kind(kind: GroupVersionKind, body: bytes) -> bytes:
     return b'{"kind":%b,"apiVersion":%b%b%b' % (encode(kind.kind), encode(kind.api_version), more, body[1:])
 
 
-def not_in_sessions() -> StatusError:
-    """404 without details: sessions do not serve it, HTTP may. Nothing was done."""
-    return failure(404, "NotFound", "the server could not find the requested resource", None)
+class CountsWatches(Protocol):
+    """A session, as far as the limit of its user's watches goes."""
+
+    @property
+    def watches(self) -> int:
+        """The number of watches that are under way."""
+
+
+class SessionContext(msgspec.Struct, frozen=True):
+    """The parts of the server that a session uses, and its limits."""
+
+    requests: Requests
+    tokens: KnownTokens
+    most_users: int = MOST_USERS
+    limited: bool = False
+    """True over the network: requests take seats and have deadlines, and writes a field manager."""
+    source: str = ""
+    """The address of the client, for audit."""
+    siblings: Collection[CountsWatches] = ()
+    """All sessions of the same user, this one among them; empty if there is no limit for all of them together."""
 
 
 class RequestedResource(msgspec.Struct, frozen=True):
@@ -159,18 +179,18 @@ class Requests:
 
     def __init__(
         self,
-        server: ServerContext,
-        recorder: Recorder,
+        context: ServerContext,
+        pipeline: Pipeline,
         operations: Operations,
         aggregated: Callable[[], Collection[tuple[str, str]]],
     ) -> None:
         """``aggregated`` returns the groups and versions that other servers answer for."""
-        self._server = server
-        self._recorder = recorder
-        self._operations = operations
+        self.context = context
+        self.pipeline = pipeline
+        self.operations = operations
         self._aggregated = aggregated
 
-    def find(self, request: LocalRequest, info: RequestInfo, *, limited: bool) -> RequestedResource:
+    def find(self, request: RequestMessage, info: RequestInfo, *, limited: bool) -> RequestedResource:
         """Return the resource that a message names.
 
         Left to HTTP are connections, sub-resources that have a kind of their own beside what is posted (``scale``), and
@@ -178,47 +198,48 @@ class Requests:
         schemas as they are read.
 
         Raises:
-            StatusError: 404, sessions do not serve it; 400, there is no such verb.
+            ServedOverHTTP: sessions do not serve it.
+            StatusError: 400, there is no such verb.
         """
         if request.verb not in _METHODS:
             raise bad_request(f"the verb {request.verb!r} is unknown")
         if not _is_addressed(request, info):
-            raise not_in_sessions()
+            raise ServedOverHTTP
         if limited and info.group and (info.group, info.version) in self._aggregated():
-            raise not_in_sessions()
-        route = self._operations.route(info)
+            raise ServedOverHTTP
+        route = self.operations.route(info)
         if route is None:
-            raise not_in_sessions()
+            raise ServedOverHTTP
         if route.definition is None or route.served is None:
             return self._review(info)
         if info.connecting or info.subresource == "scale":
-            raise not_in_sessions()
+            raise ServedOverHTTP
         if limited and request.verb in _WHOLE_BODIES and is_custom(route.served.type):
-            raise not_in_sessions()
+            raise ServedOverHTTP
         found, posted = route, route.served.type
         kind = GroupVersionKind(info.group, info.version, route.definition.kind)
         if request.verb == "create" and info.subresource and "create" in route.verbs:
             kind = route.definition.posted_kind(info.subresource, info.version)
             posted = _type_of(kind)
-        return RequestedResource(lambda record: self._operations.begin(record, found), kind, posted)
+        return RequestedResource(lambda record: self.operations.begin(record, found), kind, posted)
 
     def _review(self, info: RequestInfo) -> RequestedResource:
         """Return a resource that is answered and not stored.
 
         Raises:
-            StatusError: 404, it is none of the reviews.
+            ServedOverHTTP: it is none of the reviews.
         """
         review = REVIEWS.get(GroupResource(info.group, info.resource))
         if review is None or info.verb != "create" or info.name:
-            raise not_in_sessions()
+            raise ServedOverHTTP
         definition, version = review.definition, review.definition.version(info.version)
         if bool(info.namespace) is not definition.namespaced:
-            raise not_in_sessions()
+            raise ServedOverHTTP
         kind = GroupVersionKind(info.group, info.version, definition.kind)
-        return RequestedResource(lambda record: self._operations.call(record, definition, version), kind, version.type)
+        return RequestedResource(lambda record: self.operations.call(record, definition, version), kind, version.type)
 
     async def carry_out(
-        self, request: LocalRequest, found: RequestedResource, record: RequestRecord, manager: str
+        self, request: RequestMessage, found: RequestedResource, record: RequestRecord, manager: str
     ) -> Answer:
         """Carry out an authorized request. ``manager`` writes where the message names none.
 
@@ -230,47 +251,47 @@ class Requests:
             raise failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
         if request.verb in _KINDS:
             call = _writing(request, call, manager)
-        if self._recorder.audits:
+        if self.pipeline.audits:
             # Not earlier: as over HTTP, the body of a request that was denied has not been read.
             record.request_body = _logged_body(request, found)
         return await _VERBS[request.verb](self, request, found, call)
 
-    def _get(self, request: LocalRequest, found: RequestedResource, call: Call) -> Awaitable[Answer]:
-        return self._operations.get(call)
+    def _get(self, request: RequestMessage, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+        return self.operations.get(call)
 
-    def _list(self, request: LocalRequest, found: RequestedResource, call: Call) -> Awaitable[Answer]:
-        return self._operations.list(call, list_options(request.options))
+    def _list(self, request: RequestMessage, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+        return self.operations.list(call, list_options(request.options))
 
-    def _create(self, request: LocalRequest, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+    def _create(self, request: RequestMessage, found: RequestedResource, call: Call) -> Awaitable[Answer]:
         decoder = parts_decoder(found.type)
-        return self._operations.create(call, _decoded(call, found, request.body, lambda: decoder.new(request.body)))
+        return self.operations.create(call, _decoded(call, found, request.body, lambda: decoder.new(request.body)))
 
-    def _update(self, request: LocalRequest, found: RequestedResource, call: Call) -> Awaitable[Answer]:
-        decoder, body, stored = parts_decoder(found.type), request.body, self._operations.stored(call)
+    def _update(self, request: RequestMessage, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+        decoder, body, stored = parts_decoder(found.type), request.body, self.operations.stored(call)
         if stored is None:
-            return self._operations.update(call, _decoded(call, found, body, lambda: decoder.new(body)))
+            return self.operations.update(call, _decoded(call, found, body, lambda: decoder.new(body)))
         # Fields that did not change become the stored object's own parts, as in a change that is made in this process:
         # memos that go by identity then hold for them.
         earlier, earlier_body = stored.view(call.version), stored.body(call.version)
         obj = _decoded(call, found, body, lambda: decoder.later(body, earlier, earlier_body))
-        return self._operations.update(call, obj)
+        return self.operations.update(call, obj)
 
-    async def _patch(self, request: LocalRequest, found: RequestedResource, call: Call) -> Answer:
+    async def _patch(self, request: RequestMessage, found: RequestedResource, call: Call) -> Answer:
         patch_type = PATCH_TYPES.get(request.options.patch_type)
         if patch_type is None:
             raise bad_request(f"the patch type {request.options.patch_type!r} is unknown")
-        body, repeated = await patch_values(request.body, call, patch_type, self._server.computations)
-        return await self._operations.patch(call, patch_type, body, repeated)
+        body, repeated = await patch_values(request.body, call, patch_type, self.context.computations)
+        return await self.operations.patch(call, patch_type, body, repeated)
 
-    def _delete(self, request: LocalRequest, found: RequestedResource, call: Call) -> Awaitable[Answer]:
-        return self._operations.delete(call, _delete_options(request.body))
+    def _delete(self, request: RequestMessage, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+        return self.operations.delete(call, _delete_options(request.body))
 
-    def _delete_collection(self, request: LocalRequest, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+    def _delete_collection(self, request: RequestMessage, found: RequestedResource, call: Call) -> Awaitable[Answer]:
         listed = list_options(request.options)
-        return self._operations.delete_collection(call, listed, _delete_options(request.body))
+        return self.operations.delete_collection(call, listed, _delete_options(request.body))
 
 
-_VERBS: Final[dict[str, Callable[[Requests, LocalRequest, RequestedResource, Call], Awaitable[Answer]]]] = {
+_VERBS: Final[dict[str, Callable[[Requests, RequestMessage, RequestedResource, Call], Awaitable[Answer]]]] = {
     "get": Requests._get,
     "list": Requests._list,
     "create": Requests._create,
@@ -281,7 +302,7 @@ _VERBS: Final[dict[str, Callable[[Requests, LocalRequest, RequestedResource, Cal
 }
 
 
-def _is_addressed(request: LocalRequest, info: RequestInfo) -> bool:
+def _is_addressed(request: RequestMessage, info: RequestInfo) -> bool:
     """Return True if the path of a message means what the message names.
 
     Names with slashes would make it mean something else: then the message is one that no path can express.
@@ -301,10 +322,10 @@ def _type_of(kind: GroupVersionKind) -> type[Any]:
     try:
         return type_of(kind)
     except KeyError:
-        raise not_in_sessions() from None
+        raise ServedOverHTTP from None
 
 
-def list_options(options: Options) -> ListOptions:
+def list_options(options: RequestOptions) -> ListOptions:
     """Return the objects to list or watch, as verbs take it.
 
     Raises:
@@ -322,7 +343,7 @@ def list_options(options: Options) -> ListOptions:
     )
 
 
-def _writing(request: LocalRequest, call: Call, manager: str) -> Call:
+def _writing(request: RequestMessage, call: Call, manager: str) -> Call:
     """Return the call with the options of its write.
 
     Raises:
@@ -360,7 +381,7 @@ def _decoded(call: Call, found: RequestedResource, body: bytes, decode: Callable
     return decode_plain(call, found.posted, found.type, body)
 
 
-def _logged_body(request: LocalRequest, found: RequestedResource) -> bytes:
+def _logged_body(request: RequestMessage, found: RequestedResource) -> bytes:
     """Return the body that the request would have over HTTP, where objects carry their kind."""
     if request.verb in _WHOLE_BODIES:
         return with_kind(found.posted, request.body)
@@ -382,9 +403,3 @@ def _delete_options(body: bytes) -> DeleteOptions:
         except DecodeError as error:
             raise bad_request(str(error)) from None
     return checked_deletion(options)
-
-
-def plain_answer(number: int, answer: KubeStruct) -> Plain:
-    """Return an answer that is no stored object as a message."""
-    kind = STATUS if isinstance(answer, Status) else kind_of(type(answer))
-    return Plain(number, kind.api_version, kind.kind, encode(answer))

@@ -1,0 +1,182 @@
+"""The transport to the API server that a kubeconfig names: a session, HTTP, or both.
+
+Over TLS a session is requested with the first call, and again for each connection. If the server refuses, as a
+kube-apiserver does with 404, HTTP is used and the session requested again after a minute. Calls that sessions do not
+serve, as on scales and aggregated APIs, use HTTP beside the session.
+
+``CATHEDRA_DISABLE_SESSIONS`` in the environment, with any value, leaves only HTTP, which tools for debugging can read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final
+
+from cathedra import __version__
+from cathedra.api.status import StatusError
+from cathedra.client.denials import Denials
+from cathedra.client.http import LONGEST_PAUSE, RETRIES, HTTPTransport
+from cathedra.client.kubeconfig import Target
+from cathedra.client.transport import APICall, Transport, WatchEvent
+from cathedra.session.connection import ConnectionRetired, ProtocolRefused
+from cathedra.session.protocol import ServedOverHTTP
+from cathedra.session.transport import SessionTransport, UnixConnection, UpgradedConnection
+
+__all__ = ["DISABLED", "UpgradingTransport", "open_transport"]
+
+DISABLED: Final = "CATHEDRA_DISABLE_SESSIONS"
+"""The variable that leaves only HTTP, as ``DISABLE_HTTP2`` leaves only HTTP/1.1 for clients of Kubernetes."""
+REFUSED_SECONDS: Final = 60.0
+"""Time after which a server that refused a session is asked for one again."""
+_BUSY: Final = frozenset({429, 500, 503, 504})
+"""Refusals that may carry a time to retry after."""
+
+
+@asynccontextmanager
+async def open_transport(
+    target: Target, *, user_agent: str, denials: Denials | None = None
+) -> AsyncIterator[Transport]:
+    """Yield a transport to ``target``; nothing is sent before the first call.
+
+    Refusals for want of a right are reported to ``denials``.
+
+    Raises:
+        ssl.SSLError: certificates or keys cannot be read.
+    """
+    if target.socket is None:
+        async with await HTTPTransport.open(target, user_agent=user_agent, denials=denials) as http:
+            if http.tls is None or target.username or os.environ.get(DISABLED):
+                yield http
+                return
+            transport = UpgradingTransport(http, target, agent=user_agent)
+            try:
+                yield transport
+            finally:
+                await transport.close()
+        return
+    connection = UnixConnection(target.socket, denials)
+    try:
+        yield SessionTransport(connection, target.token, agent=user_agent)
+    finally:
+        connection.close()
+
+
+class UpgradingTransport:
+    """A `cathedra.client.transport.Transport` over sessions with one server, as one user, with HTTP as the fallback.
+
+    The opener of ``http`` closes it; `close` ends the session.
+    """
+
+    def __init__(self, http: HTTPTransport, target: Target, *, agent: str) -> None:
+        self._http = http
+        self._target = target
+        self._agent = agent
+        self._session: tuple[UpgradedConnection, SessionTransport] | None = None
+        self._refused_until = 0.0
+
+    async def call(self, call: APICall) -> Any:
+        """Carry out a call over the session if one serves it, and otherwise over HTTP.
+
+        Raises:
+            StatusError: the server refuses, also after the retries that it asked for.
+            ConnectionError: it cannot be reached.
+        """
+        if call.options.query:
+            return await self._http.call(call)  # a message has no place for further parameters of a URL
+        attempt = 0
+        while True:
+            transport = self._current()
+            try:
+                return await transport.call(call)
+            except ProtocolRefused:
+                self._refuse()
+                return await self._http.call(call)
+            except ConnectionRetired:
+                continue  # the call was not begun: the next session carries it out
+            except ServedOverHTTP:
+                return await self._http.call(call)
+            except StatusError as error:
+                # HTTP's transport has obeyed the times to retry after by itself.
+                pause = 0.0 if transport is self._http else _pause(error)
+                attempt += 1
+                if attempt > RETRIES or not pause:
+                    raise
+            await asyncio.sleep(pause)
+
+    @asynccontextmanager
+    async def watch(self, call: APICall) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
+        """Stream changes until the server ends the stream."""
+        async with AsyncExitStack() as opened:
+            begun: AsyncIterator[WatchEvent[Any]] | None = None
+            while begun is None:
+                transport = self._current()
+                try:
+                    begun = await opened.enter_async_context(transport.watch(call))
+                except ProtocolRefused:
+                    self._refuse()
+                except ConnectionRetired:
+                    continue  # the watch was not begun: the next session carries it
+            yield begun if transport is self._http else self._events(begun, call)
+
+    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """GET any path of the server over HTTP and return the body."""
+        return await self._http.get_raw(path, query)
+
+    async def close(self) -> None:
+        """End the session; HTTP stays open."""
+        if self._session is not None:
+            self._session[0].close()
+            self._session = None
+
+    async def _events(self, events: AsyncIterator[WatchEvent[Any]], call: APICall) -> AsyncIterator[WatchEvent[Any]]:
+        """Yield the events of a session's watch, or of one over HTTP if sessions do not serve it.
+
+        A refusal arrives with the stream: the watch is sent without waiting for an answer.
+        """
+        try:
+            async for event in events:
+                yield event
+            return
+        except ConnectionRetired:
+            return  # not begun: the stream ends, and the informer's next watch uses another connection
+        except ServedOverHTTP:
+            pass
+        async with self._http.watch(call) as others:
+            async for event in others:
+                yield event
+
+    def _current(self) -> Transport:
+        """Return the session, or HTTP while the server refuses sessions."""
+        session = self._session
+        if session is not None and not session[0].retiring:
+            return session[1]
+        tls = self._http.tls
+        if tls is None or asyncio.get_running_loop().time() < self._refused_until:
+            return self._http
+        agent = f"{self._agent}/{__version__}"
+        connection = UpgradedConnection(
+            self._target.server,
+            tls,
+            server_name=self._target.tls_server_name or None,
+            agent=agent,
+            authorization=self._http.authorization,
+            denials=self._http.denials,
+        )
+        # A retiring connection is replaced, not closed: it closes itself when its last request is answered.
+        self._session = connection, SessionTransport(connection, "", agent=agent)
+        return self._session[1]
+
+    def _refuse(self) -> None:
+        self._session = None
+        self._refused_until = asyncio.get_running_loop().time() + REFUSED_SECONDS
+
+
+def _pause(error: StatusError) -> float:
+    """Return the seconds after which the server wants the call to be retried; 0 if it names none."""
+    details = error.status.details
+    if error.code not in _BUSY or details is None:
+        return 0.0
+    return min(float(details.retry_after_seconds), LONGEST_PAUSE)
