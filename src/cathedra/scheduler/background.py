@@ -54,6 +54,8 @@ class TaskLimit:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
+                # The slot passes to the task directly. If it were returned to `_free` first, a new task could overtake
+                # those that wait.
                 turn.set_result(None)
                 return
         self._free += 1
@@ -74,10 +76,14 @@ class Background:
         return self
 
     async def __aexit__(self, *failure: Any) -> None:
+        # From here on `start` refuses work. Otherwise a task that ends could start another one after the cancellation,
+        # and nothing would ever stop it.
         self._closed = True
         for task, subject in self._tasks.items():
             if subject not in self._spared:
                 task.cancel()
+        # Spared tasks wait for a response of the server. Without this limit a server that never responds would keep the
+        # scheduler from stopping.
         overdue = asyncio.get_running_loop().call_later(STOP_SECONDS, self._cancel_spared)
         try:
             if self._tasks:
@@ -90,6 +96,7 @@ class Background:
         """Do ``work`` beside everything else; nothing is begun any more once the context is being left. By its
         ``subject``, which no other work may have, it can be spared."""
         if self._closed:
+            # A coroutine that is never started warns when it is collected, so it is closed.
             work.close()
             return
         task = asyncio.get_running_loop().create_task(work)
@@ -114,6 +121,8 @@ class Background:
         """A defect in some work is logged and ends nothing but that work."""
         self._spared.discard(self._tasks.pop(task))
         if task.cancelled():
+            # A task that was cancelled from outside has a cancelling count. Without one the coroutine raised
+            # CancelledError by itself, which is a defect.
             if not task.cancelling():
                 _LOG.error("work in the background broke: it cancelled itself")
             return

@@ -77,8 +77,11 @@ class BindingCycle:
     async def hold(self, entry: QueuedPodInfo, state: CycleState, node: str) -> HeldPod | Diagnosis | Status:
         """Assume the pod on ``node`` and reserve what it needs there. Return the refusal or error; then nothing is
         reserved."""
+        # The pod is assumed before Reserve: if Reserve fails, `release` drops the assumption, while a pod that was
+        # reserved but not assumed would let the next cycle use its room.
         held = HeldPod(entry, entry.info.on(node, state.taken.get(node, ())), state, node)
         self._cache.assume(held.pod)
+        # An assumed pod is counted on its node. With a nomination it would be counted twice.
         self._nominations.remove(held.pod.uid)
         try:
             status = self._profile.reserve(state, held.pod, node)
@@ -99,6 +102,7 @@ class BindingCycle:
 
     async def _bind(self, held: HeldPod) -> None:
         """Make all writes of a binding, in order."""
+        # A cancellation leaves `status` at this value, so the finally clause takes everything back then as well.
         status: Status | None = _CANCELLED
         try:
             status = await self._write(held)
@@ -120,6 +124,7 @@ class BindingCycle:
             async with self._background.writing:
                 status = await self._profile.pre_bind(state, pod, node)
             if status is None:
+                # Waiting for devices may take minutes, so it happens outside the limit of concurrent writes.
                 status = await self._profile.settle(state, pod, node)
             if status is not None:
                 return status
@@ -152,6 +157,8 @@ class BindingCycle:
     async def release(self, held: HeldPod) -> None:
         """Call Unreserve of every plugin and drop the assumption, whatever fails on the way."""
         task = asyncio.current_task()
+        # A task that is being cancelled gets one second to release its devices; otherwise a server that does not
+        # respond would keep the process from ending.
         stopping = task is not None and task.cancelling() > 0
         try:
             async with asyncio.timeout(STOP_SECONDS if stopping else None):
@@ -159,6 +166,8 @@ class BindingCycle:
         except TimeoutError:
             _LOG.warning("%s: not everything could be taken back before the end", held.pod.key)
         finally:
+            # In a finally clause, because an assumption that stays would block the room of the node until the scheduler
+            # restarts.
             self._cache.forget(held.pod.uid)
 
 

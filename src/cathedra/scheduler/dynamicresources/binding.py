@@ -79,6 +79,8 @@ class ClaimBinding:
             return None
         try:
             for index, claim in enumerate(cycle.claims):
+                # An earlier attempt may have written this claim before it failed. Writing it again would be refused for
+                # a changed version.
                 if self._resolver.is_reserved(pod, claim):
                     continue
                 allocation = cycle.chosen.get(claim.metadata.uid)
@@ -91,10 +93,14 @@ class ClaimBinding:
             if pod.status.node_allocatable_resource_claim_statuses:
                 await self._write_taken(cycle, pod)
         except ConnectionError as lost:
+            # The connection was lost after the request may have been executed. `withdraw` must read the claim before it
+            # frees the devices.
             cycle.uncertain = True
             return error(str(lost))
         except (WriteFailed, StatusError) as failure:
             return error(str(failure))
+        # The claims are written and in the cache, so the in-flight entries can go. The other order would leave the
+        # devices free for a moment.
         for claim in cycle.all_claims:
             self._devices.settle(claim, pod.metadata.uid)
         return None
@@ -103,6 +109,8 @@ class ClaimBinding:
         self, group: GroupClaims, claim: ResourceClaim, allocation: AllocationResult, pod: Pod
     ) -> ResourceClaim:
         uid = claim.metadata.uid
+        # Pods of one group bind concurrently. Without the lock two of them could write the allocation of their common
+        # claim, and the second write would be refused.
         async with group.writing[uid]:
             newest = self._claims.get(claim.metadata.namespace, claim.metadata.name)
             if newest is None or newest.metadata.uid != uid or newest.status.allocation is None:
@@ -142,6 +150,8 @@ class ClaimBinding:
         """Delete the claim for extended resources, and the node resources in the pod's status."""
         try:
             if cycle.special is not None:
+                # Cleared first: a cancellation in the middle may call this method again, and the claim must not be
+                # deleted twice.
                 special, cycle.special = cycle.special, None
                 try:
                     # The devices are free again only when the claim is gone, for its allocation may be written.
@@ -170,6 +180,8 @@ class ClaimBinding:
 
     async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Repeat a request until the server responds."""
+        # There is no limit of attempts: as long as the result is unknown, the devices count as taken, which is the safe
+        # side.
         backoff = ExponentialBackoff(self._clock, base=0.1, factor=2.0, maximum=30.0, reset_after=120.0)
         while True:
             try:
@@ -186,6 +198,8 @@ class ClaimBinding:
         self._recorder.record(pod, "Normal", "BindingConditionsPending", message, action="Scheduling")
         began = self._clock.monotonic()
         try:
+            # The timeout is that of the loop's clock; `progress` also compares the allocation's timestamp, which
+            # survives a restart of the scheduler.
             async with asyncio.timeout(self._timeout):
                 for claim in waiting:
                     await self._ready(claim)
@@ -231,9 +245,14 @@ class ClaimBinding:
         allocation = cycle.chosen[special.metadata.uid]
         blank = replace(special.metadata, name="", uid="")
         created = await self._writer.create(replace(special, metadata=blank))
+        # From here on the claim exists. If anything below fails, `withdraw` deletes it.
         cycle.special, cycle.special_created = created, True
+        # The claim now has a UID. Its devices are held under the new UID before the temporary one is released, so that
+        # they are never free in between.
         self._devices.take(created, allocation, pod.metadata.uid)
         self._devices.settle(special, pod.metadata.uid)
+        # The claim's event must arrive before its allocation is assumed, because the cache ignores responses for claims
+        # that it does not have.
         await self._appears(created)
         written = await self._writer.bind(created, allocation, self._resolver.consumer(pod, created))
         cycle.special = written
@@ -263,6 +282,7 @@ class ClaimBinding:
         ]
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": {_TAKEN: statuses}}
         pods = self._client.resource(PODS, pod.metadata.namespace)
+        # Set before the request: if its response is lost, the status may have been written and must be cleared.
         cycle.counted = True
         try:
             await pods.patch(pod.metadata.name, PatchType.STRATEGIC, patch, "status")

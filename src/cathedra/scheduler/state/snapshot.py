@@ -39,11 +39,13 @@ class IncrementalResult(ABC):
     def follow_up(self) -> None:
         """Forget what was found out about nodes that have changed since the last time."""
         changes = self._changes
+        # Fast path for a cycle before which nothing has changed; it is called several times per pod.
         if changes is not None and changes.last is not None and changes.last is self._mark:
             return
         mark = None if changes is None else changes.mark()
         changed = mark.since(self._mark) if mark is not None and self._mark is not None else None
         self._mark = mark
+        # The changelog no longer has all entries since the last call, so every node may have changed.
         if changed is None:
             self._forget_all()
         elif changed:
@@ -72,6 +74,7 @@ class MatchingNodes(IncrementalResult):
     def among(self, nodes: Sequence[NodeInfo]) -> set[NodeInfo]:
         """Return those of ``nodes`` that satisfy it, and possibly others that do; valid until the next change."""
         holding, others = self._holding, self._others
+        # Fast path: if all nodes satisfy the predicate, no set of the requested nodes is built.
         if len(holding) < self._nodes and not holding.issuperset(nodes):
             for node in set(nodes).difference(holding).difference(others):
                 (holding if self._holds(node) else others).add(node)
@@ -122,6 +125,7 @@ class NodeValues(IncrementalResult, Generic[V]):
             return []
         start = self._places[nodes[0].name]
         stop = start + len(nodes)
+        # Comparing slices of lists compares identities in C. It is far cheaper than a look-up of each node.
         if self._ring[start:stop] == nodes:
             around = stop - len(self._nodes)
             self._work_out([place for place in self._unknown if start <= place < stop or place < around])
@@ -162,6 +166,7 @@ class ApiNodes(IncrementalResult):
             place: node.node
             for node in nodes
             if (place := self._places.get(node.name)) is not None
+            # A node that was deleted and created again has another NodeInfo; its change does not concern this snapshot.
             and self._nodes[place] is node
             and self.objects[place] is not node.node
         }
@@ -186,6 +191,8 @@ class Resources(IncrementalResult):
     def _forget(self, nodes: Set[NodeInfo]) -> None:
         for node in nodes:
             self.names.update(node.allocatable)
+        # Names are only added, because a removal would need a look at all nodes. Names that are too many are harmless:
+        # callers then ask each node.
         if len(self.names) > MOST_NAMES:
             self._forget_all()
 
@@ -278,6 +285,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         return found.names
 
     def _keep(self, key: Hashable, what: F) -> F:
+        # Pods of ever new shapes would fill the memory. Clearing everything is rare and costs one cycle over all nodes.
         if len(self.incremental) >= MOST_RESULTS:
             self.incremental.clear()
         self.incremental[key] = what
@@ -285,6 +293,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     def with_node(self, node: NodeInfo) -> Snapshot:
         """The same with another state of one node."""
+        # A snapshot of its own without changes and cached results: a trial must not leave anything in the results of
+        # the real nodes.
         nodes = [node if known.name == node.name else known for known in self.nodes]
         with_affinity = dict(self.with_affinity)
         with_affinity[node.name] = sum(pod.has_affinity for pod in node.pods.values())
