@@ -24,6 +24,7 @@ from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.scheduler.state.cache import Nominations
+from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.conditions import find_condition
 
 __all__ = ["FailureReport", "Failures", "shortened"]
@@ -84,7 +85,7 @@ class Failures:
         if pod is None or pod.metadata.uid != entry.uid or pod.spec.node_name:
             self._queue.done(entry.uid)
             return False
-        entry.info = entry.info.with_pod(pod)
+        entry.info = PodInfo(pod)
         self._queue.put_back(entry, plugins, pending)
         self._nominations.set(entry.info, pod.status.nominated_node_name if nominated is None else nominated)
         return True

@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from cathedra.remembering import remembered
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Status, unresolvable
@@ -277,7 +276,6 @@ def try_out(profile: Profile, pod: PodInfo, state: CycleState, node: NodeInfo) -
     return profile.filter(profile.filters(trial), trial, pod, node)
 
 
-@remembered("nodes to find", size=128)
 def nodes_to_find(nodes: int, percentage: int = 0) -> int:
     """Return the number of feasible nodes that suffice in a cluster of ``nodes``."""
     if nodes < FEWEST_NODES:

@@ -36,7 +36,6 @@ __all__ = [
     "pod_request_quantities",
     "reported_resources",
     "reports_nothing",
-    "reports_same_resources",
 ]
 
 HUGE_PAGES: Final = "hugepages-"
@@ -167,19 +166,6 @@ def reports_nothing(pod: Pod) -> bool:
         or status.allocated_resources
         or status.resources is not None
         or status.node_allocatable_resource_claim_statuses
-    )
-
-
-def reports_same_resources(old: Pod, new: Pod) -> bool:
-    """Whether `reported_resources` says the same of both states of a pod: all that it looks at is the very same, but
-    for conditions, of which only one matters."""
-    before, after = old.status, new.status
-    return (
-        before.resources is after.resources
-        and before.allocated_resources is after.allocated_resources
-        and before.container_statuses is after.container_statuses
-        and before.init_container_statuses is after.init_container_statuses
-        and (before.conditions is after.conditions or is_resize_infeasible(old) == is_resize_infeasible(new))
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
 
 import msgspec
 
@@ -21,13 +20,8 @@ from cathedra.api.resource import (
     OpaqueDeviceConfiguration,
     ResourceClaim,
 )
-from cathedra.remembering import remembered
 
 __all__ = ["write_results"]
-
-_NODES: Final = 8192
-"""Largest number of nodes whose selector is cached. A node gets one claim after another, each with the same selector.
-"""
 
 
 def write_results(
@@ -179,7 +173,6 @@ def _node_selector(claim: ResourceClaim, records: list[DeviceRecord], node_name:
     return core_v1.NodeSelector(node_selector_terms=(term,))
 
 
-@remembered("allocation.claims.result.only", size=_NODES)
 def _only(node_name: str) -> core_v1.NodeSelector:
     requirement = core_v1.NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
     return core_v1.NodeSelector(node_selector_terms=(core_v1.NodeSelectorTerm(match_fields=(requirement,)),))

@@ -65,6 +65,7 @@ class ClaimCache:
 
     def get(self, namespace: str, name: str) -> ResourceClaim | None:
         """The newest known version of a claim."""
+        # Fast path: nearly always no write is waiting for its event, and the tuple of the key need not be built.
         if self._assumed:
             assumed = self._assumed.get((namespace, name))
             if assumed is not None:
@@ -80,8 +81,12 @@ class ClaimCache:
         """Keep the response to a write of the scheduler, unless the informer already has a newer version."""
         key = _key(claim)
         known = self._store.by_key.get(key)
+        # A response for a deleted or recreated claim, or one older than the informer's version, must not hide the
+        # informer's object.
         if known is None or known.metadata.uid != claim.metadata.uid or _version(known) >= _version(claim):
             return
+        # Listeners get the last version that they were told of, which may be an assumed one: the ledger takes the
+        # difference of both.
         before = self._assumed.get(key, known)
         self._assumed[key] = claim
         self._tell(before, claim)
@@ -110,10 +115,13 @@ class ClaimCache:
         if assumed is None:
             self._tell(old, new)
             return
+        # An event older than the response is an echo of an earlier write. Passing it on would take the allocation back
+        # in the ledger for a moment, and the device could be given away twice.
         ahead = _version(new) - _version(assumed)
         if ahead < 0:
             return
         del self._assumed[_key(new)]
+        # An equal version is the event of the assumed write itself; listeners have seen it.
         if ahead:
             self._tell(assumed, new)
 
@@ -166,9 +174,6 @@ class Resolver:
         self._find = find
         self._problem = problem
         self._groups = groups
-        self._last: tuple[Pod, list[ResourceClaim]] | None = None
-        """The last pod and its claims. A hint that wakes a pod resolves its claims, and PreEnqueue does so again right
-        after it."""
 
     def claims(self, pod: Pod) -> list[ResourceClaim]:
         """The pod's claims in the order of its spec; an entry that needed no claim is left out.
@@ -176,19 +181,12 @@ class Resolver:
         Raises:
             UnresolvedClaim: at the first entry that has no usable claim.
         """
-        last = self._last
-        if last is not None and last[0] is pod:
-            namespace, known = pod.metadata.namespace, last[1]
-            if all(self._find(namespace, claim.metadata.name) is claim for claim in known):
-                return [*known]
         group = None if pod.spec.scheduling_group is None else self._group_of(pod)
         claims = []
         for entry in pod.spec.resource_claims:
             claim = self._claim(pod, entry, group)
             if claim is not None:
                 claims.append(claim)
-        if pod.spec.scheduling_group is None:
-            self._last = pod, [*claims]
         return claims
 
     def lacks_claims(self, pod: Pod) -> bool:

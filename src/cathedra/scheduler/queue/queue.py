@@ -98,12 +98,12 @@ class SchedulingQueue:
             return
         entry = self._entries.get(uid)
         if entry is None and (parked := self._parked.get(uid)) is not None:
-            parked.info = parked.info.with_pod(new)
+            parked.info = PodInfo(new)
             return
         if entry is None:
             self.add(new)
             return
-        entry.info = entry.info.with_pod(new)
+        entry.info = PodInfo(new)
         if uid in self._unschedulable and self._worth_requeuing(entry, change):
             self._requeue(entry)
 

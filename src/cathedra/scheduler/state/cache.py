@@ -40,6 +40,7 @@ class Cache:
         info = self._nodes.get(name)
         if info is None:
             info = self._nodes[name] = NodeInfo(name=name, changes=self._changes)
+        # The order of search depends on names and zones, so only these changes need a new snapshot.
         moved = name not in self._known or info.node.metadata.labels != node.metadata.labels
         info.set_node(node)
         self._object_changes.note(info)
@@ -131,9 +132,10 @@ class Cache:
     def _replace(self, pod: Pod, place: str) -> None:
         info = self._nodes[place]
         old = info.pods[pod.metadata.uid]
-        new = old.with_pod(pod)
-        if pod.spec.node_name == place and "requests" in new.__dict__:
-            # An equal spec and equal labels: the sums stay as they are.
+        new = PodInfo(pod)
+        if pod.spec.node_name == place and new.takes_the_same(old):
+            # Most updates of a running pod change its status only. The generation of the node stays, so that results
+            # about the node are not computed again for each of them.
             info.renew(new)
             return
         self._take(new.uid)

@@ -23,7 +23,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.selectors import Selector, from_label_selector
 from cathedra.api.struct import replace
 from cathedra.remembering import IDENTITY, remembered
-from cathedra.semantics.podresources import pod_held_nanos, reported_resources, reports_nothing, reports_same_resources
+from cathedra.semantics.podresources import pod_held_nanos, reported_resources, reports_nothing
 from cathedra.semantics.pods import long_running_containers
 
 __all__ = [
@@ -176,30 +176,22 @@ class PodInfo:
         """The pod's priority; none counts as 0."""
         return self.pod.spec.priority or 0
 
-    def with_pod(self, pod: Pod) -> PodInfo:
-        """The same for another version of the pod; what was derived from equal spec and resources is kept."""
-        known = self.pod
-        same_spec = pod.spec is known.spec or pod.spec == known.spec
-        if not same_spec or pod.metadata.labels != known.metadata.labels:
-            return PodInfo(pod)
-        if pod.status is known.status or _same_status_resources(known, pod):
-            return self._of(pod)
-        made = PodInfo(pod)
-        return self._of(pod) if made.status_resources == self.status_resources else made
+    def takes_the_same(self, other: PodInfo) -> bool:
+        """Return True if both versions of a pod have equal specs and labels, and take equal amounts of the node."""
+        return (
+            (self.pod.spec is other.pod.spec or self.pod.spec == other.pod.spec)
+            and self.pod.metadata.labels == other.pod.metadata.labels
+            and self.requests == other.requests
+            and self.scoring_requests == other.scoring_requests
+        )
 
     def on(self, node: str, taken: tuple[NodeAllocatableResourceClaimStatus, ...] = ()) -> PodInfo:
         """Return the pod bound to ``node``, with the amounts ``taken`` that its devices take of the node."""
         bound = replace(self.pod, spec=replace(self.pod.spec, node_name=node))
         if taken or _taken(bound):
-            status = replace(bound.status, node_allocatable_resource_claim_statuses=taken)
-            return PodInfo(replace(bound, status=status))
-        return self._of(bound)
-
-    def _of(self, pod: Pod) -> PodInfo:
-        """The same for a version of the pod from which nothing that matters is different."""
-        made = PodInfo.__new__(PodInfo)
-        made.__dict__ = {**self.__dict__, "pod": pod}
-        return made
+            # An earlier attempt may have left amounts of another node in the status.
+            bound = replace(bound, status=replace(bound.status, node_allocatable_resource_claim_statuses=taken))
+        return PodInfo(bound)
 
     @_Derived
     def status_resources(self) -> tuple[object, ...]:
@@ -348,15 +340,6 @@ def _states_both(pod: Pod) -> bool:
         if CPU not in requests or MEMORY not in requests:
             return False
     return True
-
-
-def _same_status_resources(old: Pod, new: Pod) -> bool:
-    """Return True if both versions of a pod have the same objects in all fields that `PodInfo.status_resources`
-    reads."""
-    same_taken = (
-        old.status.node_allocatable_resource_claim_statuses is new.status.node_allocatable_resource_claim_statuses
-    )
-    return same_taken and reports_same_resources(old, new)
 
 
 def _taken(pod: Pod) -> tuple[NodeAllocatableResourceClaimStatus, ...]:

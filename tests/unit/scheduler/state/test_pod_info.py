@@ -85,13 +85,13 @@ def test_devices_that_take_of_the_node_are_counted_where_the_pod_goes() -> None:
     assert info.on("n").pod.spec.node_name == "n"
 
 
-def test_what_was_derived_is_kept_while_spec_and_labels_stay() -> None:
+def test_versions_of_a_pod_take_the_same_if_spec_labels_and_amounts_are_equal() -> None:
     info = PodInfo(pod("p", requests={"cpu": "1"}))
-    first = info.requests
     touched: Pod = replace(info.pod, metadata=replace(info.pod.metadata, annotations={"a": "b"}))
-    assert info.with_pod(touched).requests is first
-    grown = pod("p", requests={"cpu": "2"})
-    assert info.with_pod(grown).requests == {"cpu": 2000}
+    assert PodInfo(touched).takes_the_same(info)
+    assert not PodInfo(pod("p", requests={"cpu": "2"})).takes_the_same(info)
+    assert not PodInfo(pod("p", requests={"cpu": "1"}, labels={"a": "b"})).takes_the_same(info)
+    assert not info.on("n", (taken("2"),)).takes_the_same(info.on("n"))
 
 
 def test_ports_are_those_of_containers_that_go_on() -> None:
