@@ -81,6 +81,8 @@ class Failures:
 
         Without a new nomination it keeps the one in its status.
         """
+        # The informer's version, because the pod may have changed during the attempt; its update was not applied to an
+        # entry in flight.
         pod = self._pods.get(entry.info.namespace, entry.info.name)
         if pod is None or pod.metadata.uid != entry.uid or pod.spec.node_name:
             self._queue.done(entry.uid)
@@ -95,6 +97,7 @@ class Failures:
         self._recorder.record(pod, "Warning", "FailedScheduling", shortened(report.message), action="Scheduling")
         patch = report.patch(pod, self._clock.now())
         if patch is not None:
+            # Not awaited: the next pod need not wait for the condition of this one.
             self._background.start(self._patch_status(pod, patch))
 
     async def _patch_status(self, pod: Pod, patch: JSONObject) -> None:
@@ -122,6 +125,8 @@ class FailureReport:
         """Return the patch of the pod's status, or None if it already has this condition."""
         old = find_condition(pod.status.conditions, "PodScheduled")
         status: JSONObject = {}
+        # An equal condition is not written again. Otherwise every attempt of thousands of pending pods would be a
+        # write, and each write an event that is judged.
         if not self._said_by(old):
             since = old.last_transition_time if old is not None and old.status == "False" else Time(now)
             status["conditions"] = [
@@ -149,6 +154,7 @@ class FailureReport:
 
 def shortened(message: str) -> str:
     """``message`` cut to the length an event may have, with a sign that it was cut."""
+    # The API server counts bytes. Cutting bytes may split a character, which `errors="ignore"` drops.
     data = message.encode()
     if len(data) <= LONGEST_NOTE:
         return message

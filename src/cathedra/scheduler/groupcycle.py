@@ -78,11 +78,13 @@ class GroupCycle:
                 tried.append(one)
                 if isinstance(one.outcome, Status):
                     return await self._break(tried, entries[len(tried) :], one.outcome)
+        # Cancellation included: pods that stay assumed would block their nodes until the scheduler restarts.
         except BaseException:
             await self._let_go(tried)
             raise
         if not any(one.held is not None and one.permit is None for one in tried):
             return await self._send_back(tried)
+        # Victims still run on the node of at least one pod, so no pod of the group may be bound yet.
         if any(one.preempting is not None for one in tried):
             return await self._wait_for_room(tried)
         for one in tried:
@@ -115,6 +117,7 @@ class GroupCycle:
         return _Tried(entry, held, None, permit)
 
     async def _let_go(self, tried: Sequence[_Tried]) -> None:
+        # In reverse order, as Unreserve runs: a later pod may share the claim that an earlier one has decided.
         for one in reversed(tried):
             if one.held is not None:
                 await self._binding.release(one.held)
@@ -199,6 +202,7 @@ class PodGroupConditions:
                 return
         elif outcome.status == "True":
             self._scheduled.add(uid)
+        # The informer does not have the condition True yet. A failed attempt of further pods must not overwrite it.
         elif uid in self._scheduled:
             return
         unchanged = old is not None and old.status == outcome.status

@@ -269,6 +269,7 @@ def _beside_nominated(
 
 def try_out(profile: Profile, pod: PodInfo, state: CycleState, node: NodeInfo) -> Status | None:
     """Return the refusal of ``pod`` if a node were like ``node``; the cycle's state is not changed."""
+    # PreFilter runs again on the trial: its counts (affinity, spreading) depend on the pods of the node.
     trial = CycleState(state.snapshot.with_node(node), attempt=state.attempt)
     scope = profile.pre_filter(trial, pod, trial.snapshot)
     if isinstance(scope, Status):
@@ -280,5 +281,6 @@ def nodes_to_find(nodes: int, percentage: int = 0) -> int:
     """Return the number of feasible nodes that suffice in a cluster of ``nodes``."""
     if nodes < FEWEST_NODES:
         return nodes
+    # kube-scheduler's formula, whole numbers included.
     adaptive = percentage or max(50 - nodes // 125, LOWEST_PERCENTAGE)
     return max(nodes * adaptive // 100, FEWEST_NODES)

@@ -105,6 +105,8 @@ class Scheduler:
         self._cache = Cache()
         self._background = Background(WRITERS)
         self._compute = compute or ComputeThread(monotonic=clock.monotonic)
+        # One attempt at a time changes cache, queue and ledger. A second one could choose the device that the first has
+        # found and not reserved yet.
         self._cycle = asyncio.Lock()
         """Held by the attempt that is being made; one that is parked has given it up."""
         self._nominations = Nominations()
@@ -115,6 +117,7 @@ class Scheduler:
             self._groups = PodGroupConditions(client, clock, self._informers.of(PODGROUPS).store)
             self._informers.of(PODS).store.add_index(POD_GROUP_INDEX, groups_of, same_group)
         first = configuration.profiles[0]
+        # One plugin for all profiles: two ledgers of one cluster would give the same device away twice.
         self._devices = make_claim_plugin(
             client,
             self._informers,
@@ -169,6 +172,7 @@ class Scheduler:
         ) -> tuple[SelectedNode | UnschedulablePod | Status, CycleState]:
             attempt = Attempt(self._clock.monotonic)
             while True:
+                # A fresh snapshot after each interruption: nodes and devices may have changed while others were tried.
                 state = CycleState(self._cache.snapshot(), group, attempt)
                 try:
                     return await _find(profile, search, entry, state), state
@@ -180,12 +184,15 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled."""
+        # Informers call handlers in the order of registration. The plugin comes first, so its state is current when the
+        # queue wakes a pod.
         self._devices.listen(self._informers, self._queue.move)
         self._handlers.listen(self._informers, groups=self._groups is not None)
         async with asyncio.TaskGroup() as group:
             helpers = [group.create_task(recorder.run()) for recorder in self._recorders.values()]
             if self._own_informers:
                 helpers.append(group.create_task(self._informers.run()))
+            # With a partial cache pods would be placed on nodes that are full.
             await self._informers.wait_synced()
             helpers.append(group.create_task(self._queue.run()))
             try:
@@ -218,6 +225,8 @@ class Scheduler:
         half a search."""
         end = self._clock.monotonic() + LONGEST_TURN_SECONDS
         for _ in range(ATTEMPTS_IN_TURN):
+            # Popping first would take a pod out of the queue that then waits for the lock, while a pod of higher
+            # priority may arrive.
             if self._cycle.locked():
                 # A group, or an attempt that was parked, comes before the next pod.
                 async with self._cycle:
@@ -231,6 +240,8 @@ class Scheduler:
         framework = self._frameworks[_scheduler_of(entry.info.pod)]
         await self._cycle.acquire()
         if self._groups is not None and pod_group_name(entry.info.pod):
+            # The task releases the lock when all pods of the group are tried. Between them other pods must not take the
+            # nodes that the group needs.
             self._background.start(self._attempt_group(framework, entry, self._groups))
             return
         attempt = Attempt(self._clock.monotonic)
@@ -254,6 +265,7 @@ class Scheduler:
                     framework.failures.broke(entry, status)
                 return
             async with self._cycle:
+                # The pod was deleted, or bound by another scheduler, while its attempt was parked.
                 if not self._queue.resume(entry):
                     return
                 rest = await self._attempt(framework, entry, attempt)
@@ -281,6 +293,7 @@ class Scheduler:
             try:
                 long.search(interrupted)
             finally:
+                # Counted even if the search fails: the limit of time is one for all searches of the attempt.
                 attempt.used += interrupted.elapsed
 
         # Time slices are counted as well, so that an attempt whose nodes change with every slice ends.
@@ -294,6 +307,7 @@ class Scheduler:
         try:
             result = await self._schedule_one(framework, entry, attempt)
         except (LongSearch, TimeSliceOver) as rest:
+            # Parked before the lock is released, so that a deletion of the pod in the meantime is seen.
             self._queue.park(entry)
             return rest
         except DEFECTS as defect:
@@ -369,6 +383,7 @@ class Scheduler:
             message = f"skip schedule deleting pod: {pod.key}"
             framework.recorder.record(pod.pod, "Warning", "FailedScheduling", message, action="Scheduling")
             return True
+        # An update of an assumed pod may have added it to the queue again before its binding was written.
         return self._cache.is_assumed(pod.uid)
 
 

@@ -87,6 +87,7 @@ class Batch:
 
     def fitting(self, nodes: Sequence[NodeInfo]) -> Set[NodeInfo]:
         """Return those of ``nodes`` on which the claims fit, and possibly others."""
+        # Fast path: for an empty cluster no set is built per pod.
         if self._answers.all_fit:
             return self._snapshot.all_nodes
         fitting = self._answers.fitting(self._places(nodes))
@@ -163,6 +164,7 @@ class Batch:
         if known is not None:
             return known
         answer = self._answers[place]
+        # An error names its node, so nodes of one class cannot share it.
         if isinstance(answer, NodeError):
             return answer
         assert isinstance(answer, Refusal), "asked about nodes that do not fit"
@@ -257,6 +259,7 @@ class ClaimCycle(msgspec.Struct):
     @property
     def unallocated(self) -> list[ResourceClaim]:
         """The user's claims that need devices."""
+        # Fast path: the list itself, without a copy, for a pod whose claims are all new.
         if not self.placements:
             return self.claims
         return [claim for index, claim in enumerate(self.claims) if index not in self.placements]

@@ -105,6 +105,7 @@ class Devices:
         if self._gates.merged_taint_rules:
             slices = MergedSliceInformer(informers, self._recorder, self._gates)
         slices.add_handler(self._slice_added, self._slice_updated, self._slice_deleted)
+        # Claims come through the cache, not the informer: the ledger must see the scheduler's own writes at once.
         self._claims.listen(self._claim_changed)
         for ref in (RESOURCECLAIMS, RESOURCESLICES, *((DEVICETAINTRULES,) if self._follows_rules else ())):
             # A separate handler: those above are told that the object was deleted, this one that it still exists.
@@ -193,6 +194,7 @@ class Devices:
         """The name of the class behind an extended resource, if there is one."""
         known = self._providing
         if resource not in known:
+            # Pods with ever new names of resources would fill the memory.
             if len(known) >= MOST_RESOURCES:
                 known.clear()
             known[resource] = class_of(resource, self._classes.values())
@@ -225,18 +227,24 @@ class Devices:
         if decided is None:
             return
         known = self._claims.get(claim.metadata.namespace, claim.metadata.name)
+        # From now on the claim's status counts: as written, as another client has changed it, or none if the write
+        # failed.
         held = known.status.allocation if known is not None and known.metadata.uid == uid else None
+        # Nearly always the stored allocation is the decided one and the ledger has it already.
         if held is None or held.devices.results != decided.devices.results:
             self._hold(claim, held)
 
     # --- informers
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        # A claim that was deleted and created under the same name is another one: what the old one held is free.
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._hold(old, None)
             before = None
         else:
             before = old.status.allocation if old is not None else None
+        # Compared by identity: a new object with equal content costs the ledger a few microseconds, and a changed
+        # object is never missed.
         if new is not None and new.status.allocation is not before:
             self._hold(new, new.status.allocation)
         if old is not None and new is not None and old.status is new.status:
@@ -244,10 +252,13 @@ class Devices:
             # schedulable.
             return
         action = _ADD if old is None else _DELETE if new is None else _UPDATE
+        # After the ledger has changed: a pod that this event wakes is tried with the new state.
         self._notify(ClusterEvent(_CLAIM, action, old, new))
 
     def _hold(self, claim: ResourceClaim, allocation: AllocationResult | None) -> None:
         """Make the ledger hold exactly ``allocation``, unless it holds what is decided for the claim."""
+        # The decision wins over the informer, which may still have the claim without an allocation. `settle` corrects
+        # the ledger.
         if claim.metadata.uid in self._in_flight:
             return
         if allocation is None:
@@ -269,6 +280,7 @@ class Devices:
 
     def _class_added(self, class_: DeviceClass) -> None:
         self._classes[class_.metadata.name] = class_
+        # Any class may be the first that provides a resource, or no longer the oldest.
         self._providing.clear()
         self._notify(ClusterEvent(Resource.DEVICE_CLASS, Action.ADD, None, class_))
 

@@ -49,6 +49,8 @@ class ClaimWriter:
         """
         claims = self._of(claim)
         pause = FIRST_PAUSE_SECONDS
+        # kube-scheduler retries a conflict with these pauses. A conflict is usual, because the claim's controller
+        # writes to the same object.
         for _ in range(ATTEMPTS - 1):
             try:
                 claim = await _protected(claims, claim, allocation)
@@ -89,9 +91,12 @@ class ClaimWriter:
         """
         claims = self._of(claim)
         try:
+            # The API server keeps a deleted claim with a finalizer until it is removed, and no other component would remove
+            # the scheduler's.
             if FINALIZER in claim.metadata.finalizers:
                 finalizers = tuple(f for f in claim.metadata.finalizers if f != FINALIZER)
                 claim = await claims.update(_with_finalizers(claim, finalizers))
+            # With the UID: a claim of the same name that was created meanwhile is not deleted.
             await claims.delete(claim.metadata.name, uid=claim.metadata.uid)
         except StatusError as error:
             if not error.is_not_found:
@@ -164,6 +169,7 @@ async def _protected(
         raise WriteFailed(f"claim {key_of(claim)} got deleted in the meantime")
     if allocation is None:
         return claim
+    # Another scheduler was faster. Overwriting its allocation would take devices away from a pod that may run.
     if claim.status.allocation is not None:
         raise WriteFailed(f"claim {key_of(claim)} got allocated elsewhere in the meantime")
     if FINALIZER in metadata.finalizers:

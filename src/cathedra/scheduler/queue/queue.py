@@ -93,10 +93,13 @@ class SchedulingQueue:
         """A waiting pod has a new version; that alone may make it schedulable."""
         uid = new.metadata.uid
         change = ClusterEvent(_TARGET_POD, pod_actions(old, new), old, new)
+        # The attempt uses an old version of the pod. The event is judged in `put_back`; without it a change that makes
+        # the pod schedulable would be lost.
         if uid in self._in_flight:
             self._in_flight.record(change)
             return
         entry = self._entries.get(uid)
+        # A parked pod is tried again with its newest version anyway, so no plugin is called.
         if entry is None and (parked := self._parked.get(uid)) is not None:
             parked.info = PodInfo(new)
             return
@@ -109,6 +112,7 @@ class SchedulingQueue:
 
     def delete(self, uid: str) -> None:
         """A waiting pod has gone, or has got a node."""
+        # `resume` finds the pod gone by this, and the attempt that continues in the background ends.
         self._parked.pop(uid, None)
         entry = self._entries.pop(uid, None)
         if entry is not None:
@@ -157,6 +161,7 @@ class SchedulingQueue:
         entry.unschedulable_plugins = frozenset(plugins)
         entry.pending_plugins = frozenset(pending)
         entry.added = self._clock.monotonic()
+        # Read before `done`, which drops the events that no other pod in flight needs.
         missed = list(self._in_flight.since(entry.info.uid)) if entry.info.uid in self._in_flight else []
         self._in_flight.done(entry.info.uid)
         if not entry.unschedulable_plugins and not entry.pending_plugins:
@@ -167,6 +172,7 @@ class SchedulingQueue:
         entry.unschedulable_count += 1
         self._sleep(entry)
         for change in missed:
+            # The log is shared by all pods in flight: updates of other pods are in it too.
             if change.resource is Resource.TARGET_POD and change.new.metadata.uid != entry.info.uid:
                 continue
             if self._worth_requeuing(entry, change):
@@ -177,6 +183,7 @@ class SchedulingQueue:
 
     def move(self, change: ClusterEvent, *, up_to_priority: int | None = None) -> None:
         """Handle a cluster event: wake the pods that it may concern, up to a priority if one is given."""
+        # Recorded even if no pod is unschedulable now: a pod in flight may become so before its attempt ends.
         if self._in_flight.left_at:
             self._in_flight.record(change)
         if not self._unschedulable:
@@ -195,6 +202,8 @@ class SchedulingQueue:
             if now >= next_flush:
                 self._flush(now)
                 next_flush = now + FLUSH_SECONDS
+            # A stale item at the top of a heap only makes the loop wake early. Removing items from the middle of a heap
+            # would be linear.
             due = min([next_flush, *(heap[0][0] for heap in (self._backing_off, self._erring) if heap)])
             await self._sleep_or_rearm(max(due - now, 0.0))
 
@@ -219,10 +228,14 @@ class SchedulingQueue:
     # --- inside
 
     def _next(self) -> QueuedPodInfo | None:
+        # Items are never removed from a heap. One whose version differs from the entry's has left this area and is
+        # skipped.
         while self._active:
             *_, version, entry = heapq.heappop(self._active)
             if version == entry.area_version:
                 return self._leave(entry)
+        # Nothing is active, so pods that were refused need not wait for the end of their back-off (KEP-5142). Pods with
+        # errors must: they are in a heap of their own.
         while self._backing_off:
             *_, version, entry = heapq.heappop(self._backing_off)
             if version == entry.area_version:
@@ -253,6 +266,7 @@ class SchedulingQueue:
             return
         entry.gated_by = ""
         entry.first_active = entry.first_active or next(self._sequence)
+        # The sequence number makes items unique, so entries themselves are never compared.
         item = (-entry.info.priority, entry.added, next(self._sequence), entry.area_version, entry)
         heapq.heappush(self._active, item)
         self._wake.set()
@@ -269,6 +283,7 @@ class SchedulingQueue:
         entry.first_active = entry.first_active or next(self._sequence)
         heap = self._erring if entry.errors else self._backing_off
         heapq.heappush(heap, (self._ready_at(entry), next(self._sequence), entry.area_version, entry))
+        # The new end may be earlier than the one that `run` waits for.
         self._rearm.set()
         if not entry.errors:
             self._wake.set()
@@ -334,6 +349,7 @@ class SchedulingQueue:
                 self._requeue(entry)
 
     async def _sleep_or_rearm(self, seconds: float) -> None:
+        # Both are cancelled in any case: a timer of the virtual clock that is left would be waited for by tests.
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
         rearmed = asyncio.ensure_future(self._rearm.wait())
         try:

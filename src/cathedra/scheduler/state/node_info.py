@@ -94,6 +94,8 @@ class NodeInfo:
 
     def renew(self, pod: PodInfo) -> None:
         """Replace a pod on the node by a new version with equal requests."""
+        # kube-scheduler removes and adds an updated pod, which moves it to the end. The order decides between equal
+        # victims, so it is imitated.
         if self.order[-1] != pod.uid:
             self._leave_order(pod.uid)
             self.order.append(pod.uid)
@@ -130,6 +132,7 @@ class NodeInfo:
 
     def copy(self) -> NodeInfo:
         """One that can be changed to try something out."""
+        # Without `changes`: a copy that is tried out must not invalidate results about the real node.
         made = NodeInfo(self.node)
         made.name = self.name
         made.pods = dict(self.pods)
