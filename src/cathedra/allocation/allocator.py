@@ -81,6 +81,8 @@ class Allocator:
         """
         inventory = self.inventory
         allowance = allowance or self.budget.begin()
+        # Claims of one template share one spec object, so everything about their requests is prepared once for
+        # thousands of pods.
         known = inventory.caches.of(SPEC_CACHE)
         specs = known.get(claims, self.classes, self.features, inventory.interner)
         if specs is None:
@@ -104,6 +106,7 @@ class Allocator:
 
     def _plan_apart(self, claims: Sequence[ResourceClaim], interrupted: Interruption) -> None:
         """Compile the selectors in a thread, and enter them in the loop's cache at once."""
+        # A cache of its own, merged at the end: the event loop may use the shared one meanwhile.
         apart = SelectorCache()
         allowance = SearchAllowance(self.budget, interrupted)
         with suppress(BudgetExceeded):
@@ -128,6 +131,8 @@ class Allocator:
 
     def new_share_id(self) -> str:
         """A random UUID (version 4)."""
+        # Version and variant bits of a UUID 4, set without the uuid module, which would use the system's random
+        # numbers.
         bits = self._random.getrandbits(128) & ~(0xF000 << 64 | 0xC000 << 48) | 0x4000 << 64 | 0x8000 << 48
         text = f"{bits:032x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
@@ -155,6 +160,7 @@ class PreparedRequests:
     @property
     def plans(self) -> tuple[ClaimPlan, ...]:
         """The claims taken apart, in their own names: searches and explanations need them, known answers do not."""
+        # Plans in the names of these claims are needed for the texts of errors only; a cached answer never needs them.
         if self._plans is None:
             specs = self._specs.plans
             same = all(plan.claim is claim for plan, claim in zip(specs, self._claims, strict=True))
@@ -178,13 +184,15 @@ class PreparedRequests:
     def _on(self, node: core_v1.Node, supply: NodeSupply, node_class: NodeClass) -> Allocation | Refusal:
         """Return the result of ``node``, whose supply is ``supply``."""
         answer = self._answers.get(node_class)
-        if answer is None or answer.node_error or self._may_go_on(answer):
-            answer = self._kept(node_class, self._solve(node, supply, node_class))
+        # The text of a node's error names the node, so it cannot come from the cache.
+        if answer is None or answer.node_error or self._may_repeat(answer):
+            answer = self._cached(node_class, self._solve(node, supply, node_class))
         name = node.metadata.name
         if answer.solution is None:
             refusal = Refusal(
                 name, lambda: self._explain(node, supply), answer.stopped, answer.seconds, self._undecided
             )
+            # An invalid pool matters only if the claims do not fit without it.
             if answer.stopped is None and supply.invalid:
                 raise NodeError("invalid resource pools were encountered", refusal)
             return refusal
@@ -214,7 +222,7 @@ class PreparedRequests:
             supplies = self._supplies
             return [equivalence.class_of(node, supplies.of(node), ledger) for node in map(nodes.__getitem__, places)]
 
-        def followed() -> FittingNodes | None:
+        def fitting_now() -> FittingNodes | None:
             return equivalence.fitting(self._known) if equivalence.is_at(nodes, inventory, ledger) else None
 
         def write(place: int) -> Allocation | Refusal:
@@ -224,7 +232,7 @@ class PreparedRequests:
             node_class = equivalence.class_at(place)
             return self._on(node, equivalence.supply_at(place), node_class)
 
-        return Answers(nodes, classes_of, followed, lambda node_class: self._answer(node_class, nodes), write)
+        return Answers(nodes, classes_of, fitting_now, lambda node_class: self._answer(node_class, nodes), write)
 
     def stop(self, node: core_v1.Node) -> str:
         """Return where the last search for ``node`` was stopped, in words; empty if it was completed or not made."""
@@ -244,25 +252,25 @@ class PreparedRequests:
 
         Raises:
             FatalError: the claims themselves are faulty.
-            NodeError: all devices are specs for, and a pool cannot be used.
+            NodeError: all devices are requested, and a pool cannot be used.
         """
         return self._explain(node, self._supplies.of(node), trials=trials)
 
     def _answer(self, node_class: NodeClass, nodes: Sequence[core_v1.Node]) -> SharedAnswer:
         """Return the result of all nodes of this class; compute it unless it is cached."""
         known = self._answers.get(node_class)
-        if known is None or self._may_go_on(known):
-            known = self._kept(node_class, self._search_class(node_class, nodes))
+        if known is None or self._may_repeat(known):
+            known = self._cached(node_class, self._search_class(node_class, nodes))
         return known
 
-    def _kept(self, node_class: NodeClass, answer: SharedAnswer) -> SharedAnswer:
+    def _cached(self, node_class: NodeClass, answer: SharedAnswer) -> SharedAnswer:
         """Keep an answer, unless it is that of a search that was stopped earlier than the last one."""
         known = self._answers.get(node_class)
         if answer.stopped is None or known is None or (known.stopped or 0) <= answer.stopped:
             self._answers[node_class] = answer
         return answer
 
-    def _may_go_on(self, known: SharedAnswer) -> bool:
+    def _may_repeat(self, known: SharedAnswer) -> bool:
         """Return True if the search for ``known`` was stopped, and there is time to make it again."""
         return known.stopped is not None and not self.allowance.exhausted
 
@@ -300,11 +308,13 @@ class PreparedRequests:
             NodeError, FatalError: as `on`.
         """
         failure = self.allowance.failures.get((self._specs.key, node_class))
+        # The failure was found in the thread; raising it there would end the thread's task instead of this attempt.
         if failure is not None:
             raise failure
         try:
             return self._searched(node, supply, node_class, self.allowance)
         except TimeSliceOver:
+            # The search in the thread begins anew: its state is spread over frames that belong to this call.
             raise LongSearch(partial(self._solve_apart, node, supply, node_class), self.allowance.seconds) from None
 
     def _solve_apart(
@@ -316,6 +326,8 @@ class PreparedRequests:
         caches of the supply) or a memo of equal values, where a single assignment is the whole change.
         """
         try:
+            # Searches write to the caches of the supply. Copies of them keep the thread from changing a dict that the
+            # event loop is iterating.
             answer = self._searched(node, supply.apart(), node_class, self.allowance.in_thread(interrupted))
         except NodeError:
             answer = SharedAnswer(None, node_error=True)
@@ -353,23 +365,24 @@ class PreparedRequests:
         decided, solution = greedy(problem, found)
         if decided:
             return solution
-        forms = self._known.forms
-        form = search_key(problem, found) if forms else None
-        if form is not None and form in forms:
-            return forms[form]
+        solutions = self._known.solutions
+        key = search_key(problem, found) if solutions else None
+        if key is not None and key in solutions:
+            return solutions[key]
         solution = FastSearch(problem, found, meter).run()
         if meter.states > _LONG:
-            self._remember(form or search_key(problem, found), solution)
+            self._remember(key or search_key(problem, found), solution)
         return solution
 
-    def _remember(self, form: Hashable | None, solution: Solution | None) -> None:
-        """Keep the solution of a long search for other nodes of its form. Short ones cost less than their form."""
-        forms = self._known.forms
-        if form is None:
+    def _remember(self, key: Hashable | None, solution: Solution | None) -> None:
+        """Cache the solution of a long search for nodes with an equal search key; the key costs more than a short
+        search."""
+        solutions = self._known.solutions
+        if key is None:
             return
-        if len(forms) >= _FORMS:
-            forms.clear()
-        forms[form] = solution
+        if len(solutions) >= _SOLUTIONS:
+            solutions.clear()
+        solutions[key] = solution
 
     def _explain(self, node: core_v1.Node, supply: NodeSupply, *, trials: bool = True) -> RefusalExplanation:
         allocator = self.allocator
@@ -387,8 +400,8 @@ class PreparedRequests:
             if not trials or self.allowance.exhausted:
                 return None
             try:
-                specs = freed if all_free else allocator
-                answer = specs.prepare(claims, allowance.with_states(_TRIAL)).on(node)
+                of = freed if all_free else allocator
+                answer = of.prepare(claims, allowance.with_states(_TRIAL)).on(node)
             except Aborted:
                 raise
             except AllocationError:
@@ -406,7 +419,7 @@ _SELECTORS: Final[CacheSlot[SelectorCache]] = CacheSlot("selectors", SelectorCac
 _MOMENT: Final = 1.0
 _LONG: Final = 64
 """Number of search states from which a solution is cached for other nodes with the same search key."""
-_FORMS: Final = 1_024
-"""Solutions kept for the claims of one key."""
+_SOLUTIONS: Final = 1_024
+"""Largest number of cached solutions for the claims of one request key."""
 _TRIAL: Final = 20_000
 """States of a search that is made for an explanation only."""

@@ -74,6 +74,7 @@ class FittingNodes:
     ) -> None:
         """Advance to the moment ``mark``, at which the nodes have these classes. Positions whose result is not cached
         count as not computed."""
+        # Fast path: between two pods usually nothing has changed.
         if mark is self._mark:
             return
         changed = None if self._mark is None else mark.since(self._mark)
@@ -86,6 +87,7 @@ class FittingNodes:
         for place in changed:
             node_class = classes[place]
             answer = None if node_class is None else answers.get(node_class)
+            # Fast path: the node changed class and its claims still fit, so no set is changed.
             if answer is not None and answer.solution is not None and place in self.fitting:
                 continue
             self.fitting.discard(place)
@@ -108,11 +110,11 @@ class FittingNodes:
 class AnswerCache:
     """Results of equal requests, cached from pod to pod."""
 
-    __slots__ = ("forms", "nodes", "shared")
+    __slots__ = ("nodes", "shared", "solutions")
 
     def __init__(self) -> None:
         self.shared: dict[NodeClass, SharedAnswer] = {}
-        self.forms: dict[Hashable, Solution | None] = {}
+        self.solutions: dict[Hashable, Solution | None] = {}
         """Search key of a long search (`cathedra.allocation.equivalence`) → its solution."""
         self.nodes = FittingNodes()
 
@@ -124,20 +126,20 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
     something changes.
     """
 
-    __slots__ = ("_class_at", "_classes_of", "_followed", "_nodes", "_shared", "_solve", "_write")
+    __slots__ = ("_class_at", "_classes_of", "_fitting_now", "_nodes", "_shared", "_solve", "_write")
 
     def __init__(
         self,
         nodes: Sequence[core_v1.Node],
         classes_of: Callable[[Sequence[int]], Sequence[NodeClass]],
-        followed: Callable[[], FittingNodes | None],
+        fitting_now: Callable[[], FittingNodes | None],
         solve: Callable[[NodeClass], SharedAnswer],
         write: Callable[[int], Allocation | Refusal],
     ) -> None:
-        """``followed``: what is known of the nodes at this moment; None as soon as others are followed."""
+        """``fitting_now``: what is known of the nodes at this moment; None as soon as others are fitting_now."""
         self._nodes = nodes
         self._classes_of = classes_of
-        self._followed = followed
+        self._fitting_now = fitting_now
         self._solve = solve
         self._write = write
         self._class_at: dict[int, NodeClass] = {}
@@ -146,33 +148,33 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
     @property
     def all_fit(self) -> bool:
         """Return True if the claims are known to fit on all nodes. Nothing is computed."""
-        followed = self._followed()
-        return followed is not None and len(followed.fitting) == len(self._nodes)
+        fitting_now = self._fitting_now()
+        return fitting_now is not None and len(fitting_now.fitting) == len(self._nodes)
 
     def fitting(self, places: Sequence[int] | None = None) -> list[int]:
         """Return those of ``places`` on which the claims fit. ``places`` are distinct positions without an error."""
-        asked = range(len(self._nodes)) if places is None else places
-        followed = self._followed()
-        if followed is None:
-            fits = dict(zip(asked, self._fit(self._classes(asked)), strict=True))
-            return [place for place in asked if fits[place]]
-        fitting, refusing, erring = followed.fitting, followed.refusing, followed.erring
-        if not fitting.issuperset(asked):
-            others = [place for place in asked if place not in fitting and place not in refusing]
-            self._ask(followed, [place for place in others if place not in erring])
-        return list(filter(fitting.__contains__, asked))
+        wanted = range(len(self._nodes)) if places is None else places
+        fitting_now = self._fitting_now()
+        if fitting_now is None:
+            fits = dict(zip(wanted, self._fit(self._classes(wanted)), strict=True))
+            return [place for place in wanted if fits[place]]
+        fitting, refusing, erring = fitting_now.fitting, fitting_now.refusing, fitting_now.erring
+        if not fitting.issuperset(wanted):
+            others = [place for place in wanted if place not in fitting and place not in refusing]
+            self._compute(fitting_now, [place for place in others if place not in erring])
+        return list(filter(fitting.__contains__, wanted))
 
     def all_refuse(self, places: Iterable[int]) -> bool:
         """Return True if the claims are known not to fit on any of ``places``, without an error of a node."""
-        followed = self._followed()
-        return followed is not None and followed.refusing.issuperset(places)
+        fitting_now = self._fitting_now()
+        return fitting_now is not None and fitting_now.refusing.issuperset(places)
 
-    def _ask(self, followed: FittingNodes, places: Sequence[int]) -> None:
+    def _compute(self, fitting_now: FittingNodes, places: Sequence[int]) -> None:
         """Compute the results of positions that are not cached."""
         classes = self._classes_of(places)
         answers = {one: self._answer(one) for one in dict.fromkeys(classes)}
         for place, one in zip(places, classes, strict=True):
-            followed.note(place, one, answers[one])
+            fitting_now.note(place, one, answers[one])
 
     def _fit(self, classes: Sequence[NodeClass]) -> list[bool]:
         fits = {one: self._answer(one).solution is not None for one in dict.fromkeys(classes)}

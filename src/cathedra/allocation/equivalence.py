@@ -48,10 +48,10 @@ class NodeEquivalence:
         "_projection",
         "_rows",
         "_rows_of_node",
-        "_rows_of_view",
+        "_rows_of_supply",
         "_supplies",
-        "_views_of_extent",
-        "_views_of_pool",
+        "_supplies_of_extent",
+        "_supplies_of_pool",
     )
 
     def __init__(self, features: Features, projection: Projection | None) -> None:
@@ -69,9 +69,9 @@ class NodeEquivalence:
         self._supplies: dict[int, NodeSupply] = {}
         """Views of the rows that have been computed."""
         self._rows_of_node: dict[str, set[int]] = {}
-        self._rows_of_view: dict[NodeSupply, set[int]] = {}
-        self._views_of_pool: dict[PoolID, dict[NodeSupply, PoolSupply]] = {}
-        self._views_of_extent: dict[PoolID, set[NodeSupply]] = {}
+        self._rows_of_supply: dict[NodeSupply, set[int]] = {}
+        self._supplies_of_pool: dict[PoolID, dict[NodeSupply, PoolSupply]] = {}
+        self._supplies_of_extent: dict[PoolID, set[NodeSupply]] = {}
         self._extents: dict[PoolID, object] = {}
         self._finders: dict[PoolID, dict[str, set[NodeSupply]]] = {}
         """For pools that are seen in many ways: device name → supplies."""
@@ -79,6 +79,7 @@ class NodeEquivalence:
     @staticmethod
     def of(inventory: InventorySnapshot, features: Features, projection: Projection | None) -> NodeEquivalence:
         """The node classes, as seen by claims with that projection, that live with this inventory."""
+        # Popped and entered again, so that the dict's order is that of the last use.
         kept = inventory.caches.of(EQUIVALENCES)
         found = kept.pop((features, projection), None)
         if found is None:
@@ -89,8 +90,9 @@ class NodeEquivalence:
         return found
 
     def follow(self, nodes: tuple[core_v1.Node, ...], inventory: InventorySnapshot, ledger: LedgerSnapshot) -> None:
-        """TimeSlice to these nodes at this moment. The price is what has changed since the last call."""
+        """Advance to these nodes at this moment. The cost is proportional to the changes since the last call."""
         concerned = self._concerned(nodes, inventory)
+        # Too much has changed, or it is not known what: all rows begin anew, and are computed when they are read.
         if concerned is None:
             self._begin(len(nodes))
         else:
@@ -134,6 +136,8 @@ class NodeEquivalence:
         known = self._interned.get(key)
         if known is None:
             if len(self._interned) >= _NODE_CLASSES:
+                # Classes are compared by identity. If they were dropped without the answers, equal classes made later
+                # would never find the answers again.
                 self._interned.clear()
                 self._answers.clear()
             known = self._interned[key] = NodeClass(supply.interner.next_number(), node, supply, states)
@@ -154,6 +158,8 @@ class NodeEquivalence:
             return AnswerCache()
         found = self._answers.pop(request_key, None)
         if found is None:
+            # A limit on the number of request keys alone would not bound the memory: one key may have an answer for
+            # each class.
             if sum([len(known.shared) for known in self._answers.values()]) > _ANSWERS:
                 self._answers.clear()
             elif len(self._answers) >= _QUESTIONS:
@@ -174,24 +180,26 @@ class NodeEquivalence:
         if rows is None or inventory is before:
             return rows
         changes = inventory.mark.since(before.mark)
+        # A slice without a node has changed, or the changelog is too short: any node may reach other devices now.
         if changes is None or EVERYWHERE in changes or self._features.everywhere:
             return None
         for change in changes:
             if isinstance(change, str):
                 rows.update(self._rows_of_node.get(change, ()))
-            elif change in self._views_of_extent:
+            # Slices of a pool for other nodes matter to a node only by counters. If these are equal, its class stays.
+            elif change in self._supplies_of_extent:
                 now = extent(inventory, change, groups=self._features.compatibility_groups)
                 if now != self._extents.get(change):
                     self._extents[change] = now
-                    rows.update(*(self._rows_of_view[supply] for supply in self._views_of_extent[change]))
+                    rows.update(*(self._rows_of_supply[supply] for supply in self._supplies_of_extent[change]))
         return rows
 
     def _begin(self, rows: int) -> None:
         self._rows = [None] * rows
         self._changed = Changelog()
         self._supplies = {}
-        self._rows_of_node, self._rows_of_view = {}, {}
-        self._views_of_pool, self._views_of_extent = {}, {}
+        self._rows_of_node, self._rows_of_supply = {}, {}
+        self._supplies_of_pool, self._supplies_of_extent = {}, {}
         self._extents.clear()
         self._finders.clear()
 
@@ -220,30 +228,30 @@ class NodeEquivalence:
         supply = self._supplies.pop(row, None)
         if supply is None:
             return
-        rows = self._rows_of_view[supply]
+        rows = self._rows_of_supply[supply]
         rows.discard(row)
         if rows:
             return
-        del self._rows_of_view[supply]
+        del self._rows_of_supply[supply]
         for pool in supply.usable:
-            del self._views_of_pool[pool.id][supply]
+            del self._supplies_of_pool[pool.id][supply]
             for record in pool.devices if self._finders.get(pool.id) else ():
                 self._finders[pool.id][record.name].discard(supply)
         for name, _ in supply.depends:
-            self._views_of_extent[name].discard(supply)
+            self._supplies_of_extent[name].discard(supply)
 
     def _index(self, row: int, supply: NodeSupply) -> None:
-        rows = self._rows_of_view.get(supply)
+        rows = self._rows_of_supply.get(supply)
         if rows is not None:
             rows.add(row)
             return
-        self._rows_of_view[supply] = {row}
+        self._rows_of_supply[supply] = {row}
         for pool in supply.usable:
-            self._views_of_pool.setdefault(pool.id, {})[supply] = pool
+            self._supplies_of_pool.setdefault(pool.id, {})[supply] = pool
             if pool.id in self._finders:
                 _enlist(self._finders[pool.id], supply, pool)
         for name, known in supply.depends:
-            self._views_of_extent.setdefault(name, set()).add(supply)
+            self._supplies_of_extent.setdefault(name, set()).add(supply)
             self._extents[name] = known
 
     def _catch_up(self, ledger: LedgerSnapshot) -> None:
@@ -268,11 +276,11 @@ class NodeEquivalence:
         for supply in supplies:
             # Rows that had equal classes before and have equal supplies now have equal classes again.
             renewed: dict[NodeClass | None, NodeClass] = {}
-            for row in self._rows_of_view[supply]:
-                stood = self._rows[row]
-                found = renewed.get(stood)
+            for row in self._rows_of_supply[supply]:
+                before_change = self._rows[row]
+                found = renewed.get(before_change)
                 if found is None:
-                    found = renewed[stood] = self.class_of(self._nodes[row], supply, ledger)
+                    found = renewed[before_change] = self.class_of(self._nodes[row], supply, ledger)
                 self._rows[row] = found
                 self._changed.note(row)
 
@@ -283,9 +291,9 @@ class NodeEquivalence:
         """
         moved: dict[tuple[NodeClass | None, PoolSupply, int], NodeClass] = {}
         for supply in supplies:
-            seen = self._views_of_pool[pool][supply]
+            seen = self._supplies_of_pool[pool][supply]
             place = supply.place_of(seen)
-            for row in self._rows_of_view[supply]:
+            for row in self._rows_of_supply[supply]:
                 key = (self._rows[row], seen, place)
                 found = moved.get(key)
                 if found is None:
@@ -295,12 +303,14 @@ class NodeEquivalence:
 
     def _holding(self, pool: PoolID, changes: set[DeviceID] | None) -> Iterable[NodeSupply]:
         """Return the supplies for which a change of the holdings of ``pool`` may matter."""
-        supplies = self._views_of_pool.get(pool, {})
+        supplies = self._supplies_of_pool.get(pool, {})
         if len(supplies) <= _FEW or changes is None:
             return supplies
         if any(seen.counters for seen in supplies.values()):
             # Holdings affect every node, because of shared counters.
             return supplies
+        # A pool that spans the cluster is seen in many ways. Asking each supply whether it has the device would be
+        # linear in the nodes for each claim.
         finder = self._finders.get(pool)
         if finder is None:
             finder = self._finders[pool] = {}

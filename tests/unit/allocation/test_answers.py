@@ -111,7 +111,7 @@ class Events:
         world = World(self.slices.values(), self.claims.values(), self.rules.values())
         return world.allocator()
 
-    def followed(self) -> Allocator:
+    def fitting_now(self) -> Allocator:
         """An allocator of the state that was kept."""
         return Allocator(Features(), World().classes, self.inventory.snapshot(), self.ledger.snapshot())
 
@@ -143,11 +143,11 @@ def test_any_order_of_events_gives_what_a_rebuild_gives(events: list[tuple[objec
         world.apply(event)
         if event[0] != "look":
             continue
-        fresh, followed = world.fresh(), world.followed()
+        fresh, fitting_now = world.fresh(), world.fitting_now()
         for asked in ASKED:
             expected = alone(fresh, asked)
-            assert [said(one) for one in followed.prepare(asked).on_each(NODES)] == expected
-            answers = followed.prepare(asked).on_each(NODES)
+            assert [said(one) for one in fitting_now.prepare(asked).on_each(NODES)] == expected
+            answers = fitting_now.prepare(asked).on_each(NODES)
             assert answers.fitting() == [at for at, one in enumerate(expected) if isinstance(one, bytes)]
 
 
@@ -167,7 +167,7 @@ def test_nodes_that_are_asked_now_and_then_give_what_a_rebuild_gives(
         world.apply(event)
         for asked in ASKED:
             expected = alone(world.fresh(), asked)
-            answers = world.followed().prepare(asked).among(nodes)
+            answers = world.fitting_now().prepare(asked).among(nodes)
             assert not answers.all_fit or None not in expected
             assert answers.fitting(places) == [at for at in places if isinstance(expected[at], bytes)]
             assert [answers.all_refuse([at]) for at in places] == [expected[at] is None for at in places]
@@ -209,9 +209,9 @@ def test_nodes_that_see_alike_pools_in_another_order_are_followed_each_in_its_ow
                 world.apply(("drop", number))
             case _:
                 world.apply(event)
-        fresh, followed = world.fresh(), world.followed()
+        fresh, fitting_now = world.fresh(), world.fitting_now()
         for asked in ASKED[:3]:
-            assert [said(one) for one in followed.prepare(asked).on_each(NODES)] == alone(fresh, asked)
+            assert [said(one) for one in fitting_now.prepare(asked).on_each(NODES)] == alone(fresh, asked)
 
 
 def test_a_full_node_does_not_speak_for_the_free_ones_it_once_resembled() -> None:
@@ -253,7 +253,7 @@ def test_that_claims_fit_everywhere_is_known_once_all_nodes_were_asked_until_one
     later = world.allocator().prepare(asked).among(nodes)
     assert later.fitting() == [0, 1, 3]
     assert not later.all_fit
-    assert not answers.all_fit, "others are followed now"
+    assert not answers.all_fit, "others are fitting_now now"
     assert answers.fitting() == [0, 1, 2, 3]
 
 

@@ -1,4 +1,4 @@
-"""Classes of nodes that share an answer, followed as the cluster changes."""
+"""Classes of nodes that share an answer, fitting_now as the cluster changes."""
 
 from __future__ import annotations
 
@@ -233,8 +233,8 @@ def devices_of(answer: Allocation | Refusal | NodeError) -> list[tuple[str, str]
     return [(one.request, one.device) for result in answer.results for one in result.devices.results]
 
 
-def form(gpus: list[Any], nics: list[Any], **more: Any) -> object:
-    """The form of a search for two pairs."""
+def key(gpus: list[Any], nics: list[Any], **more: Any) -> object:
+    """The key of a search for two pairs."""
     world = World([slice_on("alder", gpus, nics, **more)])
     prepared, problem = problem_of(world, [pairs(2)])
     tables = OptionTables(prepared.plans, world.features, problem.supply.interner)
@@ -242,10 +242,10 @@ def form(gpus: list[Any], nics: list[Any], **more: Any) -> object:
 
 
 def test_the_form_forgets_the_names_of_values_and_keeps_which_are_equal_and_of_one_type() -> None:
-    assert form(["a", "b"], ["b", "a"]) == form(["x", "y"], ["y", "x"])
-    assert form(["a", "b"], ["b", "a"]) != form(["a", "b"], ["a", "b"])
-    assert form(["a", "b"], ["b", "a"]) != form([1, 2], [2, 1])
+    assert key(["a", "b"], ["b", "a"]) == key(["x", "y"], ["y", "x"])
+    assert key(["a", "b"], ["b", "a"]) != key(["a", "b"], ["a", "b"])
+    assert key(["a", "b"], ["b", "a"]) != key([1, 2], [2, 1])
 
 
 def test_a_search_in_which_shares_matter_has_no_form() -> None:
-    assert form(["a", "b"], ["b", "a"], shareable=True) is None
+    assert key(["a", "b"], ["b", "a"], shareable=True) is None

@@ -67,6 +67,7 @@ def _fixed_tests_of(option: RequestOption, features: Features) -> _FixedTests:
     key = (option.tolerations, option.capacity_key, features)
     cache = option.question.caches.of(_FIXED_TESTS)
     found = cache.get(key)
+    # Dropping the whole table bounds the memory; an entry costs one test to make again.
     if found is None or len(found.pools) > _LIMIT or len(found.kinds) > _LIMIT:
         found = cache[key] = _FixedTests()
     return found
@@ -91,7 +92,7 @@ class OptionTables:
         self._attributes = self._looked_at()
         self.projection = None if self._attributes is None else interner.widened(self._attributes)
         self._fixed = [_fixed_tests_of(option, features) for option in self.options]
-        self.specs = tuple(
+        self.mask_key = tuple(
             [
                 (fixed, option.admin, option.checks_capacity_last)
                 for fixed, option in zip(self._fixed, self.options, strict=True)
@@ -164,6 +165,8 @@ class OptionTables:
     def _test(
         self, option: RequestOption, record: DeviceRecord, operations: bool, interrupted: Interrupted | None
     ) -> int:
+        # Called before each test, because one evaluation of CEL may take milliseconds and there may be thousands of
+        # kinds.
         if interrupted is not None:
             interrupted()
         features = self.features
@@ -171,6 +174,7 @@ class OptionTables:
         if device.binding_conditions and not features.device_binding_and_status:
             return _NO
         verdict = option.question.verdict(record.signature, interrupted)
+        # An error ends the pod's attempt, but only if the search reaches the device. So it is no refusal here.
         if isinstance(verdict, SelectorFailure):
             return _RISK
         if not verdict:
@@ -211,7 +215,7 @@ def bases(tables: OptionTables, problem: Problem) -> Bases:
     if len(supply.usable) < MANY_POOLS:
         node_masks = _NodeMasks(len(tables.options))
     else:
-        key = (supply, tables.specs, problem.operations_optional)
+        key = (supply, tables.mask_key, problem.operations_optional)
         node_masks = supply.caches.of(_NODE_MASKS).get(key, lambda: _NodeMasks(len(tables.options)))
     node_masks.follow(tables, problem)
     masks = list(node_masks.masks)
@@ -264,6 +268,7 @@ class _NodeMasks:
         offset = problem.supply.offsets[at]
         masks, risky, shared = part
         for number, (mask, risk) in enumerate(zip(masks, risky, strict=True)):
+            # Bits of a pool are either all in the mask or all absent, so the same exclusive or adds and removes them.
             self.masks[number] ^= mask << offset
             self.risky[number] ^= risk << offset
         self.shared ^= shared << offset

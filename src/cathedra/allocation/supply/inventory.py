@@ -123,10 +123,13 @@ class Inventory:
         """Add or replace a slice. An equal one changes nothing."""
         name = item.metadata.name
         known = self._records.get(name)
+        # Kept even if the spec is equal: `slices` returns objects as they were given last, with their new versions.
         self._sources[name] = item
         if known is None:
             self._sequence += 1
             self._link(self._prepared(item, self._sequence))
+        # Drivers publish slices again without a change, and resync repeats them. Preparing them again would drop every
+        # cached result of their nodes.
         elif known.source.spec != item.spec:
             self._exchange(known, item)
 
@@ -242,6 +245,8 @@ class Inventory:
     # --- indexes
 
     def _exchange(self, known: SliceRecord, item: ResourceSlice) -> None:
+        # Before anything is unlinked: preparing may raise, and the inventory must then be unchanged. The sequence
+        # stays, because the order of slices decides between equal devices.
         made = self._prepared(item, known.sequence)
         self._unlink(known)
         self._link(made)
@@ -301,6 +306,7 @@ class Inventory:
             self._label_keys = tuple(sorted(self._keys))
 
     def _flush_pools(self) -> None:
+        # Fast path: almost no cluster has objects that cannot be decoded.
         if self._withheld or self._withheld_pools:
             self._follow_withheld()
         for pool in self._dirty_pools:

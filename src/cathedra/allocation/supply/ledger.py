@@ -83,6 +83,8 @@ class Ledger:
         """
         uid = key_of(claim)
         if claim.status.allocation is None:
+            # The informer may send the claim as it was before the allocation was written. Dropping the assumption then
+            # would free devices that are about to be used.
             if uid not in self._assumed:
                 self._leave(uid)
             return
@@ -138,6 +140,7 @@ class Ledger:
     def copy(self) -> Ledger:
         """Another ledger with the same entries, to try things out."""
         other = Ledger()
+        # Shared maps copy on write, so this costs references only.
         other._pools, other._entered, other._assumed = self._pools.copy(), dict(self._entered), set(self._assumed)
         other._results = dict(self._results)
         other._large = {pool: holdings.copy() for pool, holdings in self._large.items()}
@@ -148,6 +151,8 @@ class Ledger:
         return {"claims": len(self._entered), "assumed": len(self._assumed), "pools": len(self._pools)}
 
     def _enter(self, uid: str, name: str, results: tuple[DeviceRequestAllocationResult, ...]) -> None:
+        # Fast path: every update of a claim comes here, and most change something else. Comparing tuples is cheaper
+        # than building the entries.
         if self._results.get(uid) == results:
             return
         entries = tuple(

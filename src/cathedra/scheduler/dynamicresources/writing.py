@@ -91,7 +91,8 @@ class ClaimWriter:
         """
         claims = self._of(claim)
         try:
-            # The API server keeps a deleted claim with a finalizer until it is removed, and no other component would remove
+            # The API server keeps a deleted claim with a finalizer until it is removed, and no other component would
+            # remove
             # the scheduler's.
             if FINALIZER in claim.metadata.finalizers:
                 finalizers = tuple(f for f in claim.metadata.finalizers if f != FINALIZER)
