@@ -54,7 +54,7 @@ def asks(*requests: Object, **more: object) -> list[Object]:
     return [node(), device_class(), template("t", *requests, **more), pod("template:t")]  # type: ignore[arg-type]
 
 
-GANGS: Object = {"feature gates": {"GenericWorkload": True, "GangScheduling": True}}
+GANGS: Object = {"feature gates": {"GenericWorkload": True}}
 
 
 def in_group(name: str) -> Object:

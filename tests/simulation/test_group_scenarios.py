@@ -16,7 +16,7 @@ from cathedra.clock import LoopClock, run_virtual
 from tests.simulation.actors import NAME, TEST, Actors, play
 from tests.simulation.demos import Machine, staged
 
-GATES = "GenericWorkload=true,GangScheduling=true"
+GATES = "GenericWorkload=true"
 SERVED = ("--runtime-config", "scheduling.k8s.io/v1beta1=true")
 ON = (*TEST, "--feature-gates", f"{GATES},DRAWorkloadResourceClaims=true", *SERVED)
 OFF = (*TEST, "--feature-gates", f"{GATES},DRAWorkloadResourceClaims=false", *SERVED)

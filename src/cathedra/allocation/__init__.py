@@ -25,7 +25,15 @@ from cathedra.allocation.errors import (
     InvalidInput,
     NodeError,
 )
-from cathedra.allocation.features import DEVELOPMENT_1_37, NEWEST, RELEASE_1_36, Behaviour, Features, behaviour_of
+from cathedra.allocation.features import (
+    DEVELOPMENT_1_37,
+    NEWEST,
+    RELEASE_1_36,
+    RELEASE_1_37,
+    Behaviour,
+    Features,
+    behaviour_of,
+)
 from cathedra.allocation.refusal import ConstraintReason, GroupReason, Refusal, RequestReason, SelectorReason
 from cathedra.allocation.search.budget import UNLIMITED, Budget, LongSearch, SearchAllowance
 from cathedra.allocation.supply.inventory import Inventory, InventorySnapshot
@@ -35,6 +43,7 @@ __all__ = [
     "DEVELOPMENT_1_37",
     "NEWEST",
     "RELEASE_1_36",
+    "RELEASE_1_37",
     "UNLIMITED",
     "Aborted",
     "Allocation",

@@ -75,6 +75,9 @@ class Cluster(msgspec.Struct, eq=False):
     """Claims by namespace and name, for the pods that name them."""
     templates: dict[Key, ResourceClaimTemplate] = msgspec.field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.inventory.rules_need_selector = self.features.behaviour.rules_need_selector
+
     @staticmethod
     def of(objects: Input, features: Features | None = None) -> Cluster:
         """Return a cluster of these objects; other kinds are ignored.

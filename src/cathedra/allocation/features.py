@@ -14,7 +14,7 @@ import msgspec
 
 from cathedra.releases import behaviours
 
-__all__ = ["DEVELOPMENT_1_37", "NEWEST", "RELEASE_1_36", "Behaviour", "Features", "behaviour_of"]
+__all__ = ["DEVELOPMENT_1_37", "NEWEST", "RELEASE_1_36", "RELEASE_1_37", "Behaviour", "Features", "behaviour_of"]
 
 
 class Behaviour(msgspec.Struct, frozen=True, cache_hash=True):
@@ -48,11 +48,15 @@ class Behaviour(msgspec.Struct, frozen=True, cache_hash=True):
     """«mem» and «driver/mem» name the same capacity."""
     negative_capacity_is_fatal: bool = True
     """A negative amount stops the pod instead of being recorded."""
+    rules_need_selector: bool = True
+    """A taint rule without a selector taints no device."""
     releases_everything: bool = True
     """A rejected or withdrawn device leaves no trace; the eight known faults of section 14 are mended."""
 
 
 NEWEST: Final = Behaviour()
+RELEASE_1_37: Final = Behaviour(name="release 1.37", rules_need_selector=False)
+"""As Kubernetes 1.37 is."""
 DEVELOPMENT_1_37: Final = Behaviour(
     name="1.37 development",
     claim_size_checked_last=True,
@@ -63,6 +67,7 @@ DEVELOPMENT_1_37: Final = Behaviour(
     foreign_type_ends_distinct=False,
     capacity_names_are_qualified=False,
     negative_capacity_is_fatal=False,
+    rules_need_selector=False,
     releases_everything=False,
 )
 """As Kubernetes' development branch was on 1 July 2026."""
@@ -81,6 +86,7 @@ RELEASE_1_36: Final = Behaviour(
     foreign_type_ends_distinct=False,
     capacity_names_are_qualified=False,
     negative_capacity_is_fatal=False,
+    rules_need_selector=False,
     releases_everything=False,
 )
 """As Kubernetes 1.36.2 is."""
@@ -88,7 +94,9 @@ RELEASE_1_36: Final = Behaviour(
 
 def behaviour_of(release: str) -> Behaviour:
     """The behaviour of a release of Kubernetes (``1.36``); releases before 1.36 are imitated as 1.36."""
-    return NEWEST if behaviours.ALLOCATOR_MENDED.holds_in(release) else RELEASE_1_36
+    if behaviours.TAINT_RULES_NEED_SELECTOR.holds_in(release):
+        return NEWEST
+    return RELEASE_1_37 if behaviours.ALLOCATOR_MENDED.holds_in(release) else RELEASE_1_36
 
 
 _GATES: Final = {

@@ -12,7 +12,7 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.pipeline.audit import AuditPolicy
 from cathedra.apiserver.pipeline.flowcontrol import SEATS
 from cathedra.kinds.definition import AnyDefinition
-from cathedra.releases import NEWEST, FeatureGates
+from cathedra.releases import DEFAULT_RELEASE, FeatureGates
 
 __all__ = ["ServeOptions", "ServerConfig"]
 
@@ -20,7 +20,7 @@ __all__ = ["ServeOptions", "ServerConfig"]
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that can be chosen about an API server."""
 
-    release: str = NEWEST
+    release: str = DEFAULT_RELEASE
     """The Kubernetes release whose behaviour and version number it shows."""
     gates: FeatureGates | None = None
     """None: the defaults of the release."""

@@ -15,7 +15,7 @@ from cathedra.apiserver.authorization.authorizer import Attributes
 from cathedra.apiserver.patches.duplicates import warnings_of
 from cathedra.apiserver.registry.selection import single_name
 from cathedra.kinds.definition import AnyDefinition, Strategy, VersionDefinition
-from cathedra.releases import NEWEST
+from cathedra.releases import DEFAULT_RELEASE
 from cathedra.remembering import remembered
 
 __all__ = ["Call", "note_problems", "unfit"]
@@ -44,7 +44,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     field_manager: str = ""
     field_validation: str = ""
     force: bool = False
-    release: str = NEWEST
+    release: str = DEFAULT_RELEASE
     """The release whose fields are known."""
     size: int = 0
     """Bytes of the request's body; 0 if the object came without one, from a part in the same process."""

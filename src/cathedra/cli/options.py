@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from cathedra.releases.table import CLASSIC_RELEASES, DEFAULT_CLASSIC, NEWEST, RELEASES
+from cathedra.releases.table import CLASSIC_RELEASES, DEFAULT_CLASSIC, DEFAULT_RELEASE, RELEASES
 
 __all__ = [
     "CDI_DIR",
@@ -134,9 +134,9 @@ DATA_DIR: Final = CommandOption(
 RELEASE: Final = (
     CommandOption(
         name="--kubernetes-version",
-        default=NEWEST,
+        default=DEFAULT_RELEASE,
         metavar=f"{RELEASES[0]}…{RELEASES[-1]}",
-        about=f"Kubernetes release to behave as (default {NEWEST})",
+        about=f"Kubernetes release to behave as (default {DEFAULT_RELEASE})",
     ),
     CommandOption(
         name="--feature-gates",

@@ -15,7 +15,7 @@ from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.cluster import InvalidOption
 from cathedra.cluster.identity.reach import Reach
 from cathedra.profiles import HardwareProfile
-from cathedra.releases import NEWEST, RELEASES, FeatureGates
+from cathedra.releases import DEFAULT_RELEASE, RELEASES, FeatureGates
 
 __all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "NodeFault", "default_data_dir"]
 
@@ -159,7 +159,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where a container runtime listens; "": the usual places, with the runtime ``cri``."""
     faults: tuple[NodeFault, ...] = ()
     """How simulated nodes fail on purpose."""
-    release: str = NEWEST
+    release: str = DEFAULT_RELEASE
     gates: Mapping[str, bool] = msgspec.field(default_factory=dict)
     runtime_config: Mapping[str, bool] = msgspec.field(default_factory=dict)
     """API versions that are served or not, over the release's defaults."""

@@ -7,7 +7,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import Constant, ErrorList, FieldPath
 from cathedra.api.formats import check
 
-__all__ = ["validate_node_selector"]
+__all__ = ["validate_node_selector", "validate_single_term"]
 
 
 def validate_node_selector(
@@ -25,6 +25,14 @@ def validate_node_selector(
             _expression(errors, where.child("matchExpressions").index(number), expression, check_values=check_values)
         for number, expression in enumerate(term.match_fields):
             _field(errors, where.child("matchFields").index(number), expression)
+
+
+def validate_single_term(errors: ErrorList, path: FieldPath, selector: core_v1.NodeSelector) -> None:
+    """A node selector of slices, whose terms the allocator cannot combine: exactly one term, well-formed."""
+    validate_node_selector(errors, path, selector)
+    terms = selector.node_selector_terms
+    if len(terms or ()) != 1:
+        errors.invalid(path.child("nodeSelectorTerms"), terms, "must have exactly one node selector term")
 
 
 def _expression(

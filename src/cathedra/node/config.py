@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from cathedra.api.core.core_v1 import Taint
-from cathedra.releases import NEWEST, git_version
+from cathedra.releases import DEFAULT_RELEASE, git_version
 
 __all__ = ["NodeConfig"]
 
@@ -49,7 +49,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Quantities by resource name; the machine's own for resources that are not listed."""
     reserved: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Quantities that are withheld from pods, for the system and the node's own programs."""
-    kubelet_version: str = git_version(NEWEST)
+    kubelet_version: str = git_version(DEFAULT_RELEASE)
     register: bool = True
     """True if the agent creates the Node object; otherwise it must exist."""
     lease_seconds: float = 40.0

@@ -35,6 +35,17 @@ DECLARED_TAGS_ENFORCED: Final = Behaviour(
     source="KEP-5073",
 )
 
+ANSWERS_HAVE_REVISION: Final = Behaviour(
+    "The Status that answers a deletion, a binding or an eviction has the resourceVersion of the write.",
+    since="1.38",
+    source="kubernetes/kubernetes#138724, #142327, #142197",
+)
+UNKNOWN_PATHS_ANSWER_STATUS: Final = Behaviour(
+    "Unknown paths and groups are answered with a Status; before, with plain text.",
+    since="1.38",
+    source="kubernetes/kubernetes#138219",
+)
+
 # --- ResourceSlices
 
 DEVICES_NEED_BASIC: Final = Behaviour(
@@ -199,6 +210,22 @@ POOL_STATUS_COMPLETE: Final = Behaviour(
     source="KEP-5677",
 )
 
+TAINT_RULES_NEED_SELECTOR: Final = Behaviour(
+    "A DeviceTaintRule without a selector taints no device; before, the scheduler took it to taint every device.",
+    since="1.38",
+    source="kubernetes/kubernetes#141648",
+)
+EMPTY_TAINT_SELECTOR_WARNS: Final = Behaviour(
+    "A DeviceTaintRule with an empty selector, which taints every device, is answered with a warning.",
+    since="1.38",
+    source="kubernetes/kubernetes#141831",
+)
+DEVICE_SELECTORS_HAVE_ONE_TERM: Final = Behaviour(
+    "The node selector of a device has exactly one term, as that of a slice.",
+    since="1.38",
+    source="kubernetes/kubernetes#141213",
+)
+
 # --- pods
 
 CLAIM_NAME_ERRORS_AT_FIELD: Final = Behaviour(
@@ -238,6 +265,11 @@ NODE_RESOURCES_BY_DEVICE: Final = Behaviour(
 
 CLAIM_DELETIONS_REQUEUE: Final = Behaviour(
     "The deletion of a claim requeues pods that wait for it.", since="1.37", source=_SCHEDULER
+)
+GANGS_WITH_WORKLOADS: Final = Behaviour(
+    "GenericWorkload switches gangs too; before, the gate GangScheduling did.",
+    since="1.37",
+    source="kubernetes/kubernetes#139520",
 )
 FILTER_TIMEOUT_IS_ERROR: Final = Behaviour(
     "A filter that exceeds its time ends the pod's attempt; before, it only excluded the node.",

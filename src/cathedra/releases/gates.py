@@ -12,7 +12,7 @@ from types import MappingProxyType
 from cathedra.releases import behaviours, classic
 from cathedra.releases.behaviour import Behaviour
 from cathedra.releases.history import HISTORY, NEEDS, GateState, Stage
-from cathedra.releases.table import NEWEST, RELEASES, order
+from cathedra.releases.table import DEFAULT_RELEASE, RELEASES, order
 
 __all__ = ["FeatureGates", "UnknownGate", "parse_overrides", "state_of"]
 
@@ -22,15 +22,20 @@ class UnknownGate(ValueError):
 
 
 def state_of(gate: str, release: str) -> GateState | None:
-    """How a gate stands in a release; None where the release does not know it.
+    """Return the state of a gate in a release, or None if the release does not know it.
 
     Raises:
         UnknownGate: no release has it.
     """
+    state = _reached(gate, release)
+    return None if state is None or state.removed else state
+
+
+def _reached(gate: str, release: str) -> GateState | None:
     if gate not in HISTORY:
         raise UnknownGate(f"unrecognized feature gate: {gate}")
     reached = [state for state in HISTORY[gate] if order(state.since) <= order(release)]
-    return reached[-1] if reached and not reached[-1].removed else None
+    return reached[-1] if reached else None
 
 
 def parse_overrides(text: str) -> dict[str, bool]:
@@ -58,13 +63,15 @@ class FeatureGates(Mapping[str, bool]):
 
     __slots__ = ("_behaviours", "_enabled", "release")
 
-    def __init__(self, enabled: Mapping[str, bool], release: str = NEWEST) -> None:
+    def __init__(self, enabled: Mapping[str, bool], release: str = DEFAULT_RELEASE) -> None:
         self._enabled = MappingProxyType(dict(enabled))
         self._behaviours = _behaviours_of(release)
         self.release = release
 
     @staticmethod
-    def for_release(release: str = NEWEST, overrides: Mapping[str, bool] = MappingProxyType({})) -> FeatureGates:
+    def for_release(
+        release: str = DEFAULT_RELEASE, overrides: Mapping[str, bool] = MappingProxyType({})
+    ) -> FeatureGates:
         """The defaults of a release with some gates set otherwise; ``AllAlpha`` and ``AllBeta`` set a whole stage.
 
         Raises:
@@ -74,7 +81,7 @@ class FeatureGates(Mapping[str, bool]):
         if release not in RELEASES:
             raise UnknownGate(f"unknown Kubernetes version {release!r}: known are {RELEASES[0]} to {RELEASES[-1]}")
         states = {gate: state_of(gate, release) for gate in HISTORY}
-        enabled = {gate: state is not None and state.default for gate, state in states.items()}
+        enabled = {gate: _default(gate, release) for gate in HISTORY}
         for stage, word in ((Stage.ALPHA, "AllAlpha"), (Stage.BETA, "AllBeta")):
             if word in overrides:
                 enabled |= {gate: overrides[word] for gate, state in states.items() if state and state.stage == stage}
@@ -122,6 +129,12 @@ class FeatureGates(Mapping[str, bool]):
         return self["DRAAdminAccess"] or self.has(behaviours.ADMIN_ACCESS_WITHOUT_GATE)
 
     @property
+    def gang_scheduling(self) -> bool:
+        """Return True if pods of a gang are scheduled together, which 1.35 and 1.36 switch by a gate of its own."""
+        own = self.has(behaviours.GANGS_WITH_WORKLOADS) or self["GangScheduling"]
+        return self["GenericWorkload"] and own
+
+    @property
     def merged_taint_rules(self) -> bool:
         """Whether DeviceTaintRules are merged into slices before anything else reads these, as in 1.33 and 1.34."""
         return self.has(behaviours.TAINT_RULES_MERGED) and self["DRADeviceTaints"]
@@ -135,7 +148,8 @@ def _behaviours_of(release: str) -> frozenset[Behaviour]:
 
 
 def _default(gate: str, release: str) -> bool:
-    state = state_of(gate, release)
+    # A gate that was removed once its feature was locked leaves the feature on.
+    state = _reached(gate, release)
     return state is not None and state.default
 
 

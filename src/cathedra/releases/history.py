@@ -45,21 +45,28 @@ def _ga(since: str, *, locked: bool = False) -> GateState:
     return GateState(since, Stage.GA, default=True, locked=locked)
 
 
-def _gone(since: str) -> GateState:
-    return GateState(since, Stage.ALPHA, default=False, removed=True)
+def _gone(since: str, *, on: bool = False) -> GateState:
+    """A removed gate: it cannot be named any more, and what it switched is ``on`` for good or gone."""
+    return GateState(since, Stage.GA if on else Stage.ALPHA, default=on, removed=True)
 
 
 HISTORY: Final[Mapping[str, tuple[GateState, ...]]] = {
-    "DynamicResourceAllocation": (_alpha("1.26"), _beta("1.32", on=False), _ga("1.34"), _ga("1.35", locked=True)),
+    "DynamicResourceAllocation": (
+        _alpha("1.26"),
+        _beta("1.32", on=False),
+        _ga("1.34"),
+        _ga("1.35", locked=True),
+        _gone("1.38", on=True),
+    ),
     "DRAControlPlaneController": (_alpha("1.31"), _gone("1.32")),
     "DRAAdminAccess": (_alpha("1.32"), _beta("1.34"), _ga("1.36", locked=True)),
     "DRAResourceClaimDeviceStatus": (_alpha("1.32"), _beta("1.33"), _ga("1.37", locked=True)),
     "DRAPrioritizedList": (_alpha("1.33"), _beta("1.34"), _ga("1.36"), _ga("1.37", locked=True)),
-    "DRAPartitionableDevices": (_alpha("1.33"), _beta("1.36")),
-    "DRADeviceTaints": (_alpha("1.33"), _beta("1.36"), _ga("1.37")),
-    "DRADeviceTaintRules": (_alpha("1.35"), _beta("1.36", on=False), _ga("1.37")),
-    "DRAConsumableCapacity": (_alpha("1.34"), _beta("1.36")),
-    "DRADeviceBindingConditions": (_alpha("1.34"), _beta("1.36")),
+    "DRAPartitionableDevices": (_alpha("1.33"), _beta("1.36"), _ga("1.38")),
+    "DRADeviceTaints": (_alpha("1.33"), _beta("1.36"), _ga("1.37"), _ga("1.38", locked=True)),
+    "DRADeviceTaintRules": (_alpha("1.35"), _beta("1.36", on=False), _ga("1.37"), _ga("1.38", locked=True)),
+    "DRAConsumableCapacity": (_alpha("1.34"), _beta("1.36"), _ga("1.38")),
+    "DRADeviceBindingConditions": (_alpha("1.34"), _beta("1.36"), _ga("1.38")),
     "DRAExtendedResource": (_alpha("1.34"), _beta("1.36"), _ga("1.37", locked=True)),
     "DRASchedulerFilterTimeout": (_beta("1.34"),),
     "DRAListTypeAttributes": (_alpha("1.36"),),
@@ -68,8 +75,9 @@ HISTORY: Final[Mapping[str, tuple[GateState, ...]]] = {
     "DRAResourceClaimGranularStatusAuthorization": (_beta("1.36"),),
     "DRAWorkloadResourceClaims": (_alpha("1.36"), _beta("1.37", on=False)),
     "GenericWorkload": (_alpha("1.35"), _beta("1.37", on=False)),
-    "GangScheduling": (_alpha("1.35"), _beta("1.37", on=False)),
-    "CompositePodGroup": (_alpha("1.37"),),
+    "GangScheduling": (_alpha("1.35"), _gone("1.37")),
+    "WorkloadAwarePreemption": (_alpha("1.36"), _gone("1.37")),
+    "CompositePodGroup": (_alpha("1.37"), _beta("1.38", on=False)),
     "DRAOptionalNodeOperations": (_alpha("1.37"),),
     "DRAPartitionableDevicesType": (_alpha("1.37"),),
     "DRADeviceCompatibilityGroups": (_alpha("1.37"),),
@@ -88,7 +96,8 @@ HISTORY: Final[Mapping[str, tuple[GateState, ...]]] = {
     "AuthorizePodWebsocketUpgradeCreatePermission": (_beta("1.35"),),
     "MutatingAdmissionPolicy": (_alpha("1.32"), _beta("1.34", on=False), _ga("1.36")),
     "PodTopologyLabelsAdmission": (_alpha("1.33"), _beta("1.35")),
-    "MaxUnavailableStatefulSet": (_alpha("1.26"), _beta("1.35")),
+    # On by default in 1.35.0 to 1.35.3 only: it broke parallel pod management (kubernetes/kubernetes#137904).
+    "MaxUnavailableStatefulSet": (_alpha("1.26"), _beta("1.35", on=False), _beta("1.37")),
     "MutablePodResourcesForSuspendedJobs": (_alpha("1.35"), _beta("1.36")),
     "MutableSchedulingDirectivesForSuspendedJobs": (_alpha("1.35"), _beta("1.36")),
     "DeclarativeValidationBeta": (_beta("1.36"),),
@@ -102,6 +111,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "DRAResourceClaimGranularStatusAuthorization": ("DRAResourceClaimDeviceStatus",),
     "DRAWorkloadResourceClaims": ("GenericWorkload",),
     "GangScheduling": ("GenericWorkload",),
+    "WorkloadAwarePreemption": ("GenericWorkload",),
     "CompositePodGroup": ("GenericWorkload",),
     "DRAPartitionableDevicesType": ("DRAResourcePoolStatus", "DRAPartitionableDevices"),
     "DRADeviceCompatibilityGroups": ("DRAPartitionableDevices",),

@@ -9,7 +9,15 @@ import msgspec
 
 from cathedra.releases.table import order
 
-__all__ = ["Lifetime", "deprecation_warning", "device_versions", "documented_device_version", "lifetime", "versions"]
+__all__ = [
+    "SERVED",
+    "Lifetime",
+    "deprecation_warning",
+    "device_versions",
+    "documented_device_version",
+    "lifetime",
+    "versions",
+]
 
 T = TypeVar("T")
 
@@ -36,7 +44,7 @@ _MUTATING: Final[Mapping[str, Lifetime]] = {
     "v1beta1": Lifetime("1.34", deprecated="1.37", removed="1.40", replaced=True),
     "v1alpha1": Lifetime("1.32", deprecated="1.35", removed="1.38"),
 }
-_SERVED: Final[Mapping[tuple[str, str], Mapping[str, Lifetime]]] = {
+SERVED: Final[Mapping[tuple[str, str], Mapping[str, Lifetime]]] = {
     (_RESOURCE, _ANY): {
         "v1": Lifetime("1.34"),
         "v1beta2": Lifetime("1.33", deprecated="1.36", removed="1.39"),
@@ -74,6 +82,7 @@ _DEVICE_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "1.33": ("v1beta1", "v1beta2", "v1alpha3"),
     "1.34": ("v1beta2", "v1", "v1beta1"),
     "1.35": ("v1", "v1beta2", "v1beta1"),
+    "1.38": ("v1", "v1beta2"),
 }
 """First release → versions of resource.k8s.io in order of preference, the storage version first.
 
@@ -96,12 +105,12 @@ def versions(release: str, group: str, kind: str) -> tuple[str, ...]:
     Raises:
         KeyError: the kind is not listed.
     """
-    return tuple(version for version, releases in _SERVED[group, kind].items() if releases.covers(release))
+    return tuple(version for version, releases in SERVED[group, kind].items() if releases.covers(release))
 
 
 def lifetime(group: str, version: str, kind: str) -> Lifetime | None:
     """Return the releases of a version, or None if every release has it."""
-    listed = _SERVED.get((group, kind)) or _SERVED.get((group, _ANY)) or {}
+    listed = SERVED.get((group, kind)) or SERVED.get((group, _ANY)) or {}
     return listed.get(version)
 
 

@@ -5,12 +5,29 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-__all__ = ["CLASSIC_RELEASES", "CONTROL_PLANE_RELEASE", "DEFAULT_CLASSIC", "NEWEST", "RELEASES", "git_version", "order"]
+__all__ = [
+    "CLASSIC_RELEASES",
+    "CONTROL_PLANE_RELEASE",
+    "DEFAULT_CLASSIC",
+    "DEFAULT_RELEASE",
+    "NEWEST",
+    "RELEASES",
+    "UNRELEASED",
+    "git_version",
+    "order",
+]
 
-RELEASES: Final = tuple(f"1.{minor}" for minor in range(26, 38))
+RELEASES: Final = tuple(f"1.{minor}" for minor in range(26, 39))
 """Every release that can be chosen with ``--kubernetes-version``, oldest first."""
 
+UNRELEASED: Final = frozenset({"1.38"})
+"""Those that Kubernetes has not released: they may be chosen, and change until then."""
+
 NEWEST: Final = RELEASES[-1]
+"""The newest release that is known: clients decode its fields, whatever the server is."""
+
+DEFAULT_RELEASE: Final = max((release for release in RELEASES if release not in UNRELEASED), key=RELEASES.index)
+"""The newest one that is released, which servers and tools are if none is given."""
 
 CONTROL_PLANE_RELEASE: Final = "1.31"
 """The release in which both the scheduler and controllers of drivers allocate."""

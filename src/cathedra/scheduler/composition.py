@@ -101,7 +101,7 @@ def compose(
         DefaultBinder(client, clock),
     ]
     chosen = [plugin for plugin in plugins if plugin.name in there]
-    if gates["GenericWorkload"] and gates["GangScheduling"]:
+    if gates.gang_scheduling:
         chosen.append(GangScheduling(informers.of(PODGROUPS).store, informers.of(PODS).store, has_place))
     profile = Profile(chosen, configuration.name, configuration.plugins, observer)
     return profile

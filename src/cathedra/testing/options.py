@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from cathedra.cluster.config import InvalidOption
-from cathedra.releases import NEWEST
+from cathedra.releases import DEFAULT_RELEASE
 
 __all__ = ["ClusterOptions"]
 
@@ -22,7 +22,7 @@ class ClusterOptions:
     """Profile of the nodes: a name or a file; "" for the devices of the example driver."""
     gpus: int = 8
     """Devices of the example driver on each node."""
-    kubernetes_version: str = NEWEST
+    kubernetes_version: str = DEFAULT_RELEASE
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
 
     @staticmethod

@@ -9,6 +9,7 @@ import pytest
 from cathedra.allocation import (
     NEWEST,
     RELEASE_1_36,
+    RELEASE_1_37,
     Allocation,
     Allocator,
     FatalError,
@@ -175,6 +176,7 @@ def test_features_follow_the_gates() -> None:
 
 
 def test_a_release_has_its_own_behaviour() -> None:
-    assert behaviour_of("1.37") is NEWEST
+    assert behaviour_of("1.38") is NEWEST
+    assert behaviour_of("1.37") is RELEASE_1_37
     assert behaviour_of("1.36") is RELEASE_1_36
     assert behaviour_of("1.34") is RELEASE_1_36, "the nearest that is known"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.releases import FeatureGates, UnknownGate, parse_overrides
+from cathedra.releases import DEFAULT_RELEASE, RELEASES, UNRELEASED, FeatureGates, UnknownGate, parse_overrides
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,40 @@ def test_an_unknown_gate_is_refused() -> None:
 
 def test_overrides_are_read_from_a_flag() -> None:
     assert parse_overrides("A=true,B=false") == {"A": True, "B": False}
+
+
+def test_a_gate_that_is_removed_once_it_was_locked_leaves_its_feature_on() -> None:
+    """kubernetes/kubernetes#141946."""
+    assert FeatureGates.for_release("1.38")["DynamicResourceAllocation"]
+    with pytest.raises(UnknownGate, match="unrecognized feature gate: DynamicResourceAllocation"):
+        FeatureGates.for_release("1.38", {"DynamicResourceAllocation": True})
+
+
+@pytest.mark.parametrize("gate", ["GangScheduling", "WorkloadAwarePreemption"])
+def test_from_137_on_one_gate_switches_gangs(gate: str) -> None:
+    """kubernetes/kubernetes#139520."""
+    with pytest.raises(UnknownGate, match=f"unrecognized feature gate: {gate}"):
+        FeatureGates.for_release("1.37", {"GenericWorkload": True, gate: True})
+    assert FeatureGates.for_release("1.37", {"GenericWorkload": True}).gang_scheduling
+    assert not FeatureGates.for_release("1.36", {"GenericWorkload": True}).gang_scheduling
+    assert FeatureGates.for_release("1.36", {"GenericWorkload": True, "GangScheduling": True}).gang_scheduling
+
+
+@pytest.mark.parametrize("gate", ["DRADeviceTaints", "DRADeviceTaintRules"])
+def test_in_138_device_taints_cannot_be_switched_off(gate: str) -> None:
+    """kubernetes/kubernetes#140256."""
+    assert not FeatureGates.for_release("1.37", {"DRADeviceTaints": False, "DRADeviceTaintRules": False})[gate]
+    with pytest.raises(UnknownGate, match="locked to true"):
+        FeatureGates.for_release("1.38", {gate: False})
+
+
+def test_the_default_is_the_newest_release_that_is_out() -> None:
+    assert FeatureGates.for_release().release == DEFAULT_RELEASE
+    assert DEFAULT_RELEASE not in UNRELEASED
+    assert RELEASES.index(DEFAULT_RELEASE) == len(RELEASES) - 1 - len(UNRELEASED)
+
+
+def test_a_gate_that_was_withdrawn_is_as_the_last_patch_release_has_it() -> None:
+    """On in 1.35.0 to 1.35.3, off from 1.35.4 on (kubernetes/kubernetes#137904), on again in 1.37 (#139466)."""
+    on = [release for release in RELEASES if FeatureGates.for_release(release)["MaxUnavailableStatefulSet"]]
+    assert on == ["1.37", "1.38"]

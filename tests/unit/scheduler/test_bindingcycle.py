@@ -140,7 +140,7 @@ def test_a_defect_at_any_extension_point_holds_nothing_back(
     # Without a failure of its binding, the second one, nothing is unreserved.
     play(
         body,
-        gates={"GenericWorkload": True, "GangScheduling": True},
+        gates={"GenericWorkload": True},
         transport=lambda inner: Faulty(inner, {1: "defect"} if method == "unreserve" else {}, "binding"),
     )
     assert raised, "the scene does not reach this point"

@@ -18,7 +18,7 @@ from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
 from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
-GATES = {"GenericWorkload": True, "GangScheduling": True, "DRAWorkloadResourceClaims": True}
+GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
 WAITS = (
     "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
     "one or more plugins asked to wait and no plugin rejected pod"

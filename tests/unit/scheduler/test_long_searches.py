@@ -182,5 +182,5 @@ def test_the_pods_of_a_group_are_searched_for_beside_others() -> None:
         await world.until(told)
         assert "timed out" in (await world.condition("hard"))[1]
 
-    gates = {"GenericWorkload": True, "GangScheduling": True}
+    gates = {"GenericWorkload": True}
     play(body, gates=gates, clock=slow(), compute=LateThread, configuration=TWO_SECONDS)

@@ -90,13 +90,22 @@ class Inventory:
         "_unbound_slices",
         "_withheld",
         "_withheld_pools",
+        "rules_need_selector",
     )
 
-    def __init__(self, slices: Iterable[ResourceSlice] = (), rules: Iterable[DeviceTaintRule] = ()) -> None:
+    def __init__(
+        self,
+        slices: Iterable[ResourceSlice] = (),
+        rules: Iterable[DeviceTaintRule] = (),
+        *,
+        rules_need_selector: bool = True,
+    ) -> None:
+        self.rules_need_selector = rules_need_selector
+        """Rules without a selector taint no device; otherwise they taint every device (`Behaviour`)."""
         self._interner = Interner()
         self._caches = Caches()
         self._changelog: Changelog[Change] = Changelog()
-        self._rules: dict[str, DeviceTaintRule] = {rule.metadata.name: rule for rule in rules}
+        self._rules = {rule.metadata.name: rule for rule in rules if self._selects_any(rule)}
         self._records: dict[str, SliceRecord] = {}
         self._sources: dict[str, ResourceSlice] = {}
         self._by_pool: dict[PoolID, dict[str, SliceRecord]] = {}
@@ -144,6 +153,9 @@ class Inventory:
 
     def add_taint_rule(self, rule: DeviceTaintRule) -> None:
         """Enter a rule, or its new state; the slices it meets are prepared again."""
+        if not self._selects_any(rule):
+            self.remove_taint_rule(rule)
+            return
         old = self._rules.get(rule.metadata.name)
         self._rules[rule.metadata.name] = rule
         if old is None or old.spec != rule.spec:
@@ -223,6 +235,9 @@ class Inventory:
         driver, pool = item.spec.driver, item.spec.pool.name
         rules = [rule for _, rule in sorted(self._rules.items()) if _may_concern(rule, driver, pool)]
         return SliceRecord(item, rules, self._interner, sequence)
+
+    def _selects_any(self, rule: DeviceTaintRule) -> bool:
+        return rule.spec.device_selector is not None or not self.rules_need_selector
 
     def _renew(self, rules: list[DeviceTaintRule]) -> None:
         concerned = {

@@ -38,6 +38,7 @@ from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import Message, Receive, Scope, Send
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE
+from cathedra.releases import behaviours
 
 __all__ = ["Application", "UpgradeHandler"]
 
@@ -221,7 +222,8 @@ class Application:
         if info.path == "/metrics":
             return Response(200, self.metrics.text(), CONTENT_TYPE)
         response = await self._about.answer(request)
-        if response is None and info.path.startswith("/api/"):
+        answers_status = self._server.gates.has(behaviours.UNKNOWN_PATHS_ANSWER_STATUS)
+        if response is None and (info.path.startswith("/api/") or answers_status):
             # What begins like the core group is answered like it, whatever version follows.
             raise not_served()
         return response or text_response(_NOT_FOUND, 404)

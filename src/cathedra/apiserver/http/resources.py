@@ -58,6 +58,7 @@ from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import Send
 from cathedra.client.transport import PatchType
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
+from cathedra.releases import behaviours
 
 __all__ = ["ResourceHandler", "not_served", "wrong_method"]
 
@@ -101,7 +102,8 @@ class ResourceHandler:
         info = request.info
         route = self._operations.route(info)
         if route is None:
-            if info.group and not self._catalog.has_group(info.group):
+            answers_status = self._server.gates.has(behaviours.UNKNOWN_PATHS_ANSWER_STATUS)
+            if info.group and not self._catalog.has_group(info.group) and not answers_status:
                 return text_response("404 page not found\n", 404)
             raise not_served()
         if route.definition is None:

@@ -28,6 +28,7 @@ from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.transport import EventType, ListOptions, PatchType
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
+from cathedra.releases import behaviours
 
 __all__ = [
     "MANAGER_LIMIT",
@@ -235,7 +236,9 @@ def deletion_status(call: Call, entry: StoredObject) -> JSONObject:
     if call.definition.group:
         details["group"] = call.definition.group
     details |= {"kind": call.definition.plural, "uid": entry.object.metadata.uid}
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    has_revision = behaviours.ANSWERS_HAVE_REVISION.holds_in(call.release)
+    metadata: JSONObject = {"resourceVersion": str(entry.revision)} if has_revision else {}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Success", "details": details}
 
 
 def not_served() -> StatusError:

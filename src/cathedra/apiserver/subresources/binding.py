@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Binding, Pod, PodCondition
-from cathedra.api.core.meta_v1 import Status
+from cathedra.api.core.meta_v1 import ListMeta, Status
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import bad_request, conflict, failure
 from cathedra.api.struct import Time, replace
@@ -13,6 +13,7 @@ from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import change, precondition_failed
+from cathedra.releases import behaviours
 from cathedra.semantics.conditions import with_condition
 
 __all__ = ["bind"]
@@ -44,8 +45,10 @@ async def bind(server: ServerContext, call: Call, binding: Binding) -> Status:
         # A nomination has served its purpose; left standing it would hold room for a pod that is counted already.
         return replace(pod, status=replace(pod.status, nominated_node_name=""))
 
-    await change(server, call, bound, uid=binding.metadata.uid)
-    return _BOUND
+    entry = await change(server, call, bound, uid=binding.metadata.uid)
+    if not server.gates.has(behaviours.ANSWERS_HAVE_REVISION):
+        return _BOUND
+    return replace(_BOUND, metadata=ListMeta(resource_version=str(entry.revision)))
 
 
 def _check_version(call: Call, entry: StoredObject, wanted: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cathedra.api.core.core_v1 import Pod, PodCondition
-from cathedra.api.core.meta_v1 import DeleteOptions, Status, StatusCause, StatusDetails
+from cathedra.api.core.meta_v1 import DeleteOptions, ListMeta, Status, StatusCause, StatusDetails
 from cathedra.api.core.policy_v1 import Eviction, PodDisruptionBudget
 from cathedra.api.scheme import GroupResource
 from cathedra.api.selectors import from_label_selector
@@ -16,6 +16,7 @@ from cathedra.apiserver.verbs import read
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.delete import delete
 from cathedra.apiserver.verbs.update import change
+from cathedra.releases import behaviours
 from cathedra.semantics.conditions import find_condition, with_condition
 from cathedra.semantics.pods import is_ready, is_terminal
 
@@ -41,8 +42,10 @@ async def evict(server: ServerContext, call: Call, eviction: Eviction) -> Status
     if not call.dry_run and not pinned:
         # A deletion pinned to a version would be refused after a write, so such a pod goes unmarked.
         await _mark(server, call)
-    await delete(server, call.but(subresource="", verb="delete"), options)
-    return Status(status="Success", code=201)
+    deletion = await delete(server, call.but(subresource="", verb="delete"), options)
+    has_revision = server.gates.has(behaviours.ANSWERS_HAVE_REVISION)
+    metadata = ListMeta(resource_version=str(deletion.entry.revision)) if has_revision else ListMeta()
+    return Status(status="Success", code=201, metadata=metadata)
 
 
 async def _mark(server: ServerContext, call: Call) -> None:

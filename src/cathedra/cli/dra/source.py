@@ -19,7 +19,7 @@ from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.live import read_live, served_refs
 from cathedra.insight.reading.state import ClusterState
-from cathedra.releases import NEWEST
+from cathedra.releases import DEFAULT_RELEASE
 
 __all__ = ["add_namespace", "add_source", "add_timeout", "follow", "namespace_of", "read_state", "target_of"]
 
@@ -108,7 +108,7 @@ def read_state(arguments: argparse.Namespace) -> ClusterState:
         if not arguments.dump:
             return asyncio.run(_read(target_of(arguments), arguments))
         paths: Any = [Path(path) for path in arguments.dump]
-        return read_dump(paths if len(paths) > 1 else paths[0], release=arguments.kubernetes_version or NEWEST)
+        return read_dump(paths if len(paths) > 1 else paths[0], release=arguments.kubernetes_version or DEFAULT_RELEASE)
     finally:
         tune_collection()
 

@@ -14,7 +14,7 @@ from cathedra.cluster.config import DriverConfig, InvalidOption
 from cathedra.cluster.identity.reach import own_address
 from cathedra.cluster.process.health import HealthOptions
 from cathedra.cluster.process.plainhealth import PlainEndpoint
-from cathedra.releases import NEWEST, FeatureGates
+from cathedra.releases import DEFAULT_RELEASE, FeatureGates
 
 if TYPE_CHECKING:
     from cathedra.client.leaderelection import LeaseTiming
@@ -77,7 +77,7 @@ class PartConfig:
 
     kubeconfig: Path | None = None
     """None: kubectl's precedence."""
-    release: str = NEWEST
+    release: str = DEFAULT_RELEASE
     gates: Mapping[str, bool] = field(default_factory=dict)
     leader_elect: bool = False
     scheduler_file: Path | None = None

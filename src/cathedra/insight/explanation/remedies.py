@@ -266,7 +266,8 @@ class _RemedySearch:
     def _fits_alone(self, node: Node, pieces: Sequence[ResourceSlice]) -> bool:
         classes = self.state.all(DeviceClass)
         if self.subject is None:
-            inventory = Inventory(pieces, self.state.all(DeviceTaintRule))
+            needed = self.allocator.features.behaviour.rules_need_selector
+            inventory = Inventory(pieces, self.state.all(DeviceTaintRule), rules_need_selector=needed)
             allocator = Allocator(
                 self.allocator.features,
                 {one.metadata.name: one for one in classes},

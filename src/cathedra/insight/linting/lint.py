@@ -17,7 +17,7 @@ from cathedra.insight.linting.report import RULES, LintFinding, LintReport
 from cathedra.insight.linting.slices import check_slices
 from cathedra.insight.manifests.files import Manifest, ManifestFile, Unreadable, Written, manifests_of, written_files
 from cathedra.insight.reading.state import ClusterState
-from cathedra.releases import NEWEST, FeatureGates
+from cathedra.releases import DEFAULT_RELEASE, FeatureGates
 
 __all__ = ["lint"]
 
@@ -43,7 +43,7 @@ def lint(
         OSError: a file cannot be read.
         UnknownGate: the release or a gate is not known.
     """
-    known = against.gates.release if against is not None else NEWEST
+    known = against.gates.release if against is not None else DEFAULT_RELEASE
     gates = FeatureGates.for_release(release or known, feature_gates)
     files = list(written_files(given))
     run = _Run(gates, against)

@@ -21,7 +21,7 @@ from cathedra.api.undecodable import Undecodable, identify
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, note_on
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
-from cathedra.releases import NEWEST, FeatureGates
+from cathedra.releases import DEFAULT_RELEASE, FeatureGates
 
 __all__ = ["COMMAND", "DumpReader", "definition_of", "read_dump", "read_manifests", "read_object"]
 
@@ -35,7 +35,7 @@ _NAMED: Final = 5
 """Unknown fields that are named for each object; more are counted."""
 
 
-def read_dump(given: Input, *, release: str = NEWEST) -> ClusterState:
+def read_dump(given: Input, *, release: str = DEFAULT_RELEASE) -> ClusterState:
     """The state that a dump holds; `pathlib.Path("-")` is standard input.
 
     Unknown fields, which releases after 1.37 may have, are named in a note, and so are objects that cannot be decoded;
@@ -92,7 +92,7 @@ class DumpReader:
             if decoded.problems:
                 self.notes.append(_unknown_fields(decoded.object, decoded.problems))
 
-    def state(self, release: str = NEWEST) -> ClusterState:
+    def state(self, release: str = DEFAULT_RELEASE) -> ClusterState:
         """The state that was read.
 
         Raises:

@@ -23,7 +23,7 @@ from cathedra.client.client import Client
 from cathedra.client.transport import RawTransport, ResourceRef
 from cathedra.insight.reading.dumps import DumpReader, definition_of
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, ReadKind, note_on, read_kind
-from cathedra.releases import NEWEST, RELEASES, FeatureGates
+from cathedra.releases import DEFAULT_RELEASE, RELEASES, FeatureGates
 
 __all__ = ["RawTransport", "read_client", "read_live", "served_refs"]
 
@@ -66,7 +66,7 @@ async def read_live(
     return replace(state, notes=tuple(reader.notes), unknown=frozenset(unknown), now=now, undecodable=undecodable)
 
 
-async def read_client(client: Client, *, source: str, release: str = NEWEST) -> ClusterState:
+async def read_client(client: Client, *, source: str, release: str = DEFAULT_RELEASE) -> ClusterState:
     """Return the state of the cluster that a client in this process uses; objects are shared with the server.
 
     Raises:
@@ -132,7 +132,7 @@ class _Reading:
         told = await self._get("/version")
         found = _VERSION.match(str(told.get("gitVersion", "")))
         if found is None:
-            return NEWEST
+            return DEFAULT_RELEASE
         asked = (int(found[1]), int(found[2]))
         known = [tuple(map(int, release.split("."))) for release in RELEASES]
         major, minor = max((one for one in known if one <= asked), default=known[0])

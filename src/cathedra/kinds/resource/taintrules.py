@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from cathedra.api import formats, resource
@@ -124,6 +125,15 @@ class TaintRuleStrategy(Strategy[resource.DeviceTaintRule]):
         """All rules of a taint rule; an unchanged effect is left alone."""
         found = validate_taint_rule(new, old, context)
         return with_declared(found, TAINT_RULE_TAGS, None, new, old, context)
+
+    def warnings(
+        self, new: resource.DeviceTaintRule, old: resource.DeviceTaintRule | None, context: RequestContext
+    ) -> Sequence[str]:
+        """A selector without any condition taints every device."""
+        empty = new.spec.device_selector == resource.DeviceTaintSelector()
+        if not (empty and context.gates.has(behaviours.EMPTY_TAINT_SELECTOR_WARNS)):
+            return ()
+        return ("spec.deviceSelector: an empty selector matches every device from every driver in the cluster",)
 
 
 class TaintRuleStatusStrategy(Strategy[resource.DeviceTaintRule]):

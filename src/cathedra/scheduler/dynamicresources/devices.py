@@ -83,7 +83,7 @@ class Devices:
         self._budget = Budget(seconds=filter_timeout, monotonic=clock.monotonic) if limited else UNLIMITED
         self.seconds = self._budget.seconds
         """Return the allowance that the searches of one attempt share."""
-        self._inventory = Inventory()
+        self._inventory = Inventory(rules_need_selector=features.behaviour.rules_need_selector)
         self._ledger = Ledger()
         self._classes: dict[str, DeviceClass] = {}
         self._providing: dict[str, str | None] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cathedra.allocation import Inventory
 from cathedra.allocation.supply.inventory import EVERYWHERE
-from cathedra.api.struct import replace
+from cathedra.api.resource import DeviceTaintRule
+from cathedra.api.struct import from_dict, replace
 from tests.unit.allocation.building import device, resource_slice, rule
 
 
@@ -101,3 +102,24 @@ def test_many_slices_between_two_snapshots_are_all_in_the_later_one() -> None:
     changes = after.mark.since(before.mark)
     assert changes == {name for number in range(1, 200) for name in (f"n{number}", ("drv", f"p{number}"))}
     assert set(before.bound) == {"n0"}
+
+
+def test_a_rule_without_a_selector_taints_no_device_unless_the_release_says_so() -> None:
+    """kubernetes/kubernetes#141648."""
+    taint = {"key": "k", "effect": "NoExecute"}
+    unselective = from_dict(DeviceTaintRule, {"metadata": {"name": "r"}, "spec": {"taint": taint}})
+    for needs in (True, False):
+        inventory = Inventory([resource_slice("a")], rules_need_selector=needs)
+        inventory.add_taint_rule(unselective)
+        records = [record for pool in inventory.snapshot().pools.values() for record in pool]
+        assert any(device.taints for record in records for device in record.devices) is not needs
+
+
+def test_a_rule_that_loses_its_selector_taints_nothing_any_more() -> None:
+    spec = {"taint": {"key": "k", "effect": "NoExecute"}}
+    named = {"metadata": {"name": "r"}}
+    inventory = Inventory([resource_slice("a")])
+    inventory.add_taint_rule(from_dict(DeviceTaintRule, {**named, "spec": {**spec, "deviceSelector": {}}}))
+    assert inventory.statistics()["rules"] == 1
+    inventory.add_taint_rule(from_dict(DeviceTaintRule, {**named, "spec": spec}))
+    assert inventory.statistics()["rules"] == 0

@@ -10,7 +10,7 @@ from cathedra.api.struct import from_dict
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.scheduler.world import World, play
 
-GATES = {"GenericWorkload": True, "GangScheduling": True}
+GATES = {"GenericWorkload": True}
 
 
 def member(name: str) -> Pod:

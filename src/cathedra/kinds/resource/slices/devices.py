@@ -11,7 +11,7 @@ from cathedra.api.formats import check, longer_than
 from cathedra.api.quantity import NANO, Quantity
 from cathedra.api.struct import EMPTY_LIST
 from cathedra.kinds.definition import RequestContext
-from cathedra.kinds.nodeselectors import validate_node_selector
+from cathedra.kinds.nodeselectors import validate_node_selector, validate_single_term
 from cathedra.kinds.resource.binding import validate_binding_conditions
 from cathedra.kinds.resource.names import ItemRules, validate_items, validate_qualified_name, validate_taint
 from cathedra.kinds.resource.slices.counters import validate_consumptions
@@ -49,9 +49,11 @@ def shortened(key: str, limit: int) -> str:
 class DeviceRules:
     """The rules of a device, given what the slice says for all."""
 
-    def __init__(self, context: RequestContext, *, per_device_nodes: bool) -> None:
+    def __init__(self, context: RequestContext, *, per_device_nodes: bool, one_term: bool = False) -> None:
+        """``one_term``: node selectors of devices must have exactly one term."""
         self._context = context
         self._per_device_nodes = per_device_nodes
+        self._node_selector = validate_single_term if one_term else validate_node_selector
 
     def validate(
         self, errors: ErrorList, path: FieldPath, device: resource.Device, old: resource.Device | None
@@ -151,7 +153,7 @@ class DeviceRules:
                 check(errors, path.child("nodeName"), device.node_name, formats.dns_subdomain)
         if device.node_selector is not None:
             given.append("`nodeSelector`")
-            validate_node_selector(errors, path.child("nodeSelector"), device.node_selector)
+            self._node_selector(errors, path.child("nodeSelector"), device.node_selector)
         if device.all_nodes:
             given.append("`allNodes`")
         elif device.all_nodes is not None:

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cathedra.api import formats, resource
-from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, ErrorType, FieldError, FieldPath
 from cathedra.api.formats import check
 from cathedra.api.struct import EMPTY_LIST
 from cathedra.kinds.definition import RequestContext
-from cathedra.kinds.nodeselectors import validate_node_selector
+from cathedra.kinds.nodeselectors import validate_single_term
 from cathedra.kinds.resource.binding import validate_skipped_operations
 from cathedra.kinds.resource.names import (
     ItemRules,
@@ -57,7 +56,12 @@ def validate_slice(
     ):
         errors.invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed")
     before = {device.name: device for device in old.spec.devices} if old is not None else {}
-    _devices(errors, spec, before, context)
+    # Stored selectors with several terms stay as long as no device changes: the list is atomic.
+    one_term = context.gates.has(behaviours.DEVICE_SELECTORS_HAVE_ONE_TERM) and (
+        old is None or old.spec.devices != spec.devices
+    )
+    rules = DeviceRules(context, per_device_nodes=bool(spec.per_device_node_selection), one_term=one_term)
+    _devices(errors, spec, before, rules, context)
     validate_counter_sets(errors, _SPEC.child("sharedCounters"), spec.shared_counters, context.gates)
     if not context.gates.has(behaviours.COUNTERS_IN_OWN_SLICES):
         validate_references(errors, _SPEC.child("devices"), spec)
@@ -89,7 +93,7 @@ def _nodes(errors: ErrorList, spec: resource.ResourceSliceSpec) -> None:
             check(errors, path, spec.node_name, formats.dns_subdomain)
     if spec.node_selector is not None:
         given.append("`nodeSelector`")
-        _single_term(errors, _SPEC.child("nodeSelector"), spec.node_selector)
+        validate_single_term(errors, _SPEC.child("nodeSelector"), spec.node_selector)
     for name, value in (("allNodes", spec.all_nodes), ("perDeviceNodeSelection", spec.per_device_node_selection)):
         if value:
             given.append(f"`{name}`")
@@ -101,24 +105,17 @@ def _nodes(errors: ErrorList, spec: resource.ResourceSliceSpec) -> None:
         errors.invalid(_SPEC, f"{{{', '.join(given)}}}", f"{_NODES}, but multiple fields are set")
 
 
-def _single_term(errors: ErrorList, path: FieldPath, selector: core_v1.NodeSelector) -> None:
-    validate_node_selector(errors, path, selector)
-    terms = selector.node_selector_terms
-    if len(terms or ()) != 1:
-        errors.invalid(path.child("nodeSelectorTerms"), terms, "must have exactly one node selector term")
-
-
 def _devices(
     errors: ErrorList,
     spec: resource.ResourceSliceSpec,
     before: Mapping[str, resource.Device],
+    rules: DeviceRules,
     context: RequestContext,
 ) -> None:
     path = _SPEC.child("devices")
     limit = MAX_DEVICES
     if context.gates.has(behaviours.RICH_SLICES_SMALLER) and any(_is_rich(device) for device in spec.devices):
         limit = MAX_RICH_DEVICES
-    rules = DeviceRules(context, per_device_nodes=bool(spec.per_device_node_selection))
 
     def device(where: FieldPath, item: resource.Device) -> None:
         rules.validate(errors, where, item, before.get(item.name))

@@ -1,0 +1,9 @@
+"""The page about releases says what the tables say."""
+
+from __future__ import annotations
+
+from tools.release_table import PAGE, page
+
+
+def test_the_page_about_releases_is_generated_from_the_tables() -> None:
+    assert PAGE.read_text() == page(), "run python -m tools.release_table"

@@ -1,0 +1,92 @@
+"""What 1.38 changes of the API server's answers."""
+
+from __future__ import annotations
+
+import random
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.clock import SystemClock
+
+PODS = "/api/v1/namespaces/default/pods"
+POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+CHAIRS = "/apis/example.com/v1/chairs"
+SCHEMA = {"openAPIV3Schema": {"type": "object"}}
+DEFINITION = {
+    "metadata": {"name": "chairs.example.com"},
+    "spec": {
+        "group": "example.com",
+        "names": {"kind": "Chair", "plural": "chairs"},
+        "scope": "Cluster",
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": SCHEMA}],
+    },
+}
+
+
+@asynccontextmanager
+async def served(folder: Path, release: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of a server of the release."""
+    config = ServerConfig(release=release, service_accounts=False)
+    server = await APIServer.open(config, clock=SystemClock(), random=random.Random(1))
+    try:
+        await server.serve(ServeOptions(pki=folder / "pki", tokens={"t": UserInfo("u", ("system:masters",))}))
+        assert server.pki is not None
+        context = ssl.create_default_context(cadata=server.pki.authority_certificate.decode())
+        connector = aiohttp.TCPConnector(ssl=context)
+        headers = {"Authorization": "Bearer t"}
+        async with aiohttp.ClientSession(server.url, headers=headers, connector=connector) as session:
+            yield session
+    finally:
+        await server.close()
+
+
+async def answered(call: Any) -> tuple[int, Any]:
+    """Status and body of an answer."""
+    async with call as response:
+        return response.status, await response.json()
+
+
+@pytest.mark.parametrize("release", ["1.37", "1.38"])
+async def test_answers_of_deletion_and_binding_have_the_revision_of_the_write(tmp_path: Path, release: str) -> None:
+    """kubernetes/kubernetes#138724, #142327, #142197."""
+    async with served(tmp_path, release) as client:
+        await answered(client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=DEFINITION))
+        chair = {"apiVersion": "example.com/v1", "kind": "Chair", "metadata": {"name": "s"}}
+        assert (await answered(client.post(CHAIRS, json=chair)))[0] == 201
+        _, made = await answered(client.post(PODS, json=POD))
+        target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
+        revisions = [int(made["metadata"]["resourceVersion"])]
+        answers = [
+            await answered(client.post(f"{PODS}/p/binding", json=target)),
+            await answered(client.post(f"{PODS}/p/eviction", json={"metadata": {"name": "p"}})),
+            await answered(client.delete(f"{CHAIRS}/s")),
+        ]
+        for status, answer in answers:
+            assert (status in (200, 201), answer["kind"]) == (True, "Status")
+            if release == "1.37":
+                assert answer["metadata"] == {}
+            else:
+                revisions.append(int(answer["metadata"]["resourceVersion"]))
+        assert revisions == sorted(set(revisions))
+
+
+@pytest.mark.parametrize("path", ["/apis/chairs.example.com", "/apis/chairs.example.com/v1/chairs", "/nothing"])
+async def test_unknown_paths_are_answered_with_a_status(tmp_path: Path, path: str) -> None:
+    """kubernetes/kubernetes#138219."""
+    async with served(tmp_path, "1.38") as client:
+        status, answer = await answered(client.get(path))
+        assert (status, answer["kind"], answer["reason"]) == (404, "Status", "NotFound")
+
+
+async def test_until_137_unknown_groups_are_answered_with_plain_text(tmp_path: Path) -> None:
+    async with served(tmp_path, "1.37") as client, client.get("/apis/chairs.example.com/v1/chairs") as response:
+        assert (response.status, await response.text()) == (404, "404 page not found\n")

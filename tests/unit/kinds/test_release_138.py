@@ -1,0 +1,74 @@
+"""What 1.38 changes of objects and their rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cathedra.api.resource import DeviceTaintRule, ResourceSlice
+from cathedra.api.struct import from_dict, replace
+from cathedra.kinds.definition import RequestContext
+from cathedra.kinds.resource.definitions import device_definitions
+from cathedra.releases import FeatureGates
+
+TERM = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+PATH = "spec.devices[0].nodeSelector.nodeSelectorTerms"
+
+
+def context(release: str) -> RequestContext:
+    return RequestContext(gates=FeatureGates.for_release(release), now=0.0, api_version="resource.k8s.io/v1")
+
+
+def strategy(plural: str, release: str) -> Any:
+    definitions = device_definitions(FeatureGates.for_release(release))
+    return next(one.strategy for one in definitions if one.plural == plural)
+
+
+def slice_of(*terms: Any, device: str = "x") -> ResourceSlice:
+    devices = [{"name": device, "nodeSelector": {"nodeSelectorTerms": terms}}]
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "pool": pool, "perDeviceNodeSelection": True, "devices": devices}
+    return from_dict(ResourceSlice, {"metadata": {"name": "s"}, "spec": spec})
+
+
+@pytest.mark.parametrize(("release", "refused"), [("1.37", False), ("1.38", True)])
+def test_the_node_selector_of_a_device_has_one_term(release: str, refused: bool) -> None:
+    """kubernetes/kubernetes#141213."""
+    found = strategy("resourceslices", release).validate_create(slice_of(TERM, TERM), context(release))
+    assert [error.field for error in found] == ([PATH] if refused else [])
+    assert all("must have exactly one node selector term" in str(error) for error in found)
+    assert list(strategy("resourceslices", release).validate_create(slice_of(TERM), context(release))) == []
+
+
+def test_stored_selectors_with_two_terms_stay_while_no_device_changes() -> None:
+    stored, rules = slice_of(TERM, TERM), strategy("resourceslices", "1.38")
+    pool = replace(stored.spec.pool, generation=2)
+    renewed = replace(stored, spec=replace(stored.spec, pool=pool))
+    assert list(rules.validate_update(renewed, stored, context("1.38"))) == []
+    found = rules.validate_update(slice_of(TERM, TERM, device="y"), stored, context("1.38"))
+    assert [error.field for error in found] == [PATH]
+
+
+def rule_of(selector: Any) -> DeviceTaintRule:
+    taint = {"key": "k", "effect": "NoSchedule"}
+    given = {} if selector is None else {"deviceSelector": selector}
+    return from_dict(DeviceTaintRule, {"metadata": {"name": "r"}, "spec": {"taint": taint, **given}})
+
+
+@pytest.mark.parametrize(
+    ("release", "selector", "warned"),
+    [("1.38", {}, True), ("1.38", None, False), ("1.38", {"driver": "d"}, False), ("1.37", {}, False)],
+)
+def test_an_empty_selector_of_a_taint_rule_warns(release: str, selector: Any, warned: bool) -> None:
+    """kubernetes/kubernetes#141831."""
+    text = "spec.deviceSelector: an empty selector matches every device from every driver in the cluster"
+    rules = strategy("devicetaintrules", release)
+    for old in (None, rule_of({"driver": "d"})):
+        assert list(rules.warnings(rule_of(selector), old, context(release))) == ([text] if warned else [])
+
+
+def test_the_group_is_not_served_in_v1beta1() -> None:
+    definitions = device_definitions(FeatureGates.for_release("1.38"))
+    claims = next(one for one in definitions if one.plural == "resourceclaims")
+    assert [version.name for version in claims.versions] == ["v1", "v1beta2"]
