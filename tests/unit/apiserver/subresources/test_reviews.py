@@ -123,7 +123,8 @@ def test_all_rules_in_a_namespace_can_be_listed() -> None:
     ("release", "serve", "statuses"),
     [
         ("1.37", "", {"v1": 201, "v1beta1": 404, "v1alpha1": 404}),
-        ("1.37", "authentication.k8s.io/v1beta1", {"v1": 201, "v1beta1": 201, "v1alpha1": 404}),
+        ("1.37", "authentication.k8s.io/v1beta1", {"v1": 201, "v1beta1": 404, "v1alpha1": 404}),
+        ("1.32", "authentication.k8s.io/v1beta1", {"v1": 201, "v1beta1": 201, "v1alpha1": 404}),
         ("1.27", "authentication.k8s.io/v1beta1", {"v1": 404, "v1beta1": 201, "v1alpha1": 404}),
         ("1.26", "api/all", {"v1": 404, "v1beta1": 404, "v1alpha1": 201}),
     ],
