@@ -129,14 +129,14 @@ class AnswerSender:
         if isinstance(error, ServedOverHTTP):
             self.put(UseHTTP(number))
             return
-        if self._pipeline.wants_response(record):
+        if self._pipeline.audits and self._pipeline.wants_response(record):
             record.response_body = encode(error.to_json())
         self.put(FailureMessage(number, encode(error.status)))
 
     async def answer(self, request: RequestMessage, record: RequestRecord, answer: Answer) -> None:
         """Send the result of a request, and complete its record."""
         call = answer.call
-        if self._pipeline.wants_response(record):
+        if self._pipeline.audits and self._pipeline.wants_response(record):
             record.response_body = self._logged(call, answer)
         if answer.entry is not None:
             payload = self.stored(answer.entry, call.version, request.form)

@@ -36,13 +36,13 @@ from cathedra.apiserver.pipeline.pipeline import Pipeline, Recorder
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.requestinfo import RequestInfo, request_info
+from cathedra.apiserver.routes import Route
 from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.transport import ListOptions, PatchType
 from cathedra.session.protocol import PATCH_TYPES, RequestMessage, RequestOptions, ServedOverHTTP
 
 __all__ = [
-    "RequestedResource",
     "Requests",
     "SessionContext",
     "list_options",
@@ -91,8 +91,8 @@ def request_info_of(request: RequestMessage) -> RequestInfo:
 
 def record_of(recorder: Recorder, request: RequestMessage, user: UserInfo, *, agent: str = "") -> RequestRecord:
     """Return the record of a request that has arrived."""
-    options, info = request.options, request_info_of(request)
-    record = recorder.record(info, _DRY_RUN if options.dry_run else b"")
+    options = request.options
+    record = recorder.record(request_info_of(request), _DRY_RUN if options.dry_run else b"")
     record.user = record.acting = user
     if request.verb == "patch":
         record.content_type = _content_type(options)
@@ -160,20 +160,6 @@ class SessionContext(msgspec.Struct, frozen=True):
     """All sessions of the same user, this one among them; empty if there is no limit for all of them together."""
 
 
-class RequestedResource(msgspec.Struct, frozen=True):
-    """The resource of a message, and how to read what is posted to it."""
-
-    begin: Callable[[RequestRecord], Call]
-    """Returns the call of an authorized request.
-
-    Raises:
-        StatusError: 404 or 405, the resource does not have the verb there.
-    """
-    posted: GroupVersionKind
-    """The kind of what is posted: to a sub-resource, another one than that of the resource."""
-    type: type[Any]
-
-
 class Requests:
     """Requests of sessions, carried out as those over HTTP."""
 
@@ -190,7 +176,7 @@ class Requests:
         self.operations = operations
         self._aggregated = aggregated
 
-    def find(self, request: RequestMessage, info: RequestInfo, *, limited: bool) -> RequestedResource:
+    def find(self, request: RequestMessage, info: RequestInfo, *, limited: bool) -> Route:
         """Return the resource that a message names.
 
         Left to HTTP are connections, sub-resources that have a kind of their own beside what is posted (``scale``), and
@@ -211,87 +197,69 @@ class Requests:
         if route is None:
             raise ServedOverHTTP
         if route.definition is None or route.served is None:
-            return self._review(info)
-        if info.connecting or info.subresource == "scale":
+            return _review(route)
+        if info.subresource and (info.connecting or info.subresource == "scale"):
             raise ServedOverHTTP
         if limited and request.verb in _WHOLE_BODIES and is_custom(route.served.type):
             raise ServedOverHTTP
-        found, posted = route, route.served.type
-        kind = GroupVersionKind(info.group, info.version, route.definition.kind)
-        if request.verb == "create" and info.subresource and "create" in route.verbs:
-            kind = route.definition.posted_kind(info.subresource, info.version)
-            posted = _type_of(kind)
-        return RequestedResource(lambda record: self.operations.begin(record, found), kind, posted)
+        return route
 
-    def _review(self, info: RequestInfo) -> RequestedResource:
-        """Return a resource that is answered and not stored.
-
-        Raises:
-            ServedOverHTTP: it is none of the reviews.
-        """
-        review = REVIEWS.get(GroupResource(info.group, info.resource))
-        if review is None or info.verb != "create" or info.name:
-            raise ServedOverHTTP
-        definition, version = review.definition, review.definition.version(info.version)
-        if bool(info.namespace) is not definition.namespaced:
-            raise ServedOverHTTP
-        kind = GroupVersionKind(info.group, info.version, definition.kind)
-        return RequestedResource(lambda record: self.operations.call(record, definition, version), kind, version.type)
-
-    async def carry_out(
-        self, request: RequestMessage, found: RequestedResource, record: RequestRecord, manager: str
-    ) -> Answer:
+    def carry_out(self, request: RequestMessage, route: Route, record: RequestRecord, manager: str) -> Awaitable[Answer]:
         """Carry out an authorized request. ``manager`` writes where the message names none.
 
         Raises:
             StatusError: it is refused.
         """
-        call = found.begin(record)
+        # Not a coroutine: every frame on the way of a request costs time.
+        call = self.operations.begin(record, route)
         if len(request.body) > BODY_LIMIT:
             raise failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
         if request.verb in _KINDS:
             call = _writing(request, call, manager)
         if self.pipeline.audits:
             # Not earlier: as over HTTP, the body of a request that was denied has not been read.
-            record.request_body = _logged_body(request, found)
-        return await _VERBS[request.verb](self, request, found, call)
+            record.request_body = _logged_body(request, call)
+        return _VERBS[request.verb](self, request, call)
 
-    def _get(self, request: RequestMessage, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+    def _get(self, request: RequestMessage, call: Call) -> Awaitable[Answer]:
         return self.operations.get(call)
 
-    def _list(self, request: RequestMessage, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+    def _list(self, request: RequestMessage, call: Call) -> Awaitable[Answer]:
         return self.operations.list(call, list_options(request.options))
 
-    def _create(self, request: RequestMessage, found: RequestedResource, call: Call) -> Awaitable[Answer]:
-        decoder = parts_decoder(found.type)
-        return self.operations.create(call, _decoded(call, found, request.body, lambda: decoder.new(request.body)))
+    def _create(self, request: RequestMessage, call: Call) -> Awaitable[Answer]:
+        kind, target = _posted(call)
+        obj = _decoded(call, kind, target, request.body, lambda: parts_decoder(target).new(request.body))
+        return self.operations.create(call, obj)
 
-    def _update(self, request: RequestMessage, found: RequestedResource, call: Call) -> Awaitable[Answer]:
-        decoder, body, stored = parts_decoder(found.type), request.body, self.operations.stored(call)
+    def _update(self, request: RequestMessage, call: Call) -> Awaitable[Answer]:
+        target, body, stored = call.version.type, request.body, self.operations.stored(call)
+        decoder = parts_decoder(target)
         if stored is None:
-            return self.operations.update(call, _decoded(call, found, body, lambda: decoder.new(body)))
-        # Fields that did not change become the stored object's own parts, as in a change that is made in this process:
-        # memos that go by identity then hold for them.
-        earlier, earlier_body = stored.view(call.version), stored.body(call.version)
-        obj = _decoded(call, found, body, lambda: decoder.later(body, earlier, earlier_body))
+            obj = _decoded(call, call.gvk, target, body, lambda: decoder.new(body))
+        else:
+            # Fields that did not change become the stored object's own parts, as in a change that is made in this
+            # process: memos that go by identity then hold for them.
+            earlier, earlier_body = stored.view(call.version), stored.body(call.version)
+            obj = _decoded(call, call.gvk, target, body, lambda: decoder.later(body, earlier, earlier_body))
         return self.operations.update(call, obj)
 
-    async def _patch(self, request: RequestMessage, found: RequestedResource, call: Call) -> Answer:
+    async def _patch(self, request: RequestMessage, call: Call) -> Answer:
         patch_type = PATCH_TYPES.get(request.options.patch_type)
         if patch_type is None:
             raise bad_request(f"the patch type {request.options.patch_type!r} is unknown")
         body, repeated = await patch_values(request.body, call, patch_type, self.context.computations)
         return await self.operations.patch(call, patch_type, body, repeated)
 
-    def _delete(self, request: RequestMessage, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+    def _delete(self, request: RequestMessage, call: Call) -> Awaitable[Answer]:
         return self.operations.delete(call, _delete_options(request.body))
 
-    def _delete_collection(self, request: RequestMessage, found: RequestedResource, call: Call) -> Awaitable[Answer]:
+    def _delete_collection(self, request: RequestMessage, call: Call) -> Awaitable[Answer]:
         listed = list_options(request.options)
         return self.operations.delete_collection(call, listed, _delete_options(request.body))
 
 
-_VERBS: Final[dict[str, Callable[[Requests, RequestMessage, RequestedResource, Call], Awaitable[Answer]]]] = {
+_VERBS: Final[dict[str, Callable[[Requests, RequestMessage, Call], Awaitable[Answer]]]] = {
     "get": Requests._get,
     "list": Requests._list,
     "create": Requests._create,
@@ -305,22 +273,38 @@ _VERBS: Final[dict[str, Callable[[Requests, RequestMessage, RequestedResource, C
 def _is_addressed(request: RequestMessage, info: RequestInfo) -> bool:
     """Return True if the path of a message means what the message names.
 
-    Names with slashes would make it mean something else: then the message is one that no path can express.
+    Names with slashes would make it mean something else: then the message is one that no path can express. Nothing is
+    authorized under one name and done under another in any case, because both go by ``info``.
     """
-    return (info.verb, info.group, info.version, info.resource, info.name, info.subresource, info.rest) == (
-        request.verb,
-        request.group,
-        request.version,
-        request.resource,
-        request.name,
-        request.subresource,
-        "",
+    return (
+        info.verb == request.verb
+        and info.resource == request.resource
+        and info.name == request.name
+        and info.subresource == request.subresource
+        and not info.rest
     )
 
 
-def _type_of(kind: GroupVersionKind) -> type[Any]:
+def _review(route: Route) -> Route:
+    """Return the route of a review with the definition by which it is read and answered.
+
+    Raises:
+        ServedOverHTTP: it is another resource without stored objects.
+    """
+    review = REVIEWS.get(GroupResource(route.group, route.resource))
+    if review is None:
+        raise ServedOverHTTP
+    served = review.definition.version(route.version)
+    return msgspec.structs.replace(route, definition=review.definition, served=served)
+
+
+def _posted(call: Call) -> tuple[GroupVersionKind, type[Any]]:
+    """Return kind and type of what is posted: to a sub-resource, another kind than that of the resource."""
+    if not call.subresource:
+        return call.gvk, call.version.type
+    kind = call.definition.posted_kind(call.subresource, call.version.name)
     try:
-        return type_of(kind)
+        return kind, type_of(kind)
     except KeyError:
         raise ServedOverHTTP from None
 
@@ -366,25 +350,25 @@ def _writing(request: RequestMessage, call: Call, manager: str) -> Call:
     )
 
 
-def _decoded(call: Call, found: RequestedResource, body: bytes, decode: Callable[[], Any]) -> Any:
+def _decoded(call: Call, kind: GroupVersionKind, target: type[Any], body: bytes, decode: Callable[[], Any]) -> Any:
     """Return the object of a body: by ``decode``, the fast path, or else as over HTTP, with the same errors.
 
     Raises:
         StatusError: 400, it cannot be decoded.
     """
-    if call.field_validation != "Strict" and found.posted.kind not in KINDS_WITH_SCHEMAS:
+    if call.field_validation != "Strict" and kind.kind not in KINDS_WITH_SCHEMAS:
         try:
             check_nesting(body, WRAPPED_DEPTH)
             return of_release(decode(), call.release)
         except (msgspec.DecodeError, UnicodeDecodeError, DecodeError):
             pass
-    return decode_plain(call, found.posted, found.type, body)
+    return decode_plain(call, kind, target, body)
 
 
-def _logged_body(request: RequestMessage, found: RequestedResource) -> bytes:
+def _logged_body(request: RequestMessage, call: Call) -> bytes:
     """Return the body that the request would have over HTTP, where objects carry their kind."""
     if request.verb in _WHOLE_BODIES:
-        return with_kind(found.posted, request.body)
+        return with_kind(_posted(call)[0] if request.verb == "create" else call.gvk, request.body)
     return with_kind(_DELETE_OPTIONS, request.body) if request.verb in _DELETIONS else request.body
 
 

@@ -329,9 +329,9 @@ class ServerSession(asyncio.Protocol):
         record.status, pipeline, requests = CLIENT_GONE, self._pipeline, self._requests
         try:
             await self._sender.until_taken()
-            found = requests.find(request, record.info, limited=self._server.limited)
+            route = requests.find(request, record.info, limited=self._server.limited)
             run = pipeline.run if self._server.limited else pipeline.authorized
-            answer = await run(record, lambda: requests.carry_out(request, found, record, user.manager))
+            answer = await run(record, lambda: requests.carry_out(request, route, record, user.manager))
             await self._sender.answer(request, record, answer)
         except StatusError as error:
             self._sender.refuse(request.id, record, error)

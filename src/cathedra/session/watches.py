@@ -204,9 +204,9 @@ class Watches:
             raise failure(429, "TooManyRequests", "too many watches on one connection", StatusDetails())
         if sum(one.watches for one in self._server.siblings) >= MOST_WATCHES_OF_USER:
             raise failure(429, "TooManyRequests", "too many watches of one user", StatusDetails())
-        found = self._requests.find(request, record.info, limited=self._server.limited)
+        route = self._requests.find(request, record.info, limited=self._server.limited)
         self._pipeline.authorize(record)
-        call = found.begin(record)
+        call = self._requests.operations.begin(record, route)
         return call, self._requests.operations.watch(call, list_options(request.options))
 
     async def _run_converted(
