@@ -78,7 +78,8 @@ class SessionTransport:
             ref.group,
             ref.version,
             ref.resource,
-            call.namespace,
+            # The server reads a message as the HTTP request of its path, where these have no namespace.
+            call.namespace if ref.namespaced else "",
             call.name,
             call.subresource,
             connection.form_of(ref.type),

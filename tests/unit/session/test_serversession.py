@@ -108,6 +108,12 @@ async def test_a_pod_is_bound_and_the_answer_is_a_status(tmp_path: Path) -> None
         assert (await local.call(APICall("get", PODS, "default", "p"))).spec.node_name == "n1"
 
 
+async def test_a_namespace_that_is_named_for_a_cluster_scoped_resource_is_left_out(tmp_path: Path) -> None:
+    async with served(tmp_path) as there:
+        found = await there.user().call(APICall("get", NAMESPACES, "default", "kube-system"))
+        assert found.metadata.name == "kube-system"
+
+
 async def test_a_collection_is_deleted(tmp_path: Path) -> None:
     async with served(tmp_path) as there:
         local = there.user()
