@@ -204,7 +204,9 @@ class Requests:
             raise ServedOverHTTP
         return route
 
-    def carry_out(self, request: RequestMessage, route: Route, record: RequestRecord, manager: str) -> Awaitable[Answer]:
+    def carry_out(
+        self, request: RequestMessage, route: Route, record: RequestRecord, manager: str
+    ) -> Awaitable[Answer]:
         """Carry out an authorized request. ``manager`` writes where the message names none.
 
         Raises:
