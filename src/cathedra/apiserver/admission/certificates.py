@@ -24,7 +24,7 @@ _CLIENT: Final = "kubernetes.io/kube-apiserver-client"
 
 
 class CertificateChecks(AdmissionPlugin):
-    """Checks of approving, signing and asking."""
+    """Checks who approves, signs and creates requests."""
 
     kinds = frozenset({REQUESTS})
 
@@ -61,7 +61,8 @@ class CertificateChecks(AdmissionPlugin):
         try:
             facts = read_request(asked.spec.request)
         except BadRequest:
-            return  # validation says what is wrong
+            return  # validation refuses it, with Kubernetes' text
+        # Such a certificate cannot be revoked, and no authorizer restricts its user.
         if "system:masters" in facts.organizations:
             why = f"use of {_CLIENT} signer with system:masters group is not allowed"
             raise forbidden(REQUESTS, asked.metadata.name, why)

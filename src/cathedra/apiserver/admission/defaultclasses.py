@@ -76,11 +76,11 @@ class DefaultStorageClass(AdmissionPlugin):
         if claim.spec.storage_class_name is not None or _OLD_STORAGE in claim.metadata.annotations:
             return claim
         classes = _objects(self._registry, _STORAGE_CLASSES)
-        found = [
-            one for one in classes if any(one.metadata.annotations.get(name) == "true" for name in _DEFAULT_STORAGE)
-        ]
+        found = [one for one in classes if _is_default(one.metadata.annotations)]
         if not found:
             return claim
+        # Of classes that were created in the same second the first by name counts, as in Kubernetes: max() returns
+        # the first of equal ones.
         by_name = sorted(found, key=lambda one: str(one.metadata.name))
         newest = max(by_name, key=lambda one: one.metadata.creation_timestamp.micros)
         return replace(claim, spec=replace(claim.spec, storage_class_name=newest.metadata.name))

@@ -29,7 +29,7 @@ __all__ = ["EscalationCheck"]
 
 
 class EscalationCheck(AdmissionPlugin):
-    """Refuses roles and bindings that would give more than their writer has."""
+    """Refuses roles and bindings that would grant more than their writer holds."""
 
     kinds = frozenset({ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS})
 
@@ -38,10 +38,10 @@ class EscalationCheck(AdmissionPlugin):
         self._authorizer = authorizer
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """Let pass what gives no more than the writer holds.
+        """Check that a role or binding grants no more than the writer holds.
 
         Raises:
-            StatusError: 403, it gives more; 404, the role that is to be bound is not there.
+            StatusError: 403, it grants more; 404, the role of a binding is missing.
         """
         resource = request.definition.group_resource
         if request.operation not in {"CREATE", "UPDATE"} or request.user.is_master:
@@ -57,16 +57,19 @@ class EscalationCheck(AdmissionPlugin):
         aggregates = getattr(new, "aggregation_rule", None)
         if self._may(request, "escalate", _name(request), request.definition.plural):
             return
+        # An aggregation rule collects the rules of any role with the labels, now and later.
         is_new = aggregates is not None and (old is None or old.aggregation_rule != aggregates)
         if is_new and self._lacks(request, EVERYTHING):
             why = "must have cluster-admin privileges to use an aggregationRule"
             raise forbidden(request.definition.group_resource, _name(request), why)
+        # Labels of a role may be changed by those who do not hold its rules.
         if old is not None and (new.rules or ()) == (old.rules or ()):
             return
         self._check_rules(request, new.rules or ())
 
     def _check_binding(self, request: AdmissionAttributes) -> None:
         new, old = request.object, request.old_object
+        # An update without a change grants nothing, as one that removes a finalizer.
         if old is not None and (new.role_ref, new.subjects) == (old.role_ref, old.subjects):
             return
         role: RoleRef = new.role_ref

@@ -44,7 +44,7 @@ class LimitRanger(AdmissionPlugin):
         self._registry = registry
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """Everything while there is a LimitRange."""
+        """Handle everything while there is a LimitRange."""
         return bool(self._registry.count(_LIMIT_RANGES))
 
     async def admit(self, request: AdmissionAttributes) -> Any:

@@ -32,22 +32,24 @@ def may_match(match: MatchResources | None, definition: AnyDefinition, subresour
     if match is None or not match.resource_rules:
         return True
     if match.namespace_selector is not None and not _is_empty(match.namespace_selector):
-        return True  # the namespace, which is looked at first, may not be there
+        # The namespace is looked up before the rules are matched, and if it is missing the request is an error.
+        return True
     return any(_is_about(rule, definition, subresource, operation) for rule in match.resource_rules)
 
 
 class Matcher:
-    """Matches requests; needs to look up namespaces."""
+    """Matches requests, with the labels of their namespaces."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     def resources(self, match: MatchResources | None, request: AdmissionAttributes) -> VersionDefinition | None:
-        """The version in which the request matches, or None if it does not. Without rules everything matches."""
+        """Return the version in which the request matches, or None. Without rules everything matches."""
         if match is None:
             return request.version
         if not self.selectors(match.namespace_selector, match.object_selector, request):
             return None
+        # Exclusion before inclusion, as in Kubernetes: a rule that includes everything can have exceptions.
         if self.rules(match.exclude_resource_rules, match.match_policy, request) is not None:
             return None
         if not match.resource_rules:
@@ -57,7 +59,7 @@ class Matcher:
     def rules(
         self, rules: Iterable[AnyRule], policy: str | None, request: AdmissionAttributes
     ) -> VersionDefinition | None:
-        """The version in which one of the rules matches: the request's own, if any names it."""
+        """Return the version in which one of the rules matches: the request's own, if a rule names it."""
         rules = tuple(rules)
         for rule in rules:
             if _matches(rule, request, request.version.name):
@@ -65,6 +67,7 @@ class Matcher:
         if policy == EXACT:
             return None
         for rule in rules:
+            # An old client can write the same object in another version; the rule must hold for it, too.
             for version in request.definition.equivalents or request.definition.versions:
                 if version.name != request.version.name and _matches(rule, request, version.name):
                     return version

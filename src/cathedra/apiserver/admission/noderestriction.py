@@ -50,7 +50,7 @@ Check = Callable[[AdmissionAttributes, str], None]
 
 
 class NodeRestriction(AdmissionPlugin):
-    """Refuses what one node would do to others."""
+    """Refuses writes by which a node agent would affect other nodes or their pods."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -69,10 +69,10 @@ class NodeRestriction(AdmissionPlugin):
         return node_of(user) is not None
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """Let pass what the node may write.
+        """Check that a node writes only its own objects.
 
         Raises:
-            StatusError: 403, it concerns another node; 404, the pod it is about is not there.
+            StatusError: 403, the object belongs to another node; 404, its pod is missing.
         """
         node = node_of(request.user)
         if node is None:
@@ -118,6 +118,7 @@ class NodeRestriction(AdmissionPlugin):
         if spec.node_name != node:
             raise _refused(request, f'node "{node}" can only create pods with spec.nodeName set to itself')
         self._check_owner(request, pod, node)
+        # A mirror pod gives its node the right to read what the pod refers to, so it may refer to nothing.
         if spec.service_account_name:
             raise _refused(request, f'node "{node}" can not create pods that reference a service account')
         referenced = {resource for resource, _ in references(pod)}
@@ -159,6 +160,7 @@ class NodeRestriction(AdmissionPlugin):
             raise _refused(request, f'node "{node}" cannot update labels through pod status')
         if new.metadata.owner_references != old.metadata.owner_references:
             raise _refused(request, f'node "{node}" cannot update owner references through pod status')
+        # These name claims: a node that sets them could read claims of pods on other nodes.
         if new.status.resource_claim_statuses != old.status.resource_claim_statuses:
             raise _refused(request, f'node "{node}" cannot update resource claim statues')
         if new.status.extended_resource_claim_status != old.status.extended_resource_claim_status:
@@ -177,6 +179,7 @@ class NodeRestriction(AdmissionPlugin):
                 raise _refused(request, f'node "{node}" is not allowed to set the following labels: {denied}')
             return
         old: Node = request.old_object
+        # With its taints a node would decide which pods it gets, and with its labels, too.
         if _taints(new) != _taints(old):
             raise _refused(request, f'node "{node}" is not allowed to modify taints')
         denied = _denied_labels(new.metadata.labels, old.metadata.labels)
@@ -200,6 +203,7 @@ class NodeRestriction(AdmissionPlugin):
         bound = wanted.spec.bound_object_ref
         if bound is None or (bound.api_version, bound.kind) != ("v1", "Pod") or not bound.name:
             raise _refused(request, "node requested token not bound to a pod")
+        # Without the uid the token would still be valid for a pod that is created later under the same name.
         if not bound.uid:
             raise _refused(request, "node requested token with a pod binding without a uid")
         pod: Pod | None = self._registry.find(_PODS, f"{request.namespace}/{bound.name}")

@@ -1,4 +1,4 @@
-"""Objects made again from the plain values that a webhook or a policy has changed."""
+"""Decoding of the plain values that a webhook or a policy has changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Rebuilder"]
 
 
 class Rebuilder:
-    """Makes objects from changed values, with the defaults that they need then."""
+    """Makes objects from changed values, with their defaults."""
 
     def __init__(self, gates: FeatureGates, clock: Clock) -> None:
         self._gates = gates
@@ -42,13 +42,14 @@ class Rebuilder:
         wanted: Any = version.type
         problems: tuple[str, ...]
         if is_custom(wanted):
-            # What a definition does not know is dropped without a word: Kubernetes has no struct to decode into.
+            # Unknown fields are dropped without a problem: Kubernetes has no struct to decode them into.
             made, problems = await _as_requested(request, version, decode_custom(wanted, values, release)[0]), ()
         else:
             found = decode_values(wanted, gvk, values, release)
             made, problems = found.object, found.problems
         strategy = definition.subresources.get(request.subresource, definition.strategy)
         context = RequestContext(self._gates, self._clock.now(), gvk.api_version)
+        # A patch may have added a container or removed a default, so defaults are set again.
         return strategy.default(version.to_hub(made), context), problems
 
 

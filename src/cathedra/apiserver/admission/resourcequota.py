@@ -55,7 +55,7 @@ class ResourceQuotaCheck(AdmissionPlugin):
         self._extended = gates.get("DRAExtendedResource", False)
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """Everything while there is a quota."""
+        """Handle everything while there is a quota."""
         return bool(self._registry.count(_QUOTAS))
 
     async def validate(self, request: AdmissionAttributes) -> None:
@@ -69,6 +69,8 @@ class ResourceQuotaCheck(AdmissionPlugin):
         evaluator = evaluator_of(request.definition.group_resource, self._lookups, extended=self._extended)
         if not evaluator.is_charged(request.operation, request.subresource, request.object, request.old_object):
             return
+        # Several writes may charge one quota at the same time. Each attempt reads the usage anew: otherwise the
+        # last one would overwrite the charges of the others, and the namespace would get more than its quota.
         for _ in range(_ATTEMPTS):
             charges = self._charges(request, evaluator)
             if request.dry_run or not charges:
@@ -124,6 +126,7 @@ class ResourceQuotaCheck(AdmissionPlugin):
             try:
                 await self._registry.put(table, charge.entry.key, charge.entry, charged)
             except WriteConflict:
+                # Quotas that were charged before this one stay charged: the quota controller corrects their usage.
                 await self._registry.quiet(table, charge.entry.key)
                 return False
         return True
@@ -140,6 +143,7 @@ class ResourceQuotaCheck(AdmissionPlugin):
         name = quota.metadata.name
         if missing := evaluator.missing(request.object, tracked):
             raise self._refused(request, f"failed quota: {name}: must specify {missing}")
+        # Until the quota controller has counted what is there, a charge would start from zero.
         if any(resource not in quota.status.used for resource in tracked):
             raise self._refused(request, f"status unknown for quota: {name}, resources: {','.join(sorted(tracked))}")
 
@@ -170,6 +174,7 @@ class _StoredObjects:
 def _beyond(usage: Usage, charged: Usage) -> dict[str, Quantity]:
     """Return the usage beyond what was charged before."""
     added = {name: amount - charged[name] if name in charged else amount for name, amount in usage.items()}
+    # What becomes less is not given back here: the quota controller does that (Kubernetes' RemoveZeros of the delta).
     return {name: amount for name, amount in added.items() if amount.sign() > 0}
 
 

@@ -106,6 +106,7 @@ class VersionedAttributes:
         if kind is None:
             kind = self._request.definition.gvk(version.name)
             obj = obj if type(obj) is version.type else version.from_hub(obj)
+            # Some versions show fields that the hub version stores elsewhere.
             obj = obj if version.shown is None else version.shown(obj)
         return _shown(kind, obj)
 

@@ -72,6 +72,7 @@ class Attributes(msgspec.Struct, frozen=True):
             resource=info.resource,
             subresource=info.subresource,
             namespace=info.namespace,
+            # A list or watch of metadata.name=x reads one object, so the right to read that one suffices.
             name=info.name or (single_name(field_selector) if field_selector else ""),
             field_selector=field_selector,
             label_selector=label_selector,
@@ -79,12 +80,12 @@ class Attributes(msgspec.Struct, frozen=True):
 
     @property
     def full_resource(self) -> str:
-        """``pods`` or ``pods/log``."""
+        """The resource with its sub-resource: ``pods`` or ``pods/log``."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 class Verdict(Enum):
-    """Allowed, denied for good, or none of this authorizer's business."""
+    """Allow, deny, or leave the decision to the other authorizers."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -111,7 +112,7 @@ class Authorizer(Protocol):
     """Decides whether a request is allowed, denied, or has no opinion on it."""
 
     def authorize(self, attributes: Attributes) -> Decision:
-        """Return True if the request may go on, and why."""
+        """Return the decision about a request, and its reason."""
         ...
 
 
@@ -138,7 +139,7 @@ class MastersOnly:
     """Lets members of ``system:masters`` do everything."""
 
     def authorize(self, attributes: Attributes) -> Decision:
-        """Allowed for members, no opinion on others."""
+        """Allow requests of members, and have no opinion on others."""
         return ALLOWED if attributes.user.is_master else NO_OPINION
 
     def trusts(self, user: UserInfo) -> bool:
@@ -161,7 +162,7 @@ class Union:
         """Name and groups of a user → the authorizers that may have an opinion on some of its requests."""
 
     def authorize(self, attributes: Attributes) -> Decision:
-        """The first opinion, or none with all reasons."""
+        """Return the first opinion, or none with the reasons of all authorizers."""
         reasons: list[str] = []
         user = attributes.user
         for authorizer in self._concerned.get((user.name, user.groups)) or self._find_concerned(user):
@@ -170,6 +171,7 @@ class Union:
                 return decision
             if decision.reason:
                 reasons.append(decision.reason)
+        # Without an opinion a request is refused, and the caller sees the reasons of all authorizers.
         return Decision(Verdict.NO_OPINION, ", ".join(reasons))
 
     def trusts(self, user: UserInfo) -> bool:
@@ -177,6 +179,7 @@ class Union:
         return always_allows(self._authorizers[0], user)
 
     def _find_concerned(self, user: UserInfo) -> tuple[Authorizer, ...]:
+        # The key has the name and groups alone, because `concerns` must depend on nothing else.
         found = tuple(a for a in self._authorizers if not isinstance(a, _Selective) or a.concerns(user))
         return self._concerned.keep((user.name, user.groups), found, sum(map(len, (user.name, *user.groups))))
 

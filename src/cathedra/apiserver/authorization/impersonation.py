@@ -27,7 +27,7 @@ def asks_to_impersonate(headers: RequestHeaders) -> bool:
 
 
 def impersonated(user: UserInfo, headers: Iterable[tuple[bytes, bytes]], authorizer: Authorizer) -> UserInfo:
-    """The user that the headers name.
+    """Return the user that the headers name.
 
     Raises:
         StatusError: 403, ``user`` may not act as that one; 500, they name no user.
@@ -47,6 +47,7 @@ def impersonated(user: UserInfo, headers: Iterable[tuple[bytes, bytes]], authori
             extra[extra_key] = (*extra.get(extra_key, ()), value)
     if not name:
         raise internal_error("requested groups, extra or uid without impersonating a user")
+    # Each part of the identity needs a right of its own: with a user's name alone a caller could take any group.
     for attributes in _questions(user, name, uid, groups, extra):
         decision = authorizer.authorize(attributes)
         if not decision.allowed:

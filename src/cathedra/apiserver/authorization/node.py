@@ -54,7 +54,7 @@ class NodeAuthorizer:
         }
 
     def concerns(self, user: UserInfo) -> bool:
-        """Node agents."""
+        """Return True for node agents, by the name and groups of the user."""
         return node_of(user) is not None
 
     def authorize(self, attributes: Attributes) -> Decision:
@@ -135,7 +135,7 @@ class NodeAuthorizer:
         if attributes.subresource:
             return _no("cannot authorize ResourceSlice subresources")
         if attributes.verb == "create":
-            return ALLOWED
+            return ALLOWED  # the node is in the object: NodeRestriction checks it
         if attributes.verb in {"get", "update", "patch", "delete"}:
             return self._related(node, attributes)
         if attributes.verb not in {"list", "watch", "deletecollection"}:
@@ -168,6 +168,7 @@ class NodeAuthorizer:
             return ALLOWED
         if attributes.verb not in {"get", "list", "watch"}:
             return NO_OPINION
+        # With the selector a node watches its own pods and no others. Before 1.32 it could list all of them.
         if not self._by_selector or _selects_node(attributes, node):
             return ALLOWED
         if attributes.verb != "get" and not attributes.name:
@@ -185,5 +186,5 @@ def _selects_node(attributes: Attributes, node: str) -> bool:
     try:
         terms = parse_field_terms(attributes.field_selector)
     except StatusError:
-        return False  # the verb itself will say what is wrong with the selector
+        return False  # the verb refuses the selector, with Kubernetes' text
     return any(term.field == "spec.nodeName" and term.value == node and not term.negated for term in terms)

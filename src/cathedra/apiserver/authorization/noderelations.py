@@ -30,15 +30,16 @@ Reference = tuple[str, str]
 
 
 def node_of_slice(piece: Any) -> str:
-    """The node whose devices a resource slice describes; "" for none. In 1.30 slices had no spec."""
+    """Return the node whose devices a resource slice describes; "" for none. In 1.30 slices had no spec."""
     return str(piece.spec.node_name if hasattr(piece, "spec") else piece.node_name)
 
 
 class NodeRelations:
-    """Answers whether an object concerns a node."""
+    """Index of the objects that the pods of each node refer to."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        # Counted, since several pods of a node may refer to one object: the right ends with the last of them.
         self._count: Counter[tuple[str, str, str, str]] = Counter()
         for entry in registry.table(_PODS).entries():
             self._count.update(_edges(entry.object))
@@ -68,7 +69,7 @@ class NodeRelations:
         before = change.previous.object if change.previous is not None else None
         last = change.entry.object
         if last.spec is None or not last.spec.node_name:
-            return  # it has no node, and never had one
+            return  # a pod keeps its node, so this one never had any
         after = None if change.deleted else last
         if before is not None and after is not None and _same(before, after):
             return
@@ -80,7 +81,7 @@ class NodeRelations:
 
 
 def references(pod: Pod) -> Iterator[Reference]:
-    """The objects of its namespace that a pod refers to, each perhaps more than once."""
+    """Yield the objects of its namespace that a pod refers to, some more than once."""
     spec: Any = pod.spec
     yield "serviceaccounts", spec.service_account_name or "default"
     for secret in spec.image_pull_secrets:
@@ -135,7 +136,7 @@ def _edges(pod: Pod) -> Iterator[tuple[str, str, str, str]]:
     namespace = pod.metadata.namespace
     yield node, "pods", namespace, pod.metadata.name
     if MIRROR_POD in pod.metadata.annotations:
-        return  # what a node shows of itself gives it no rights
+        return  # a node makes its mirror pods itself: references in them would give it any Secret
     for resource, name in set(references(pod)):
         yield node, resource, namespace, name
 

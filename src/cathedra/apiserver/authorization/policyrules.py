@@ -48,7 +48,7 @@ class TooManyParts(Exception):
 
 
 def uncovered(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """The parts of ``wanted``, each of one verb on one thing, that ``held`` does not allow.
+    """Return the parts of ``wanted``, each of one verb on one resource or path, that ``held`` does not allow.
 
     A rule of a few kilobytes can stand for millions of parts: each of its verbs on each resource of each group, with
     each name. So a rule that one held rule covers as a whole is not taken apart.
@@ -61,6 +61,7 @@ def uncovered(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[
     texts = sum(sum(map(len, _lists(rule))) for rule in wanted)
     if texts * len(held) > MOST_COMPARISONS:
         raise TooManyParts
+    # The bounds are checked before the work: rules of a request could otherwise stop the server for minutes.
     owners = [_Owned(rule) for rule in held]
     rules = [rule for rule in wanted if not any(owned.covers(rule) for owned in owners)]
     parts = sum(map(_count, rules))
@@ -80,7 +81,7 @@ def _count(rule: PolicyRule) -> int:
 
 
 def compact(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Rules on the same single resource as one rule with all their verbs; the others as they are."""
+    """Merge rules on the same single resource into one with all their verbs, as Kubernetes' refusals show them."""
     merged: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     others: list[PolicyRule] = []
     for rule in rules:
@@ -156,7 +157,7 @@ class _Owned:
 
     def _covers_resources(self, rule: PolicyRule) -> bool:
         if not rule.api_groups or not rule.resources:
-            return bool(rule.non_resource_urls)
+            return bool(rule.non_resource_urls)  # a rule without groups or resources has only paths
         if ALL not in self._groups and not self._groups.issuperset(rule.api_groups):
             return False
         if not all(map(self._has_resource, rule.resources)):

@@ -36,7 +36,7 @@ _DECISIONS_KEPT: Final = 16 * 1024
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """One rule that a user holds, and through which binding."""
+    """One rule that a user holds, and the binding that grants it."""
 
     rule: PolicyRule
     reason: str
@@ -91,18 +91,21 @@ class RBAC:
         return NO_OPINION
 
     def grants(self, user: UserInfo, namespace: str) -> Iterator[Grant]:
-        """Everything the user may do in ``namespace``, what holds everywhere first."""
+        """Yield the grants of a user in ``namespace``, those for all namespaces first."""
         held = self._holdings.get((user.name, user.groups)) or self._gather(user)
         yield from held.everywhere
         if namespace:
             bindings = self._bindings_of(namespace)
-            if namespace not in held.within and bindings:  # so namespaces that do not exist are not kept
+            # Only namespaces with bindings are kept: a client can name any number of others.
+            if namespace not in held.within and bindings:
                 held.within[namespace] = tuple(self._granted(user, bindings, namespace))
             yield from held.within.get(namespace, ())
 
     def rules_of(self, role: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
-        """The rules of the role that a binding in ``namespace`` ("" for a cluster-wide one) names; None if it is not
-        there."""
+        """Return the rules of a role that a binding in ``namespace`` refers to; None if the role is missing.
+
+        ``namespace`` is empty for a ClusterRoleBinding.
+        """
         if role.kind == "ClusterRole":
             found = self._registry.find(CLUSTER_ROLES, role.name)
         else:
@@ -118,6 +121,8 @@ class RBAC:
             if _concerns(grant.rule, attributes)
         )
         user = attributes.user
+        # If a role changed while the grants were collected, the holdings in the key are old ones, and would be kept
+        # by it for ever.
         if found and self._holdings.get((user.name, user.groups)) is key[0]:
             self._relevant.keep(key, found, sum(map(len, key[1:])))
         return found
@@ -138,6 +143,7 @@ class RBAC:
 
     def _bindings_of(self, namespace: str) -> dict[tuple[str, str], list[Any]]:
         if not self._local:
+            # The empty name makes the table true, so that a cluster without role bindings is not read each time.
             grouped: dict[str, list[Any]] = {"": []}
             for binding in self._objects(ROLE_BINDINGS):
                 grouped.setdefault(binding.metadata.namespace, []).append(binding)
@@ -148,6 +154,7 @@ class RBAC:
         return (entry.object for entry in self._registry.table(resource).entries())
 
     def _forget(self) -> None:
+        # Any role or binding can change what any user holds. They change rarely, so everything is dropped.
         self._holdings.clear()
         self._relevant.clear()
         self._cluster = None
@@ -155,13 +162,14 @@ class RBAC:
 
 
 def _concerns(rule: PolicyRule, attributes: Attributes) -> bool:
-    """Return True if the rule would allow it, if the name were right."""
+    """Return True if the rule allows the request for some name."""
     named = rule.resource_names
     return allows(rule, msgspec.structs.replace(attributes, name=named[0]) if named else attributes)
 
 
 def _by_subject(bindings: Iterable[Any]) -> dict[tuple[str, str], list[Any]]:
     found: dict[tuple[str, str], list[Any]] = {}
+    # Sorted, so that the reason of a decision is always that of the same binding.
     for binding in sorted(bindings, key=lambda b: b.metadata.name):
         for subject in binding.subjects:
             found.setdefault(_subject_key(subject, binding.metadata.namespace), []).append((binding, subject))

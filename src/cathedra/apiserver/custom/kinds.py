@@ -1,4 +1,4 @@
-"""From a CustomResourceDefinition object to the `ResourceDefinition` that the server runs on."""
+"""Conversion of a CustomResourceDefinition object to the `ResourceDefinition` that the server runs on."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _AGE = Column("Age", "date", "", "How long ago the object was created.")
 
 
 class _Version(msgspec.Struct, frozen=True):
-    """One version: its struct type, its rules, what its table shows."""
+    """One version: its struct type and its rules."""
 
     source: CustomResourceDefinitionVersion
     type: type[CustomObject]
@@ -48,7 +48,7 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 def kind_of_definition(obj: CustomResourceDefinition, caller: Caller | None = None) -> AnyDefinition:
-    """The kind that an accepted definition adds; ``caller`` reaches its conversion webhook, if it has one."""
+    """Return the kind of an accepted definition; ``caller`` calls its conversion webhook, if it has one."""
     spec = obj.spec
     versions = [_read(version, spec.names.kind) for version in spec.versions]
     hub = next(version.type for version in versions if version.source.storage)
@@ -91,7 +91,7 @@ def _converted_outside(
     config: ConversionConfig,
     caller: Caller,
 ) -> AnyDefinition:
-    """The kind with a definition of its own for each version: what verbs see is of the version of the request."""
+    """Return the kind with a definition for each version: verbs get objects in the version of the request."""
     group = obj.spec.group
     storage = next(name for name, version in versions.items() if version.source.storage)
     seen = {name: version.type for name, version in versions.items()}
@@ -112,6 +112,8 @@ def _converted_outside(
             conversion=conversion,
             equivalents=own_versions,
         )
+    # Objects that were stored before the kind had a webhook have no version in their JSON. They are of the version that
+    # has been stored for longest.
     oldest = next((f"{group}/{name}" for name in obj.status.stored_versions), storage)
     return msgspec.structs.replace(
         definition,
@@ -168,6 +170,7 @@ def _table(
         for path, kind in paths:
             found = cell(path, kind, values, now)
             if isinstance(found, str):
+                # Thousands of columns that each show the whole object would make a table of gigabytes.
                 found = found[:room]
                 room -= len(found)
             row.append(found)

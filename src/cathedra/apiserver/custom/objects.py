@@ -58,7 +58,9 @@ def is_custom(kind: type[KubeStruct]) -> bool:
 
 
 def make_type(kind: str, schema: Schema, scale: ScalePaths | None = None) -> type[CustomObject]:
-    """The struct type of one version of a definition."""
+    """Return the struct type of one version of a definition."""
+    # Sorted, since Kubernetes keeps instances as maps, which it encodes in order. A property may have any name, so the
+    # attributes have numbers.
     names = sorted(name for name in schema.properties if name not in {"apiVersion", "kind", "metadata"})
     attributes = {name: f"value_{position}" for position, name in enumerate(names)}
     fields: list[tuple[str, Any, Any]] = [(attributes[name], Any, None) for name in names]
@@ -102,35 +104,35 @@ def make_stored_type(kind: type[CustomObject], api_version: str) -> type[CustomO
 
 
 def stored_version(kind: type[CustomObject]) -> str:
-    """The apiVersion of a type for the store; "" of every other."""
+    """Return the apiVersion of a type for the store; "" for every other type."""
     tag = kind.__struct_config__.tag
     return tag if isinstance(tag, str) else ""
 
 
 def content(obj: CustomObject) -> JSONObject:
-    """The fields besides metadata, by their JSON names."""
+    """Return the fields besides metadata, by their JSON names."""
     pairs = zip(obj.__struct_encode_fields__, obj.__struct_fields__, strict=True)
     values = {name: getattr(obj, attribute) for name, attribute in pairs if name != "metadata"}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def plain_values(obj: CustomObject) -> JSONObject:
-    """The object's fields for paths to lead into. Only the metadata is converted: the rest is plain already."""
+    """Return the object's fields as plain values. Only the metadata is converted: the rest is plain already."""
     return {"metadata": to_dict(obj.metadata), **content(obj)}
 
 
 def with_content(kind: type[CustomObject], metadata: ObjectMeta, values: JSONObject) -> CustomObject:
-    """An object of a type from its metadata and its other fields; fields that the type does not have are dropped."""
+    """Return an object of a type with these fields; those that the type does not have are dropped."""
     names = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
     known = {names[name]: value for name, value in values.items() if name in names and name != "metadata"}
     return kind(metadata=metadata, **known)
 
 
 def normalized(obj: CustomObject, room: DefaultRoom | None = None) -> CustomObject:
-    """The object pruned and with its defaults, as far as they fit into ``room``.
+    """Return the object pruned and with its defaults, as far as they fit into ``room``.
 
-    A stored object that is read under a schema with larger defaults has as many of them as fit: no reader can help it,
-    and a list must not fail for one object.
+    A stored object that is read under a schema with larger defaults gets as many of them as fit: a reader cannot repair
+    it, and a list must not fail because of one object.
     """
     schema = type(obj).schema
     values = schema.filled(schema.pruned(content(obj)), room)
@@ -138,7 +140,7 @@ def normalized(obj: CustomObject, room: DefaultRoom | None = None) -> CustomObje
 
 
 def decode_custom(kind: type[CustomObject], values: JSONObject, release: str) -> tuple[CustomObject, tuple[str, ...]]:
-    """The object of plain values, kind and apiVersion left out, and what was unknown in it.
+    """Return the object of plain values, and the problems with unknown fields.
 
     Raises:
         DecodeError: its metadata cannot be understood.

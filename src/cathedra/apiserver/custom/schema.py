@@ -1,6 +1,6 @@
-"""A structural schema, read once: what it prunes, what it fills in, how it merges.
+"""Structural schemas: pruning, defaulting and merging of instances, by a schema that is read once.
 
-Only what every instance passes through is here; what may be wrong with a value is in `validation`.
+Every instance passes through this module. Validation of values is in `validation`.
 """
 
 from __future__ import annotations
@@ -90,8 +90,10 @@ class Schema(msgspec.Struct, frozen=True, eq=False, dict=True):
         return _SCALARS.get(self.type) if _SAY_NOTHING_OF_VALUES.issuperset(self.source) else None
 
     def pruned(self, value: Any, path: Place | None = None, problems: list[str] | None = None) -> Any:
-        """``value`` without what the schema does not know, maps sorted; ``problems`` collects what was dropped, up to
-        `MOST_PROBLEMS`."""
+        """Return ``value`` without unknown fields, with sorted maps.
+
+        ``problems`` collects the dropped fields, up to `MOST_PROBLEMS`.
+        """
         if isinstance(value, dict):
             kept = {}
             for name in sorted(value):
@@ -113,13 +115,17 @@ class Schema(msgspec.Struct, frozen=True, eq=False, dict=True):
         return value
 
     def filled(self, value: Any, room: DefaultRoom | None = None) -> Any:
-        """``value`` with the defaults. What needs none is shared, and so is each default. What does not fit into
-        ``room`` is left out, and the room is then `DefaultRoom.exceeded`."""
+        """Return ``value`` with its defaults.
+
+        Values without defaults are shared, and so is each default. A default that does not fit into ``room`` is left
+        out, and the room is then `DefaultRoom.exceeded`.
+        """
         room = room if room is not None else DefaultRoom()
         if isinstance(value, dict):
             filled = dict(value)
             for name, inner in self.properties.items():
                 present = filled.get(name, _ABSENT)
+                # A null in a field that may not be null counts as absent, as in Kubernetes' defaulting.
                 if present is _ABSENT or (present is None and not inner.nullable):
                     if inner.has_default and room.take(len(name) + inner.default_size):
                         filled[name] = inner.filled_default
@@ -137,7 +143,7 @@ class Schema(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def filled_default(self) -> Any:
-        """The default with the defaults inside of it."""
+        """The default, with the defaults of its own fields."""
         return self.filled(self.default)
 
     @cached_property
@@ -183,7 +189,7 @@ class Schema(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 
 class _Open(DocumentShape):
-    """A struct that takes fields it does not declare."""
+    """A struct that preserves unknown fields."""
 
     def __init__(self, fields: dict[str, Shape]) -> None:
         super().__init__(_Known(fields))
@@ -204,11 +210,11 @@ class _Known(dict[str, Shape]):
 
 
 ANY: Final = Schema({}, preserve=True)
-"""A value that nothing is known about: kept as it is."""
+"""The schema of a value without any: it is kept as it is."""
 
 
 def identity(value: Any) -> Any:
-    """Something hashable that two values share if they are equal as JSON, so that lists are searched in linear time."""
+    """Return a hashable key that two values share if they are equal as JSON, to search lists in linear time."""
     if isinstance(value, (dict, list)):
         return msgspec.json.encode(value, order="sorted")
     return isinstance(value, bool), value

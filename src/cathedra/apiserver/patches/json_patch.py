@@ -68,10 +68,10 @@ def _go_kind(value: Any) -> str:
 
 
 def json_patch(target: Any, operations: Sequence[Any]) -> Any:
-    """``target`` after all operations; neither it nor the operations are changed.
+    """Return ``target`` after all operations; neither it nor the operations are changed.
 
     Raises:
-        JSONPatchError: an operation fails, or a limit is exceeded; none counts.
+        JSONPatchError: an operation fails, or a limit is exceeded.
     """
     patching = _Patching(_copied(target))
     for operation in operations:
@@ -84,7 +84,7 @@ def json_patch(target: Any, operations: Sequence[Any]) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    """A copy that shares nothing that could change. By way of JSON, which is several times faster than `copy`."""
+    """Return a copy that shares no list or map. By way of JSON, which is several times faster than `copy`."""
     return msgspec.json.decode(msgspec.json.encode(value)) if isinstance(value, (dict, list)) else value
 
 
@@ -121,7 +121,7 @@ class _Patching:
     def _holder(self, path: str, missing: str) -> tuple[Any, str]:
         """Return the object or list of a path's last part, and that part; ``missing`` is the error if there is none."""
         first, *parts = path.split("/")
-        del first  # what stands before the first slash does not count
+        del first  # Kubernetes' library ignores the text before the first slash
         if not parts:
             raise JSONPatchError(missing)
         holder = self.document
@@ -129,7 +129,7 @@ class _Patching:
             try:
                 holder = _get(holder, _decoded(part))
             except JSONPatchError:
-                holder = None
+                holder = None  # an index outside of the list is a missing path, not an error of its own
             if not isinstance(holder, (dict, list)):
                 raise JSONPatchError(missing)
         return holder, _decoded(parts[-1])
@@ -147,6 +147,7 @@ class _Patching:
         else:
             with _told(f"value was not a proper array index: '{key}'", of=_NotAnIndex):
                 position = _position(key, len(holder) + 1)
+            # Ten thousand insertions at the front of a long list would shift elements for minutes.
             self._shift(len(holder) - position)
             holder.insert(position, value)
 
@@ -227,7 +228,7 @@ class _Patching:
             self._put(holder, key, value)
 
     def _counted(self, value: Any) -> Any:
-        """A copy of ``value``, whose size counts towards the limit."""
+        """Return a copy of ``value``, and count its size: copies of copies grow exponentially."""
         if value is None:
             return None
         try:
@@ -276,7 +277,11 @@ def _get(holder: Any, key: str) -> Any:
 
 
 def _position(key: str, end: int) -> int:
-    """The place in a list of ``end`` places that an index names."""
+    """Return the position of an index in a list with ``end`` positions.
+
+    Raises:
+        JSONPatchError: the index is no number, or outside of the list.
+    """
     if not _INDEX.fullmatch(key):
         raise _NotAnIndex(f"strconv.Atoi: parsing {go_quote(key)}: invalid syntax")
     if len(key.lstrip("+-0")) > _LONGEST_INDEX:
@@ -289,7 +294,7 @@ def _position(key: str, end: int) -> int:
 
 
 def _equal(found: Any, wanted: Any) -> bool:
-    """Return True if values are spelled alike: a truth and a number, ``1`` and ``1.0`` are not."""
+    """Return True if values are equal as JSON texts: true and 1 are not, nor are ``1`` and ``1.0``."""
     if type(found) is not type(wanted):
         return False
     if isinstance(found, dict):

@@ -14,7 +14,7 @@ __all__ = ["merge_patch"]
 
 
 def merge_patch(target: JSONValue, patch: JSONValue) -> Any:
-    """``target`` with ``patch`` merged in; neither is changed."""
+    """Return ``target`` with ``patch`` merged in; neither is changed."""
     if not isinstance(target, dict):
         return _without_nulls(patch)
     if not isinstance(patch, dict):
@@ -31,7 +31,7 @@ def merge_patch(target: JSONValue, patch: JSONValue) -> Any:
 
 
 def _without_nulls(value: JSONValue) -> Any:
-    """Without null fields; null items of lists stay."""
+    """Return a value without null fields; null items of lists stay."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -40,7 +40,7 @@ class ListOfListsError(StrategicPatchError):
 
 
 def strategic_patch(original: dict[str, Any], patch: dict[str, Any], shape: Shape) -> dict[str, Any]:
-    """``original`` with ``patch`` merged in; neither is changed.
+    """Return ``original`` with ``patch`` merged in; neither is changed.
 
     Raises:
         StrategicPatchError: the patch cannot be understood.
@@ -49,7 +49,7 @@ def strategic_patch(original: dict[str, Any], patch: dict[str, Any], shape: Shap
 
 
 def _merge_map(original: dict[str, Any], patch: dict[str, Any], shape: Shape) -> dict[str, Any]:
-    patch = dict(patch)
+    patch = dict(patch)  # directives are taken out of it
     if PATCH in patch:
         directive = patch[PATCH]
         if directive not in ("replace", "delete", "merge"):
@@ -72,6 +72,7 @@ def _merge_map(original: dict[str, Any], patch: dict[str, Any], shape: Shape) ->
         if value is None:
             merged.pop(key, None)
             continue
+        # A new value is merged with nothing, but its nulls and directives must not be stored.
         merged[key] = _merged_value(merged.get(key), value, _field(shape, key)) if key in merged else _clean(value)
     return merged
 
@@ -85,7 +86,7 @@ def _merged_value(original: Any, value: JSONValue, shape: Shape) -> Any:
 
 
 def _clean(value: JSONValue) -> Any:
-    """A value that nothing is merged with: without nulls and directives."""
+    """Return a new value without nulls and directives."""
     if isinstance(value, dict):
         if value.get(PATCH) == "delete":
             return {}
@@ -177,7 +178,7 @@ def _places(items: list[Any], shape: ListShape) -> dict[Any, int]:
 
 
 def _partitioned(items: list[Any], order: list[Any], shape: ListShape) -> tuple[list[Any], list[Any]]:
-    """The items that ``order`` names, in its order, and the others."""
+    """Return the items in ``order``, in its order, and the others."""
     places = _places(order, shape)
     named = [item for item in items if _identity(item, shape) in places]
     named.sort(key=lambda item: places[_identity(item, shape)])
@@ -200,7 +201,7 @@ def _merge_primitives(original: list[Any], patch: list[Any], shape: ListShape) -
 def _list_directives(
     original: list[Any], patch: list[Any], shape: ListShape
 ) -> tuple[list[Any], list[dict[str, Any]] | None]:
-    """The list after deletions, and the elements to merge; None if the patch replaces the list."""
+    """Return the list after deletions, and the elements to merge; None if the patch replaces the list."""
     plain: list[dict[str, Any]] = []
     deleted: set[Any] = set()
     replaced = False
@@ -226,7 +227,7 @@ def _identity(item: JSONValue, shape: ListShape) -> Any:
 
 
 def _hashable(value: JSONValue) -> Any:
-    """A value by which equal ones are found: a truth is no number, and lists and maps go by their JSON."""
+    """Return a hashable key that equal values share; true and 1 are different, lists and maps compare by their JSON."""
     if isinstance(value, (dict, list)):
         return msgspec.json.encode(value, order="sorted")
     return type(value), value
@@ -239,7 +240,7 @@ def _required_identity(item: dict[str, Any], shape: ListShape) -> Any:
 
 
 def _interleave(others: list[Any], patched: list[Any], order: list[Any], shape: ListShape) -> list[Any]:
-    """Both lists in one: where the original order knows two elements it decides, else the patch's come first."""
+    """Merge two lists: two elements of the original list keep their order; otherwise those of the patch come first."""
     places = _places(order, shape)
 
     def place(item: JSONValue) -> int:
@@ -255,7 +256,7 @@ def _interleave(others: list[Any], patched: list[Any], order: list[Any], shape: 
 
 
 def go_map(value: dict[str, Any]) -> str:
-    """A map as Go prints it, with sorted keys: ``map[a:1 b:2]``."""
+    """Return a map in Go's format, with sorted keys: ``map[a:1 b:2]``."""
     return f"map[{' '.join(f'{key}:{_go_value(value[key])}' for key in sorted(value))}]"
 
 

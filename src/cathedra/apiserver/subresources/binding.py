@@ -42,7 +42,8 @@ async def bind(server: ServerContext, call: Call, binding: Binding) -> Status:
         pod = _bound(call, entry.object, binding, server.clock.now())
         if not pod.status.nominated_node_name or not server.gates["ClearingNominatedNodeNameAfterBinding"]:
             return pod
-        # A nomination has served its purpose; left standing it would hold room for a pod that is counted already.
+        # The pod counts on its node from now on. With the nomination left in place the scheduler would reserve room
+        # for it twice.
         return replace(pod, status=replace(pod.status, nominated_node_name=""))
 
     entry = await change(server, call, bound, uid=binding.metadata.uid)
@@ -52,7 +53,7 @@ async def bind(server: ServerContext, call: Call, binding: Binding) -> Status:
 
 
 def _check_version(call: Call, entry: StoredObject, wanted: str) -> None:
-    """A binding may name the state of the pod that its scheduler has seen."""
+    """Check the resource version of the pod that a binding may require."""
     present = entry.object.metadata.resource_version
     if wanted and wanted != present:
         raise precondition_failed(
@@ -67,6 +68,7 @@ def _bound(call: Call, pod: Pod, binding: Binding, now: float) -> Pod:
         raise conflict(
             POD_BINDING, pod.metadata.name, f"pod {pod.metadata.name} is being deleted, cannot be assigned to a host"
         )
+    # Of two schedulers that bind one pod the second must fail: its devices and volumes are on another node.
     if spec.node_name:
         raise conflict(
             POD_BINDING, pod.metadata.name, f'pod {pod.metadata.name} is already assigned to node "{spec.node_name}"'

@@ -70,6 +70,7 @@ async def _admitted(server: ServerContext, call: Call, obj: Any) -> Any:
 
 
 def _trusted(server: ServerContext) -> ServerContext:
+    # The posted object was admitted; the update of the pod that it causes must not be refused by the same plugins.
     return msgspec.structs.replace(server, admission=_NO_PLUGINS)
 
 

@@ -40,7 +40,8 @@ async def evict(server: ServerContext, call: Call, eviction: Eviction) -> Status
         await _charge(server, call, pod)
     pinned = options.preconditions is not None and options.preconditions.resource_version is not None
     if not call.dry_run and not pinned:
-        # A deletion pinned to a version would be refused after a write, so such a pod goes unmarked.
+        # The condition is a write, and changes the resource version. A deletion with that version as precondition would
+        # then be refused, so such a pod gets no condition.
         await _mark(server, call)
     deletion = await delete(server, call.but(subresource="", verb="delete"), options)
     has_revision = server.gates.has(behaviours.ANSWERS_HAVE_REVISION)
@@ -66,7 +67,7 @@ async def _mark(server: ServerContext, call: Call) -> None:
 
 
 def _free(pod: Pod) -> bool:
-    """Return True if budgets do not count the pod."""
+    """Return True if budgets do not count the pod: it has ended, has not started, or is already going."""
     return is_terminal(pod) or pod.status.phase == "Pending" or pod.metadata.deletion_timestamp is not None
 
 
@@ -85,12 +86,14 @@ async def _charge(server: ServerContext, call: Call, pod: Pod) -> None:
         name=budgets[0].metadata.name,
         subresource="status",
     )
+    # A pod that is not ready is not among the healthy ones, so its eviction costs the budget nothing.
     if not is_ready(pod) and _unhealthy_may_go(budgets[0]):
         return
 
     def charged(entry: StoredObject) -> PodDisruptionBudget:
         budget: PodDisruptionBudget = entry.object
         status = budget.status
+        # The numbers in the status are those of an older selector or minimum.
         if status.observed_generation < budget.metadata.generation:
             name = budget.metadata.name
             raise _refused(f"The disruption budget {name} is still being processed by the server.", budget, 10)
@@ -109,6 +112,8 @@ async def _charge(server: ServerContext, call: Call, pod: Pod) -> None:
                 budget,
                 0,
             )
+        # The budget is charged before the pod is deleted: two evictions at the same time cannot both use the last
+        # disruption. The controller drops the entry when it sees the deletion, or after two minutes without one.
         disrupted = {**status.disrupted_pods, pod.metadata.name: Time(server.clock.now())}
         return replace(
             budget,

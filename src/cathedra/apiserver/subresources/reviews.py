@@ -1,4 +1,4 @@
-"""Reviews: questions about users and their rights, created like objects and never stored
+"""Reviews: requests about users and their rights, created like objects and never stored
 (docs/spec/apimachinery.md §14 and §15.5)."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Review(msgspec.Struct, frozen=True):
 def _definition(
     kind: type[KubeObject], group: str, plural: str, *older: type[KubeObject], namespaced: bool = False
 ) -> AnyDefinition:
-    """The definition of a kind that is never stored; ``older`` versions have the same shape."""
+    """Return the definition of a kind that is never stored; ``older`` versions have the same fields."""
     return ResourceDefinition(
         group=group,
         kind=kind.__name__,
@@ -53,7 +53,7 @@ def _definition(
 
 
 def _self_review(server: ServerContext, call: Call, review: Any) -> Any:
-    """The user of the request; the review is of any version."""
+    """Answer a SelfSubjectReview of any version: the user of the request."""
     status = reshape(authentication_v1.SelfSubjectReviewStatus(user_info=_shown(call.user)), type(review.status))
     return replace(
         review, metadata=replace(review.metadata, creation_timestamp=Time(server.clock.now())), status=status
@@ -68,6 +68,7 @@ def _token_review(server: ServerContext, call: Call, review: authentication_v1.T
     found = server.tokens.review(token, wanted or (ISSUER,))
     if found is None:
         user = server.static_tokens.user_of(token) or BootstrapTokens(server.registry, server.clock).user_of(token)
+        # Tokens without an audience are for the API itself and for nothing else.
         meant = tuple(one for one in wanted if one == ISSUER)
         found = (user, meant) if user is not None and (meant or not wanted) else None
     if found is None:
@@ -109,7 +110,7 @@ def _local_access(server: ServerContext, call: Call, review: authorization_v1.Lo
 
 
 def _self_rules(server: ServerContext, call: Call, review: authorization_v1.SelfSubjectRulesReview) -> Any:
-    """Everything the caller may do in one namespace, as far as it can be listed."""
+    """Answer a SelfSubjectRulesReview: the rules that the caller holds in one namespace."""
     namespace = review.spec.namespace
     if not namespace:
         raise bad_request("no namespace on request")

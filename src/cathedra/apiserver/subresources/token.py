@@ -1,4 +1,4 @@
-"""Token: a service account's credential for a while, perhaps bound to a pod, a secret or a node
+"""Token: a credential of a service account for a limited time, optionally bound to a pod, a secret or a node
 (docs/spec/apimachinery.md §12)."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def with_defaults(request: TokenRequest) -> TokenRequest:
 
 
 def issue_token(server: ServerContext, call: Call, request: TokenRequest) -> TokenRequest:
-    """The request, answered.
+    """Return the request with its token.
 
     Raises:
         StatusError: 404, there is no such account or bound object; 409, the bound object is another one of that name;
@@ -69,6 +69,7 @@ def _bound(server: ServerContext, call: Call, wanted: BoundObjectReference | Non
     found: Any = server.registry.find(resource, key)
     if found is None:
         raise not_found(resource, wanted.name)
+    # Otherwise an account's rights would last as long as any pod.
     if kind == "pod" and (found.spec.service_account_name or "default") != call.name:
         raise bad_request(
             f'cannot bind token for serviceaccount "{call.name}" to pod running with different serviceaccount name.'

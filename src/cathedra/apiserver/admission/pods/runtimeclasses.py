@@ -56,7 +56,7 @@ class RuntimeClasses(AdmissionPlugin):
         return pod
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Refuse an overhead that the class does not have, whatever webhooks have made of it.
+        """Refuse an overhead other than that of the class, which a webhook may have set.
 
         Raises:
             StatusError: 403, it has another.
@@ -70,7 +70,7 @@ class RuntimeClasses(AdmissionPlugin):
             raise forbidden(PODS, request.name, _NO_OVERHEAD)
 
     def _class(self, request: AdmissionAttributes) -> RuntimeClass | None:
-        """The pod's class; None if it names none."""
+        """Return the pod's class; None if it names none."""
         name = request.object.spec.runtime_class_name
         if name is None:
             return None

@@ -1,5 +1,5 @@
-"""The plugin PodTopologyLabels (KEP-4742): a pod that is bound carries zone and region of its node as labels, where the
-downward API can show them."""
+"""The plugin PodTopologyLabels (KEP-4742): a bound pod gets zone and region of its node as labels, for the downward
+API."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class PodTopologyLabels(AdmissionPlugin):
         self._registry = registry
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """New pods and bindings."""
+        """Handle new pods and bindings."""
         return operation == "CREATE" and subresource in {"", "binding"}
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """The binding or pod with the labels of its node; what it has itself stays."""
+        """Return the binding or pod with the labels of its node; its own labels stay."""
         obj = request.object
         if isinstance(obj, Binding) and obj.target.kind == "Node":
             return self._labelled(obj, obj.target.name)

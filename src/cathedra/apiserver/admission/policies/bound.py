@@ -79,6 +79,7 @@ class BoundPolicies(Generic[P, B, C]):
         """
         spec: Any = policy.object.spec  # type: ignore[attr-defined]  # every policy has one
         known = self._compiled.get(policy.name)
+        # A policy that was deleted and created anew under its name may have other expressions.
         if known is not None and (known[0] is spec or known[0] == spec):
             return known[1]
         made = await compiled_in_time(self._computations, owner, lambda check: self._compiler(to_dict(spec), check))

@@ -1,9 +1,9 @@
 """ValidatingAdmissionPolicies: an administrator's rules in CEL (docs/spec/apimachinery.md §16.6;
 docs/spec/cel.md §10).
 
-What an expression means is the business of `cathedra.cel.admission`; here are the policies that exist, the requests
-that they are about, their parameters, and what follows from their decisions.
-CEL is imported with the first policy: a server without any starts faster.
+`cathedra.cel.admission` evaluates expressions. This module finds the bound policies that match a request and their
+parameters, and turns decisions into refusals, warnings and audit annotations. CEL is imported with the first policy: a
+server without any starts faster.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class PolicyCheck(AdmissionPlugin):
         self._bound = BoundPolicies(registry, POLICIES, BINDINGS, _compile, computations)
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """Policies and bindings themselves, and what a bound policy matches."""
+        """Handle policies and bindings themselves, and what a bound policy may match."""
         return definition.group == _GROUP or any(
             may_match(policy.object.spec.match_constraints, definition, subresource, operation)
             for policy in self._bound()
@@ -113,7 +113,8 @@ class PolicyCheck(AdmissionPlugin):
         """
         if request.definition.group == _GROUP:
             await self._check_rules(request)
-            return  # no policy about policies: a cluster cannot be locked by its own
+            # Policies do not apply to policies and bindings: one that denies everything could not be removed.
+            return
         policies = self._bound()
         if not policies:
             return
@@ -127,6 +128,7 @@ class PolicyCheck(AdmissionPlugin):
                 outcome.add(one, next(results))
             else:
                 outcome.denials.append(one)
+        # Warnings and annotations are published even if another policy denies the request.
         outcome.publish(request)
         if outcome.denials:
             raise _refusal(request, outcome.denials[0])
@@ -155,6 +157,8 @@ class PolicyCheck(AdmissionPlugin):
                 for question in questions
             ]
 
+        # Expressions of an administrator run over objects of any user: without a limit one request could stop the
+        # event loop for minutes.
         allowance = self._computations.allowance(request.user.name, EXPRESSION_SECONDS)
         return await allowance.complete(evaluate, size=size_of(request))
 
@@ -269,7 +273,7 @@ def _refusal(request: AdmissionAttributes, denial: _Denial) -> StatusError:
 def _failure(
     policy: str, binding: str, position: int, decision: PolicyDecision, actions: tuple[str, ...]
 ) -> JSONObject:
-    """A violation as the audit log shows it."""
+    """Return a violation in the form of the audit annotation."""
     return {
         "message": decision.message,
         "policy": policy,

@@ -1,7 +1,7 @@
 """MutatingAdmissionPolicies: an administrator's changes to objects in CEL (plugin MutatingAdmissionPolicy).
 
-What an expression means is the business of `cathedra.cel.admission`; here its patch is applied to the object: an apply
-configuration by structured merge, which may not touch what is atomic, or a JSON patch.
+`cathedra.cel.admission` evaluates expressions. This module applies their patches to the object: an apply configuration
+by structured merge, which must not touch atomic values, or a JSON patch.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ class _Passes(msgspec.Struct):
     left: Any = None
     """The object as the policies left it."""
     called: set[Key] = msgspec.field(default_factory=set)
-    """Invocations that want to be repeated when the object changes after them."""
+    """Invocations to be repeated if the object changes after them (``reinvocationPolicy: IfNeeded``)."""
     again: set[Key] = msgspec.field(default_factory=set)
     """Invocations to be repeated."""
 
     def changed(self) -> None:
-        """The object is another one: repeat what wants to be."""
+        """Mark all called invocations for repetition, because the object has changed."""
         self.again |= self.called
         self.called = set()
 
@@ -110,7 +110,7 @@ class MutatingPolicies(AdmissionPlugin):
         self._bound = BoundPolicies(registry, MUTATING_POLICIES, MUTATING_BINDINGS, _compile, computations)
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """Policies and bindings themselves, and everything while a policy is bound."""
+        """Handle policies and bindings themselves, and everything while a policy is bound."""
         return definition.group == _GROUP or bool(self._bound())
 
     async def validate(self, request: AdmissionAttributes) -> None:
@@ -135,18 +135,20 @@ class MutatingPolicies(AdmissionPlugin):
             raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """The object as the policies want it.
+        """Return the object after the mutations of all policies.
 
         Raises:
             StatusError: a policy that refuses on errors could not be applied.
         """
         if request.definition.group == _GROUP:
-            return request.object  # no policy about policies: a cluster cannot be locked by its own
+            # Policies do not apply to policies and bindings: one that breaks them could not be removed.
+            return request.object
         bound = self._bound()
         if not bound:
             return request.object
         allowance = self._computations.allowance(request.user.name, EXPRESSION_SECONDS)
         passes: _Passes = request.memory.setdefault(type(self).__name__, _Passes())
+        # A webhook changed the object after the policies: those that asked for reinvocation run again.
         if request.again and passes.left != request.object:
             passes.changed()
         refusals: list[tuple[str, str]] = []
@@ -213,6 +215,7 @@ class MutatingPolicies(AdmissionPlugin):
             try:
                 request = request.but(object=await self._mutated(invocation, request, position, allowance))
             except _Failed as error:
+                # The other mutations and policies still run: all refusals are reported together.
                 _refuse(refusals, policy, invocation.binding, str(error))
         if request.object != before:
             passes.changed()
@@ -299,7 +302,7 @@ def _compile(spec: dict[str, Any], check: Callable[[], object]) -> CompiledMutat
 def _refuse(
     refusals: list[tuple[str, str]], policy: Policy, binding: MutatingAdmissionPolicyBinding | None, why: str
 ) -> None:
-    """Note why a policy could not be applied, unless it ignores that."""
+    """Add a refusal, unless the policy ignores failures."""
     if policy.object.spec.failure_policy == "Ignore":
         return
     if binding is None:

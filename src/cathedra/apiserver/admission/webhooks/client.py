@@ -36,7 +36,7 @@ class _Target(msgspec.Struct, frozen=True):
 
 
 class WebhookClient:
-    """Calls webhooks, on connections that are kept."""
+    """Calls webhooks over kept connections."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -50,7 +50,7 @@ class WebhookClient:
             self._session = None
 
     async def post(self, config: WebhookClientConfig, review: dict[str, Any], timeout_seconds: float) -> bytes:
-        """The body of the answer to ``review``.
+        """Call a webhook and return the body of its answer.
 
         Raises:
             WebhookCallFailed: no whole answer of at most 3 MiB came in time, or not with 200.
@@ -65,6 +65,7 @@ class WebhookClient:
             # calls to a webhook that hangs would let those to all others time out.
             connector = aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(auto_decompress=True, connector=connector)
+        # The connection goes to an endpoint's address; the certificate has the name of the service.
         options: dict[str, Any] = {"server_hostname": target.server_name} if target.server_name else {}
         try:
             async with (
@@ -74,6 +75,7 @@ class WebhookClient:
                     data=encode(review),
                     headers={"Content-Type": "application/json", "Accept": "application/json"},
                     ssl=self._context(config.ca_bundle),
+                    # A redirect could lead the server, with its network, to any address.
                     allow_redirects=False,
                     **options,
                 ) as answer,

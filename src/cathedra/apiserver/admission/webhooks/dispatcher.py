@@ -53,6 +53,7 @@ class WebhookDispatcher:
         try:
             answer = await self._answer(hook, view, shown, may_patch=may_patch)
         except WebhookCallFailed as error:
+            # Only failures of the call fall under the failure policy. A refusal always refuses.
             if hook.fails:
                 raise internal_error(f"failed calling webhook {json.dumps(name)}: {error}") from None
             _LOG.warning("failed calling webhook, failing open %s: %s", name, error)

@@ -70,7 +70,7 @@ class Hooks:
         self._matcher = Matcher(registry)
         self._known: tuple[ConfiguredWebhook, ...] | None = None
         self._compiled: dict[tuple[str, str], CompiledPolicy] = {}
-        """Match conditions by webhook, compiled for the first request that they may concern."""
+        """Compiled match conditions by webhook, made with the first request that they may match."""
         registry.observe(resource, lambda _: self._forget())
 
     def __bool__(self) -> bool:
@@ -86,7 +86,8 @@ class Hooks:
                 500, the objects could not be converted to the version that a webhook takes.
         """
         if request.definition.group == _GROUP:
-            return  # a cluster cannot be locked by its own webhooks
+            # Webhooks get no webhook configurations: one that refuses everything could not be removed.
+            return
         for hook in self._hooks():
             version = await self.version_for(hook, request, view)
             if version is not None:
@@ -95,7 +96,7 @@ class Hooks:
     async def version_for(
         self, hook: ConfiguredWebhook, request: AdmissionAttributes, view: VersionedAttributes
     ) -> VersionDefinition | None:
-        """The version in which the webhook wants to see the request; None if it does not concern it.
+        """Return the version in which a webhook gets the request; None if it does not match.
 
         Raises:
             StatusError: as `concerned` does.
@@ -121,7 +122,8 @@ class Hooks:
             found = await compiled_in_time(
                 self._computations, request.user.name, lambda check: _compile(hook.webhook, check)
             )
-            if hook in self._hooks():  # the configuration has not changed meanwhile
+            # Compiling waits for a worker. If the configuration has changed meanwhile, the result is an old one.
+            if hook in self._hooks():
                 self._compiled[hook.key] = found
         return found
 
@@ -142,6 +144,7 @@ class Hooks:
             old_object=view.old_object(version),
             decide=decider(self._authorizer),
         )
+        # One allowance for all webhooks and both passes: conditions of many webhooks cannot add up to minutes.
         allowance: Allowance = request.memory.setdefault(
             type(self).__name__, self._computations.allowance(request.user.name, EXPRESSION_SECONDS)
         )
@@ -182,7 +185,7 @@ async def _convert(view: VersionedAttributes, version: VersionDefinition) -> Non
 
 
 def _compile(webhook: Webhook, check: Callable[[], object]) -> CompiledPolicy:
-    """The match conditions as a policy that denies whatever they let through."""
+    """Compile match conditions as a policy that denies every request for which they hold."""
     from cathedra.cel.admission import compile_policy  # start-up time: as above
 
     conditions: list[Any] = [to_dict(condition) for condition in webhook.match_conditions]

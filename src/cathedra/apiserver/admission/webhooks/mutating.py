@@ -37,7 +37,7 @@ class MutatingWebhooks(AdmissionPlugin):
         self._rebuilder = rebuilder
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """Everything while there is a webhook."""
+        """Handle everything while there is a webhook."""
         return bool(self._hooks)
 
     async def admit(self, request: AdmissionAttributes) -> Any:
@@ -53,14 +53,16 @@ class MutatingWebhooks(AdmissionPlugin):
         for hook in concerned:
             if request.again and not _wants_again(hook, left, request.object):
                 continue
+            # A webhook sees what the ones before it made of the object, so the view is made for each of them.
             view = VersionedAttributes(request)
             version = await self._hooks.version_for(hook, request, view)
             if version is None:
-                continue  # another webhook changed what it looks at
+                continue  # after the patch of another webhook its rules no longer match
             answer = await self._dispatcher.dispatch(hook, request, view, version, may_patch=True)
             if answer is not None and answer.patch:
                 changed = await self._patched(hook, request, view, version, answer.patch)
                 request = request.but(object=changed)
+            # The second pass compares with this: a webhook that sees its own result is not called again.
             left[hook.key] = request.object
         return request.object
 

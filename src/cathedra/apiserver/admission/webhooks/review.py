@@ -22,7 +22,7 @@ __all__ = ["VERSIONS", "Answer", "WebhookCallFailed", "rejection", "review_of", 
 GROUP: Final = "admission.k8s.io"
 KIND: Final = "AdmissionReview"
 VERSIONS: Final = ("v1", "v1beta1")
-"""Versions of the review that are spoken, the preferred one first."""
+"""Supported versions of the review, the preferred one first."""
 _BAD_REQUEST: Final = 400
 
 
@@ -50,10 +50,10 @@ def review_of(view: VersionedAttributes, shown: VersionDefinition, version: str,
 
 
 def verdict_of(body: bytes, version: str, uid: str, *, may_patch: bool) -> Answer:
-    """The answer in a body.
+    """Decode the answer in a body.
 
     Raises:
-        CallFailed: it is none.
+        WebhookCallFailed: it is not a valid review.
     """
     try:
         review = load_json(body, WRAPPED_DEPTH)
@@ -69,6 +69,7 @@ def verdict_of(body: bytes, version: str, uid: str, *, may_patch: bool) -> Answe
         response = from_dict(AdmissionResponse, review["response"])
     except (msgspec.ValidationError, ValueError) as error:
         raise WebhookCallFailed(f"failed to call webhook: {error}") from None
+    # An answer to another review, as from a confused proxy, must not decide about this request.
     if response.uid != uid:
         raise _invalid(f"expected response.uid={json.dumps(uid)}, got {json.dumps(response.uid)}")
     return Answer(
@@ -81,13 +82,14 @@ def verdict_of(body: bytes, version: str, uid: str, *, may_patch: bool) -> Answe
 
 
 def rejection(webhook: str, said: Status) -> StatusError:
-    """The refusal that a webhook's "no" becomes."""
+    """Return the error of a request that a webhook denied."""
     denied = f"admission webhook {json.dumps(webhook)} denied the request"
     why = said.message or said.reason
     return StatusError(
         replace(
             said,
             status="Failure",
+            # A webhook may set no code, or one of success: Kubernetes answers 400 then.
             code=said.code if said.code >= _BAD_REQUEST else _BAD_REQUEST,
             message=f"{denied}: {why}" if why else f"{denied} without explanation",
         )

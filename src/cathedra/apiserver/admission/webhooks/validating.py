@@ -26,7 +26,7 @@ class ValidatingWebhooks(AdmissionPlugin):
         self._dispatcher = dispatcher
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """Webhook configurations themselves, and everything while there is a webhook."""
+        """Handle webhook configurations themselves, and everything while there is a webhook."""
         return definition.group == MUTATING.group or bool(self._hooks)
 
     async def validate(self, request: AdmissionAttributes) -> None:
