@@ -64,7 +64,7 @@ class BrokenRule(FieldError):
 
 
 class RuleFault(msgspec.Struct, frozen=True):
-    """A rule that does not compile: where it stands in the schema, and why."""
+    """A rule that does not compile: its path in the schema, and the error."""
 
     path: str
     rule: Any
@@ -80,7 +80,7 @@ class _Rule(msgspec.Struct, frozen=True):
 
 
 class _Node(msgspec.Struct):
-    """The rules at one place of a schema, and the places below that have any."""
+    """The rules of one node of a schema, and the nodes below that have any."""
 
     schema: Schema
     rules: list[_Rule] = msgspec.field(default_factory=list)
@@ -104,8 +104,10 @@ class ValidationRules:
     def broken(
         self, new: Mapping[str, Any], old: Mapping[str, Any] | None, interrupted: Interrupted = _never
     ) -> ErrorList:
-        """The rules that a valid object breaks, outer ones first, at most `MAX_ERRORS`. The evaluation ends when
-        ``interrupted`` returns True, or when it has taken a second of processor time."""
+        """Return the errors of the rules that a valid object breaks, outer ones first, at most `MAX_ERRORS`.
+
+        The evaluation ends when ``interrupted`` returns True, or when it has taken a second of processor time.
+        """
         run = _Run(interrupted)
         if self.any:
             run.visit(self._root, new, old, "", has_old=old is not None)
@@ -113,7 +115,7 @@ class ValidationRules:
 
 
 class _Run:
-    """One evaluation of all rules, with what it has cost."""
+    """One evaluation of all rules, and the rest of its cost budget."""
 
     def __init__(self, interrupted: Interrupted) -> None:
         self.errors = ErrorList()
@@ -121,6 +123,7 @@ class _Run:
         # start-up time: CEL comes with the first rule
         from cathedra.cel.interruption import CPULimit
 
+        # Estimates bound the cost in steps, not in time: one step on a long text can take a second.
         used_up = CPULimit()
         self._interrupted: Interrupted = lambda: interrupted() or used_up()
 
@@ -131,10 +134,10 @@ class _Run:
             if self._left <= 0 or len(self.errors) >= MAX_ERRORS:
                 return
             if not rule.transition or has_old or rule.source.get("optionalOldSelf"):
-                self._ask(rule, celled, path, has_old=has_old)
+                self._evaluate(rule, celled, path, has_old=has_old)
         if isinstance(new, dict):
             if not node.properties and node.additional is None:
-                return
+                return  # without rules below there is nothing to walk over
             for name, item in new.items():
                 if self._is_over():
                     return
@@ -148,6 +151,7 @@ class _Run:
             for position, item in enumerate(new):
                 if self._is_over():
                     return
+                # Only keyed lists have elements with a previous value; a position says nothing after an insertion.
                 key = _key(node.schema, item)
                 known = key in counterparts
                 before = counterparts[key] if known else None
@@ -160,7 +164,7 @@ class _Run:
             self.errors.append(BrokenRule(ErrorType.INVALID, "<nil>", None, _OUT_OF_BUDGET))
         return self._left <= 0 or len(self.errors) >= MAX_ERRORS
 
-    def _ask(self, rule: _Rule, celled: _CelledPair, path: str, *, has_old: bool) -> None:
+    def _evaluate(self, rule: _Rule, celled: _CelledPair, path: str, *, has_old: bool) -> None:
         # start-up time: CEL comes with the first rule
         from cathedra.cel.values import NONE, Optional
 
@@ -180,8 +184,9 @@ class _Run:
             self.errors.append(BrokenRule(kind, where.lstrip(".") or "<nil>", None, text))
 
     def _failed(self, error: str, rule: _Rule, path: str) -> None:
-        """Report a rule that has no answer; what has cost too much, or taken too long, was the last one."""
+        """Add the error of a rule that could not be evaluated; no rule runs after one that cost too much."""
         shown = (rule.source.get("message") or rule.source["rule"]).strip()
+        # After such an error no further rule is evaluated, as in Kubernetes: the budget is that of the whole object.
         if self._left <= 0 or error == _INTERRUPTED:
             text = _OUT_OF_BUDGET
             self._left = 0
@@ -205,6 +210,7 @@ class _Run:
             self._left -= outcome.cost
             if outcome.error is None and isinstance(outcome.value, str):
                 text = outcome.value.strip()
+                # Kubernetes drops messages of several lines, and then uses the static one.
                 if text and "\n" not in text:
                     return text
         given: str = rule.source.get("message", "")
@@ -219,6 +225,7 @@ def _counterparts(schema: Schema, old: Any) -> dict[Any, Any]:
     """Return the elements of the old list by their keys; only keyed lists have them."""
     if schema.list_type != "map" or not isinstance(old, list):
         return {}
+    # Of elements with equal keys the first counts. Old objects may have some: keys were not always checked.
     return {_key(schema, item): item for item in reversed(old) if isinstance(item, dict)}
 
 
@@ -227,7 +234,7 @@ def _key(schema: Schema, item: Any) -> Any:
 
 
 class _CelledPair:
-    """The new and the old value of one place as expressions see them; made for the first rule that reads them."""
+    """The new and the old value of one node as CEL values, converted for the first rule that reads them."""
 
     __slots__ = ("_interrupted", "_made", "_new", "_old", "_schema")
 
@@ -250,8 +257,11 @@ class _CelledPair:
 
 
 def _celled(schema: Schema, value: Any, interrupted: Interrupted) -> Any:
-    """A value as expressions see it: numbers as their schema has them, times and durations as such. It is whole also
-    after an interruption, which the evaluation then notices: the call only gives up the loop or the interpreter."""
+    """Return a value as CEL sees it: numbers by their schema, times and durations as such.
+
+    The calls of ``interrupted`` only yield to other threads. The result is complete even after an interruption, which
+    the evaluation then notices.
+    """
     if isinstance(value, dict):
         interrupted()
         if schema.additional is not None:
@@ -280,21 +290,21 @@ def _moment(form: str, text: str) -> Any:
 
 
 class LazyRules:
-    """The rules of a schema that has been accepted, compiled when the first instance is written."""
+    """The rules of an accepted schema, compiled when the first instance is written."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._compiled: ValidationRules | None = None
 
     def compiled(self, interrupted: Interrupted = _never) -> ValidationRules:
-        """The rules; compiled once, unless an interruption raises an exception meanwhile."""
+        """Return the rules; compiled once, unless an interruption raises an exception meanwhile."""
         if self._compiled is None:
             self._compiled = compile_rules(self._schema, interrupted)[0]
         return self._compiled
 
 
 def compile_rules(schema: Schema, interrupted: Interrupted = _never) -> tuple[ValidationRules, list[RuleFault]]:
-    """The rules of a schema, and what is wrong with them: they do not compile, or may cost too much.
+    """Return the rules of a schema, and those that do not compile or may cost too much.
 
     Raises:
         DeadlineExceeded: ``interrupted`` has returned True.
@@ -328,7 +338,7 @@ class _Compiler:
     def node(
         self, schema: Schema, path: str, cardinality: Cardinality, extent: Extent | None, *, root: bool = False
     ) -> _Node:
-        """The rules at a place of the schema and below; ``extent`` is known where rules stand further out."""
+        """Return the rules of a node of the schema and below; ``extent`` is known if a node above has rules."""
         self._check()
         node = _Node(schema)
         sources = schema.source.get("x-kubernetes-validations") or ()
@@ -401,7 +411,7 @@ class _Compiler:
                 detail = "messageExpression must evaluate to a string"
                 self.faults.append(RuleFault(place, source["messageExpression"], detail))
                 return None
-            # As in Kubernetes: once per object, however often the rule is asked.
+            # As in Kubernetes: once per object, however often the rule is evaluated.
             self._charge("messageExpression", place, message.max_cost)
         return _Rule(source, compiled, message, bool(_OLD.search(rule)))
 
@@ -421,14 +431,14 @@ def _environment(own: Any, old: Any, objects: dict[str, dict[str, Any]], extent:
     from cathedra.cel.environment import Environment
 
     def size_of(path: tuple[str, ...]) -> int | None:
-        # The old value is as large as the new one may be.
+        # The bounds of the schema hold for the old value, too.
         return extent.at(path)
 
     return Environment(variables={"self": own, "oldSelf": old}, objects=objects, size_of=size_of)
 
 
 def _type_of(schema: Schema, name: str, objects: dict[str, dict[str, Any]]) -> Any:
-    """The type that expressions know a value by."""
+    """Return the CEL type of a schema's values."""
     # start-up time: CEL comes with the first rule
     from cathedra.cel.checking import types
 

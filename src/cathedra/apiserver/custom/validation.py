@@ -49,12 +49,12 @@ def _unlimited() -> None:
 
 
 def validate(schema: Schema, value: Any, path: str) -> ErrorList:
-    """Everything that is wrong with a value. Paths are as ``spec.list[0]``; "" is the object itself."""
+    """Return the errors of a value. Paths are as ``spec.list[0]``; "" is the object itself."""
     return Validator(schema).errors(value, path)
 
 
 class Validator:
-    """Requirements of one place of a schema. Parts are compiled when the first value reaches them."""
+    """The assertions of one node of a schema. Parts are compiled when the first value reaches them."""
 
     __slots__ = (
         "_additional", "_all_of", "_any_of", "_classes", "_enum", "_format", "_items", "_not", "_one_of", "_pattern",
@@ -79,13 +79,14 @@ class Validator:
         self._items: Validator | None = None
 
     def accepts(self, value: Any, check: Check = _unlimited) -> bool:
-        """Return True if nothing is wrong with the value."""
+        """Return True if the value is valid. ``check`` is called between pieces of work, and may raise an exception."""
         schema = self.schema
         kind = type(value)
         if kind is schema.scalar:
             return True
         if value is None:
             return schema.nullable or not schema.type
+        # The cheap checks first: most values end here, and the alternatives of anyOf are each a validation.
         if kind not in self._classes and not self._is_whole(value):
             return False
         if not self._alternatives_accept(value, check):
@@ -147,6 +148,7 @@ class Validator:
         if items is None:
             return True
         scalar = items.schema.scalar
+        # Calls of the interruption cost as much as a short element, so there is one for each 32.
         for start in range(0, len(value), _STEP):
             check()
             for item in value[start : start + _STEP]:
@@ -172,7 +174,7 @@ class Validator:
         return True
 
     def _member(self, name: str) -> Validator | None:
-        """The validator of a member of an object; None if anything is right."""
+        """Return the validator of a member of an object; None if every value is valid."""
         found = self._properties.get(name)
         if found is not None:
             return found
@@ -185,13 +187,13 @@ class Validator:
         return self._additional
 
     def _element(self) -> Validator | None:
-        """The validator of the elements of a list; None if anything is right."""
+        """Return the validator of the elements of a list; None if every value is valid."""
         if self._items is None and self.schema.items is not None:
             self._items = Validator(self.schema.items)
         return self._items
 
     def _duplicates(self, value: list[Any], check: Check) -> Iterator[tuple[int, Any]]:
-        """Position and shown value of the elements of a set or keyed list that were there before."""
+        """Yield position and shown value of repeated elements of a set or keyed list."""
         seen: set[Any] = set()
         keyed = self.schema.list_type == "map"
         for position, item in enumerate(value):
@@ -241,6 +243,7 @@ class Validator:
         shown = place_text(path) or "<nil>"
         if self._any_of is not None and not _some_accepts(self._any_of, value, found.check):
             found.invalid(path, "", f'"{shown}" must validate at least one schema (anyOf)')
+            # Kubernetes' library adds the errors of one alternative, which show what to change.
             self._any_of[0].collect(value, path, found)
         if self._one_of is not None:
             right = _accepting(self._one_of, value, found.check)
@@ -258,7 +261,7 @@ class Validator:
             found.too_long(path, source["maxLength"])
         if "minLength" in source and size < source["minLength"]:
             found.in_body(path, value, f"should be at least {source['minLength']} chars long")
-        # A pattern that was stored before patterns were checked fits nothing.
+        # A definition may have been stored before patterns were checked. An invalid one matches nothing.
         if "pattern" in source and (self._pattern is None or not self._pattern.matches(value)):
             found.in_body(path, value, f"should match '{source['pattern']}'")
         if self._format is not None and not self._format(value):
@@ -410,7 +413,7 @@ def _overflows(source: Mapping[str, Any], value: float) -> bool:
 
 
 def _is_multiple(value: float, factor: float) -> bool:
-    """As Kubernetes divides, in doubles; nothing is a multiple of zero."""
+    """Return True if a number is a multiple, computed in doubles as in Kubernetes; none is a multiple of zero."""
     try:
         quotient = value / factor if factor >= 1 else 1 / factor * value
         return float(quotient).is_integer()

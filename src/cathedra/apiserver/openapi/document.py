@@ -1,4 +1,4 @@
-"""One OpenAPI v3 document per group version, and the small ones for what lies around them.
+"""OpenAPI v3 documents: one per group version, and small ones for the discovery paths around them.
 
 Made with the first request, from the served definitions and the schemas of their types
 (docs/spec/apimachinery.md §3).
@@ -36,8 +36,9 @@ class Documents:
         """Those of a generation of the catalog: each resource of a document names all of them."""
 
     def group_versions(self) -> list[tuple[str, str]]:
-        """Every group and version that is served."""
+        """Return every group and version that is served."""
         generation, found = self._group_versions
+        # Definitions of custom resources come and go: each change of the catalog has another generation.
         if generation != self._catalog.generation:
             found = self._found_group_versions()
             self._group_versions = (self._catalog.generation, found)
@@ -45,16 +46,18 @@ class Documents:
 
     def _found_group_versions(self) -> list[tuple[str, str]]:
         found = {(definition.group, version.name) for definition in self._catalog for version in definition.versions}
-        # What a metrics server would answer for has no schema here.
+        # The group of the metrics API is served by the server's own metrics, without schemas.
         virtual = (one for one in self._catalog.virtual if one.group != METRICS_GROUP)
         return sorted(found | {(one.group, one.version) for one in virtual})
 
     def group_version(
         self, group: str, version: str, check: Callable[[], object] = bool, kept: Callable[[Any], Any] = _itself
     ) -> OpenAPIObject:
-        """The document of one group version; ``check`` is called between resources, and may raise an exception.
-        ``kept`` returns what is kept of the operations on a path: a group of a thousand resources has millions of
-        objects in them."""
+        """Return the document of one group version.
+
+        ``check`` is called between resources, and may raise an exception. ``kept`` returns a compact form of the
+        operations on a path: those of a thousand resources are millions of Python objects.
+        """
         schemas = Schemas(self._release, self._descriptions)
         prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
         paths: OpenAPIObject = {f"{prefix}/": kept(self._resources(group, version, schemas))}
@@ -70,7 +73,7 @@ class Documents:
         return self._finished(paths, schemas)
 
     def around(self, path: str, kept: Callable[[Any], Any] = _itself) -> OpenAPIObject:
-        """The document of ``api``, ``apis``, ``apis/<group>`` or ``version``."""
+        """Return the document of ``api``, ``apis``, ``apis/<group>`` or ``version``."""
         schemas = Schemas(self._release, self._descriptions)
         if path == "version":
             answer: OpenAPIObject = {"type": "object", "additionalProperties": {"type": "string"}}

@@ -80,15 +80,15 @@ class Schemas:
         self._made: dict[str, OpenAPIObject] = {}
 
     def components(self) -> OpenAPIObject:
-        """All schemas referred to, by name."""
+        """Return all schemas that were referred to, by name."""
         return dict(sorted(self._made.items()))
 
     def kind(self, api_version: str, kind: str, *, gvks: Iterable[dict[str, str]] = ()) -> OpenAPIObject:
-        """A reference to the schema of a built-in kind, which is marked with ``gvks``."""
+        """Return a reference to the schema of a built-in kind, which is marked with ``gvks``."""
         return self.named(package_of(api_version), kind, gvks=gvks)
 
     def list_of(self, item: OpenAPIObject, gvk: dict[str, str]) -> OpenAPIObject:
-        """A reference to the schema of a list of objects that ``item`` refers to."""
+        """Return a reference to the schema of a list of objects that ``item`` refers to."""
         name = f"{item['$ref'].rpartition('/')[2]}List"
         self._made[name] = {
             "type": "object",
@@ -112,7 +112,7 @@ class Schemas:
         return _reference(name)
 
     def document(self, name: str, schema: OpenAPIObject, gvk: dict[str, str]) -> OpenAPIObject:
-        """A reference to a schema that comes from elsewhere, as a custom resource's."""
+        """Return a reference to a given schema, as that of a custom resource."""
         properties = {**schema.get("properties", {}), **self._type_meta()}
         metadata = {**schema.get("properties", {}).get("metadata", {})}
         properties["metadata"] = {
@@ -128,9 +128,10 @@ class Schemas:
         return _reference(name)
 
     def named(self, package: str, name: str, *, gvks: Iterable[dict[str, str]] = ()) -> OpenAPIObject:
-        """A reference to the schema of a type of the facts, which is made on the way."""
+        """Return a reference to the schema of a built-in type, which is made if it is missing."""
         full = schema_name(package, name)
         if full not in self._made:
+            # Entered before its fields are made: types refer to each other in circles.
             self._made[full] = {}
             self._made[full] = self._struct(package, name)
         for gvk in gvks:
@@ -140,7 +141,7 @@ class Schemas:
         return _reference(full)
 
     def patch(self) -> OpenAPIObject:
-        """A reference to the schema of any patch."""
+        """Return a reference to the schema of any patch."""
         name = f"{_META_NAME}.Patch"
         self._made[name] = {"type": "object", "description": "Patch stands for a patch in any of its four forms."}
         return _reference(name)
@@ -160,6 +161,7 @@ class Schemas:
             if is_known(name, field, self._release)
         }
         required = [field for field, info in fields.items() if _is_required(info)]
+        # Kubernetes lists them in the order of the Go struct, which is that of the wire numbers but for a few types.
         required.sort(key=lambda field: fields[field].number)
         schema: OpenAPIObject = {
             "description": self._descriptions.type(name, package),
@@ -179,7 +181,7 @@ class Schemas:
         return replace(info, required=True)
 
     def _watch_event(self) -> OpenAPIObject:
-        """Not among the facts: it exists in streams only."""
+        """Return the schema of watch events, which the facts lack: they exist only in streams."""
         return {
             "description": self._descriptions.type("WatchEvent"),
             "type": "object",
@@ -200,6 +202,7 @@ class Schemas:
     def _property(self, package: str, owner: str, info: FieldInfo) -> OpenAPIObject:
         schema = self._of(package, info.go)
         if "$ref" in schema:
+            # Kubernetes' generator gives structs by value an empty default, and wraps the reference for it.
             by_value = not info.is_pointer and not self._is_value(info.go)
             schema = {"allOf": [schema], **({"default": {}} if by_value else {})}
         if info.default:

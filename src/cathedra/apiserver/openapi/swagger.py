@@ -33,20 +33,22 @@ class SwaggerPart(msgspec.Struct, frozen=True):
 
 
 def swagger_part(document: OpenAPIObject, check: Callable[[], object] = bool) -> SwaggerPart:
-    """The part of one document whose operations were `kept_path`; ``check`` is called between schemas, and may raise
-    an exception."""
+    """Return the part of one document whose operations were made by `kept_path`.
+
+    ``check`` is called between schemas, and may raise an exception.
+    """
     paths: dict[str, msgspec.Raw] = document["paths"]
     definitions: dict[str, msgspec.Raw] = {}
     for name, schema in document["components"]["schemas"].items():
         check()
         made = _schema({**schema, **_PLAIN.get(name, {})}, top=True)
-        made.pop("oneOf", None)
+        made.pop("oneOf", None)  # version 2 has no alternatives
         definitions[name] = msgspec.Raw(encode(made))
     return SwaggerPart(paths, definitions)
 
 
 def joined(parts: Iterable[SwaggerPart], release: str) -> bytes:
-    """The document of version 2, in JSON."""
+    """Return the document of version 2, in JSON."""
     paths: dict[str, msgspec.Raw] = {}
     definitions: dict[str, msgspec.Raw] = {}
     for part in parts:
@@ -72,7 +74,7 @@ def joined(parts: Iterable[SwaggerPart], release: str) -> bytes:
 
 
 def kept_path(item: OpenAPIObject) -> msgspec.Raw:
-    """The JSON of the operations on a path in version 2."""
+    """Return the JSON of the operations on a path in version 2."""
     return msgspec.Raw(encode(_path(item)))
 
 
@@ -108,6 +110,7 @@ def _operation(operation: OpenAPIObject) -> OpenAPIObject:
 
 def _response(answer: OpenAPIObject) -> OpenAPIObject:
     made = {"description": answer["description"]}
+    # Version 2 has one schema for all media types, and they all have the same here.
     for content in answer.get("content", {}).values():
         made["schema"] = _schema(content["schema"])
         break
@@ -128,6 +131,7 @@ def _schema(schema: Any, *, top: bool = False) -> Any:
         return {"$ref": schema["$ref"].replace("#/components/schemas/", "#/definitions/")}
     made: OpenAPIObject = {}
     for key, value in schema.items():
+        # Version 3 wraps a reference to give it a description; in version 2 a reference has neither.
         if key == "allOf" and len(value) == 1 and "$ref" in value[0]:
             made |= _schema(value[0])
         elif key in {"default", "nullable"} and not top:

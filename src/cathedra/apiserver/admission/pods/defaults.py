@@ -61,9 +61,9 @@ PRIORITY_CLASSES: Final = GroupResource("scheduling.k8s.io", "priorityclasses")
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 DEFAULT_ACCOUNT: Final = "default"
 ACCOUNT_ATTEMPTS: Final = 10
-"""So often the account ``default`` is looked for: its controller makes it a moment after the namespace."""
+"""Attempts to find the account ``default``: its controller makes it a moment after the namespace."""
 ACCOUNT_PAUSE: Final = 0.1
-"""Seconds between two looks, and up to as much again."""
+"""Seconds between two attempts, and up to as much again."""
 TOLERATED_SECONDS: Final = 300
 
 SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -71,7 +71,7 @@ SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-no
 
 
 class PodServiceAccount(AdmissionPlugin):
-    """Kubernetes' plugin ServiceAccount: every pod acts as a service account that exists."""
+    """Kubernetes' plugin ServiceAccount: every pod has a service account that exists."""
 
     kinds = frozenset({PODS})
 
@@ -106,11 +106,14 @@ class PodServiceAccount(AdmissionPlugin):
         return replace(pod, spec=_acting(pod.spec, account))
 
     async def _awaited_account(self, namespace: str, name: str) -> ServiceAccount | None:
-        """An account that is not there; ``default`` is waited for, so that a manifest may hold a namespace and its
-        pods."""
+        """Wait for the account ``default``, so that one manifest can create a namespace and its pods.
+
+        Returns None for every other account, and after `ACCOUNT_ATTEMPTS`.
+        """
         if name != DEFAULT_ACCOUNT:
             return None
         for _ in range(ACCOUNT_ATTEMPTS - 1):
+            # At random, so that a thousand pods of one manifest do not all look at the same moment.
             await self._clock.sleep(ACCOUNT_PAUSE * (1 + self._random.random()))
             found: ServiceAccount | None = self._registry.find(SERVICE_ACCOUNTS, f"{namespace}/{name}")
             if found is not None:
@@ -121,7 +124,7 @@ class PodServiceAccount(AdmissionPlugin):
 # Pods of a workload share their spec, and still do after each of these steps: memos of later steps find it by identity.
 @remembered("specs of pods with their accounts", key=IDENTITY, size=64)
 def _acting(spec: PodSpec, account: ServiceAccount | None) -> PodSpec:
-    """The spec of a pod that acts as the account it names, or as the default one."""
+    """Return the spec of a pod with its account, by default ``default``, and the account's pull secrets."""
     name = spec.service_account_name or DEFAULT_ACCOUNT
     secrets = spec.image_pull_secrets
     if account is not None and not secrets:
@@ -160,7 +163,7 @@ class PodCredentials(AdmissionPlugin):
 
 
 def _check_mirror(pod: Pod) -> None:
-    """A node shows its static pods as mirrors: what they mount must not give it anything that it has not got."""
+    """Refuse a mirror pod that mounts something: a node makes them itself, and would get the right to read it."""
     sources = [part for volume in pod.spec.volumes if volume.projected for part in volume.projected.sources or ()]
     refused = (
         (bool(pod.spec.service_account_name), "reference service accounts"),
@@ -192,7 +195,7 @@ class PodPriority(AdmissionPlugin):
         """Fill in priority and preemption policy.
 
         Raises:
-            StatusError: 403, there is no such class, or the pod claims another priority than its class has.
+            StatusError: 403, the class is missing, or the pod has another priority than its class.
         """
         pod: Pod = request.object
         name, value, policy = self._chosen(pod, request)
@@ -217,6 +220,7 @@ class PodPriority(AdmissionPlugin):
         name = pod.spec.priority_class_name
         if name:
             found: PriorityClass | None = self._registry.find(PRIORITY_CLASSES, name)
+            # Pods of the control plane may come before the controller that makes these classes.
             if found is None and name in SYSTEM_PRIORITIES:
                 return name, SYSTEM_PRIORITIES[name], "PreemptLowerPriority"
             if found is None:
@@ -248,7 +252,7 @@ def _prioritized(spec: PodSpec, name: str, value: int, policy: str) -> PodSpec:
 
 
 class DefaultTolerations(AdmissionPlugin):
-    """Kubernetes' plugin DefaultTolerationSeconds: a pod stays five minutes on a node that does not answer.
+    """Kubernetes' plugin DefaultTolerationSeconds: a pod stays on an unreachable node for five minutes.
 
     It acts on updates as well: a patch that replaces the list of tolerations need not repeat these.
     """

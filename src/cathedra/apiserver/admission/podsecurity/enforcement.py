@@ -68,17 +68,17 @@ class PodSecurity(AdmissionPlugin):
         self._newest = int(gates.release.partition(".")[2])
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
-        """Creations and updates, except on sub-resources that leave the security of a pod as it is."""
+        """Handle creations and updates, except on sub-resources that leave the security of a pod as it is."""
         if operation not in {"CREATE", "UPDATE"}:
             return False
         return not subresource or (definition.group_resource == PODS and subresource not in _IGNORED)
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Refuse, note and warn.
+        """Refuse, audit and warn.
 
         Raises:
-            StatusError: 403, the namespace enforces a level that the pod does not obey; 422, labels of a namespace
-                that is written make no sense.
+            StatusError: 403, the pod violates the level that its namespace enforces; 422, a namespace is written with
+                wrong labels.
         """
         resource = request.call.definition.group_resource
         if resource == PODS:
@@ -95,6 +95,7 @@ class PodSecurity(AdmissionPlugin):
                 raise invalid("", "Namespace", request.name, errors)
             return
         before, old_errors = policy_of(request.old_object.metadata.labels)
+        # Wrong labels from before the upgrade of a cluster must not block every later change of the namespace.
         if errors and _texts(errors) != _texts(old_errors):
             raise invalid("", "Namespace", request.name, errors)
         enforce, old = policy.enforce, before.enforce
@@ -105,6 +106,7 @@ class PodSecurity(AdmissionPlugin):
         request.warnings.extend(self._warnings_about_pods(request.name, enforce))
 
     def _warnings_about_pods(self, namespace: str, enforce: LevelVersion) -> list[str]:
+        # Pods of one controller are alike, so one of each comes first: the limit may cut off the others.
         pods = _unlike_first(entry.object for entry in self._registry.table(PODS).select(Selection(namespace)))
         by_text: dict[str, list[str]] = {}
         for pod in pods[:_MOST_PODS]:
@@ -131,6 +133,7 @@ class PodSecurity(AdmissionPlugin):
             request.call.annotations[_ENFORCED] = _NOTHING_ASKED
             return
         pod: Pod = request.object
+        # A pod that was there before the level must still get its status and its finalizers removed.
         if request.operation == "UPDATE" and not _is_significant(pod, request.old_object):
             return
         request.annotations[_ENFORCED] = str(policy.enforce)
@@ -187,7 +190,7 @@ def _texts(errors: ErrorList) -> list[str]:
 
 
 def _template(workload: Any) -> Any:
-    """The template of a workload's pods; None if it has none."""
+    """Return the template of a workload's pods; None if it has none."""
     if not hasattr(workload, "spec"):
         return workload.template
     spec = workload.spec
@@ -195,7 +198,7 @@ def _template(workload: Any) -> Any:
 
 
 def _is_significant(pod: Pod, old: Pod) -> bool:
-    """Return True if an update changes what can be changed of interest: images, and the ephemeral containers."""
+    """Return True if an update changes images or the number of containers, which may violate a level anew."""
     if len(pod.spec.containers) != len(old.spec.containers):
         return True
     if len(pod.spec.init_containers) != len(old.spec.init_containers):
@@ -205,7 +208,7 @@ def _is_significant(pod: Pod, old: Pod) -> bool:
 
 
 def _unlike_first(pods: Iterable[Pod]) -> list[Pod]:
-    """The pods, those behind the first of each controller last."""
+    """Return the pods, the first of each controller before its others."""
     first: list[Pod] = []
     others: list[Pod] = []
     seen: set[str] = set()
