@@ -36,7 +36,7 @@ from cathedra.apiserver.catalog import Catalog, served_definitions, served_virtu
 from cathedra.apiserver.computation import Computations
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.custom.conversion import Caller
-from cathedra.apiserver.customresources import DefinitionController, DefinitionFollower, ServedDefinitions
+from cathedra.apiserver.customresources import DefinitionController, ServedDefinitions
 from cathedra.apiserver.expressions import CELExpressions
 from cathedra.apiserver.http.about.discovery import Discovery
 from cathedra.apiserver.http.about.openapi import OpenAPI
@@ -91,11 +91,7 @@ class APIServer:
         self.aggregated = AggregatedServers(context.registry, lambda: self._front_proxy)
         """The servers that answer for groups of their own."""
         served = ServedDefinitions(context.registry, catalog, Caller(self._convert, context.random))
-        self._definitions = (
-            DefinitionFollower(context.registry, served)
-            if context.registry.lags
-            else DefinitionController(context, served)
-        )
+        self._definitions = DefinitionController(context, served)
         self._audit = AuditLog(config.audit_log, config.audit_policy) if config.audit_log is not None else None
 
     def take_figures_from(self, summary: Callable[[str], Awaitable[Any] | None]) -> None:

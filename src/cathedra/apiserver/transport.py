@@ -48,7 +48,11 @@ _NAMED: Final = frozenset({"get", "update", "patch", "delete"})
 
 
 class InProcessTransport:
-    """A `cathedra.client.transport.Transport` to the server in this process, as one user."""
+    """A `cathedra.client.transport.Transport` to the server in this process, as one user.
+
+    Every write gives way to other tasks before it begins. A store in memory settles writes at once, and a client that
+    writes in a loop would otherwise keep all others from running.
+    """
 
     def __init__(
         self,
@@ -66,9 +70,6 @@ class InProcessTransport:
         self._user = user
         self._annotations = annotations
         self._trusted = always_allows(server.authorizer, user)
-        self._waits = server.registry.writes_wait
-        """Whether a write waits before it begins."""
-        self._lags = server.registry.lags
 
     @property
     def user(self) -> UserInfo:
@@ -117,14 +118,13 @@ class InProcessTransport:
 
     async def _get(self, asked: APICall) -> Any:
         call = self._begin(asked)
-        if self._server.registry.shared:
-            await self._server.registry.catch_up()
+        await self._server.registry.catch_up()
         return (await self._server.seen_one(call, read.get(self._server, call))).view(call.version)
 
     async def _list(self, asked: APICall) -> Page[Any]:
         call = self._begin(asked)
         registry = self._server.registry
-        if registry.shared and read.needs_latest(asked.selection.resource_version, registry.revision):
+        if read.needs_latest(asked.selection.resource_version, registry.revision):
             await registry.catch_up()
         page = read.list_objects(self._server, call, asked.selection)
         version = call.version
@@ -133,9 +133,8 @@ class InProcessTransport:
 
     async def _create(self, asked: APICall) -> Any:
         call, obj = self._begin(asked), asked.body
-        if self._waits:
-            await self._turn()
-        elif self._lags and not is_compared("create", call.resource, call.subresource):
+        await asyncio.sleep(0)  # see the class
+        if not is_compared("create", call.resource, call.subresource):
             await self._server.registry.catch_up()
         if asked.ref.resource in _REVIEWED and (review := REVIEWS.get(call.resource)) is not None:
             return review.answer(self._server, call, obj)
@@ -145,31 +144,27 @@ class InProcessTransport:
 
     async def _update(self, asked: APICall) -> Any:
         call = self._begin(asked, namespace=asked.namespace or asked.body.metadata.namespace)
-        if self._waits:
-            await self._turn()
+        await asyncio.sleep(0)  # see the class
         outcome = await update.update(self._server, call, _hub(call, asked.body))
         return outcome.entry.view(call.version)
 
     async def _patch(self, asked: APICall) -> Any:
         call = self._begin(asked)
-        if self._waits:
-            await self._turn()
+        await asyncio.sleep(0)  # see the class
         outcome = await patch.patch(self._server, call, asked.patch_type or PatchType.MERGE, asked.body)
         return outcome.entry.view(call.version)
 
     async def _delete(self, asked: APICall) -> Any:
         options: DeleteOptions = asked.body
         call = self._begin(asked, dry_run=bool(options.dry_run))
-        if self._waits:
-            await self._turn()
+        await asyncio.sleep(0)  # see the class
         return (await delete.delete(self._server, call, options)).entry.view(call.version)
 
     async def _delete_collection(self, asked: APICall) -> None:
         options: DeleteOptions = asked.body
         call, chosen = self._begin(asked, dry_run=bool(options.dry_run)), asked.selection
         selection = Selection.parse(call.definition, asked.namespace, chosen.label_selector, chosen.field_selector)
-        if self._server.registry.shared:
-            await self._server.registry.catch_up()
+        await self._server.registry.catch_up()
         await delete.delete_collection(self._server, call, selection, options)
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
@@ -194,12 +189,6 @@ class InProcessTransport:
 
     async def close(self) -> None:
         """Do nothing: it holds no resources."""
-
-    async def _turn(self) -> None:
-        """Wait until a write may begin: others have had their turn, what other servers acknowledged is here."""
-        if self._server.registry.settles_at_once:
-            await asyncio.sleep(0)
-        await self._server.registry.catch_up()
 
     def _begin(self, asked: APICall, *, namespace: str = "", dry_run: bool = False) -> Call:
         """Find the resource that is called and authorize the call.

@@ -155,12 +155,10 @@ class Watches:
 
     async def _begin_later(self, request: RequestMessage, record: RequestRecord, *, has_seat: bool) -> None:
         """Begin a watch once it has a seat, and this server has what others on the same store have acknowledged."""
-        registry = self._requests.context.registry
         try:
             if not has_seat:
                 await self._pipeline.wait_for_seat(record)
-            if registry.shared:
-                await registry.catch_up()
+            await self._requests.context.registry.catch_up()
         except StatusError as error:
             self._forget(request.id, record)
             self._refuse(request, record, error)

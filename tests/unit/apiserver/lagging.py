@@ -52,10 +52,10 @@ class LaggingStore(PrimaryStore):
         self._mute = False
         self._release()
 
-    def forward(self, *arguments: Any, **options: Any) -> None:
+    async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
         self.writes += 1
-        super().forward(*arguments, **options)
         self._release()
+        return await super().write(key, value, expected=expected)
 
     async def latest(self) -> int:
         self.questions += 1

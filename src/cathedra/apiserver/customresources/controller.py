@@ -1,7 +1,7 @@
-"""Decides which definitions are in force: accepted ones are served at once, deleted ones go with their instances.
+"""Controller of the definitions of custom resources: it serves accepted ones, and removes deleted ones with instances.
 
-Watches the definitions' table; a client that waits for the condition Established finds the kind served, in discovery
-and in OpenAPI.
+It watches the definitions' table. A client that waits for the condition Established finds the kind served, in discovery
+and in OpenAPI, by this server and by every other one on the same store.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class DefinitionController:
-    """Puts definitions into force and takes them out again. Made by the server, started once, closed with it."""
+    """Serves definitions and stops serving them. Made by the server, started once, closed with it."""
 
     def __init__(self, server: ServerContext, served: ServedDefinitions) -> None:
         self._server = server
@@ -55,7 +55,7 @@ class DefinitionController:
         self._worker: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Serve what is defined already, and follow what comes. Does nothing where definitions are not served."""
+        """Serve the established definitions and watch for changes. Do nothing where definitions are not served."""
         if CRDS not in self._server.registry.by_resource:
             return
         for entry in self._server.registry.table(CRDS).entries():
@@ -78,7 +78,26 @@ class DefinitionController:
             self._forget_failures(change.entry.key)
             self._served.withdraw(change.entry.key)
             return
+        self._follow(change.entry.object)
         self._enqueue(change.entry.key)
+
+    def _follow(self, obj: CustomResourceDefinition) -> None:
+        """Serve a definition that another server on the same store has established in the turn in which it arrives: a
+        client that has read it there may use it here as soon as this server has caught up. What would have to wait is
+        left to the worker."""
+        if not self._server.registry.shared or not is_established(obj) or self._served.is_current(obj):
+            return
+        resource = self._served.resource_of(obj.metadata.name)
+        if resource is not None and (
+            self._server.registry.table(resource).under_way or self._served.name_conflict(obj) is not None
+        ):
+            return
+        if len(encode(obj)) >= LARGE:
+            return
+        try:
+            self._served.serve(obj)
+        except StorageError as error:
+            LOG.error("the definition %s cannot be served: %s", obj.metadata.name, error)
 
     def _enqueue(self, name: str) -> None:
         self._waiting[name] = None

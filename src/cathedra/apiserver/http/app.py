@@ -31,6 +31,7 @@ from cathedra.apiserver.http.proxying.proxy import Proxy
 from cathedra.apiserver.http.request import ClientGone, Request
 from cathedra.apiserver.http.resources import ResourceHandler
 from cathedra.apiserver.names import generate_uid
+from cathedra.apiserver.pipeline.consistency import has_moved
 from cathedra.apiserver.pipeline.metrics import CONTENT_TYPE
 from cathedra.apiserver.pipeline.operations import not_served, wrong_method
 from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE, Pipeline
@@ -137,7 +138,7 @@ class Application:
                 # no name here: a frame that names an exception and is in its traceback is a cycle, with the whole
                 # request in it.
                 registry = self._server.registry
-                if not await registry.has_moved(registry.revision):
+                if not await has_moved(registry, registry.revision):
                     raise
                 self._authenticate(request)
             response = await self.pipeline.run(record, lambda: self._carried_out(request, send))
@@ -152,8 +153,7 @@ class Application:
     async def _websocket(self, request: Request, send: Send) -> None:
         response: Response | None
         try:
-            if self._server.registry.shared:
-                await self._server.registry.catch_up()
+            await self._server.registry.catch_up()
             self._authenticate(request)
             self.pipeline.authorize(request.record)
             response = await self._passed_websocket(request, send)

@@ -1,10 +1,10 @@
 """One client, several servers on one store: a write that one has acknowledged holds for every later request to another.
 
 Each server receives the others' writes a moment later. A read of the latest state therefore waits until this server has
-caught up. On a store such as etcd a write does so too. On a replica it does not, because the primary compares the state
-that the write was made from: a refused request is carried out again when this server has caught up, as kube-apiserver's
-``GuaranteedUpdate`` does with its cached state. What admission allowed by an older policy, quota or namespace stays
-allowed, as in kube-apiserver, where admission reads informers.
+caught up. A write does not, because the store compares the state that it was made from: a refused request is carried
+out again when this server has caught up, as kube-apiserver's ``GuaranteedUpdate`` does with its cached state. What
+admission allowed by an older policy, quota or namespace stays allowed, as in kube-apiserver, where admission reads
+informers.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeVar
 
+from cathedra.api.protobuf import has_message
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.apiserver.pipeline.record import RequestRecord
@@ -19,7 +20,7 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.subresources.comparison import is_compared
 from cathedra.apiserver.verbs import read
 
-__all__ = ["Outcome", "carried_out", "may_be_outdated", "needs_latest"]
+__all__ = ["Outcome", "carried_out", "has_moved", "needs_latest"]
 
 _READS: Final = frozenset({"get", "list", "watch"})
 _BY_STATE: Final = frozenset({400, 401, 403, 404, 405, 409, 422})
@@ -55,10 +56,10 @@ async def carried_out(registry: Registry, record: RequestRecord, attempt: Callab
     try:
         outcome = await attempt()
     except StatusError as error:
-        if not (may_be_outdated(error.code) and await registry.has_moved(began)):
+        if error.code not in _BY_STATE or not await has_moved(registry, began):
             raise
     else:
-        if outcome is None or not (may_be_outdated(outcome.status) and await registry.has_moved(began)):
+        if outcome is None or outcome.status not in _BY_STATE or not await has_moved(registry, began):
             return outcome
     record.annotations.clear()
     record.warnings.clear()
@@ -71,12 +72,25 @@ def needs_latest(record: RequestRecord, registry: Registry) -> bool:
     if not info.is_resource:
         return info.path.startswith(_DESCRIBED)
     if info.verb not in _READS:
-        if info.connecting or record.upgrades or not registry.lags:
+        if info.connecting or record.upgrades:
             return True  # what is passed on to another server is passed on once
-        return not is_compared(info.verb, GroupResource(info.group, info.resource), info.subresource)
+        resource = GroupResource(info.group, info.resource)
+        if not is_compared(info.verb, resource, info.subresource):
+            return True
+        table = registry.by_resource.get(resource) if info.verb == "create" else None
+        # An instance whose definition was just deleted would stay in the store: nothing compares the definition.
+        return table is not None and not has_message(table.definition.type)
     return read.needs_latest(record.resource_version, registry.revision)
 
 
-def may_be_outdated(status: int) -> bool:
-    """Return True if a newer state may take back a refusal with that status."""
-    return status in _BY_STATE
+async def has_moved(registry: Registry, since: int) -> bool:
+    """Catch up, and return True if other servers have acknowledged anything that was not here at a revision. If they
+    have not, a refusal by the state at that revision was right.
+
+    Raises:
+        StatusError: 503 or 504, a shared store does not answer.
+    """
+    if not registry.shared:
+        return False
+    await registry.catch_up()
+    return registry.revision > since

@@ -1,4 +1,4 @@
-"""The commit log of a store that this process writes alone: it numbers writes and settles them one after the other."""
+"""Commit log of a store that this process alone writes: it assigns revisions and settles writes in their order."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any, Protocol
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import internal_error
 from cathedra.api.struct import encode, replace
-from cathedra.apiserver.registry.layout import check_size
+from cathedra.apiserver.registry.layout import check_size, numbered
 from cathedra.apiserver.registry.storedobject import StoredObject
-from cathedra.apiserver.registry.table import Table
+from cathedra.apiserver.registry.table import Table, wake
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
-from cathedra.apiserver.storage.primary.messages import Forward
 from cathedra.apiserver.storage.protocol import Storage, StorageError, Write
 
-__all__ = ["CommitLog", "Follower", "Forwarder", "WriteConflict"]
+__all__ = ["CommitLog", "Follower", "Origin", "WriteConflict"]
 
 
 class WriteConflict(Exception):
@@ -24,25 +23,30 @@ class WriteConflict(Exception):
 
 
 class Follower(Protocol):
-    """Who hears of every write once it is settled, after the tables."""
+    """Is notified of every settled write, after the tables."""
 
-    def settled(self, table: Table, change: StoredChange, body: bytes | None, origin: Forwarder | None) -> None:
-        """``body`` is the object as it is stored, if it is; ``origin`` is what `CommitLog.take` was given."""
+    def settled(self, write: Write, origin: Origin | None) -> None:
+        """``origin`` is that of `CommitLog.take`; None for a write of this server."""
+        ...
+
+    def close(self) -> None:
+        """End: the log is closed."""
         ...
 
 
-class Forwarder(Protocol):
-    """Who hears whether a write of another server has failed."""
+class Origin(Protocol):
+    """The server that a write came from."""
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: StorageError) -> None:
         """The write changed nothing."""
         ...
 
 
 class CommitLog:
-    """Writes of one process, numbered here. Writes that fail end with a StatusError (500) and change nothing.
+    """Writes in the order of the revisions that are assigned here. One that fails ends with a StatusError (500) and
+    changes nothing.
 
-    The future of a write may be cancelled; the write goes on all the same.
+    The future of a write may be cancelled; the write is completed nevertheless.
     """
 
     def __init__(self, storage: Storage, tables: Tables) -> None:
@@ -52,7 +56,7 @@ class CommitLog:
         self._settled = 0
         self.followers: list[Follower] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        """For the futures of writes: to find out takes longer than all else about one."""
+        """For the futures of writes: looking up the running loop is a system call, which costs more than the future."""
 
     @property
     def revision(self) -> int:
@@ -76,7 +80,7 @@ class CommitLog:
         self._tables.load(snapshot)
 
     async def catch_up(self) -> None:
-        """There is no other writer: what was acknowledged is here."""
+        """Return at once: this process is the only one that acknowledges writes."""
 
     def put(
         self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
@@ -109,35 +113,32 @@ class CommitLog:
         self._show(table, StoredChange(shown.revision, shown, previous), body)
         return self.remove(table, shown, last)
 
-    def take(self, table: Table, key: str, previous: StoredObject | None, write: Forward, origin: Forwarder) -> None:
-        """Settle what another server has made of ``previous``; followers are told ``origin`` with it, and ``origin``
-        is told if it fails.
+    def take(self, key: str, value: bytes | None, origin: Origin) -> None:
+        """Settle a write of another server, which `LogLayout.write` encoded (None: a removal).
 
-        Raises:
-            StorageError: it was read, and is no object of this resource; nothing changed.
+        The caller has compared the key's revision and noted the write with `Tables.writing`.
         """
-        if write.shown:
-            body = write.numbered(self._assigned + 1)
-            shown = self._tables.later(table, key, self._assigned + 1, body, previous)
-            self._assigned += 1
-            self._show(table, StoredChange(shown.revision, shown, previous), body)
-            previous = shown
-        revision = self._assigned + 1
-        body = write.numbered(revision)
-        entry = self._tables.later(table, key, revision, body, previous)
-        self._assigned = revision
-        change = StoredChange(revision, entry, previous, deleted=write.removal)
-        kept = None if write.removal else body
+        revision = self._assigned = self._assigned + 1
+        write = Write(key, revision, None if value is None else numbered(value, revision))
 
         def settled(error: StorageError | None) -> None:
-            self._end(table, change, kept, error, origin)
-            if error is not None:
-                origin.failed(internal_error(str(error)))
+            if error is None:
+                self._settled = revision
+                self._tables.take(write)
+                for follower in self.followers:
+                    follower.settled(write, origin)
+            else:
+                origin.failed(error)
+            # Looked up now: the resource may have come to be served since the write began.
+            writing, at = self._tables.writing(key)
+            wake(writing.pop(at, ()))
 
-        self._storage.commit(Write(write.key, revision, kept), settled)
+        self._storage.commit(write, settled)
 
     async def close(self) -> None:
-        """Settle what is under way and let go of the store."""
+        """Settle writes that are under way and close the store."""
+        for follower in tuple(self.followers):
+            follower.close()
         await self._storage.close()
 
     def _show(self, table: Table, change: StoredChange, body: bytes) -> None:
@@ -168,7 +169,7 @@ class CommitLog:
                 else:
                     done.set_exception(internal_error(str(error)))
             except asyncio.InvalidStateError:
-                return  # the caller was cancelled meanwhile and asks no more
+                return  # the caller was cancelled meanwhile
 
         self._storage.commit(Write(table.stored_under + change.entry.key, change.revision, body), settled)
         return done
@@ -179,15 +180,16 @@ class CommitLog:
         change: StoredChange,
         body: bytes | None,
         error: StorageError | None,
-        origin: Forwarder | None = None,
     ) -> None:
-        """Enter a write, unless it failed, and let those go on who wait for its end."""
+        """Enter a write unless it failed, and wake requests that wait for its end."""
         if error is None:
-            self._enter(table, change, body, origin)
+            self._enter(table, change, body)
         table.end(change.entry.key)
 
-    def _enter(self, table: Table, change: StoredChange, body: bytes | None, origin: Forwarder | None = None) -> None:
+    def _enter(self, table: Table, change: StoredChange, body: bytes | None) -> None:
         self._settled = change.revision
         table.apply(change)
-        for follower in self.followers:
-            follower.settled(table, change, body, origin)
+        if self.followers:
+            write = Write(table.stored_under + change.entry.key, change.revision, body)
+            for follower in self.followers:
+                follower.settled(write, None)

@@ -1,9 +1,11 @@
-"""How stores name and keep an object.
+"""Keys and values of objects in a store.
 
-A store of our own has keys and values as simple as can be. A shared one has Kubernetes' keys, and JSON with kind and
-apiVersion: Kubernetes reads JSON in etcd as well as protobuf (it tells them apart by their first bytes), and so does
-this module; it writes JSON, because that is fifty times faster here and readable without tools. The resource version is
-not part of a shared value: it is the revision under which the value was written.
+`LogLayout` is that of a log that one process writes: keys are ``/group/plural/namespace/name``, and a value is the
+object's JSON with its resource version, which is also the answer to a request for the object.
+
+`SharedLayout` is Kubernetes' own in etcd. A value is JSON with kind and apiVersion. Kubernetes distinguishes JSON and
+protobuf by their first bytes, and this module reads both; it writes JSON, which is fifty times faster here and readable
+without tools. The resource version is the revision under which a value was written, and not part of it.
 """
 
 from __future__ import annotations
@@ -18,10 +20,11 @@ from cathedra.api.protobuf import MAGIC, ProtobufError, decode_message, has_mess
 from cathedra.api.scheme import GroupResource, UnknownKind, kind_of
 from cathedra.api.status import failure
 from cathedra.api.struct import KubeStruct, decode, encode, replace
+from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.storage.protocol import Record, StorageError
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["MAX_VALUE", "Layout", "LogLayout", "SharedLayout", "check_size"]
+__all__ = ["MAX_VALUE", "Layout", "LogLayout", "SharedLayout", "check_size", "numbered", "stamped"]
 
 _PREFIXES: Final = {
     ("", "endpoints"): "services/endpoints",
@@ -37,27 +40,80 @@ class Layout(Protocol):
     """Keys and values of one kind of store."""
 
     def prefix(self, definition: AnyDefinition) -> str:
-        """What stands before an object's key, without the slash between."""
+        """Return the prefix of the keys of a resource's objects, without the slash behind it."""
+        ...
+
+    def write(self, definition: AnyDefinition, obj: KubeObject) -> bytes:
+        """Return the value of an object whose revision the store has yet to assign."""
+        ...
+
+    def written(
+        self, definition: AnyDefinition, key: str, revision: int, obj: KubeObject, value: bytes
+    ) -> StoredObject:
+        """Return the state of an object that `write` made a value of, at the revision that the store assigned."""
+        ...
+
+    def stored(
+        self, definition: AnyDefinition, key: str, revision: int, value: bytes, previous: StoredObject | None
+    ) -> StoredObject:
+        """Return the state of an object by its value in the store. ``previous`` is its state before, if it had one.
+
+        Raises:
+            StorageError: the value is no object of this resource, or of a version that is not known here.
+        """
         ...
 
     def read(self, definition: AnyDefinition, record: Record) -> Any:
-        """The object of a record, in the hub version and with its resource version.
+        """Return the object of a record, in the hub version and with its resource version.
 
         Raises:
-            StorageError: it is no object of this resource, or of a version that is not known here.
+            StorageError: as `stored`.
         """
         ...
+
+
+_UNNUMBERED: Final = b'"resourceVersion":"0"'
+"""The resource version of an object that is not numbered yet. It is the first in an object's JSON: only texts stand
+before it in the metadata, and in texts quotation marks are escaped."""
+
+
+def numbered(value: bytes, revision: int) -> bytes:
+    """Return a value of `LogLayout.write` with the revision that was assigned to it."""
+    return value.replace(_UNNUMBERED, b'"resourceVersion":"%d"' % revision, 1)
 
 
 class LogLayout:
     """The layout of a store that one process writes."""
 
     def prefix(self, definition: AnyDefinition) -> str:
-        """``/group/plural``."""
+        """Return ``/group/plural``."""
         return f"/{definition.group}/{definition.plural}"
 
+    def write(self, definition: AnyDefinition, obj: KubeObject) -> bytes:
+        """Return the object's JSON with the resource version 0, for `numbered`."""
+        return encode(stamped(obj, 0))
+
+    def written(
+        self, definition: AnyDefinition, key: str, revision: int, obj: KubeObject, value: bytes
+    ) -> StoredObject:
+        """Return the state with the JSON that the store has: it is not encoded again for readers."""
+        return StoredObject(key, stamped(obj, revision), revision, {definition.type: numbered(value, revision)})
+
+    def stored(
+        self, definition: AnyDefinition, key: str, revision: int, value: bytes, previous: StoredObject | None
+    ) -> StoredObject:
+        """Return the state. Its JSON is decoded when the object is first read; at once only where several forms may be
+        stored.
+
+        Raises:
+            StorageError: several forms may be stored, and the value is none of them.
+        """
+        if definition.stored_types:
+            return StoredObject(key, self.read(definition, Record(key, revision, value)), revision)
+        return StoredObject.unread(key, revision, definition.type, value, previous)
+
     def read(self, definition: AnyDefinition, record: Record) -> Any:
-        """The object; its JSON was written by `encode`.
+        """Return the object of a value with or without a resource version.
 
         Raises:
             StorageError: it is no object of this resource.
@@ -66,7 +122,12 @@ class LogLayout:
             obj: KubeObject = _as_stored(definition, record.value)
         except msgspec.DecodeError as error:
             raise StorageError(f"the object stored at {record.key} cannot be read: {error}") from error
-        return replace(obj, metadata=replace(obj.metadata, resource_version=str(record.revision)))
+        return stamped(obj, record.revision)
+
+
+def stamped(obj: KubeObject, revision: int) -> Any:
+    """Return the object with the resource version of a revision."""
+    return replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
 
 
 MAX_VALUE: Final = 1536 * 1024 - 4096
@@ -94,18 +155,34 @@ class SharedLayout:
         self._forms: dict[GroupResource, _ValueForm] = {}
 
     def prefix(self, definition: AnyDefinition) -> str:
-        """The plural, or one of a few old names; the group in front for custom resources and their definitions."""
+        """Return the plural, or one of a few old names; for custom resources and their definitions behind the group."""
         group, plural = definition.group, definition.plural
         if group == _BY_GROUP or not has_message(definition.type):
             return f"{group}/{plural}"
         return _PREFIXES.get((group, plural), plural)
 
     def write(self, definition: AnyDefinition, obj: KubeObject) -> bytes:
-        """The value that stands for an object."""
+        """Return the JSON of the object's storage version, with its kind."""
         return self._form(definition).write(obj)
 
+    def written(
+        self, definition: AnyDefinition, key: str, revision: int, obj: KubeObject, value: bytes
+    ) -> StoredObject:
+        """Return the state; readers' JSON is not the store's."""
+        return StoredObject(key, stamped(obj, revision), revision)
+
+    def stored(
+        self, definition: AnyDefinition, key: str, revision: int, value: bytes, previous: StoredObject | None
+    ) -> StoredObject:
+        """Return the state as any server may have written it.
+
+        Raises:
+            StorageError: it is no object of this resource, or of a version that is not known here.
+        """
+        return StoredObject(key, self.read(definition, Record(key, revision, value)), revision)
+
     def read(self, definition: AnyDefinition, record: Record) -> Any:
-        """The object as any server may have written it: JSON or protobuf, in any version that is known.
+        """Return the object as any server may have written it: JSON or protobuf, in any version that is known.
 
         Raises:
             StorageError: it is no object of this resource, or of a version that is not known here.
@@ -151,7 +228,7 @@ class _ValueForm:
             obj = self._read(record.value)
         except (msgspec.DecodeError, ProtobufError, ValueError) as error:
             raise StorageError(f"the object stored at {record.key} cannot be read: {error}") from error
-        return replace(obj, metadata=replace(obj.metadata, resource_version=str(record.revision)))
+        return stamped(obj, record.revision)
 
     def _read(self, value: bytes) -> Any:
         definition = self.definition

@@ -1,4 +1,4 @@
-"""Every object of the cluster: one table per resource, one revision counter, one order of writes.
+"""Objects of the cluster: one table per resource, one revision counter, one order of writes.
 
 A write is compared with the state it was made from, handed to the store, and entered and shown to watchers only when
 the store has settled it. Meanwhile no other request can write the same object, and readers see the old state.
@@ -15,52 +15,41 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.registry.commitlog import CommitLog, WriteConflict
 from cathedra.apiserver.registry.layout import LogLayout, SharedLayout
-from cathedra.apiserver.registry.replicalog import ReplicaLog
-from cathedra.apiserver.registry.replicas import Replicas
+from cathedra.apiserver.registry.replication import serve_replica
 from cathedra.apiserver.registry.sharedcommitlog import SharedCommitLog
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
-from cathedra.apiserver.storage.primary.store import PrimaryStore
+from cathedra.apiserver.storage.primary import PrimaryStore
 from cathedra.apiserver.storage.protocol import SharedStorage, Storage
 from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["AnyStorage", "Registry", "WriteConflict"]
 
-AnyStorage = Storage | SharedStorage | PrimaryStore
-"""A store of this process' own, one that servers share, or another server's."""
+AnyStorage = Storage | SharedStorage
 Adapt = Callable[[AnyDefinition, Any], Any]
-"""Makes an object of an earlier definition fit a new one."""
+"""Converts an object of an earlier definition to a new one."""
 
 
 class Registry:
     """The objects, and the one way to change them."""
 
     def __init__(self, storage: AnyStorage, definitions: Iterable[AnyDefinition]) -> None:
-        self._log: CommitLog | SharedCommitLog | ReplicaLog
-        self._replicas: Replicas | None = None
-        self.shared = isinstance(storage, (SharedStorage, PrimaryStore))
-        """Whether other servers write the same store, so that there may be something to `catch_up` with."""
-        self.settles_at_once = not isinstance(storage, (SharedStorage, PrimaryStore)) and storage.settles_at_once
-        """Whether a write is over without having given way to others."""
-        self.writes_wait = self.settles_at_once or isinstance(storage, SharedStorage)
-        """Whether a write waits before it begins: for others' turn, or for what other servers acknowledged."""
-        self.lags = isinstance(storage, PrimaryStore)
-        """Whether what other servers acknowledged may come a moment later, without a write's asking for it first: the
-        primary compares the state that each was made from. So what is refused here is looked at again when this server
-        `has_moved`, and what is left as it is has to be `confirmed`."""
-        if isinstance(storage, PrimaryStore):
-            self._tables = Tables(definitions, LogLayout())
-            self._log = ReplicaLog(storage, self._tables)
-        elif isinstance(storage, SharedStorage):
-            layout = SharedLayout()
+        self.shared = isinstance(storage, SharedStorage)
+        """Whether other servers write the same store.
+
+        If so, this one learns of their writes a moment later. Reads of the latest state wait for it (`catch_up`).
+        Writes do not: the store compares the revision that each was made from. A refused request is judged again
+        (`cathedra.apiserver.pipeline.consistency`)."""
+        self._log: CommitLog | SharedCommitLog
+        if isinstance(storage, SharedStorage):
+            layout = LogLayout() if isinstance(storage, PrimaryStore) else SharedLayout()
             self._tables = Tables(definitions, layout)
-            self._log = SharedCommitLog(storage, self._tables, layout)
+            self._log = SharedCommitLog(storage, self._tables)
         else:
             self._tables = Tables(definitions, LogLayout())
-            self._log = log = CommitLog(storage, self._tables)
-            self._replicas = Replicas(log, self._tables)
+            self._log = CommitLog(storage, self._tables)
         self.by_resource = self._tables.by_resource
         """The tables of all resources that are served."""
 
@@ -73,12 +62,12 @@ class Registry:
         await self._log.load()
 
     async def serve_replica(self, connected: socket.socket) -> None:
-        """Be the store of a process of this cluster, at the other end of a connected unix socket.
+        """Serve this store to an API server in a child process, at the other end of a connected unix socket.
 
-        Only where this server writes its store alone.
+        Only where this server alone writes its store.
         """
-        assert self._replicas is not None, "the store is this server's own"
-        await self._replicas.serve(connected)
+        assert isinstance(self._log, CommitLog), "this server alone writes its store"
+        await serve_replica(self._log, self._tables, connected)
 
     @property
     def revision(self) -> int:
@@ -97,30 +86,6 @@ class Registry:
             StatusError: 503 or 504, a shared store does not answer.
         """
         await self._log.catch_up()
-
-    async def has_moved(self, since: int) -> bool:
-        """Whether other servers have acknowledged anything that was not here at a revision, and is now. If not, what
-        was refused then was refused rightly.
-
-        Raises:
-            StatusError: 503 or 504, a shared store does not answer.
-        """
-        if not self.shared:
-            return False
-        await self.catch_up()
-        return self.revision > since
-
-    async def confirmed(self, table: Table, entry: StoredObject) -> None:
-        """See to it that the state of an object that is to be left as it is, is the latest; no write will compare it.
-
-        Raises:
-            WriteConflict: it is not: look at the object again.
-            StatusError: 503, the primary has gone.
-        """
-        if self.lags:
-            await self.catch_up()
-        if table.get(entry.key) is not entry:
-            raise WriteConflict(entry.key)
 
     def table(self, resource: GroupResource) -> Table:
         """The objects of a resource.
@@ -195,38 +160,57 @@ class Registry:
         return table.get(key)
 
     def put(
-        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
+        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject, *, dry_run: bool = False
     ) -> asyncio.Future[StoredObject]:
-        """Write an object that was made from ``previous`` (None: it is new); it comes back with its revision. The write
-        goes on even if the future is cancelled: it may be durable already.
+        """Write an object that was made from ``previous`` (None: it is new). Return its state with its revision.
+
+        The write is completed even if the future is cancelled: it may be durable already. A dry run, and an ``obj``
+        that is the previous one, is compared with the latest state and not written.
 
         Raises:
             WriteConflict: ``previous`` is no longer the latest state.
             StatusError: 500, the object is too large; 500, 503 or 504, from the future: the store failed.
         """
-        if key in table.under_way or table.get(key) is not previous:
+        if table.get(key) is not previous:
+            raise WriteConflict(key)
+        if previous is not None and obj is previous.object:
+            return self._compared(table, key, previous, previous)
+        if dry_run:
+            return self._compared(table, key, previous, StoredObject(key, obj, previous.revision if previous else 0))
+        if key in table.under_way:
             raise WriteConflict(key)
         writing = self._log.put(table, key, previous, obj)
-        if not writing.done():
+        if not writing.done():  # a store may settle a write at once
             table.under_way[key] = []
         return writing
 
-    def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
-        """Remove an object whose last state is ``last``; what comes back carries the revision of the removal. As `put`,
-        also in what it raises."""
-        if previous.key in table.under_way or table.get(previous.key) is not previous:
-            raise WriteConflict(previous.key)
+    def remove(
+        self, table: Table, previous: StoredObject, last: Any, *, dry_run: bool = False
+    ) -> asyncio.Future[StoredObject]:
+        """Remove an object whose last state is ``last``. Return that, with the revision of the removal. As `put`, also
+        in what it raises."""
+        key = previous.key
+        if table.get(key) is not previous:
+            raise WriteConflict(key)
+        if dry_run:
+            return self._compared(table, key, previous, StoredObject(key, last, previous.revision))
+        if key in table.under_way:
+            raise WriteConflict(key)
         removing = self._log.remove(table, previous, last)
         if not removing.done():
-            table.under_way[previous.key] = []
+            table.under_way[key] = []
         return removing
 
-    def end(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
+    def end(
+        self, table: Table, previous: StoredObject, last: Any, *, dry_run: bool = False
+    ) -> asyncio.Future[StoredObject]:
         """Write the last state of an object and remove it. Watchers see both, each at a revision of its own.
 
-        A store that this process or its primary writes alone keeps both or neither. On a shared store these are two
-        transactions, as in Kubernetes: etcd takes no key twice in one. As `remove`, also in what it raises.
+        A store that this process writes alone keeps both or neither. On a shared store these are two writes, as in
+        Kubernetes: etcd accepts no key twice in a transaction. As `remove`, also in what it raises.
         """
+        if dry_run:
+            return self.remove(table, previous, last, dry_run=True)
         if previous.key in table.under_way or table.get(previous.key) is not previous:
             raise WriteConflict(previous.key)
         ending = self._log.end(table, previous, last)
@@ -234,16 +218,32 @@ class Registry:
             table.under_way[previous.key] = []
         return ending
 
+    def _compared(
+        self, table: Table, key: str, previous: StoredObject | None, entry: StoredObject
+    ) -> asyncio.Future[StoredObject]:
+        """Return ``entry`` if ``previous`` is the latest state of any server. No write compares it."""
+        if self.shared:
+            return asyncio.ensure_future(self._compared_with_latest(table, key, previous, entry))
+        compared: asyncio.Future[StoredObject] = asyncio.get_running_loop().create_future()
+        compared.set_result(entry)
+        return compared
+
+    async def _compared_with_latest(
+        self, table: Table, key: str, previous: StoredObject | None, entry: StoredObject
+    ) -> StoredObject:
+        await self.catch_up()
+        if table.get(key) is not previous:
+            raise WriteConflict(key)
+        return entry
+
     def close_watchers(self) -> None:
         """End every watch."""
         for table in self._tables:
             table.close_watchers()
 
     async def close(self) -> None:
-        """End every watch, settle what is under way, let go of the store."""
+        """End every watch, settle writes under way, and close the store."""
         self.close_watchers()
-        if self._replicas is not None:
-            self._replicas.close()
         await self._log.close()
 
 

@@ -1,8 +1,8 @@
-"""The commit log of a store that several servers share: the store numbers the writes, and this process follows.
+"""Commit log of a store that several servers share: etcd, or the store of another server of the cluster.
 
-The store numbers the writes, and this process follows it: tables change only by what comes back on the watch, be it
-another server's write or one of our own. A write is acknowledged when it has come back; so a client that wrote here
-reads here what it wrote. What others acknowledged is seen after `catch_up`.
+The store assigns revisions, and this process follows it: tables change only by what comes back on the watch, whichever
+server wrote it. A write is acknowledged when it has come back, so a client that wrote here reads here what it wrote.
+What other servers acknowledged is here after `catch_up`.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from cathedra.api.core.meta_v1 import KubeObject, StatusDetails
 from cathedra.api.status import StatusError, failure, internal_error, timeout
-from cathedra.api.struct import replace
 from cathedra.apiserver.registry.commitlog import WriteConflict
-from cathedra.apiserver.registry.layout import SharedLayout, check_size
+from cathedra.apiserver.registry.layout import check_size, stamped
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.protocol import (
     HistoryLost,
-    Record,
     SharedStorage,
     StorageError,
     StoreProgress,
@@ -36,9 +35,9 @@ __all__ = ["SharedCommitLog", "refusal"]
 
 LOG: Final = logging.getLogger(__name__)
 NUDGE_SECONDS: Final = 0.02
-"""How long events may be on their way before the store is asked to say how far it is."""
+"""Time that events may be on their way before the store is made to report its revision on the watch."""
 WAIT_SECONDS: Final = 5.0
-"""How long a request waits for this server to catch up."""
+"""Time that a request waits for this server to catch up."""
 RELOAD_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 2.0
 RETRY_AFTER: Final = 1
@@ -51,17 +50,20 @@ class SharedCommitLog:
     whether the write was kept, 500 when the store refuses.
     """
 
-    def __init__(self, storage: SharedStorage, tables: Tables, layout: SharedLayout) -> None:
+    def __init__(self, storage: SharedStorage, tables: Tables) -> None:
         self._storage = storage
         self._tables = tables
-        self._layout = layout
         self._settled = 0
         self._compacted = 0
         self._lost = False
         self._own: dict[str, tuple[bytes | None, Any]] = {}
+        """By storage key: value and object of this server's write that is under way. They need not be decoded when
+        they come back."""
         self._waiting: dict[asyncio.Future[None], int] = {}
-        self._probing: asyncio.Task[int] | None = None
-        self._next_probe: asyncio.Task[int] | None = None
+        """Future → the revision that it waits for."""
+        self._asking: asyncio.Task[None] | None = None
+        self._unasked: list[asyncio.Future[int]] = []
+        """Callers of `catch_up` that the question under way does not answer."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._following: asyncio.Task[None] | None = None
 
@@ -91,14 +93,18 @@ class SharedCommitLog:
         Raises:
             StatusError: 503 or 504, the store does not answer.
         """
-        probe = self._next_probe
-        if probe is None:
-            probe = self._next_probe = self._spawn(self._probe(self._probing))
+        # The answer to a question that is under way may not include what was acknowledged since. So callers that come
+        # meanwhile share the next question.
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._unasked.append(answer)
+        if self._asking is None:
+            self._asking = self._spawn(self._ask())
         try:
-            revision = await asyncio.shield(probe)
+            revision = await answer
         except StorageError as error:
             raise refusal(error) from error
-        await self._reached(revision)
+        if revision > self._settled:
+            await self._reached(revision)
 
     def put(
         self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
@@ -108,7 +114,7 @@ class SharedCommitLog:
         Raises:
             StatusError: 500, it is too large.
         """
-        value = self._layout.write(table.definition, obj)
+        value = self._tables.layout.write(table.definition, obj)
         check_size(value)
         return self._shielded(self._write(table, key, previous, obj, value), table, key)
 
@@ -121,7 +127,7 @@ class SharedCommitLog:
         return self._shielded(self._end(table, previous, last), table, previous.key)
 
     async def close(self) -> None:
-        """Give what is under way a moment to settle, and let go of the store."""
+        """Wait a moment for writes under way to settle, and close the store."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
         tasks = [*self._tasks, *((self._following,) if self._following else ())]
@@ -142,9 +148,10 @@ class SharedCommitLog:
         try:
             expected = previous.revision if previous else 0
             revision = await self._storage.write(storage_key, value, expected=expected)
-            # It is durable now. That it comes back only saves the next writer of the object a conflict.
-            with contextlib.suppress(StatusError):
-                await self._reached(revision)
+            if revision > self._settled:
+                # It is durable now. That it comes back only saves the next writer of the object a conflict.
+                with contextlib.suppress(StatusError):
+                    await self._reached(revision)
         except Superseded as newer:
             await self._reached(newer.revision)
             raise WriteConflict(key) from None
@@ -155,19 +162,29 @@ class SharedCommitLog:
         found = table.get(key)
         if found is not None and found.revision == revision:
             return found
-        return StoredObject(key, _stamped(obj, revision), revision)
+        return StoredObject(key, stamped(obj, revision), revision)
 
     async def _end(self, table: Table, previous: StoredObject, last: Any) -> StoredObject:
-        value = self._layout.write(table.definition, last)
+        value = self._tables.layout.write(table.definition, last)
         shown = await self._write(table, previous.key, previous, last, value)
         return await self._write(table, previous.key, shown, shown.object, None)
 
-    async def _probe(self, before: asyncio.Task[int] | None) -> int:
-        """Ask how far the store is; callers that come while this is under way share the next question."""
-        if before is not None:
-            await asyncio.wait([before])
-        self._probing, self._next_probe = self._next_probe, None
-        return await self._storage.latest()
+    async def _ask(self) -> None:
+        """Ask the store for its revision until no caller waits for a further answer."""
+        asked: list[asyncio.Future[int]] = []
+        try:
+            while self._unasked:
+                asked, self._unasked = self._unasked, []
+                try:
+                    revision = await self._storage.latest()
+                except StorageError as error:
+                    failure = error
+                    _settle(asked, lambda one: one.set_exception(failure))  # noqa: B023 - called at once
+                else:
+                    _settle(asked, lambda one: one.set_result(revision))  # noqa: B023 - called at once
+        finally:
+            self._asking = None
+            _settle([*asked, *self._unasked], lambda one: one.cancel())
 
     async def _reached(self, revision: int) -> None:
         if self._settled >= revision:
@@ -199,6 +216,10 @@ class SharedCommitLog:
             except HistoryLost as lost:
                 LOG.warning("%s: everything is read again and all watches end", lost)
                 await self._reload_until_done()
+            except StoreUnavailable as gone:
+                LOG.error("this server no longer follows the store: %s", gone)
+                self._lost = True
+                return
 
     async def _reload(self) -> None:
         snapshot = await self._storage.load(self._forget)
@@ -224,31 +245,20 @@ class SharedCommitLog:
         self._advance(progress.revision)
 
     def _enter(self, write: Write) -> None:
+        own = self._own.get(write.key)
         located = self._tables.locate(write.key)
-        if located is None:
-            kept = None if write.value is None else Record(write.key, write.revision, write.value)
-            self._tables.set_aside(write.key, kept)
+        if own is None or own[0] != write.value or located is None:
+            self._tables.take(write)
             return
         table, key = located
         previous = table.get(key)
-        own = self._own.get(write.key)
-        mine = own is not None and own[0] == write.value
-        if write.value is None:
-            if previous is not None:
-                last = _stamped(own[1] if own is not None and mine else previous.object, write.revision)
-                table.apply(
-                    StoredChange(write.revision, StoredObject(key, last, write.revision), previous, deleted=True)
-                )
-            return
-        if own is not None and mine:
-            entry = StoredObject(key, _stamped(own[1], write.revision), write.revision)
-        else:
-            try:
-                entry = self._tables.entry(table, Record(write.key, write.revision, write.value))
-            except StorageError as error:
-                LOG.error("passed over: %s", error)
-                return
-        table.apply(StoredChange(write.revision, entry, previous))
+        if write.value is not None:
+            layout = self._tables.layout
+            entry = layout.written(table.definition, key, write.revision, own[1], write.value)
+            table.apply(StoredChange(write.revision, entry, previous))
+        elif previous is not None:
+            entry = StoredObject(key, stamped(own[1], write.revision), write.revision)
+            table.apply(StoredChange(write.revision, entry, previous, deleted=True))
 
     def _advance(self, revision: int) -> None:
         self._settled = max(self._settled, revision)
@@ -257,7 +267,7 @@ class SharedCommitLog:
                 arrived.set_result(None)
 
     def _forget(self, revision: int) -> None:
-        """What lies before a revision is gone for every server alike."""
+        """Drop history that the store has compacted: then every server refuses the same watches as too old."""
         self._compacted = max(self._compacted, revision)
         for table in self._tables:
             table.forget(min(self._compacted, self._settled))
@@ -276,15 +286,17 @@ class SharedCommitLog:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # a caller that was cancelled meanwhile asks no more
+            task.exception()  # its caller may have been cancelled meanwhile
 
 
-def _stamped(obj: KubeObject, revision: int) -> Any:
-    return replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
+def _settle(waiting: Iterable[asyncio.Future[int]], settle: Callable[[asyncio.Future[int]], object]) -> None:
+    for one in waiting:
+        if not one.done():  # else its caller was cancelled meanwhile
+            settle(one)
 
 
 def refusal(error: StorageError) -> StatusError:
-    """What a client is told when the store did not do its work."""
+    """Return what a client receives when the store failed."""
     if not isinstance(error, StoreUnavailable):
         return internal_error(str(error))
     if error.unknown:

@@ -6,6 +6,7 @@ so its resource begins to be served after the store has been read.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -16,7 +17,7 @@ from cathedra.apiserver.registry.layout import Layout
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.watching import StoredChange
-from cathedra.apiserver.storage.protocol import PastWrite, Record, StorageError, StoreContent
+from cathedra.apiserver.storage.protocol import PastWrite, Record, StorageError, StoreContent, Write
 from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["Tables"]
@@ -28,13 +29,15 @@ class Tables:
     """Every table, and what belongs to none."""
 
     def __init__(self, definitions: Iterable[AnyDefinition], layout: Layout) -> None:
-        self._layout = layout
+        self.layout = layout
         self._tables: dict[GroupResource, Table] = {}
         self.get = self._tables.get
         """The table of a resource; None if it is not served."""
         self.by_resource: Mapping[GroupResource, Table] = self._tables
         self._by_prefix: dict[str, Table] = {}
         self._unclaimed: dict[str, Record] = {}
+        self._under_way: dict[str, list[asyncio.Future[None]]] = {}
+        """As `Table.under_way`, for keys that no table claims."""
         for definition in definitions:
             if definition.stored_as is None:
                 self._enter(Table(definition, stored_under=self._prefix(definition)))
@@ -54,6 +57,9 @@ class Tables:
         table.load({record.key.removeprefix(prefix): self.entry(table, record) for record in claimed})
         for record in claimed:
             del self._unclaimed[record.key]
+        # Another server may have begun to write objects of the resource before it was served here.
+        for key in [key for key in self._under_way if key.startswith(prefix)]:
+            table.under_way[key.removeprefix(prefix)] = self._under_way.pop(key)
         self._enter(table)
         return table
 
@@ -118,7 +124,7 @@ class Tables:
             table.remember(histories[resource], after)
 
     def _past(self, table: Table, key: str, record: Record, previous: StoredObject | None) -> StoredObject:
-        return self.later(table, key, record.revision, record.value, previous)
+        return self.layout.stored(table.definition, key, record.revision, record.value, previous)
 
     def locate(self, storage_key: str) -> tuple[Table, str] | None:
         """The table that a stored key belongs to, and the key within it."""
@@ -137,40 +143,54 @@ class Tables:
             StorageError: it cannot be read.
         """
         key = record.key.removeprefix(table.stored_under)
-        return StoredObject(key, self._layout.read(table.definition, record), record.revision)
+        return StoredObject(key, self.layout.read(table.definition, record), record.revision)
 
-    def later(self, table: Table, key: str, revision: int, body: bytes, previous: StoredObject | None) -> StoredObject:
-        """The object that ``body`` spells, with its resource version, as the table holds it. It is read when it is
-        asked for; at once only where several forms may be stored, of which it has one.
+    def take(self, write: Write) -> None:
+        """Enter a settled write of another server. A value that cannot be read is logged and passed over."""
+        located = self.locate(write.key)
+        if located is None:
+            if write.value is None:
+                self._unclaimed.pop(write.key, None)
+            else:
+                self._unclaimed[write.key] = Record(write.key, write.revision, write.value)
+            return
+        table, key = located
+        previous = table.get(key)
+        if write.value is None:
+            if previous is not None:
+                table.apply(StoredChange(write.revision, previous.at(write.revision), previous, deleted=True))
+            return
+        try:
+            entry = self.layout.stored(table.definition, key, write.revision, write.value, previous)
+        except StorageError as error:
+            LOG.error("passed over: %s", error)
+            return
+        table.apply(StoredChange(write.revision, entry, previous))
 
-        Raises:
-            StorageError: it cannot be read.
-        """
-        if table.definition.stored_types:
-            return self.entry(table, Record(table.stored_under + key, revision, body))
-        return StoredObject.unread(key, revision, table.definition.type, body, previous)
+    def writing(self, storage_key: str) -> tuple[dict[str, list[asyncio.Future[None]]], str]:
+        """Return where writes that are under way on a key are noted, and the key there."""
+        located = self.locate(storage_key)
+        return (self._under_way, storage_key) if located is None else (located[0].under_way, located[1])
 
-    def spelled(self, table: Table, entry: StoredObject) -> bytes:
-        """An object as a store of one process keeps it."""
-        return entry.body_in(table.definition.type) or encode(entry.object)
+    def revision_of(self, storage_key: str) -> int:
+        """Return the revision of the last settled write of a key; 0 if nothing is stored there."""
+        located = self.locate(storage_key)
+        found = self._unclaimed.get(storage_key) if located is None else located[0].get(located[1])
+        return 0 if found is None else found.revision
 
     def records(self) -> Iterator[Record]:
-        """Everything, as a store of one process keeps it."""
+        """Return every object as a log keeps it."""
         for table in self._tables.values():
+            kind = table.definition.type
             for entry in table.entries():
-                yield Record(table.stored_under + entry.key, entry.revision, self.spelled(table, entry))
+                yield Record(
+                    table.stored_under + entry.key, entry.revision, entry.body_in(kind) or encode(entry.object)
+                )
         yield from self._unclaimed.values()
-
-    def set_aside(self, key: str, record: Record | None) -> None:
-        """Keep what no table claims, or forget it (None)."""
-        if record is None:
-            self._unclaimed.pop(key, None)
-        else:
-            self._unclaimed[key] = record
 
     def _enter(self, table: Table) -> None:
         self._tables[table.definition.group_resource] = table
         self._by_prefix[table.stored_under] = table
 
     def _prefix(self, definition: AnyDefinition) -> str:
-        return f"{self._layout.prefix(definition)}/"
+        return f"{self.layout.prefix(definition)}/"

@@ -1,7 +1,7 @@
-"""Where objects survive: a durable log behind the objects in memory. Nothing outside the API server knows of it.
+"""Stores, which make writes durable. Nothing outside the API server uses them.
 
-`protocol` is what the registry asks of a store; `memory` keeps nothing, `sqlite` is a file of this process' own, `etcd`
-is shared by several servers. `transactions` writes batches into the SQLite log, `compaction` keeps that log short,
-`revisionfile` remembers what was acknowledged outside the database, and `sqlitebackup` copies the database while it is
-written.
+`protocol` has their interfaces. `memory` keeps nothing, `sqlite` is a file that this process alone writes. Several
+servers share `etcd`, or `primary`, the log of another server of the cluster. `transactions` writes batches into the
+SQLite log, `compaction` keeps that log short, `revisionfile` remembers what was acknowledged outside the database, and
+`sqlitebackup` copies the database while it is written.
 """

@@ -1,6 +1,6 @@
-"""A store that remembers nothing: for tests, simulations and clusters that may vanish.
+"""Store that keeps nothing: for tests, simulations and clusters that may vanish.
 
-It settles each write at once, on the spot, so that a whole cluster can run in virtual time without threads.
+It settles writes at once, so that a whole cluster can run in virtual time without threads.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ __all__ = ["MemoryStorage"]
 
 
 class MemoryStorage:
-    """Keeps nothing beyond the registry's own memory."""
+    """A `Storage` without files. The registry holds the objects."""
 
     healthy = True
-    settles_at_once = True
 
     async def load(self) -> StoreContent:
-        """An empty snapshot at revision 0."""
+        """Return no objects, at revision 0."""
         return StoreContent(0, ())
 
     def commit(self, write: Write, settled: Settled) -> None:
@@ -25,4 +24,4 @@ class MemoryStorage:
         settled(None)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no files."""

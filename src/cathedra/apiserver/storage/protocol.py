@@ -1,9 +1,9 @@
-"""What the registry asks of a store. There are two kinds: a log of this process' own, and one that servers share. (A
-third is another server's own: `cathedra.apiserver.storage.primary`.)
+"""Interfaces of stores: `Storage` is a log that this process alone writes, `SharedStorage` is one that servers share.
 
-The registry keeps all objects in memory. Over a `Storage` it orders all writes itself and the store only remembers.
-Over a `SharedStorage` the store orders the writes of all servers and numbers them; the registry follows. Either way a
-write is acknowledged and shown to watchers after the store has settled it, never before.
+The registry keeps all objects in memory. Over a `Storage` it orders all writes itself, and the store makes them
+durable. Over a `SharedStorage` (etcd, or the log of another server of the cluster) the store orders the writes of all
+servers and assigns revisions; the registry follows. Either way a write is acknowledged and shown to watchers after the
+store has settled it, never before.
 """
 
 from __future__ import annotations
@@ -98,14 +98,11 @@ class StoreProgress(msgspec.Struct, frozen=True):
 
 
 Settled = Callable[[StorageError | None], None]
-"""Called on the event loop once a write is durable, or with the error that kept it from being so."""
+"""Called on the event loop once a write is durable, or with the error that prevented it."""
 
 
 class Storage(Protocol):
     """A durable log of writes that one process orders."""
-
-    settles_at_once: bool
-    """Whether `commit` calls ``settled`` on the spot; otherwise in a later turn of the loop."""
 
     @property
     def healthy(self) -> bool:
@@ -121,7 +118,8 @@ class Storage(Protocol):
         ...
 
     def commit(self, write: Write, settled: Settled) -> None:
-        """Make ``write`` durable and call ``settled``; writes settle in the order in which they were committed.
+        """Make ``write`` durable and call ``settled``, at once or in a later turn of the loop. Writes settle in the
+        order in which they were committed.
 
         Writes that are committed in one turn of the loop are in one transaction: a crash keeps all of them or none.
         """
@@ -134,8 +132,8 @@ class Storage(Protocol):
 
 @runtime_checkable
 class SharedStorage(Protocol):
-    """A store that several servers write, and that orders their writes. Keys are those of Kubernetes in etcd, without
-    the prefix: ``pods/namespace/name``."""
+    """A store that several servers write, and that orders their writes. Keys and values are those of a layout
+    (`cathedra.apiserver.registry.layout`)."""
 
     @property
     def healthy(self) -> bool:
@@ -178,10 +176,11 @@ class SharedStorage(Protocol):
         ...
 
     def follow(self, after: int) -> AsyncGenerator[StoreProgress, None]:
-        """All writes after a revision, without end; lost connections are made again.
+        """Yield all writes after a revision, without end; lost connections are made again, if that is possible.
 
         Raises:
             HistoryLost: they are not all there any more.
+            StoreUnavailable: the store has gone for good.
         """
         ...
 

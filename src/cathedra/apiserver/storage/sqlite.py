@@ -80,8 +80,6 @@ class LostWrites(StorageError):
 class SQLiteStorage:
     """A file that survives."""
 
-    settles_at_once = False
-
     def __init__(self, path: Path, *, accept_lost_writes: int | None = None) -> None:
         """``accept_lost_writes``: the acknowledged revision without which the database may be opened all the same. The
         next write is numbered after it, so that no revision ever means two states."""

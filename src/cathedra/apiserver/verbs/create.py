@@ -114,15 +114,11 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
     if obj.metadata.resource_version:
         obj = _without_version(call, obj)
     table = server.table(call)
-    if call.dry_run and server.registry.lags:
-        await server.registry.catch_up()
     present = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
     if present is not None:
         raise WriteConflict(key)
-    if call.dry_run:
-        return StoredObject(key, obj, 0)
-    if definition.conversion is None:
-        return await server.registry.put(table, key, None, obj)
+    if definition.conversion is None or call.dry_run:
+        return await server.registry.put(table, key, None, obj, dry_run=call.dry_run)
     return await server.seen_one(call, await server.registry.put(table, key, None, await server.stored(call, obj)))
 
 

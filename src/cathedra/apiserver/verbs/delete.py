@@ -101,20 +101,13 @@ async def _delete_entry(server: ServerContext, call: Call, entry: StoredObject, 
     table, old = server.table(call), entry.object
     now = server.clock.now()
     new = _marked(call, old, options, now)
-    if new == old or call.dry_run:
-        await server.registry.confirmed(table, entry)
     if new is None:
         last = _ended(old, now) if call.definition.deletion.announced else old
-        if call.dry_run:
-            return Deletion(StoredObject(entry.key, last, entry.revision), True)
         # Watchers see each pod end before it goes, even if it is given no time.
         ending = server.registry.remove if last is old else server.registry.end
-        return Deletion(await ending(table, entry, last), True)
-    if new == old:
-        return Deletion(entry, False)
-    if call.dry_run:
-        return Deletion(StoredObject(entry.key, new, entry.revision), False)
-    return Deletion(await server.registry.put(table, call.key, entry, new), False)
+        return Deletion(await ending(table, entry, last, dry_run=call.dry_run), True)
+    wanted = old if new == old else new
+    return Deletion(await server.registry.put(table, call.key, entry, wanted, dry_run=call.dry_run), False)
 
 
 def _ended(old: KubeObject, now: float) -> Any:

@@ -166,17 +166,15 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     unchanged = new == old
     converts = call.definition.conversion is not None
     written = await server.stored(call, new) if converts and not unchanged else new
-    if unchanged or call.dry_run:
-        await server.registry.confirmed(table, entry)
     if new.metadata.deletion_timestamp is not None and vanishes(call, new):
-        if not call.dry_run:
-            await server.registry.remove(table, entry, entry.object)
+        await server.registry.remove(table, entry, entry.object, dry_run=call.dry_run)
         return StoredObject(entry.key, new, entry.revision)
     if unchanged:
+        await server.registry.put(table, entry.key, entry, entry.object)
         return seen
+    stored = await server.registry.put(table, entry.key, entry, written, dry_run=call.dry_run)
     if call.dry_run:
         return StoredObject(entry.key, new, entry.revision)
-    stored = await server.registry.put(table, entry.key, entry, written)
     return await server.seen_one(call, stored) if converts else stored
 
 

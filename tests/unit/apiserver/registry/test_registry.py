@@ -25,7 +25,6 @@ class SlowStorage:
     """Settles writes when it is told to."""
 
     healthy = True
-    settles_at_once = False
 
     def __init__(self) -> None:
         self.waiting: list[Settled] = []

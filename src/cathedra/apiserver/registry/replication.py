@@ -1,0 +1,143 @@
+"""Service of a store to the API servers in child processes, which write it as they would write etcd.
+
+Such a server admits, defaults and validates by itself. Here a write's revision is compared, the next revision assigned,
+and the write committed. Every server is sent what was settled, in order. A connection is a pair of sockets that the
+child inherited, so there is nothing to listen on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Any, Final
+
+from cathedra.apiserver.registry.commitlog import CommitLog
+from cathedra.apiserver.registry.tables import Tables
+from cathedra.apiserver.storage.primary import (
+    AT_ONCE,
+    ENVELOPE_BYTES,
+    FRAME_BYTES,
+    Change,
+    Content,
+    Forward,
+    FromReplica,
+    Question,
+    Reached,
+    Refused,
+    Settled,
+)
+from cathedra.apiserver.storage.protocol import StorageError, Write
+from cathedra.frames import FULL_BYTES, FrameError, MessageReader, MessageWriter
+
+__all__ = ["ReplicaConnection", "serve_replica"]
+
+LOG: Final = logging.getLogger(__name__)
+MOST_WAITING: Final = 256 * 1024 * 1024
+"""Bytes that may wait for a server. One that takes no more has stopped, and its process is better started again."""
+
+
+async def serve_replica(log: CommitLog, tables: Tables, connected: socket.socket) -> None:
+    """Serve a store at the other end of a connected unix socket, until either end closes it."""
+    connected.setblocking(False)
+    await asyncio.get_running_loop().create_unix_connection(lambda: ReplicaConnection(log, tables), sock=connected)
+
+
+class ReplicaConnection(asyncio.Protocol):
+    """The connection of one server. It is sent what is stored first, then what is settled."""
+
+    def __init__(self, log: CommitLog, tables: Tables) -> None:
+        self._log, self._tables = log, tables
+        self._reader = MessageReader(FromReplica, FRAME_BYTES)
+        self._transport: Any = None
+        self._outgoing: MessageWriter | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send what is stored, and follow the log in the same turn: no write falls between the two."""
+        self._transport = transport
+        self._outgoing = MessageWriter(self._transport, at_once=AT_ONCE)
+        self._send_content()
+        self._log.followers.append(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take writes and questions."""
+        try:
+            for batch in self._reader.feed(data):
+                for message in batch:
+                    if type(message) is Question:
+                        self._send(Reached(self._log.revision))
+                    else:
+                        self._write(message)
+        except FrameError as error:
+            LOG.error("an API server beside this one does not keep to the protocol and is cut: %s", error)
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop following. Writes under way are completed: they may be durable already."""
+        if self in self._log.followers:
+            self._log.followers.remove(self)
+        if self._outgoing is not None:
+            self._outgoing.close()
+            self._outgoing = None
+
+    def close(self) -> None:
+        """Close the connection; the process at the other end ends with it."""
+        self._transport.close()
+
+    def settled(self, write: Write, origin: Any) -> None:
+        """Send a settled write; to the server that made it, its revision alone."""
+        if type(origin) is _Origin and origin.connection is self:
+            self._send(Settled(origin.id, write.revision))
+            return
+        self._send(Change(write.key, write.revision, write.value), len(write.value or b""))
+        if self._transport.get_write_buffer_size() > MOST_WAITING:
+            LOG.error("an API server beside this one takes no more messages and is cut")
+            self.close()
+
+    def refuse(self, number: int, revision: int, failure: str = "") -> None:
+        """Send that a write changed nothing."""
+        self._send(Refused(number, revision, failure))
+
+    def _write(self, message: Forward) -> None:
+        writing, key = self._tables.writing(message.key)
+        if (waiting := writing.get(key)) is not None:
+            # Writes of one object wait for each other, so the next one is compared with a settled state.
+            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            ended.add_done_callback(lambda _: self._write(message))
+            waiting.append(ended)
+            return
+        current = self._tables.revision_of(message.key)
+        if current != message.expected:
+            self.refuse(message.id, current)
+            return
+        writing[key] = []
+        self._log.take(message.key, message.value, _Origin(self, message.id))
+
+    def _send(self, message: Any, size: int = 0) -> None:
+        if self._outgoing is not None:
+            self._outgoing.put(message, size + ENVELOPE_BYTES)
+
+    def _send_content(self) -> None:
+        revision, size = self._log.revision, 0
+        part: list[tuple[str, int, bytes]] = []
+        for record in self._tables.records():
+            part.append((record.key, record.revision, record.value))
+            size += len(record.value) + len(record.key) + ENVELOPE_BYTES
+            if size >= FULL_BYTES:
+                self._send(Content(revision, tuple(part), last=False), size)
+                part, size = [], 0
+        self._send(Content(revision, tuple(part), last=True), size)
+
+
+class _Origin:
+    """The connection that a write came over, and its number there."""
+
+    __slots__ = ("connection", "id")
+
+    def __init__(self, connection: ReplicaConnection, number: int) -> None:
+        self.connection = connection
+        self.id = number
+
+    def failed(self, error: StorageError) -> None:
+        """Send that the store failed."""
+        self.connection.refuse(self.id, 0, str(error))
