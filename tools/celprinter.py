@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from cathedra.cel import trampoline
+from cathedra.cel import _trampoline
+from cathedra.cel._trampoline import Descent
 from cathedra.cel.syntax.macros import Builder
 from cathedra.cel.syntax.parser import balance
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
-from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import CELValue, UInt
 
 __all__ = ["show", "show_literal"]
@@ -37,7 +37,7 @@ def show(node: Expr) -> str:
     Raises:
         ValueError: the tree holds an expanded macro.
     """
-    text: str = trampoline.run(_text(node))
+    text: str = _trampoline.run(_text(node))
     return text
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from cathedra.cel import trampoline
+from cathedra.cel import _trampoline
 from cathedra.cel.checking import checker, cost, validators
 from cathedra.cel.checking.types import Type
 from cathedra.cel.environment import Environment
@@ -85,7 +85,7 @@ class Program:
         try:
             value = self.plan.eval(run, Variables(variables))
             if value.__class__ is Walk:
-                value = trampoline.run(value)
+                value = _trampoline.run(value)
         except (EvaluationAborted, CompileError) as error:
             return Evaluation(None, error.text, run.cost)
         if value.__class__ is Failure:

@@ -2,8 +2,8 @@
 
 A driver writes the files when it prepares a claim, the container runtime mounts them, and a program in the container
 reads them here. It needs the standard library alone, so the folder can be copied into any image. In the order of data
-flow: `locations` (where the files are), `stream` (several versions of one object in one file), `metadata` (the
-object), `reader` (the four functions that most programs call).
+flow: `locations` (where the files are), `stream` (several versions of one object in one file), `_metadata` (the
+object), `_reader` (the four functions that most programs call).
 
     from cathedra.devicemetadata import read_resource_claim_metadata
 
@@ -14,14 +14,7 @@ object), `reader` (the four functions that most programs call).
 
 from __future__ import annotations
 
-from cathedra.devicemetadata.locations import (
-    CONTAINER_DIRECTORY,
-    base_directory,
-    claim_request_directory,
-    metadata_file_name,
-    template_request_directory,
-)
-from cathedra.devicemetadata.metadata import (
+from cathedra.devicemetadata._metadata import (
     AttributeValue,
     ClaimIdentity,
     DeviceMetadata,
@@ -31,13 +24,20 @@ from cathedra.devicemetadata.metadata import (
     PreparedDevice,
     PreparedRequest,
 )
-from cathedra.devicemetadata.reader import (
+from cathedra.devicemetadata._reader import (
     read_request_directory,
     read_resource_claim_metadata,
     read_resource_claim_metadata_with_driver_name,
     read_resource_claim_template_metadata,
     read_resource_claim_template_metadata_with_driver_name,
     validate,
+)
+from cathedra.devicemetadata.locations import (
+    CONTAINER_DIRECTORY,
+    base_directory,
+    claim_request_directory,
+    metadata_file_name,
+    template_request_directory,
 )
 from cathedra.devicemetadata.stream import KNOWN_VERSIONS, decode_metadata_stream
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from cathedra.devicemetadata.metadata import (
+from cathedra.devicemetadata._metadata import (
     AttributeValue,
     ClaimIdentity,
     DeviceMetadata,

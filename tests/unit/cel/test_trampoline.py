@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cathedra.cel import trampoline
+from cathedra.cel import _trampoline
+from cathedra.cel._trampoline import Descent
 from cathedra.cel.errors import CompileError
 from cathedra.cel.program import check, compile_expression
 from cathedra.cel.selector import compile_selector
-from cathedra.cel.trampoline import Descent
 from tests.unit.cel.asking import value
 from tests.unit.cel.building import view
 
@@ -56,13 +56,13 @@ def test_depth_costs_no_recursion() -> None:
     tree: list[Any] = []
     for _ in range(100_000):
         tree = [tree]
-    assert trampoline.run(height(tree)) == 100_001
+    assert _trampoline.run(height(tree)) == 100_001
 
 
 def test_a_failure_of_a_part_can_be_handled_by_the_whole() -> None:
-    assert trampoline.run(recovering()) == "at the bottom"
+    assert _trampoline.run(recovering()) == "at the bottom"
     with pytest.raises(LookupError):
-        trampoline.run(failing(2))
+        _trampoline.run(failing(2))
 
 
 @pytest.mark.usefixtures("little_room")

@@ -1,12 +1,12 @@
 """Decoding of request bodies, exactly as lenient and as strict as Kubernetes.
 
-In the order in which a body passes through: `envelope` reads its kind and apiVersion, `bodies` decodes it (by msgspec;
+In the order in which a body passes through: `envelope` reads its kind and apiVersion, `_bodies` decodes it (by msgspec;
 by `reader` if that refuses it), `gotypes` has Kubernetes' names for the types in error texts, `syntax` explains broken
-JSON, `opaque` keeps the bytes of opaque parts; `yaml` turns YAML into JSON values. The nesting of a body is bounded
+JSON, `_opaque` keeps the bytes of opaque parts; `yaml` turns YAML into JSON values. The nesting of a body is bounded
 before all of them (`cathedra.api.nesting`).
 """
 
-from cathedra.api.decoding.bodies import (
+from cathedra.api.decoding._bodies import (
     KINDS_WITH_SCHEMAS,
     Decoded,
     decode_json,

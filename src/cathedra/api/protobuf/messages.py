@@ -19,9 +19,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from cathedra.api.protobuf import scalars
-from cathedra.api.protobuf.scalars import Scalar
-from cathedra.api.protobuf.schemas import SCHEMA
+from cathedra.api.protobuf import _scalars
+from cathedra.api.protobuf._scalars import Scalar
+from cathedra.api.protobuf._schemas import SCHEMA
 from cathedra.api.protobuf.wire import LENGTH, VARINT, ProtobufError, delimited, fields, read_varint, tag
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import Int32, Int64, KubeStruct, MicroTime, Quantity, RawJSON, Time, json_names
@@ -49,18 +49,18 @@ Taker = Callable[[Values, Any], None]
 """Enters one occurrence of a field."""
 
 _SCALARS: Final[dict[Any, Scalar]] = {
-    str: scalars.STRING,
-    bytes: scalars.BYTES,
-    bool: scalars.BOOL,
-    Int32: scalars.INT32,
-    Int64: scalars.INT64,
-    int: scalars.INT64,
-    float: scalars.FLOAT,
-    Time: scalars.TIME,
-    MicroTime: scalars.MICRO_TIME,
-    Quantity: scalars.QUANTITY,
-    RawJSON: scalars.RAW,
-    int | str: scalars.INT_OR_STRING,
+    str: _scalars.STRING,
+    bytes: _scalars.BYTES,
+    bool: _scalars.BOOL,
+    Int32: _scalars.INT32,
+    Int64: _scalars.INT64,
+    int: _scalars.INT64,
+    float: _scalars.FLOAT,
+    Time: _scalars.TIME,
+    MicroTime: _scalars.MICRO_TIME,
+    Quantity: _scalars.QUANTITY,
+    RawJSON: _scalars.RAW,
+    int | str: _scalars.INT_OR_STRING,
 }
 _EMPTY: Final = Scalar(LENGTH, lambda value: b"\0", lambda data: RawJSON(b"{}"), None)
 _OPAQUE: Final = {"JSONSchemaProps": SCHEMA, "CustomResourceSubresourceStatus": _EMPTY}
@@ -221,7 +221,7 @@ class _Codec:
         self._takers[number << 3 | scalar.wire_type] = take
         if optional:
             # Bytes have no pointers in Go, but nil is told from empty; here both are empty, and absent.
-            return _Part(attribute, b"" if scalar is scalars.BYTES else None, b"", lambda value: start + write(value))
+            return _Part(attribute, b"" if scalar is _scalars.BYTES else None, b"", lambda value: start + write(value))
         return _Part(attribute, scalar.zero, start + write(scalar.zero), lambda value: start + write(value))
 
     def _message(self, number: int, attribute: str, kind: Any, *, optional: bool) -> _Part:
@@ -258,7 +258,7 @@ class _Codec:
         start = tag(number, LENGTH)
         key_start, value_start = tag(1, LENGTH), tag(2, scalar.wire_type)
         key_tag, value_tag = 1 << 3 | LENGTH, 2 << 3 | scalar.wire_type
-        write_key, read_key = scalars.STRING.write, scalars.STRING.read
+        write_key, read_key = _scalars.STRING.write, _scalars.STRING.read
         write, read, zero = scalar.write, scalar.read, scalar.zero
 
         def take(values: Values, data: bytes) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from cathedra.cel import trampoline
+from cathedra.cel import _trampoline
+from cathedra.cel._trampoline import Descent
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.environment import Environment
 from cathedra.cel.errors import Issue
 from cathedra.cel.library.overload import Overload
 from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
-from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import TypeValue, UInt
 
 __all__ = ["check"]
@@ -25,7 +25,7 @@ __all__ = ["check"]
 def check(root: Expr, environment: Environment) -> list[Issue]:
     """Type-check ``root``; the types end up on its nodes. Returns what was found wrong, nothing if nothing is."""
     checker = _Checker(environment)
-    trampoline.run(checker.whole(root))
+    _trampoline.run(checker.whole(root))
     if not checker.issues:
         checker.finish()
     return checker.issues
@@ -402,7 +402,7 @@ class _Checker:
             if bound is None:
                 return types.DYN if to_dyn else one
             one = bound
-        return trampoline.run(self.substituted(one, to_dyn=to_dyn)) if one.generic else one
+        return _trampoline.run(self.substituted(one, to_dyn=to_dyn)) if one.generic else one
 
     def substituted(self, one: Type, *, to_dyn: bool) -> Descent[Type]:
         if not one.generic:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
-from cathedra.cel import trampoline
+from cathedra.cel import _trampoline
+from cathedra.cel._trampoline import Descent
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.library.estimates import (
     LIST_BASE,
@@ -27,7 +28,6 @@ from cathedra.cel.library.estimates import (
 )
 from cathedra.cel.syntax.macros import ACCUMULATOR
 from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
-from cathedra.cel.trampoline import Descent
 
 __all__ = ["UNBOUNDED", "SizeOf", "estimate"]
 
@@ -51,7 +51,7 @@ class _Local(NamedTuple):
 
 def estimate(root: Expr, size_of: SizeOf | None) -> int:
     """The estimated maximum cost of a checked tree; `UNBOUNDED` if there is no telling."""
-    total: Range = trampoline.run(_Estimator(size_of).cost(root))
+    total: Range = _trampoline.run(_Estimator(size_of).cost(root))
     return total.high
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from cathedra.cel._trampoline import Descent
 from cathedra.cel.evaluation.run import ABSENT, Run, Step, VariableScope, Walk, go_type
-from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import (
     NO_SUCH_OVERLOAD,
     NONE,

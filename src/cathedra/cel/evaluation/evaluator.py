@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from cathedra.cel import trampoline
+from cathedra.cel import _trampoline
+from cathedra.cel._trampoline import Descent
 from cathedra.cel.errors import CompileError
 from cathedra.cel.evaluation.attributes import (
     KEY_TYPES,
@@ -45,7 +46,6 @@ from cathedra.cel.evaluation.steps import (
 from cathedra.cel.library import regex, registry
 from cathedra.cel.library.overload import Overload
 from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
-from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import NO_SUCH_OVERLOAD, CELValue, Failure, MutableList, MutableMap, UInt, decode_key
 
 __all__ = [
@@ -63,7 +63,7 @@ def plan(root: Expr) -> Step:
     Raises:
         CompileError: a constant conversion or a constant pattern fails, which is noticed here, wherever it stands.
     """
-    step: Step = trampoline.run(_planned(root))
+    step: Step = _trampoline.run(_planned(root))
     return step
 
 

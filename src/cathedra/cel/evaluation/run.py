@@ -141,7 +141,7 @@ class Step:
 
     def eval(self, run: Run, scope: VariableScope) -> CELValue:
         """The value, a `Failure`, or a `Walk` that finds one of them: steps with parts must not call each other, since
-        expressions nest more deeply than functions may (`cathedra.cel.trampoline`)."""
+        expressions nest more deeply than functions may (`cathedra.cel._trampoline`)."""
         raise NotImplementedError  # each kind of step does
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from cathedra.cel._trampoline import Descent
 from cathedra.cel.errors import CostLimitExceeded, EvaluationAborted
 from cathedra.cel.evaluation.run import Numbered, Run, Step, VariableScope, Walk, go_type, require_hashable
 from cathedra.cel.library import messages, patches, registry
 from cathedra.cel.library.costs import COMPARED, EQUAL
 from cathedra.cel.library.overload import Overload
-from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import (
     NO_SUCH_OVERLOAD,
     CELValue,

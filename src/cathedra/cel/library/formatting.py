@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Final
 
 from cathedra.api.goquote import go_quote
-from cathedra.cel import trampoline
+from cathedra.cel import _trampoline
+from cathedra.cel._trampoline import Descent
 from cathedra.cel.library import times
 from cathedra.cel.library.conversions import to_string
-from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import CELValue, Duration, Failure, Timestamp, TypeValue, UInt, decode_key, type_name, walkable
 
 __all__ = ["FormatError", "format_text", "render", "wrong_type"]
@@ -130,7 +130,7 @@ def _show(letter: str, precision: int | None, value: CELValue) -> str:
     kind = value.__class__
     match letter:
         case "s":
-            return str(trampoline.run(_string(value)))
+            return str(_trampoline.run(_string(value)))
         case "d" if kind is int or kind is UInt:
             return str(int(value))
         case "f" if _is_double(value):

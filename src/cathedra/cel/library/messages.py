@@ -7,10 +7,10 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from cathedra.cel import trampoline
+from cathedra.cel import _trampoline
+from cathedra.cel._trampoline import Descent
 from cathedra.cel.library.operators import timestamp_of
 from cathedra.cel.library.times import duration_text, timestamp_text
-from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import MAX_INT, MIN_INT, CELValue, Duration, Failure, Opaque, Timestamp, UInt, type_name
 
 __all__ = ["Empty", "build", "json_value"]
@@ -127,7 +127,7 @@ def _json_value(fields: Fields) -> CELValue:
 
 def json_value(value: CELValue) -> CELValue:
     """A value as JSON has it: integers become doubles, or texts where a double cannot hold them."""
-    return trampoline.run(_as_json(value))
+    return _trampoline.run(_as_json(value))
 
 
 def _as_json(value: CELValue) -> Descent[CELValue]:

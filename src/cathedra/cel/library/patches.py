@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from cathedra.cel import trampoline
+from cathedra.cel import _trampoline
+from cathedra.cel._trampoline import Descent
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
 from cathedra.cel.errors import CostLimitExceeded
 from cathedra.cel.library.costs import REWRITTEN
 from cathedra.cel.library.messages import json_value
 from cathedra.cel.library.overload import Functions, declare
-from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import CELValue, Duration, Failure, Opaque, Timestamp, decode_key, equal, type_name
 
 __all__ = ["JSON_PATCH", "OBJECT", "OVERLOADS", "NotJSON", "ObjectValue", "PatchOperation", "build", "field_types"]
@@ -77,7 +77,7 @@ class ObjectValue(Opaque):
             NotJSON: something in it has no such form.
             CostLimitExceeded: it is too large.
         """
-        return trampoline.run(_Conversion(safe=False).convert(self))
+        return _trampoline.run(_Conversion(safe=False).convert(self))
 
 
 class PatchOperation(Opaque):
@@ -110,7 +110,7 @@ class PatchOperation(Opaque):
         if isinstance(value, ObjectValue) and (problem := value.misnamed()):
             raise NotJSON(f"type mismatch: {problem}")
         try:
-            shown["value"] = trampoline.run(_Conversion(safe=True).convert(value))
+            shown["value"] = _trampoline.run(_Conversion(safe=True).convert(value))
         except NotJSON as error:
             raise NotJSON(
                 f"JSONPath valueExpression evaluated to a type that could not marshal to JSON: {error}"

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from cathedra.cel import trampoline
+from cathedra.cel import _trampoline
+from cathedra.cel._trampoline import Descent
 from cathedra.cel.errors import Issue
 from cathedra.cel.syntax.literals import LiteralError
 from cathedra.cel.syntax.macros import Builder, MacroError, MacroTable
@@ -19,7 +20,6 @@ from cathedra.cel.syntax.parser import MAX_DEPTH, RESERVED, Invalid, balance, li
 from cathedra.cel.syntax.recognizer import Context, Recognizer, Stopped, syntax_issue
 from cathedra.cel.syntax.tokens import EOF, Token, scan
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
-from cathedra.cel.trampoline import Descent
 
 __all__ = ["MAX_CODE_POINTS", "diagnose"]
 
@@ -36,7 +36,7 @@ def diagnose(source: str, macros: MacroTable) -> list[Issue]:
         characters = list(source)
         tokens = _tokens(source, characters, issues)
         whole = Recognizer(characters, tokens, issues).read()
-        trampoline.run(_Reader(macros, issues).visit(whole.first))
+        _trampoline.run(_Reader(macros, issues).visit(whole.first))
     except Stopped:
         pass
     return issues

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from cathedra.cel import trampoline
+from cathedra.cel import _trampoline
+from cathedra.cel._trampoline import Descent
 from cathedra.cel.syntax.tree import (
     CallExpr,
     Comprehension,
@@ -24,7 +25,6 @@ from cathedra.cel.syntax.tree import (
     Select,
     StructLit,
 )
-from cathedra.cel.trampoline import Descent
 from cathedra.cel.values import CELValue
 
 __all__ = [
@@ -93,7 +93,7 @@ class Builder:
         """
         if self.last_id > _MAX_NODES:
             raise MacroError(self.offset, f"expression has more than {_MAX_NODES} parts once its macros are expanded")
-        new: Expr = trampoline.run(_copied(self, node))
+        new: Expr = _trampoline.run(_copied(self, node))
         return new
 
 

@@ -17,11 +17,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from cathedra.cel import trampoline
+from cathedra.cel import _trampoline
+from cathedra.cel._trampoline import Descent
 from cathedra.cel.errors import Issue
 from cathedra.cel.syntax.parser import MAX_DEPTH
 from cathedra.cel.syntax.tokens import EOF, Token
-from cathedra.cel.trampoline import Descent
 
 __all__ = ["Context", "Recognizer", "Stopped"]
 
@@ -122,7 +122,7 @@ class Recognizer:
         """
         whole = Context("start", self.token)
         try:
-            whole.first = trampoline.run(self.call("expr", self.expr, "start", frozenset((EOF,))))
+            whole.first = _trampoline.run(self.call("expr", self.expr, "start", frozenset((EOF,))))
             self.match(EOF, "start.end", frozenset())
         except _Mistake as mistake:
             self.report(mistake)

@@ -18,7 +18,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.decoding import (
     Decoded,
     DecodeError,
-    bodies,
+    _bodies,
     decode_json,
     decode_sound,
     decode_values,
@@ -253,7 +253,7 @@ def test_no_key_that_is_written_goes_uncounted(pairs: list[tuple[str, str]], col
 def test_a_body_whose_field_owners_name_elements_of_lists_is_read_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
     owners = {"f:metadata": {"f:ownerReferences": {'k:{"uid":"1"}': {}}}}
     entry = {"manager": "m", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": owners}
-    monkeypatch.setattr(bodies, "_read", None)
+    monkeypatch.setattr(_bodies, "_read", None)
     body = json.dumps({"metadata": {"name": "c", "managedFields": [entry]}, "spec": {"devices": {}}}).encode()
     found = decode_sound(resource.ResourceClaim, CLAIM, body)
     assert found is not None

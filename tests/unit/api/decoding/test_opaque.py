@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cathedra.api.core.apps_v1 import ControllerRevision
 from cathedra.api.core.core_v1 import ConfigMap
-from cathedra.api.decoding import opaque
+from cathedra.api.decoding import _opaque
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import KubeStruct, decoder_of
 
@@ -31,9 +31,9 @@ _BODIES: list[tuple[type[KubeStruct], str]] = [
 
 def merged(kind: type[KubeStruct], body: bytes) -> Any:
     """What the second decoding yields when it is never spared."""
-    built = opaque._skeleton(kind)
+    built = _opaque._skeleton(kind)
     assert built is not None
-    return opaque._merged(decoder_of(kind).decode(body), opaque._decoder(built[0]).decode(body))
+    return _opaque._merged(decoder_of(kind).decode(body), _opaque._decoder(built[0]).decode(body))
 
 
 @pytest.mark.parametrize(("kind", "body"), _BODIES)
@@ -41,7 +41,7 @@ def test_bodies_without_the_names_of_opaque_parts_are_spared_the_second_decoding
     kind: type[KubeStruct], body: str
 ) -> None:
     raw = body.encode()
-    assert opaque.restore_opaque(decoder_of(kind).decode(raw), raw) == merged(kind, raw)
+    assert _opaque.restore_opaque(decoder_of(kind).decode(raw), raw) == merged(kind, raw)
 
 
 @given(
@@ -52,7 +52,7 @@ def test_bodies_without_the_names_of_opaque_parts_are_spared_the_second_decoding
 def test_whatever_the_texts_are_the_bytes_are_found(data: dict[str, str], owned: bool, spelled: str) -> None:
     managed = _ENTRY.replace("fieldsV1", spelled) if owned else "{}"
     raw = b'{"metadata":{"managedFields":[%b]},"data":%b}' % (managed.encode(), msgspec.json.encode(data))
-    found = opaque.restore_opaque(decoder_of(ConfigMap).decode(raw), raw)
+    found = _opaque.restore_opaque(decoder_of(ConfigMap).decode(raw), raw)
     assert found == merged(ConfigMap, raw)
     if owned:
         assert bytes(found.metadata.managed_fields[0].fields_v1.data) == b'{"f:data" : {}}'

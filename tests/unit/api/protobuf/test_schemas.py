@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cathedra.api.nesting import MAX_DEPTH
-from cathedra.api.protobuf.schemas import SCHEMA
+from cathedra.api.protobuf._schemas import SCHEMA
 from cathedra.api.protobuf.wire import LENGTH, VARINT, ProtobufError, delimited, read_varint, tag, varint
 from cathedra.api.struct import RawJSON
 

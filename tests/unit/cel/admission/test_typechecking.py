@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cathedra.cel.admission import KindSchema, TypeWarning, type_warnings
-from cathedra.cel.admission.typechecking import ObjectTypes
+from cathedra.cel.admission._typechecking import ObjectTypes
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
 

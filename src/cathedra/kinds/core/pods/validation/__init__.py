@@ -1,19 +1,19 @@
 """Rules of pods, in the order in which Kubernetes reports errors (docs/spec/api.md §6; apimachinery.md §16.2).
 
-`spec` validates a spec and calls `volumes`, `resources`, `containers` and `security`. `changes` has the rules of
-updates and of new ephemeral containers, `resizing` those of a resize, and `status` those of what nodes, scheduler and
+`_spec` validates a spec and calls `_volumes`, `_resources`, `_containers` and `_security`. `_changes` has the rules of
+updates and of new ephemeral containers, `_resizing` those of a resize, and `_status` those of what nodes, scheduler and
 controllers report. Templates of workloads obey the same rules as pods.
 """
 
 from __future__ import annotations
 
-from cathedra.kinds.core.pods.validation.changes import (
+from cathedra.kinds.core.pods.validation._changes import (
     validate_ephemeral_containers_update,
     validate_pod_update,
 )
-from cathedra.kinds.core.pods.validation.resizing import validate_resize
-from cathedra.kinds.core.pods.validation.spec import validate_pod, validate_pod_template
-from cathedra.kinds.core.pods.validation.status import validate_pod_status_update
+from cathedra.kinds.core.pods.validation._resizing import validate_resize
+from cathedra.kinds.core.pods.validation._spec import validate_pod, validate_pod_template
+from cathedra.kinds.core.pods.validation._status import validate_pod_status_update
 
 __all__ = [
     "validate_ephemeral_containers_update",

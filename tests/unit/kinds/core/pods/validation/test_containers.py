@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import from_dict
-from cathedra.kinds.core.pods.validation.containers import (
+from cathedra.kinds.core.pods.validation._containers import (
     PodReferences,
     port_name,
     validate_containers,

@@ -8,7 +8,7 @@ import pytest
 
 from cathedra.api.core import core_v1
 from cathedra.api.struct import from_dict, replace
-from cathedra.kinds.core.pods.validation.resizing import validate_resize
+from cathedra.kinds.core.pods.validation._resizing import validate_resize
 from cathedra.releases import FeatureGates
 from tests.unit.kinds.core.pods.validation.test_changes import stored
 from tests.unit.kinds.objects import context, definition_of, pod, texts, updated

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import EMPTY_LIST, replace
-from cathedra.kinds.core.pods.validation.resources import (
+from cathedra.kinds.core.pods.validation._resources import (
     claim_names,
     is_native,
     is_overcommittable,

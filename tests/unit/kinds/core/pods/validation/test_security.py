@@ -9,7 +9,7 @@ import pytest
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import from_dict
-from cathedra.kinds.core.pods.validation.security import (
+from cathedra.kinds.core.pods.validation._security import (
     validate_container_security,
     validate_pod_security,
     validate_system,

@@ -10,7 +10,7 @@ import pytest
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import from_dict, replace
-from cathedra.kinds.core.pods.validation.spec import (
+from cathedra.kinds.core.pods.validation._spec import (
     validate_affinity,
     validate_any_pod,
     validate_dns_config,

@@ -9,7 +9,7 @@ import pytest
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import from_dict
-from cathedra.kinds.core.pods.validation.volumes import (
+from cathedra.kinds.core.pods.validation._volumes import (
     ENVIRONMENT_FIELDS,
     VOLUME_FIELDS,
     validate_descending_path,

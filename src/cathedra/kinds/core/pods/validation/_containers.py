@@ -13,9 +13,9 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.api.struct import json_names
-from cathedra.kinds.core.pods.validation.resources import validate_container_resources
-from cathedra.kinds.core.pods.validation.security import validate_container_security
-from cathedra.kinds.core.pods.validation.volumes import (
+from cathedra.kinds.core.pods.validation._resources import validate_container_resources
+from cathedra.kinds.core.pods.validation._security import validate_container_security
+from cathedra.kinds.core.pods.validation._volumes import (
     ENVIRONMENT_FIELDS,
     validate_field_reference,
     validate_mounts,

@@ -14,8 +14,8 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
-from cathedra.kinds.core.pods.validation.resources import MIRROR_ANNOTATION
-from cathedra.kinds.core.pods.validation.spec import SPEC, validate_any_pod
+from cathedra.kinds.core.pods.validation._resources import MIRROR_ANNOTATION
+from cathedra.kinds.core.pods.validation._spec import SPEC, validate_any_pod
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.semantics.pods import is_sidecar
 

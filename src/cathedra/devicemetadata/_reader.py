@@ -12,19 +12,19 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from cathedra.devicemetadata._metadata import (
+    DeviceMetadata,
+    MetadataError,
+    MetadataNotFound,
+    PreparedDevice,
+    PreparedRequest,
+)
 from cathedra.devicemetadata.locations import (
     FILE_SUFFIX,
     base_directory,
     claim_request_directory,
     metadata_file_name,
     template_request_directory,
-)
-from cathedra.devicemetadata.metadata import (
-    DeviceMetadata,
-    MetadataError,
-    MetadataNotFound,
-    PreparedDevice,
-    PreparedRequest,
 )
 from cathedra.devicemetadata.stream import decode_metadata_stream
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import json_names, to_dict
-from cathedra.kinds.core.pods.validation.volumes import validate_descending_path
+from cathedra.kinds.core.pods.validation._volumes import validate_descending_path
 
 __all__ = [
     "validate_container_security",

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from cathedra.cel.admission.declarations import NAMESPACE_METADATA
-from cathedra.cel.admission.expressions import EXPRESSION_LIMIT, BudgetExhausted, CostBudget, Expression
+from cathedra.cel.admission._declarations import NAMESPACE_METADATA
+from cathedra.cel.admission._expressions import EXPRESSION_LIMIT, BudgetExhausted, CostBudget, Expression
 from cathedra.cel.library.authorizer import AccessAnswer, AccessQuestion, AuthorizerValue, Decide, ResourceCheck, User
 from cathedra.cel.library.times import parse_timestamp
 from cathedra.cel.values import CELValue, Failure, Timestamp

@@ -7,9 +7,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from cathedra.cel.admission.declarations import environment
-from cathedra.cel.admission.expressions import BudgetExhausted, CostBudget, Expression, PolicyCompileError, compile_one
-from cathedra.cel.admission.inputs import OUT_OF_BUDGET, Input, RequestValues, objection
+from cathedra.cel.admission._declarations import environment
+from cathedra.cel.admission._expressions import BudgetExhausted, CostBudget, Expression, PolicyCompileError, compile_one
+from cathedra.cel.admission._inputs import OUT_OF_BUDGET, Input, RequestValues, objection
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
 from cathedra.cel.program import Evaluation

@@ -15,21 +15,21 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldError, FieldPath
 from cathedra.api.formats import check, dns_subdomain
 from cathedra.kinds.core.pods.equivalence import spec_key
-from cathedra.kinds.core.pods.validation.containers import (
+from cathedra.kinds.core.pods.validation._containers import (
     PodReferences,
     validate_containers,
     validate_ephemeral_containers,
     validate_init_containers,
 )
-from cathedra.kinds.core.pods.validation.resources import (
+from cathedra.kinds.core.pods.validation._resources import (
     MIRROR_ANNOTATION,
     claim_names,
     validate_mirror,
     validate_pod_claims,
     validate_pod_resources,
 )
-from cathedra.kinds.core.pods.validation.security import validate_pod_security, validate_system
-from cathedra.kinds.core.pods.validation.volumes import validate_volumes
+from cathedra.kinds.core.pods.validation._security import validate_pod_security, validate_system
+from cathedra.kinds.core.pods.validation._volumes import validate_volumes
 from cathedra.kinds.metadata import validate_annotations, validate_labels
 from cathedra.kinds.nodeselectors import validate_node_selector
 from cathedra.remembering import remembered

@@ -1,7 +1,7 @@
 """Rules of updates to a pod (docs/spec/api.md §6.1; docs/spec/apimachinery.md §12, §16.2).
 
 The main resource permits changes of images and deadlines, additional tolerations and the removal of scheduling gates;
-``ephemeralcontainers`` permits new ephemeral containers; `resizing` has the rules of ``resize``.
+``ephemeralcontainers`` permits new ephemeral containers; `_resizing` has the rules of ``resize``.
 
 A refusal shows a unified diff of Kubernetes' internal form, which has other names, another order and every field. The
 tables below have these differences from the wire form; everything else is derived from the wire form.
@@ -22,8 +22,8 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.goform import go_form, go_json
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import json_names, replace
-from cathedra.kinds.core.pods.validation.resources import MIRROR_ANNOTATION
-from cathedra.kinds.core.pods.validation.spec import SPEC, validate_any_pod, validate_tolerations
+from cathedra.kinds.core.pods.validation._resources import MIRROR_ANNOTATION
+from cathedra.kinds.core.pods.validation._spec import SPEC, validate_any_pod, validate_tolerations
 from cathedra.releases.fields import ONLY_IN
 
 __all__ = [

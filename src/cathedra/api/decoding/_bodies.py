@@ -7,8 +7,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from cathedra.api.decoding._opaque import restore_empty_lists, restore_opaque
 from cathedra.api.decoding.gotypes import Form, GoType, go_type_of
-from cathedra.api.decoding.opaque import restore_empty_lists, restore_opaque
 from cathedra.api.decoding.reader import DecodeError, Reader, parse, well_formed
 from cathedra.api.nesting import TOO_DEEP, check_nesting
 from cathedra.api.scheme import GroupVersionKind

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.cel import program
-from cathedra.cel.admission.declarations import typed_environment
+from cathedra.cel.admission._declarations import typed_environment
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.environment import Environment

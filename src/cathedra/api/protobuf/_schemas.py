@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.nesting import TOO_DEEP, NestingError, check_nesting
-from cathedra.api.protobuf import scalars
-from cathedra.api.protobuf.scalars import Scalar
+from cathedra.api.protobuf import _scalars
+from cathedra.api.protobuf._scalars import Scalar
 from cathedra.api.protobuf.wire import LENGTH, VARINT, ProtobufError, delimited, fields, tag
 from cathedra.api.struct import RawJSON
 from cathedra.api.typeinfo import locate, type_info
@@ -23,10 +23,10 @@ __all__ = ["SCHEMA"]
 
 _PACKAGE: Final = "apiextensions/v1"
 _PLAIN: Final = {
-    "string": scalars.STRING,
-    "bool": scalars.BOOL,
-    "int64": scalars.INT64,
-    "float64": scalars.FLOAT,
+    "string": _scalars.STRING,
+    "bool": _scalars.BOOL,
+    "int64": _scalars.INT64,
+    "float64": _scalars.FLOAT,
 }
 
 
@@ -76,7 +76,7 @@ def _write(name: str, value: dict[str, Any]) -> bytes:
 
 def _entry(inner: str, key: str, value: Any) -> bytes:
     form = _named(inner)
-    return delimited(tag(1, LENGTH) + scalars.STRING.write(key) + tag(2, form.wire_type) + form.write(value))
+    return delimited(tag(1, LENGTH) + _scalars.STRING.write(key) + tag(2, form.wire_type) + form.write(value))
 
 
 def _read(name: str, data: bytes) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _read(name: str, data: bytes) -> dict[str, Any]:
             raise ProtobufError(f"proto: wrong wireType = {key & 7} for field {json_name}")
         if container == "map":
             entry = dict(fields(value, "map entry"))  # type: ignore[arg-type]  # a map's entries are messages
-            name_of = scalars.STRING.read(entry.get(1 << 3 | LENGTH, b""))
+            name_of = _scalars.STRING.read(entry.get(1 << 3 | LENGTH, b""))
             found.setdefault(json_name, {})[name_of] = form.read(entry.get(2 << 3 | form.wire_type, b""))
         elif container == "list":
             found.setdefault(json_name, []).append(form.read(value))
@@ -109,7 +109,7 @@ def _write_json(value: Any) -> bytes:
 
 
 def _read_json(data: bytes) -> Any:
-    raw = scalars.RAW.read(data)
+    raw = _scalars.RAW.read(data)
     return None if raw is None else raw.load()
 
 
@@ -146,7 +146,7 @@ def _read_schema_or_array(data: bytes) -> Any:
 def _write_schema_or_bool(value: Any) -> bytes:
     if isinstance(value, dict):
         return delimited(_ALLOWS + b"\1" + _SECOND + _write_schema(value))
-    return delimited(_ALLOWS + scalars.BOOL.write(value))
+    return delimited(_ALLOWS + _scalars.BOOL.write(value))
 
 
 def _read_schema_or_bool(data: bytes) -> Any:
@@ -157,13 +157,13 @@ def _read_schema_or_bool(data: bytes) -> Any:
 def _write_schema_or_texts(value: Any) -> bytes:
     if isinstance(value, dict):
         return delimited(_FIRST + _write_schema(value))
-    return delimited(b"".join([_SECOND + scalars.STRING.write(element) for element in value]))
+    return delimited(b"".join([_SECOND + _scalars.STRING.write(element) for element in value]))
 
 
 def _read_schema_or_texts(data: bytes) -> Any:
     found = _first(data, "JSONSchemaPropsOrStringArray")
     if 2 in found:
-        return [scalars.STRING.read(element) for element in found[2]]
+        return [_scalars.STRING.read(element) for element in found[2]]
     return _read_schema(found[1][-1]) if 1 in found else None
 
 
