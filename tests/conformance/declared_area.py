@@ -14,8 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cathedra.api.decoding.bodies import decode_json
-
+from cathedra.api.decoding import decode_json
 from cathedra.api.field import ErrorList
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.kinds.declarative.walking import declared_errors

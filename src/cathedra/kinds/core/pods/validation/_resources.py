@@ -95,7 +95,7 @@ def _problems(name: str) -> list[str]:
 
 _LONGEST: Final = 317
 """No name of a resource may be longer."""
-_remembered_problems: Final = remembered("kinds.core.pods.validation.resources.problems", size=1024)(_problems)
+_remembered_problems: Final = remembered("kinds.core.pods.validation.problems", size=1024)(_problems)
 
 
 def _is_standard(name: str) -> bool:
