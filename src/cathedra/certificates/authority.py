@@ -40,12 +40,12 @@ class Authority:
 
     @property
     def certificate(self) -> x509.Certificate:
-        """Its own certificate."""
+        """The authority's own certificate."""
         return self._certificate
 
     @property
     def key(self) -> ec.EllipticCurvePrivateKey:
-        """What it signs with."""
+        """The private key."""
         return self._key
 
     @staticmethod

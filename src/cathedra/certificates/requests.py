@@ -1,6 +1,6 @@
-"""Requests for certificates (PKCS #10): what they ask for, and what an authority makes of them.
+"""Certificate signing requests (PKCS #10): reading and signing them.
 
-Like `authority`, this module costs the cryptography library: import it where a request has to be read.
+Like `authority`, this module loads the cryptography library: import it where a request is read.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ class BadRequest(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RequestFacts:
-    """What a request asks for."""
+    """Subject, names and usages of a request."""
 
     common_name: str
     organizations: tuple[str, ...]
     hosts: int
-    """How many host names and addresses."""
+    """Number of host names and addresses."""
     others: int
-    """How many e-mail addresses and URIs."""
+    """Number of e-mail addresses and URIs."""
 
 
 def read_request(pem: bytes) -> RequestFacts:
-    """What a request asks for.
+    """Return the facts of a request.
 
     Raises:
-        BadRequest: it is none.
+        BadRequest: ``pem`` is no valid request.
     """
     request = _parsed(pem)
     names = _names(request) or ()

@@ -1,7 +1,7 @@
-"""``cathedra cdi``: what the CDI documents of a machine say, before a container runtime has to find out.
+"""``cathedra cdi``: lists, validates and applies the CDI documents of a machine.
 
-The same reader and the same edits as the node agent's (docs/spec/node.md §19.1). Exit codes: 0 all is well, 1 a
-document has a fault, 2 a wrong call, an unknown device, or input that cannot be read.
+It uses the reader and the edits of the node agent (docs/spec/node.md §19.1). Exit codes: 0 success, 1 a document is
+invalid, 2 a usage error, an unknown device, or unreadable input.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Linux(msgspec.Struct, rename="camel"):
 
 
 class _RuntimeSpec(msgspec.Struct, rename="camel"):
-    """What edits touch of an OCI runtime spec; the rest may be as it likes."""
+    """The fields of an OCI runtime spec that edits change; others are not interpreted."""
 
     oci_version: str
     process: _Process = msgspec.field(default_factory=_Process)
@@ -97,7 +97,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what the verb says."""
+    """Execute the verb."""
     if arguments.verb == "validate":
         return _validate(arguments.files)
     directories = tuple(arguments.cdi_dir or DEFAULT_DIRECTORIES)
@@ -123,7 +123,7 @@ def _validate(paths: Sequence[Path]) -> int:
 
 
 def _faults(path: Path) -> Iterator[str]:
-    """What is wrong with a document, or with those of a directory; the others are said to be right."""
+    """Yield the errors of a document, or of those of a directory; valid ones are reported as such."""
     if path.is_dir():
         faults = load([path]).faults
         files = [one for one in sorted(path.iterdir()) if one.suffix in EXTENSIONS]

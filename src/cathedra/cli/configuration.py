@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
-"""What of a node can be kept from its pods, as with a kubelet."""
+"""Resources that can be reserved, as with a kubelet."""
 
 
 def data_dir(arguments: argparse.Namespace) -> Path:
@@ -44,11 +44,11 @@ def data_dir(arguments: argparse.Namespace) -> Path:
 
 
 def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
-    """The cluster that ``cathedra up`` was asked for.
+    """Return the configuration of ``cathedra up``.
 
     Raises:
-        InvalidOption: an option cannot be met.
-        ProfileError: there is no such profile.
+        InvalidOption: an option is invalid.
+        ProfileError: the profile does not exist.
     """
     return msgspec.structs.replace(
         server_config(arguments),
@@ -70,10 +70,10 @@ def _fault(entry: str) -> NodeFault:
 
 
 def server_config(arguments: argparse.Namespace) -> ClusterConfig:
-    """An API server without nodes, as ``cathedra apiserver`` was asked for.
+    """Return the configuration of ``cathedra apiserver``: a cluster without nodes.
 
     Raises:
-        InvalidOption: an option cannot be met.
+        InvalidOption: an option is invalid.
     """
     return ClusterConfig(
         data_dir=data_dir(arguments),
@@ -105,10 +105,10 @@ def server_config(arguments: argparse.Namespace) -> ClusterConfig:
 
 
 def driver_config(arguments: argparse.Namespace) -> DriverConfig:
-    """The example driver as asked for.
+    """Return the configuration of the example driver.
 
     Raises:
-        InvalidOption: an attribute has no value, or a quantity is none.
+        InvalidOption: an attribute has no value, or a quantity is invalid.
     """
     return DriverConfig(
         profile=arguments.driver_profile,
@@ -148,10 +148,10 @@ def absolute(path: Path | None) -> Path | None:
 
 
 def reserved_resources(arguments: argparse.Namespace) -> dict[str, str]:
-    """What ``--kube-reserved`` and ``--system-reserved`` keep from pods, together, as quantities.
+    """Return the sum of ``--kube-reserved`` and ``--system-reserved``, as quantities.
 
     Raises:
-        InvalidOption: one is no list of resources and quantities, or reserves what cannot be.
+        InvalidOption: the value is no list of resources and quantities, or a resource cannot be reserved.
     """
     total: dict[str, Quantity] = {}
     for option, text in (
@@ -189,14 +189,14 @@ def pairs(option: str, entries: Iterable[str]) -> Iterable[tuple[str, str]]:
 
 
 def which(name: str, path: Path) -> str:
-    """What to add to a command so that it means this cluster; empty for the default one."""
+    """Return the arguments that select this cluster in another command; "" for the default one."""
     if directory_of(name).expanduser().absolute() != path:
         return f" --data-dir {path}"
     return "" if name == DEFAULT_NAME else f" {name}"
 
 
 def kept_where(store: str) -> str:
-    """What became of the objects of a cluster that was stopped."""
+    """Return the text about the objects of a stopped cluster."""
     if store == "memory":
         return "its objects were in memory and are gone"
     if store.startswith("etcd://"):

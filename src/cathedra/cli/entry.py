@@ -1,4 +1,4 @@
-"""Where the console scripts begin: a command that is interrupted while it is still being loaded ends as one at work."""
+"""Entry points of the console scripts. An interruption while modules are loaded ends a command as one while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which errors are told in one line: those of input, of the surroundings and of the API server, not our own faults."""
+"""Errors that are printed in one line: of input, of the environment and of the API server. Others are faults of the
+program.
+"""
 
 from __future__ import annotations
 

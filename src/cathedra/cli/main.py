@@ -245,7 +245,7 @@ def _add_looking(commands: _Commands) -> None:
 
 
 def _add_tools(commands: _Commands, words: Sequence[str]) -> None:
-    """Of tools with options of their own, only one that is called loads its module."""
+    """Add tools with options of their own. Only the one that is called loads its module."""
     _add_profiles(
         commands.add_parser("profiles", help="list or show profiles: nodes with vendors' devices, for up and simulate"),
         words,

@@ -238,7 +238,7 @@ SERVER: Final = (
         about="audit policy: which requests to log, at which level (default: metadata of all)",
     ),
 )
-"""Of an API server on a data directory."""
+"""Options of an API server on a data directory."""
 LOGGING: Final = (
     CommandOption(
         name="--log-level",
@@ -250,7 +250,7 @@ LOGGING: Final = (
         name="--log-format", choices=("text", "json"), default="text", about="format of log lines (default text)"
     ),
 )
-"""Of what a command logs."""
+"""Options of a command's log."""
 DRIVER: Final = (
     CommandOption(
         name="--driver-profile",
@@ -301,7 +301,7 @@ DRIVER: Final = (
         about="additional attribute of each GPU (repeatable)",
     ),
 )
-"""Of the example driver's devices."""
+"""Options of the example driver's devices."""
 CLUSTER: Final = (
     CommandOption(name="--nodes", type=int, default=1, metavar="N", about="number of nodes (default 1)"),
     *SERVER,
@@ -332,7 +332,7 @@ CLUSTER: Final = (
     *LOGGING,
     CommandOption(name="--no-merge", type=None, about="do not add a context to your kubeconfig"),
 )
-"""Of a whole cluster."""
+"""Options of a whole cluster."""
 NOT_REMEMBERED: Final = frozenset(("--data-dir", "--accept-lost-writes", "--no-merge"))
 """Options of a cluster that concern one start alone."""
 REMEMBERED: Final = tuple(option for option in CLUSTER if option.name not in NOT_REMEMBERED)
@@ -386,7 +386,7 @@ COMPONENT: Final = (
         about="port for /healthz and /metrics (Kubernetes: 10259 and 10257; default 0: none)",
     ),
 )
-"""Of scheduler and controller manager."""
+"""Options of scheduler and controller manager."""
 CONTROLLERS: Final = (
     CommandOption(
         name="--controllers",
@@ -421,7 +421,7 @@ NODE: Final = (
         about="kubelet directory (default: in the data directory)",
     ),
 )
-"""Of what runs on one node."""
+"""Options of everything that runs on one node."""
 NODE_AGENT: Final = (
     CommandOption(name="--address", metavar="IP", about="address to listen on (default: --node-ip, else 127.0.0.1)"),
     CommandOption(
@@ -507,7 +507,7 @@ DRIVER_CONTROL: Final = (
         about="name of the driver (default: the controllable one on the node)",
     ),
 )
-"""Of orders to a driver."""
+"""Options that select the driver that is controlled."""
 DRIVER_PROCESS: Final = (
     CommandOption(
         name="--module",
@@ -535,7 +535,7 @@ DRIVER_PROCESS: Final = (
         about="address for /metrics, /healthz, /livez, /readyz (default: none)",
     ),
 )
-"""Of a driver in a process of its own."""
+"""Options of a driver in a process of its own."""
 ENROLMENT: Final = (
     DATA_DIR,
     CommandOption(name="--node-name", required=True, metavar="NAME", about="name of the node"),
@@ -547,7 +547,7 @@ ENROLMENT: Final = (
     ),
     CommandOption(name="--to", type=Path, metavar="DIR", about="directory for the files (default: ./NAME)"),
 )
-"""Of the files with which a node joins."""
+"""Options of the files with which a node joins."""
 CDI_DIR: Final = CommandOption(
     name="--cdi-dir", type=Path, metavar="DIR", about="directory for CDI documents (default: in the root directory)"
 )
@@ -589,4 +589,4 @@ CLASSIC_CONTROLLER: Final = (
         about="number of claims handled at the same time (default 10)",
     ),
 )
-"""Of the classic test driver's controller."""
+"""Options of the classic test driver's controller."""

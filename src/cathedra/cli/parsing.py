@@ -1,4 +1,4 @@
-"""A parser of command lines that says in one line what is wrong, and what was probably meant."""
+"""A parser of command lines whose errors are one line, with the probable intention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXIT_USAGE: Final = 2
 _CHOICE: Final = re.compile(r"argument (?P<what>[^:]*): invalid choice: '(?P<given>.*)' \(choose from (?P<known>.*)\)")
 _NUMBER: Final = re.compile(r"argument (?P<what>[^:]*): invalid int value: (?P<given>.*)")
 _SHOWN: Final = 6
-"""So many choices are listed; among more only the nearest is named."""
+"""Maximum number of choices that are listed; of more only the nearest is named."""
 
 
 def meant(given: str, known: Sequence[str]) -> str:

@@ -56,7 +56,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _word(file: Path) -> str:
-    """How the file is written so that it is not taken for a name."""
+    """Return the file's path in a form that is not mistaken for a name."""
     return str(file) if "/" in str(file) or file.suffix in (".yaml", ".yml") else f"./{file}"
 
 

@@ -1,8 +1,8 @@
-"""The streams that commands print to.
+"""Output streams of commands, made safe for terminals.
 
-All that a command prints passes `PrintableOutput`: an attribute or an error of a driver must not command the terminal
-of the one who looks at it. What needs the stream itself is written to `styled` (text with the program's own colours,
-whose parts were made printable before) or to `exact` (data for a file or another program).
+Everything that a command prints passes `PrintableOutput`: an attribute or error of a driver must not control the user's
+terminal. Output that needs the stream itself is written to `styled` (text with the program's own colours, whose parts
+were made printable before) or to `exact` (data for a file or another program).
 """
 
 from __future__ import annotations

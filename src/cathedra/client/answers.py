@@ -61,7 +61,7 @@ _SHOWN: Final = 200
 
 
 class _BookmarkOnly(KubeStruct, frozen=True):
-    """The one thing a bookmark says."""
+    """The only field of a bookmark that is read."""
 
     metadata: ListMeta = ListMeta()
 
@@ -122,7 +122,7 @@ def event_of(ref: ResourceRef[T], line: bytes, received: ReceivedObjects) -> Wat
 
 
 def _frame(line: bytes) -> tuple[_Envelope, bool]:
-    """One line of a watch; False: it is without what was nested too deeply.
+    """Parse one line of a watch. The second value is False if parts that are nested too deeply were dropped.
 
     Raises:
         MalformedAnswer: it is no event with an object.

@@ -1,4 +1,4 @@
-"""Parts that are started before their API server: they wait for it, and say so once."""
+"""Waiting for an API server that starts later than its parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONNECT_SECONDS: Final = 5.0
 
 
 async def server_arrives(target: Target, stopped: asyncio.Event, *, clock: Clock, say: Callable[[str], None]) -> bool:
-    """Wait until something listens at ``target``; False: the process was told to stop first.
+    """Wait until something listens at ``target``. Return False if the process was stopped first.
 
     Raises:
         KubeconfigError: the target is no URL with a host.
@@ -53,7 +53,7 @@ def _connector(target: Target) -> Connector:
 
 
 async def _problem(connect: Connector) -> str:
-    """Why there is no connection; "" if there is one."""
+    """Return the reason why a connection fails; "" if it succeeds."""
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             _, writer = await connect()
@@ -68,7 +68,7 @@ async def _problem(connect: Connector) -> str:
 
 
 async def _pause(stopped: asyncio.Event, seconds: float, clock: Clock) -> None:
-    """Wait, but no longer than until the process is told to stop."""
+    """Wait, at most until the process is stopped."""
     sleeping, stopping = asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(stopped.wait())
     try:
         await asyncio.wait((sleeping, stopping), return_when=asyncio.FIRST_COMPLETED)

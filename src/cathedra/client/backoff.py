@@ -1,6 +1,6 @@
-"""How long to wait before trying again: exponential delays and token buckets.
+"""Pauses between retries: exponential delays and token buckets.
 
-Both are values of time handed in, so that they behave the same in virtual time.
+The clock is passed in, so that they behave the same in virtual time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ExponentialBackoff:
         self._last = clock.monotonic()
 
     def delay(self) -> float:
-        """How long to wait now; asking counts as a failure."""
+        """Return the delay for one more failure."""
         now = self._clock.monotonic()
         if now - self._last > self._reset_after:
             self._next = self._base
@@ -64,21 +64,21 @@ class ItemBackoff(Generic[K]):
         self._base, self._maximum = base, maximum
         self._failures: dict[K, int] = {}
         self.failing: Mapping[K, int] = self._failures
-        """How often each item has failed since it was last forgotten."""
+        """Number of failures of each item since it was last forgotten."""
 
     def delay(self, item: K) -> float:
-        """How long ``item`` has to wait; asking counts as a failure."""
+        """Count a failure of ``item`` and return its delay."""
         failures = self._failures.get(item, 0)
         self._failures[item] = failures + 1
         # The exponent is bounded so that an item that fails for ever does not overflow a float.
         return min(self._base * 2.0 ** min(failures, 64), self._maximum)
 
     def failures(self, item: K) -> int:
-        """How often ``item`` has failed since it was last forgotten."""
+        """Return the number of failures of ``item`` since it was last forgotten."""
         return self._failures.get(item, 0)
 
     def forget(self, item: K) -> None:
-        """``item`` is well again."""
+        """Reset ``item`` after a success."""
         self._failures.pop(item, None)
 
 
@@ -94,12 +94,12 @@ class DatedBackoff(Generic[K]):
         """The pause of each item and when it began."""
 
     def pause(self, item: K) -> float:
-        """The seconds that ``item`` still has to wait."""
+        """Return the seconds that ``item`` still has to wait."""
         pause, since = self._pauses.get(item, (0.0, 0.0))
         return max(0.0, since + pause - self._clock.monotonic())
 
     def failed(self, item: K) -> None:
-        """``item`` has failed: its pause begins."""
+        """Count a failure of ``item``: its pause begins."""
         now = self._clock.monotonic()
         self._pauses = {known: kept for known, kept in self._pauses.items() if now - kept[1] <= 2 * self._maximum}
         pause, _ = self._pauses.get(item, (self._base / 2, now))
@@ -107,7 +107,7 @@ class DatedBackoff(Generic[K]):
 
 
 class TokenBucket:
-    """Lets ``burst`` through at once and then ``rate`` per second."""
+    """Rate limit: ``burst`` at once and then ``rate`` per second."""
 
     def __init__(self, clock: Clock, *, rate: float, burst: int) -> None:
         self._clock = clock
@@ -116,7 +116,7 @@ class TokenBucket:
         self._last = clock.monotonic()
 
     def reserve(self) -> float:
-        """Take a token, if need be one of the future; answers the seconds until it is there."""
+        """Take a token, if necessary a future one. Return the seconds until it is valid."""
         self._refill()
         self._tokens -= 1
         return max(0.0, -self._tokens / self._rate)

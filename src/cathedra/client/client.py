@@ -100,9 +100,9 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
     ref: ResourceRef[T]
     namespace: str
     options: WriteOptions
-    """Of every write, unless an argument of the verb overrides them."""
+    """Options of every write, unless an argument overrides them."""
     applying: WriteOptions
-    """Of server-side apply: with force."""
+    """Options of server-side apply: with force."""
 
     def get(self, name: str, *, subresource: str = "") -> Coroutine[Any, Any, T]:
         """Return the object of that name."""

@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class TokenSource(Protocol):
-    """Where the bearer token of a request comes from."""
+    """Source of the bearer token of requests."""
 
     async def current(self) -> str:
         """The token to show now."""

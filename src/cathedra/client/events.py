@@ -1,9 +1,9 @@
-"""Events about objects: told at once, written in the background, folded together when they repeat.
+"""Recording of events: without waiting, written in the background, aggregated when they repeat.
 
-`EventRecorder.record` never waits and never fails: an event is a help to people, not part of the work. Two forms exist
-(docs/spec/apimachinery.md §18). Without an ``action`` it is the classic one: repetitions raise ``count``, more
-than ten similar ones in ten minutes are folded into one text, and a source may tell about one object 25 times and then
-once every five minutes. With an ``action`` it is the newer form, as the scheduler's: ``eventTime`` is set, and
+`EventRecorder.record` never waits and never fails: events help people and are not part of the work. There are two forms
+(docs/spec/apimachinery.md §18). Without an ``action`` it is the classic one: repetitions increment ``count``, more than
+ten similar ones in ten minutes are aggregated into one text, and a source may record 25 events about one object and
+then one every five minutes. With an ``action`` it is the newer form, as the scheduler's: ``eventTime`` is set, and
 repetitions of one reason become a ``series``.
 """
 
@@ -37,13 +37,13 @@ EventType = Literal["Normal", "Warning"]
 _LOG = logging.getLogger(__name__)
 
 REMEMBERED: Final = 4096
-"""How many different events, and how many sources of spam, are remembered."""
+"""Maximum number of events, and of spam sources, that are remembered."""
 QUEUED: Final = 1000
-"""How many events may wait to be written; more are dropped."""
+"""Maximum number of events that wait to be written; more are dropped."""
 _MESSAGE_LENGTH: Final = 1024
 _CUT: Final = " ..."
 SIMILAR: Final = 10
-"""Fewer than so many events that differ only in their message are told apart within `SIMILAR_SECONDS`."""
+"""Number of events within `SIMILAR_SECONDS` that differ only in their message, from which they are aggregated."""
 SIMILAR_SECONDS: Final = 600.0
 SPAM_BURST: Final = 25
 SPAM_RATE: Final = 1 / 300
@@ -85,7 +85,7 @@ class _Similar(msgspec.Struct):
 
 
 class _Written(msgspec.Struct):
-    """What the API server has of an event, and what it should have."""
+    """An event as the API server has it, and as it should be."""
 
     namespace: str = ""
     name: str = ""
@@ -95,7 +95,7 @@ class _Written(msgspec.Struct):
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """One thing that happened."""
+    """A recorded event before aggregation."""
 
     regarding: ObjectReference
     type: str
@@ -113,7 +113,7 @@ def shortened(message: str) -> str:
 
 
 class EventRecorder:
-    """Tells what one component did or saw. `run` has to be running for anything to be written."""
+    """Records the events of one component. Nothing is written unless `run` runs."""
 
     def __init__(self, client: Client, component: str, clock: Clock, *, host: str = "", instance: str = "") -> None:
         """``host`` is the node for node agents; ``instance`` names this process in events of the newer form."""

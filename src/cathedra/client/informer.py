@@ -47,13 +47,13 @@ class InformerObserver(Protocol):
 
 
 class Unobserved:
-    """Counts nothing."""
+    """Observer that counts nothing."""
 
     def undecodable(self, resource: str, kind: str) -> None:
-        """Return at once."""
+        """Do nothing."""
 
     def informer_failed(self, resource: str, reason: str) -> None:
-        """Return at once."""
+        """Do nothing."""
 
 
 class Handler(msgspec.Struct, Generic[T], frozen=True):
@@ -186,7 +186,7 @@ class Informer(Generic[T]):
                 await self._clock.sleep(backoff.delay())
 
     def _nothing_served(self) -> None:
-        """A resource that the server does not have is empty; it may come later, so it is asked for again."""
+        """Show an empty store for a resource that the server lacks; it may be served later, so the list is retried."""
         for obj in self.store.list():
             self._remove(obj)
         for key in tuple(self.store.undecodable):
@@ -351,7 +351,7 @@ class SharedInformers:
     def of(
         self, ref: ResourceRef[T], *, namespace: str = "", field_selector: str = "", label_selector: str = ""
     ) -> Informer[T]:
-        """The informer of that resource and selection; it runs as soon as `run` does, also when asked for later."""
+        """Return the informer of that resource and selection; it runs while `run` does, also if it is created later."""
         key = _InformerKey(ref, namespace, field_selector, label_selector)
         informer = self._informers.get(key)
         if informer is None:
@@ -382,6 +382,6 @@ class SharedInformers:
                 self._group = None
 
     async def wait_synced(self) -> None:
-        """Wait until every informer asked for so far has its first list."""
+        """Wait until every informer has its first list."""
         for informer in tuple(self._informers.values()):
             await informer.wait_synced()

@@ -1,8 +1,8 @@
-"""Where the API server is and who one is there: kubeconfig files, read and written as kubectl does.
+"""Kubeconfig files, read and written as kubectl does: address of the API server, and credentials.
 
-Reading follows kubectl's precedence: a file named explicitly, else all of ``$KUBECONFIG`` merged (the first file wins
-each name), else ``~/.kube/config``, else the service account of the pod one runs in. Writing never loses anything: a
-merge keeps a backup, other people's entries stay as they are, and a context that is not ours is not taken over.
+Reading follows kubectl's precedence: an explicit file, otherwise all of ``$KUBECONFIG`` merged (the first file with a
+name wins), otherwise ``~/.kube/config``, otherwise the service account of the pod. Writing never loses anything: a
+merge keeps a backup, entries of others stay as they are, and a context of others is not replaced.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["ContextTaken", "KubeconfigError", "KubeconfigLocked", "Target", "loa
 MARK: Final = "cathedra.dev/cluster"
 """Name of the extension that marks clusters entered by `merge`."""
 UNIX: Final = "unix://"
-"""How a server begins that is a unix socket; its path follows."""
+"""Prefix of a server that is a unix socket; its path follows."""
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class KubeconfigError(Exception):
-    """The configuration cannot be used; the text says what to do."""
+    """The configuration cannot be used. The text has the remedy."""
 
 
 class ContextTaken(KubeconfigError):
@@ -55,7 +55,7 @@ class KubeconfigLocked(KubeconfigError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One context with everything resolved: the server, how to trust it, and who to be there."""
+    """A resolved context: server, authority, and credentials."""
 
     server: str
     name: str = "cathedra"
@@ -66,7 +66,7 @@ class Target:
     client_key: bytes = field(default=b"", repr=False)
     token: str = field(default="", repr=False)
     token_file: Path | None = None
-    """Where ``token`` was read from, to be read again; None: it stays what it is."""
+    """File of ``token``, which is read again when it changes; None: the token is fixed."""
     username: str = ""
     password: str = field(default="", repr=False)
     tls_server_name: str = ""
@@ -236,7 +236,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _line_of(path: Path, problem: str) -> str:
-    """Where in the file the place stands that a problem names, as ``$.contexts[0].name``."""
+    """Return the line in the file of a problem's path, as ``$.contexts[0].name``."""
     # start-up time: with a malformed file alone
     import yaml
 
@@ -292,7 +292,7 @@ class _NamedContext(msgspec.Struct):
 
 
 class _Form(msgspec.Struct, rename="kebab"):
-    """What the parts of a kubeconfig that are used here look like; other parts may be anything."""
+    """The parts of a kubeconfig that are used here; others are not interpreted."""
 
     current_context: str = ""
     clusters: list[_NamedCluster] = []

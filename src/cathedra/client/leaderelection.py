@@ -1,8 +1,8 @@
-"""One leader among several processes, agreed on by a Lease that has to be renewed.
+"""Leader election among several processes by a Lease that has to be renewed.
 
-A component that must not run twice (scheduler, controllers) does its work inside `LeaderElector.run`. The rules and
-figures are client-go's (docs/spec/apimachinery.md §18): a lease counts from the moment its change was *observed*
-here, so clocks of different machines need not agree.
+A component that must not run twice (scheduler, controllers) runs inside `LeaderElector.run`. Rules and figures are
+client-go's (docs/spec/apimachinery.md §18): a lease is valid from the moment its change was *observed* here, so clocks
+of different machines need not agree.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ __all__ = ["JITTER_FACTOR", "LeaderElector", "LeaseTiming", "LostLeadership", "m
 _LOG = logging.getLogger(__name__)
 
 JITTER_FACTOR: Final = 1.2
-"""In Kubernetes attempts are up to so many retry periods apart; a holder must have time for one before it gives up."""
+"""Maximum number of retry periods between attempts, as in Kubernetes; a holder must have time for one before it gives
+up.
+"""
 
 _RELEASES: Final = 3
 """Attempts to give a lease back. One renewal at most can come in between."""
@@ -41,7 +43,7 @@ class LostLeadership(Exception):
 
 
 class LeaseTiming(msgspec.Struct, frozen=True):
-    """How long a lease is good for, when its holder gives up renewing, and how often both sides try. Seconds."""
+    """Validity of a lease, time after which its holder gives up renewing, and interval of attempts. Seconds."""
 
     lease: float = 15.0
     renew_deadline: float = 10.0
@@ -74,12 +76,12 @@ class LeaderElector:
 
     @property
     def name(self) -> str:
-        """The lease's name."""
+        """Name of the lease."""
         return self._name
 
     @property
     def leader(self) -> str:
-        """Who leads, as far as known here; "" if no leader is known."""
+        """The current leader as observed here; "" if none is known."""
         return (self._observed.holder_identity or "") if self._observed else ""
 
     @property

@@ -62,7 +62,7 @@ class MergedSliceInformer:
         self._recorder.record(rule, "Warning", "CELRuntimeError", message, component=_COMPONENT)
 
     def unreadable(self, slice_: ResourceSlice, error: UnreadableRule) -> None:
-        """Tell the operators."""
+        """Log a slice that cannot be converted."""
         _LOG.error("failed to apply patches to ResourceSlice %s: %s", slice_.metadata.name, error)
 
     def _slice_set(self, slice_: ResourceSlice) -> None:

@@ -48,7 +48,7 @@ _LOG = logging.getLogger(__name__)
 CONVERSION_FAULTS: Final = (ValueError, TypeError, LookupError, AttributeError)
 """Errors that the conversion of an odd object may raise; those of decoders are among them."""
 _PROBE: Final = ListOptions(limit=1, probe=True)
-"""Of the list that tests whether a version is served; a refusal is expected."""
+"""Options of the list that tests whether a version is served; a refusal is expected."""
 T = TypeVar("T", bound=KubeObject)
 
 

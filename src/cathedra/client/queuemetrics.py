@@ -63,7 +63,7 @@ class QueueMetrics:
 
 
 class QueueObserver:
-    """Hears of everything that happens to the keys of one queue."""
+    """Callbacks for the keys of one queue."""
 
     def __init__(self, metrics: QueueMetrics, name: str, clock: Clock) -> None:
         self._clock = clock

@@ -1,8 +1,8 @@
-"""Tokens of service accounts, asked for at the API server (TokenRequest) and renewed before they end.
+"""Tokens of service accounts, requested from the API server (TokenRequest) and renewed before they expire.
 
-So a controller manager lets each of its controllers be an account of its own, as Kubernetes' does with
-``--use-service-account-credentials``: an account that is missing is created, a token holds for an hour, and after nine
-tenths of its life the next one is asked for.
+With them a controller manager gives each controller its own account, as Kubernetes does with
+``--use-service-account-credentials``: a missing account is created, a token is valid for an hour, and the next one is
+requested after nine tenths of that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cathedra.clock import Clock
 __all__ = ["AccountTokens"]
 
 LIFE: Final = 3600
-"""Seconds."""
+"""Validity of a token, in seconds."""
 USED: Final = 0.9
 """The part of its life for which a token is used."""
 

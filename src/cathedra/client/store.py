@@ -1,7 +1,7 @@
-"""The informer's memory: objects of one resource by key, and by any index that readers ask for.
+"""The informer's store: objects of one resource by key, and by indexes that readers add.
 
-Reconcilers never list: they look up. An index maps a value (a node's name, an owner's uid) to the objects that have it
-and costs its change, not its size, on every event.
+Reconcilers never list: they look up. An index maps a value (a node's name, an owner's UID) to the objects that have it.
+An event costs the change of the index, not its size.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Indexer = Callable[[T], Iterable[str]]
 """The values under which an object is found in an index."""
 
 Same = Callable[[T, T], bool]
-"""True if two states of an object have the very same parts, as far as an indexer looks at them."""
+"""Returns True if two states of an object are identical in everything that an indexer reads."""
 
 _Key = tuple[str, str]
 """Namespace and name: a plain pair, since making an `ObjectKey` costs more than looking it up."""
@@ -46,7 +46,7 @@ class IndexConflict(ValueError):
 
 
 class _Index(Generic[T]):
-    """One index: value → keys of the objects, in the order in which they came."""
+    """One index: value → keys of the objects, in the order of their arrival."""
 
     __slots__ = ("entries", "indexer", "values")
 
@@ -54,8 +54,9 @@ class _Index(Generic[T]):
         self.indexer = indexer
         self.entries: dict[str, dict[_Key, None]] = {}
         self.values: dict[_Key, tuple[str, ...]] = {}
-        """What each object is filed under, if there is anything: half of what an event costs would go into asking for
-        the values of the state before."""
+        """Values of each object, if it has any. They are kept because computing the values of the previous state would
+        take half the time of an event.
+        """
 
     def add(self, key: _Key, new: T) -> None:
         """File an object that is not here yet."""
@@ -67,7 +68,7 @@ class _Index(Generic[T]):
             self.entries.setdefault(value, {})[key] = None
 
     def put(self, key: _Key, new: T) -> None:
-        """File an object anew."""
+        """Replace the values of an object."""
         values = self._values_of(key, new)
         before = self.values.get(key, ())
         if before == values:
@@ -117,7 +118,7 @@ class Store(Generic[T]):
         self._indexes: dict[str, _Index[T]] = {}
         self._filed: tuple[_Index[T], ...] = ()
         self._moving: tuple[tuple[Same[T] | None, tuple[_Index[T], ...]], ...] = ()
-        """Those in which a change may move an object, together where the same question tells that it does not."""
+        """Indexes whose values may change, grouped by the function that tests it, which is then called once."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -147,13 +148,13 @@ class Store(Generic[T]):
         return tuple(self._indexes[index].entries)
 
     def add_index(self, name: str, indexer: Indexer[T], same: Same[T] | None = None) -> None:
-        """File objects (also those already here) under the values that ``indexer`` gives. Where ``same`` is true of an
-        object before and after a change, it stays where it is, and ``indexer`` is not asked.
+        """Index objects (also existing ones) by the values that ``indexer`` returns. If ``same`` returns True for the
+        states before and after a change, the object's values stay and ``indexer`` is not called.
 
-        Adding the same index twice is no change, so that several readers of a shared informer may ask for it.
+        Adding the same index twice changes nothing, so that several readers of a shared informer may add it.
 
         Raises:
-            IndexConflict: the name is taken by another function.
+            IndexConflict: the name is used by another function.
         """
         existing = self._indexes.get(name)
         if existing is not None:

@@ -1,8 +1,8 @@
-"""The queue between events and reconcilers, with client-go's promises.
+"""The queue between events and reconcilers, with client-go's guarantees.
 
-A key that is added twice is worked on once; a key that is added while it is being worked on is worked on again
-afterwards, never by two workers at a time; a key that fails comes back after a delay that doubles. What is to be done
-is not in the queue: a reconciler looks at the world when its turn has come (docs/spec/controllers.md §1).
+A key that is added twice is processed once. A key that is added while it is processed is processed again afterwards,
+never by two workers at a time. A key that fails is retried after a delay that doubles. The queue holds keys only: a
+reconciler reads the current state when it processes a key (docs/spec/controllers.md §1).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class QueueShutDown(Exception):
-    """The queue gives out no more keys."""
+    """The queue returns no more keys."""
 
 
 class NotRetryable(Exception):
@@ -70,11 +70,11 @@ class WorkQueue(Generic[K]):
         self._shut_down = False
 
     def __len__(self) -> int:
-        """How many keys are ready to be worked on."""
+        """Return the number of keys that are ready."""
         return len(self._queue)
 
     def add(self, key: K) -> None:
-        """Have ``key`` worked on as soon as a worker is free."""
+        """Queue ``key`` for the next free worker."""
         if self._shut_down or key in self._dirty:
             return
         self._dirty.add(key)
@@ -87,7 +87,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Have ``key`` worked on in ``seconds``; of several waiting times the shortest counts."""
+        """Queue ``key`` after ``seconds``; of several delays the shortest counts."""
         if self._shut_down:
             return
         if seconds <= 0:
@@ -103,7 +103,7 @@ class WorkQueue(Generic[K]):
         self._timers[key] = loop.call_at(due, self._due, key)
 
     def add_rate_limited(self, key: K) -> None:
-        """Have ``key`` worked on again after a failure, when its back-off and the common rate allow."""
+        """Queue ``key`` again after a failure, when its back-off and the common rate allow it."""
         if self._observer is not None:
             self._observer.retried()
         self.add_after(key, max(self._backoff.delay(key), self._bucket.reserve()))
@@ -113,7 +113,7 @@ class WorkQueue(Generic[K]):
         self._backoff.forget(key)
 
     def failures(self, key: K) -> int:
-        """How often ``key`` came back since it was last forgotten."""
+        """Return the number of retries of ``key`` since it was last forgotten."""
         return self._backoff.failures(key)
 
     async def get(self) -> K:
@@ -153,7 +153,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def shut_down(self) -> None:
-        """Give out no more keys and drop those that wait."""
+        """Return no more keys, and drop those that wait."""
         self._shut_down = True
         for timer in self._timers.values():
             timer.cancel()
@@ -197,10 +197,10 @@ def one_of_many(log: logging.Logger, text: str, *about: object) -> Iterator[None
 async def run_workers(
     queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | None]], *, workers: int = 1
 ) -> None:
-    """Work on the queue with so many workers until cancelled; the queue is shut down then.
+    """Process the queue with several workers until cancelled; the queue is shut down then.
 
-    ``reconcile`` answers None, or the seconds after which its key wants to be looked at again. A key whose reconciler
-    raises comes back with back-off, except after `NotRetryable`.
+    ``reconcile`` returns None, or the seconds after which its key is processed again. A key whose reconciler raises is
+    retried with back-off, except after `NotRetryable`.
     """
     try:
         async with asyncio.TaskGroup() as group:

@@ -41,7 +41,7 @@ from cathedra.releases import FeatureGates
 __all__ = ["RunningCluster", "run_cluster"]
 
 Say = Callable[[str], None]
-"""Where a line of progress goes."""
+"""Receives lines of progress."""
 
 
 async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], None], merge_context: bool) -> int:
@@ -207,7 +207,7 @@ class RunningCluster:
         return Client(self.server.transport_of_part(user, agent, self.denials), clock=self._clock)
 
     def _missing_rights(self) -> list[str]:
-        """One line without details: everyone may read the API server's health."""
+        """Return a line without details: everyone may read the API server's health."""
         missing = len(self.denials.lines())
         return (
             [f"warning: parts of the cluster lack {counted(missing, 'right')}; the log names them"] if missing else []
@@ -235,14 +235,14 @@ class RunningCluster:
         return self.server.catalog.has_group("resource.k8s.io")
 
     def _collected(self) -> tuple[ResourceRef[Any], ...] | None:
-        """What the garbage collector looks after; None: what is served by default."""
+        """Return the resources that the garbage collector watches; None: those that are served by default."""
         if self._generation.definitions is None:
             return None
         known = {definition.group_resource for definition in self._generation.definitions}
         return served_resources(self.gates, [one for one in self.server.catalog if one.group_resource in known])
 
     async def _install_drivers(self, profile: HardwareProfile | None) -> None:
-        """What comes with drivers: their permissions, and the classes of a profile; what is there stays as it is."""
+        """Create permissions of the drivers and classes of a profile; existing objects stay as they are."""
         if not (self._generation.has_example_driver and self._serves_devices):
             return
         client = self.client()
@@ -267,6 +267,6 @@ class RunningCluster:
         return None if figures is None else await figures
 
     def _figures(self, name: str) -> Awaitable[Any] | None:
-        """What the pods of a node of this cluster use: simulated nodes have no server that could be asked."""
+        """Return the resource usage of a node of this cluster: simulated nodes have no server to request it from."""
         nodes = self._running_nodes
         return nodes.usage(name) if nodes.has(name) else None

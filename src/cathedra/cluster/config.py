@@ -1,4 +1,4 @@
-"""What a cluster is made of: the options of ``cathedra up``."""
+"""Configuration of a cluster: the options of ``cathedra up``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FLAPPING: Final = "flapping"
 SLOW_PREPARE: Final = "slow-prepare"
 DYING_DEVICES: Final = "dying-devices"
 FAULTS: Final = (FLAPPING, SLOW_PREPARE, DYING_DEVICES)
-"""How simulated nodes can fail on purpose."""
+"""Faults that can be injected into simulated nodes."""
 
 PARTITIONS_GATE: Final = "DRAPartitionableDevices"
 SHARES_GATE: Final = "DRAConsumableCapacity"
@@ -50,7 +50,7 @@ def default_data_dir(environment: Mapping[str, str] | None = None) -> Path:
 
 
 class DriverConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The example driver: its profile, its name, and what its devices say of themselves."""
+    """Configuration of the example driver: profile, name, and devices."""
 
     profile: str = "gpu"
     name: str = ""
@@ -67,7 +67,7 @@ class DriverConfig(msgspec.Struct, frozen=True, kw_only=True):
     cpus: int = 4
     """CPUs of each simulated NUMA node."""
     publish_status: bool = False
-    """True if the status of claims tells of their devices."""
+    """True if devices are reported in the status of claims."""
     binding_conditions: bool = False
     """True if pods are bound only after the driver has declared their devices ready."""
 
@@ -96,7 +96,7 @@ class DriverConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needed_gates(self) -> Mapping[str, str]:
-        """Option → the feature gate without which the API server drops what it asks for."""
+        """Return each used option with the feature gate without which the API server drops its fields."""
         needed: dict[str, str] = {}
         if self.partitions:
             needed["--gpu-partitions"] = PARTITIONS_GATE
@@ -123,12 +123,12 @@ class NodeFault(msgspec.Struct, frozen=True):
 
 
 class KubeletOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the API server reaches nodes, where it is not with certificates of the cluster's own (PEM files)."""
+    """The API server's credentials at nodes, if not issued by the cluster (PEM files)."""
 
     client_certificate: Path | None = None
     client_key: Path | None = None
     authority: Path | None = None
-    """Who signs the serving certificates of nodes; None: the cluster's authority."""
+    """Authority of the nodes' serving certificates; None: the cluster's."""
 
     def __post_init__(self) -> None:
         if (self.client_certificate is None) != (self.client_key is None):
@@ -139,7 +139,7 @@ class KubeletOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole cluster."""
+    """Configuration of a whole cluster."""
 
     data_dir: Path
     nodes: int = 1
@@ -147,7 +147,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Processes that serve requests on the port; all but the first are children."""
     log_level: str = "info"
     log_format: str = "text"
-    """What further processes log, and how."""
+    """Format of the logs of child processes."""
     port: int = 0
     """Port of the API server; 0 takes the one used before, or a free one."""
     reach: Reach = msgspec.field(default_factory=Reach)
@@ -156,9 +156,9 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The acknowledged revision without which a database that lost it may be opened; None: it may not."""
     runtime: str = "auto"
     cri_socket: str = ""
-    """Where a container runtime listens; "": the usual places, with the runtime ``cri``."""
+    """Socket of the container runtime; "": the usual places, with the runtime ``cri``."""
     faults: tuple[NodeFault, ...] = ()
-    """How simulated nodes fail on purpose."""
+    """Injected faults of simulated nodes."""
     release: str = DEFAULT_RELEASE
     gates: Mapping[str, bool] = msgspec.field(default_factory=dict)
     runtime_config: Mapping[str, bool] = msgspec.field(default_factory=dict)
@@ -166,13 +166,13 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_requests_inflight: int = 600
     """Requests that the API server works on at the same time."""
     audit_log: Path | None = None
-    """Where requests are written down; None: nowhere."""
+    """File of the audit log; None: none."""
     audit_policy: Path | None = None
-    """Which requests, and how much of them; None: the metadata of all."""
+    """File of the audit policy; None: the metadata of all requests."""
     kubelet: KubeletOptions = msgspec.field(default_factory=KubeletOptions)
     driver: DriverConfig = msgspec.field(default_factory=DriverConfig)
     profile: HardwareProfile | None = None
-    """What nodes are like; None: they have the example driver's devices."""
+    """Hardware profile of nodes; None: the example driver's devices."""
     context: str = "cathedra"
     """Name of the kubeconfig context."""
     leaving: tuple[str, ...] = ()
@@ -216,5 +216,5 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def node_names(self) -> tuple[str, ...]:
-        """``node-0``, ``node-1`` …"""
+        """Names of the nodes: ``node-0``, ``node-1`` …"""
         return tuple(f"node-{number}" for number in range(self.nodes))

@@ -1,4 +1,4 @@
-"""How a node leaves a cluster: cordoned, its pods deleted and gone, then the Node and its slices."""
+"""Removal of a node from a cluster: cordon, deletion of its pods, then of the Node and its slices."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ NODE_LEASES: Final = "kube-node-lease"
 
 
 async def drain(client: Client, name: str, *, clock: Clock) -> int:
-    """Let no more pods onto the node, delete those that are there, and wait until they are gone; how many there were.
+    """Cordon the node, delete its pods, and wait until they are gone. Return their number.
 
-    Pods of daemon sets stay: their controller would make them again. They go with the node.
+    Pods of daemon sets stay, because their controller would create them again. They are deleted with the node.
     """
     await client.resource(NODES).patch(name, PatchType.MERGE, {"spec": {"unschedulable": True}})
     pods = Informer(client, PODS, clock=clock)

@@ -1,4 +1,4 @@
-"""What installs a driver of one's own in a cluster: ``cathedra driver-manifest`` prints it, no Helm needed.
+"""Manifests that install a driver: the output of ``cathedra driver-manifest``, without Helm.
 
 Account, role, policy, device class, and a DaemonSet of ``cathedra driver --module MODULE:DRIVER``; for devices of a
 fabric also a Deployment of ``cathedra driver-fabric MODULE:DRIVER`` (docs/spec/driver-sdk.md §14 and §17.7).
@@ -22,7 +22,7 @@ __all__ = ["driver_manifest", "fabric_manifest"]
 _KUBELET: Final = PurePosixPath("/var/lib/kubelet")
 _CDI: Final = "/var/run/cdi"
 _PORT: Final = 51515
-"""Of /metrics, /livez and /readyz, in the pod's own network."""
+"""Port of /metrics, /livez and /readyz, in the pod's own network."""
 _LABEL: Final = "app.kubernetes.io/name"
 
 

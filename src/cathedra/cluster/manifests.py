@@ -26,7 +26,7 @@ class ManifestError(ValueError):
 
 
 Manifest = tuple[ResourceRef[KubeObject], KubeObject]
-"""Where an object goes, and the object."""
+"""An object and its resource."""
 
 
 def read_manifests(path: Path, gates: FeatureGates) -> list[Manifest]:

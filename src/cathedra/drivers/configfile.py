@@ -17,10 +17,10 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def read_config(path: Path | None, model: type[T]) -> T:
-    """What a file says, as ``model``; without a file, the model's defaults.
+    """Return a configuration file as ``model``; without a file, the model's defaults.
 
     Raises:
-        OptionError: the file cannot be read, or says what the model does not know.
+        OptionError: the file cannot be read or does not match the model.
     """
     if path is None:
         return model()

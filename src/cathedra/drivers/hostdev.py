@@ -1,19 +1,20 @@
-"""The driver of device nodes: publishes those that are there, and gives containers theirs.
+"""A driver for device nodes: serial lines, cameras, /dev/fuse, loop devices, FPGAs.
 
-Which device nodes are offered, and as what.
+    cathedra driver --module cathedra.drivers.hostdev:HostDevices --driver-config devices.yaml --node node-0
 
-driver: hostdev.example.com
-devices:
-  - kind: serial
-    paths: [/dev/ttyS*, /dev/ttyUSB*]
-    udev: {ID_BUS: usb}          # only nodes with these properties
-  - kind: fuse
-    paths: [/dev/fuse]
-    shared: true                 # many claims at a time
+The configuration selects the nodes and their kinds:
 
-Device nodes, and what the machine tells of each: udev's database, sysfs, the place on the PCI bus.
+    driver: hostdev.example.com
+    devices:
+      - kind: serial
+        paths: [/dev/ttyS*, /dev/ttyUSB*]
+        udev: {ID_BUS: usb}          # only nodes with these properties
+      - kind: fuse
+        paths: [/dev/fuse]
+        shared: true                 # many claims at a time
 
-Everything is read below ``root``, which tests may put elsewhere.
+Attributes come from udev's database, sysfs, and the position on the PCI bus. Everything is read below ``root``, which
+tests can replace. A container that claims a device gets its node.
 """
 
 from __future__ import annotations
@@ -58,15 +59,15 @@ _LOG = logging.getLogger(__name__)
 
 
 class HostDevices(Driver):
-    """Device nodes of this machine, as a file says."""
+    """Device nodes of this machine that the configuration selects."""
 
     cdi_class = "node"
 
     def __init__(self, config: Path | None = None, root: Path = Path("/")) -> None:
-        """``root``: below which devices and what the machine tells of them are looked for.
+        """``root``: directory below which devices and their attributes are read.
 
         Raises:
-            OptionError: the file is wrong.
+            OptionError: the configuration is invalid.
         """
         self.config = read_config(config, HostDevConfig)
         self.name = self.config.driver
@@ -76,7 +77,7 @@ class HostDevices(Driver):
         self._changed = asyncio.Event()
 
     def devices(self) -> list[Device]:
-        """The nodes that are there now, by rule and path."""
+        """Return the existing nodes, by rule and path."""
         found = find(self.config.devices, self._root)
         self._seen.update((device.name, device) for device in found)
         present = {device.name for device in found}
@@ -107,7 +108,7 @@ class HostDevices(Driver):
             )
 
     async def health(self) -> AsyncIterator[Iterable[DeviceHealth]]:
-        """A node that has gone is unhealthy, until it is there again."""
+        """Yield health: a node that has disappeared is unhealthy until it exists again."""
         while True:
             changed = self._changed
             yield [
@@ -119,7 +120,7 @@ class HostDevices(Driver):
             await changed.wait()
 
     async def background(self, client: Client, directory: Path | None) -> None:
-        """Look again whenever the kernel says that a device has come or gone."""
+        """Publish again whenever the kernel reports that a device was added or removed."""
         try:
             async with uevents() as events:
                 async for event in events:
@@ -144,7 +145,7 @@ class DeviceRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     udev: dict[str, str] = {}
     """Properties of udev, or of the kernel's uevent, that a node must have; values may be patterns."""
     permissions: str = "rw"
-    """What a container may do: read, write, make nodes (mknod)."""
+    """Permissions of containers: read, write, mknod."""
     shared: bool = False
     """True if many claims may have it at a time."""
     attributes: dict[str, str | int | bool] = {}
@@ -191,7 +192,7 @@ class HostDevice:
 
     name: str
     path: str
-    """Where it is on the host, and in a container."""
+    """Path on the host and in containers."""
     rule: DeviceRule
     attributes: Mapping[str, AttributeValue]
 
@@ -241,7 +242,7 @@ def _device(rule: DeviceRule, path: str, root: Path, names: set[str]) -> HostDev
 
 
 def _uevent(place: Path) -> dict[str, str]:
-    """What the kernel says of the device, and of the one that it belongs to."""
+    """Return the kernel's properties of the device and of its parent."""
     properties: dict[str, str] = {}
     for directory in (place / "device", place):
         try:
@@ -271,7 +272,7 @@ def _told(place: Path, properties: Mapping[str, str]) -> dict[str, AttributeValu
 
 
 def _on_pci(place: Path, sysfs: Path) -> dict[str, AttributeValue]:
-    """Where the device sits, if it hangs on the PCI bus: the last address on the way to it."""
+    """Return the attributes of the device's PCI position: the last address on its path; none without PCI."""
     addresses = [part for part in place.parts if _PCI.fullmatch(part)]
     if not addresses:
         return {}

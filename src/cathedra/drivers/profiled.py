@@ -1,6 +1,6 @@
-"""The devices of a profile, published as their vendor's driver would: for nodes that only pretend to have them.
+"""Devices of a hardware profile, published as their vendor's driver would, for simulated nodes.
 
-Prepare does nothing but tell a container, in environment variables, which devices it was given.
+Prepare only passes the names of the devices to containers, in environment variables.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class ProfiledDriver(Driver):
             yield allocation.prepared(edits, metadata=attributes.get((allocation.pool, allocation.device)))
 
     def _own(self) -> tuple[NodePool, ...]:
-        """Made once: eight GPUs in all partitions are two hundred devices, and each prepare asks for them."""
+        """Return the node's pools. Cached: eight GPUs with all partitions are two hundred devices, and each prepare
+        needs them.
+        """
         if self._pools is None:
             every = expanded_pools(self._profile, self.node_name)
             self._pools = tuple(pool for pool in every if pool.driver == self.name)

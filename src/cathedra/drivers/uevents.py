@@ -1,7 +1,7 @@
-"""What the kernel says when hardware comes and goes: its uevents, as a stream.
+"""The kernel's uevents, which report added and removed hardware, as a stream.
 
-A driver asks the machine again after each of them instead of from time to time. They come over a netlink socket that
-any user may read in the host's network namespace; elsewhere none come, and the devices are those found at the start.
+A driver reads the machine again after each event instead of polling. The events arrive over a netlink socket that any
+user may read in the host's network namespace; in others there are none, and the devices are those found at the start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 __all__ = ["LOST", "parse_uevent", "read_uevents", "uevents"]
 
 LOST: Final[Mapping[str, str]] = {"ACTION": "lost"}
-"""Stands for events that the kernel had no room to keep: what they told is not known."""
+"""Marker for events that the kernel had to drop: their content is unknown."""
 
 _NETLINK_KOBJECT_UEVENT: Final = 15
 _KERNEL_GROUP: Final = 1

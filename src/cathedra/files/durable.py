@@ -1,8 +1,8 @@
-"""A file that is replaced durably from an event loop, while the loop goes on.
+"""Durable replacement of a file from an event loop, without blocking it.
 
-A sync takes milliseconds on a good disk and seconds on a bad one, and the loop of a node serves all its pods. So the
-write runs in a thread. Writes of one file follow each other, and those that wait while one is under way become one: the
-file always holds the latest content, so earlier ones need not reach the disk (group commit).
+A sync takes milliseconds on a good disk and seconds on a bad one, and the loop of a node serves all its pods. The write
+therefore runs in a thread. Writes of one file are ordered, and those that wait while one runs become one: the file has
+the latest content, so earlier ones need not reach the disk (group commit).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["DurableFile"]
 
 
 class DurableFile:
-    """One file, written by one event loop; its content is always replaced as a whole."""
+    """A file that one event loop writes; each write replaces the whole content."""
 
     def __init__(self, path: Path, *, mode: int = 0o600) -> None:
         self.path = path

@@ -1,9 +1,7 @@
-"""Linux' file notifications on the event loop: hear at once when a name appears in a directory or leaves it, or when a
-file in it is written.
+"""Linux' file notifications on the event loop, and waiting for a condition over files.
 
-A thin layer over the three system calls, through the C library; waiting costs nothing.
-
-Waiting for a condition over files, which is evaluated after each change of the directories that it is about.
+A thin layer over the three system calls of inotify, through the C library: names that appear in or vanish from a
+directory, and writes of its files. `wait_for_files` evaluates a condition after each change of the directories.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ _HEADER: Final = struct.Struct("iIII")
 
 
 class Notification(NamedTuple):
-    """Something is there (or, if not ``created``, vanished). ``path`` None: too much happened, look for yourself."""
+    """A file appeared (or, if not ``created``, vanished). ``path`` None: events were lost, read the directory."""
 
     path: Path | None
     created: bool
@@ -68,13 +66,13 @@ class Inotify:
         return directory in self._directories.values()
 
     def unwatch(self, directory: Path) -> None:
-        """Report no more of ``directory``; one that is not watched, or has been deleted, is no error."""
+        """Stop watching ``directory``. It is no error if it is not watched or deleted."""
         for watch in [watch for watch, watched in self._directories.items() if watched == directory]:
             del self._directories[watch]
             self._libc.inotify_rm_watch(self.fd, watch)
 
     def read(self) -> Iterator[Notification]:
-        """What has happened since the last call; never waits."""
+        """Yield the events since the last call, without waiting."""
         try:
             data = os.read(self.fd, 65536)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""``cathedra demo``: simulated GPUs, who holds them and how, a job that has to wait, and what frees it."""
+"""``cathedra demo``: simulated GPUs, their allocation, a pending job, and the release that lets it run."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ PATIENCE: Final = 60.0
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start, apply, show, let a job wait and free it, stop; 1 if not everything came to run.
+    """Start a cluster, apply workloads, show them, and stop. Return 1 if a workload did not run.
 
-    However it is interrupted, nothing is left of it.
+    After any interruption nothing is left of the cluster.
 
     Raises:
-        InvalidOption: the cluster that is to be made is there already.
-        KeyboardInterrupt: it was interrupted, by Ctrl-C or by a signal that ends programs.
+        InvalidOption: the demo's cluster exists already.
+        KeyboardInterrupt: Ctrl-C, or a signal that ends programs.
     """
     end_as_interrupted()
     console = make_console()

@@ -13,7 +13,7 @@ __all__ = ["run"]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the files; say how to use them."""
+    """Write the files, and print how to use them."""
     folder: Path = (arguments.to or Path(arguments.node_name)).expanduser().absolute()
     addresses = arguments.address or ["127.0.0.1"]
     enrol(data_dir(arguments), arguments.node_name, addresses, folder, clock=SystemClock())

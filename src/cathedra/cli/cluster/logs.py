@@ -1,4 +1,4 @@
-"""``cathedra logs``: what a cluster in the background has said, all of it or one part's."""
+"""``cathedra logs``: the log of a cluster in the background, whole or of one part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cathedra.cluster.process.logs import lines_of
 __all__ = ["run"]
 
 PAUSE: Final = 0.2
-"""Seconds between two looks at a followed file: the standard library hears of no changes of files."""
+"""Seconds between reads of a followed file: the standard library has no notification of changes."""
 
 
 def run(arguments: argparse.Namespace) -> int:

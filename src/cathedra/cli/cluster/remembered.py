@@ -1,7 +1,7 @@
-"""What a cluster was started with is kept, and holds until an option is given again.
+"""Options of a cluster, stored at its start and valid until they are given again.
 
-An option counts in this order: given on the command line, in the file of ``--config``, kept in the data directory, the
-default. A file of ``--config`` replaces everything that is kept.
+Precedence: the command line, the file of ``--config``, the data directory, the default. A file of ``--config`` replaces
+everything that is stored.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class WantedCluster(msgspec.Struct, frozen=True):
     arguments: argparse.Namespace
     """All options with their values."""
     description: Description
-    """What is to be kept."""
+    """Description to store."""
     kept: Description | None
-    """What was kept before; None at the first start."""
+    """Description stored before; None at the first start."""
     changes: tuple[str, ...]
-    """What differs from what was kept, one text each."""
+    """Differences from the stored description, one text each."""
 
 
 def wanted_cluster(arguments: argparse.Namespace) -> WantedCluster:

@@ -1,4 +1,4 @@
-"""``cathedra status``: what runs on a cluster, who holds which device, and why pods wait."""
+"""``cathedra status``: nodes, devices and their claims, pods, and reasons of pending pods."""
 
 from __future__ import annotations
 

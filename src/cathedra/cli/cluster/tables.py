@@ -28,7 +28,7 @@ INDENT: Final = "    "
 
 
 def make_console() -> Console:
-    """Where tables are drawn: as wide as the terminal, if it is one; what looks like a number has no colour."""
+    """Return the console for tables: as wide as the terminal, without colours for numbers."""
     return Console(file=styled(sys.stdout), width=None if sys.stdout.isatty() else UNBOUNDED, highlight=False)
 
 

@@ -54,7 +54,7 @@ def _detached(arguments: argparse.Namespace, wanted: WantedCluster, config: Clus
 
 
 def _leaving(wanted: WantedCluster) -> tuple[str, ...]:
-    """The nodes that the cluster had and shall have no more."""
+    """Return the nodes that the cluster had and that are now removed."""
     before = wanted.kept.spec.get("nodes", 0) if wanted.kept is not None else 0
     return tuple(f"node-{number}" for number in range(wanted.arguments.nodes, before))
 
@@ -88,7 +88,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 def _reporters(report_fd: int | None) -> tuple[Callable[[str], None], Callable[[], None]]:
-    """How progress is told: on the terminal, or over the pipe of the process that waits for us."""
+    """Return the functions for progress: to the terminal, or to the pipe of the waiting parent process."""
     if report_fd is None:
         return _log, (lambda: None)
     report = os.fdopen(report_fd, "w", buffering=1)

@@ -18,7 +18,7 @@ __all__ = ["add", "run"]
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of the command."""
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="manifests: files, directories, or - for standard input"
     )
@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print or write the manifests; what was changed and what is not known is told on standard error."""
+    """Print or write the manifests. Changes and unknown parts are listed on standard error."""
     if arguments.in_place and "-" in arguments.files:
         raise InvalidInput("standard input cannot be written in place")
     if arguments.from_device_plugin and arguments.to:
@@ -81,7 +81,7 @@ def _print(found: Conversion) -> None:
 
 
 def _write(found: Conversion) -> None:
-    """Replace the files that are different, and say so."""
+    """Replace the files that differ, and print their names."""
     # start-up time: with the option alone
     from cathedra.files.atomic import write_atomic
 

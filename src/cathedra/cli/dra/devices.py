@@ -16,7 +16,7 @@ __all__ = ["add", "run"]
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of the command."""
     parser.add_argument(
         "--class", dest="device_class", default="", metavar="NAME", help="show devices of this class only"
     )

@@ -14,7 +14,7 @@ __all__ = ["add", "run"]
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of the command."""
     parser.add_argument(
         "subject",
         nargs="*",

@@ -1,6 +1,6 @@
-"""``kubectl dra``: which command is called, and how its errors are told.
+"""``kubectl dra``: parser, dispatch, and errors in one line.
 
-Exit codes: 0 yes, 1 no or findings, 2 a wrong call, or input that cannot be read.
+Exit codes: 0 yes, 1 no or findings, 2 a usage error, or unreadable input.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _main(argv: Sequence[str] | None) -> int:
 
 
 def add_commands(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """Add the commands to a parser; the options of one that is called, as ``words`` tell, come from its module."""
+    """Add the commands to a parser. Only the called one, according to ``words``, loads its module for its options."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         one = commands.add_parser(
@@ -60,7 +60,7 @@ def add_commands(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 
 def run(arguments: argparse.Namespace, program: str) -> int:
-    """Run the command that ``arguments`` call; errors of input are told in one line."""
+    """Run the command of ``arguments``; errors of input are printed in one line."""
     module = importlib.import_module(f"cathedra.cli.{arguments.module}")
     # A watch goes on until it is interrupted.
     timeout: float = 0.0 if getattr(arguments, "watch", False) else getattr(arguments, "timeout", 0.0)
@@ -132,7 +132,7 @@ class DraCommand(NamedTuple):
     name: str
     purpose: str
     examples: tuple[tuple[str, str], ...]
-    """What is asked, and the arguments that ask it."""
+    """Purpose and arguments of each example."""
 
 
 COMMANDS: Final = (

@@ -11,7 +11,7 @@ __all__ = ["add", "run"]
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of the command."""
     parser.add_argument("expression", metavar="EXPRESSION", help="CEL selector, as in a claim")
     parser.add_argument("--driver", default="", metavar="NAME", help="evaluate on devices of this driver only")
     parser.add_argument(

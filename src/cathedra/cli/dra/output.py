@@ -1,4 +1,4 @@
-"""What commands print: text of the terminal's width with colours where it is one, JSON and YAML for programs."""
+"""Output of commands: text of the terminal's width with colours on terminals, JSON and YAML for programs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _CODES: Final = {"title": "1", "good": "1;32", "bad": "1;31", "dim": "2"}
 
 
 def width() -> int:
-    """How many columns there are; ``COLUMNS`` decides, if it is set."""
+    """Return the number of columns; ``COLUMNS`` takes precedence."""
     return shutil.get_terminal_size((PIPED, 24)).columns
 
 
 def style(text: str, what: str) -> str:
-    """``text`` in the colour of what it is, on terminals whose user has not said NO_COLOR."""
+    """Return ``text`` in its colour, on terminals without NO_COLOR."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or what not in _CODES:
         return text
     return f"\x1b[{_CODES[what]}m{text}\x1b[0m"

@@ -26,7 +26,7 @@ _HISTORY: Final = "repl-history"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of the command."""
     parser.add_argument("--driver", default="", metavar="NAME", help="use devices of this driver only")
     add_source(parser)
 
@@ -78,7 +78,7 @@ def _prompt(session: ReplSession) -> PromptSession[str]:
 
 
 def _history_file() -> Path | None:
-    """Where the lines are kept; None where nothing can be written."""
+    """Return the file of the history; None if it cannot be written."""
     folder = default_data_dir().expanduser()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

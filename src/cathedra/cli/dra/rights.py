@@ -13,12 +13,12 @@ __all__ = ["add", "run"]
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of the command."""
     parser.add_argument("--name", default="cathedra-insight", help="name of the role (default: cathedra-insight)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the ClusterRole."""
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",

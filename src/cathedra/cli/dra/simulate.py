@@ -23,7 +23,7 @@ _BAR: Final = 30
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of the command."""
     many: Any = {"action": "append", "default": []}
     parser.add_argument("-f", "--apply", metavar="FILE", help="apply these manifests (repeatable)", **many)
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Which cluster a command asks about: a dump, or the one that kubectl would ask."""
+"""The cluster that a command reads: a dump, or the one that kubectl would use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAUSE: Final = 0.3
 
 
 def add_source(parser: argparse.ArgumentParser, *, dump: bool = True) -> None:
-    """Add the options that say which cluster is meant; without ``dump`` for commands that name dumps otherwise."""
+    """Add the options that select the cluster; without ``dump`` for commands that take dumps otherwise."""
     source = parser.add_argument_group("the cluster")
     if dump:
         source.add_argument(
@@ -75,7 +75,7 @@ def add_namespace(parser: argparse.ArgumentParser, purpose: str) -> None:
 
 
 def target_of(arguments: argparse.Namespace) -> Target:
-    """Where the API server is.
+    """Return the API server's address and credentials.
 
     Raises:
         KubeconfigError: there is no usable configuration.

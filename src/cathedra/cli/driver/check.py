@@ -43,7 +43,7 @@ examples:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of the command."""
     parser.epilog = _EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--list", action="store_true", help="list the checks and the sources of their rules")

@@ -15,7 +15,7 @@ __all__ = ["run"]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the manifests."""
     namespace: str = arguments.namespace
     if fault := dns_label(namespace):
         raise InvalidOption(f"--namespace {namespace!r} is no name of a namespace: {fault}")

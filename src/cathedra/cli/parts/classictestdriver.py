@@ -26,7 +26,7 @@ __all__ = ["run"]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run one of the two until it is told to stop."""
+    """Run one of the two programs until it is stopped."""
     configure_logging(arguments.log_level, arguments.log_format)
     if arguments.program == "controller":
         job = run_test_controller(_controller(arguments), say=_say)

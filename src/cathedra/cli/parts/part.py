@@ -29,7 +29,7 @@ __all__ = ["run"]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run one part until it is told to stop."""
+    """Run one part until it is stopped."""
     configure_logging(arguments.log_level, arguments.log_format)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_part(arguments))
@@ -110,7 +110,7 @@ def _elected(arguments: argparse.Namespace) -> PartConfig:
 
 
 def _lease_timing(arguments: argparse.Namespace) -> LeaseTiming | None:
-    """When a lease is renewed and lost; None: no option says."""
+    """Return the timing of the lease; None: no option sets it."""
     options = {
         name: getattr(arguments, f"leader_elect_{name}")
         for name in ("lease_duration", "renew_deadline", "retry_period")

@@ -56,11 +56,11 @@ class FirstServer(Protocol):
 
 
 class ChildEnded(RuntimeError):
-    """A child ended before all of them were ready. Its log says why."""
+    """A child ended before all were ready. Its log has the reason."""
 
 
 class _Child:
-    """One child process and the parent's ends of its sockets."""
+    """A child process and the parent's ends of its sockets."""
 
     def __init__(self, process: asyncio.subprocess.Process, streams: tuple[Any, Any], sockets: Sequence[Any]) -> None:
         self.process = process

@@ -1,18 +1,17 @@
-"""A cluster's backup: one file with its objects, its keys and its description, made while it runs.
+"""Backup and restore of a cluster: one file with its objects, keys and description, written while it runs.
 
-    backup.json     what it is: a versioned description
-    objects.sqlite  one moment of the store
+    backup.json     description and version
+    objects.sqlite  one consistent state of the store
     pki/ …          authorities, certificates, the key of service account tokens
     cluster.yaml, port, kubeconfig
 
-What nodes have on disk is no part of it: their containers, and what drivers have prepared. Objects in etcd stay there;
-etcd has its own way (docs/operations.md).
+Files of nodes are not included: their containers, and what drivers have prepared. Objects in etcd are not either; etcd
+has its own backup (docs/operations.md).
 
-A backup in the place of what a data directory holds.
-
-What was there before stays beside it, under names that end with ``.before-restore``. Objects go on from a revision that
-neither the backup nor the replaced store has ever shown, so that no revision means two states: watches and caches that
-know the replaced objects are told to list again, as after ``etcdutl snapshot restore --bump-revision``.
+A restore replaces the contents of a data directory. The previous files stay beside the new ones, with names that end in
+``.before-restore``. Revisions continue above those of both the backup and the replaced store, so that no revision means
+two states: watches and caches with older revisions must list again, as after ``etcdutl snapshot restore
+--bump-revision``.
 """
 
 from __future__ import annotations
@@ -57,16 +56,16 @@ _LARGEST_MANIFEST: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """What a backup holds."""
+    """Description of a backup."""
 
     cluster: str
     store: str
     """``sqlite``, or the address of an etcd, whose objects are not in the backup."""
     revision: int
-    """Of the objects; 0 without any."""
+    """Revision of the objects; 0 without any."""
     created: str
     version: str
-    """Of the program that made it."""
+    """Version of the program that wrote it."""
 
 
 def back_up(data: DataDir, target: Path, clock: Clock) -> Backup:
@@ -209,10 +208,10 @@ _BEFORE: Final = ".before-restore"
 
 
 def check_backup(source: Path) -> Backup:
-    """What a backup holds; all of it is read.
+    """Read a backup completely and return its description.
 
     Raises:
-        InvalidOption: it cannot be read, is none, or is damaged.
+        InvalidOption: it cannot be read, is no backup, or is damaged.
     """
     with tempfile.TemporaryDirectory(prefix="cathedra-restore-") as folder:
         return opened_backup(source, Path(folder))

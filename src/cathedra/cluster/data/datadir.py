@@ -1,7 +1,6 @@
-"""The data directory: who may use it, and where the running process can be found.
+"""The data directory: its lock, and the address of the running process.
 
-One process at a time holds a lock on it; the lock ends with the process, however it ends, so a directory left behind by
-a killed cluster is free at once.
+One process at a time holds the lock. It ends with the process, so the directory of a killed cluster is free at once.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from cathedra.files.private import private_directory
 __all__ = ["SOCKET", "DataDir", "DataDirInUse"]
 
 SOCKET: Final = "api.sock"
-"""Where the API server listens for other processes of the same cluster."""
+"""Socket of the API server for other processes of the cluster."""
 _FILES: Final = (
     *(SOCKET, "cathedra.log", "cluster.yaml", "kubeconfig", "layout", "local.kubeconfig", "nodes", "objects.sqlite*"),
     *("pki", "port"),
 )
 _ENTRIES: Final = tuple(form.format(file) for file in _FILES for form in ("{}", ".{}.*.tmp", "{}.before-restore"))
-"""What a cluster puts into its directory; nothing else is ever removed, for it may be the user's."""
+"""Names that a cluster creates in its directory. Nothing else is ever removed: it may be the user's."""
 LAYOUT: Final = "1"
 """Version of the directory's layout; another one is refused."""
 
@@ -43,7 +42,7 @@ class DataDirInUse(InvalidOption):
 
 
 class DataDir:
-    """One cluster's files."""
+    """Files of one cluster."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -60,7 +59,7 @@ class DataDir:
 
     @property
     def log(self) -> Path:
-        """What a detached cluster prints."""
+        """Log of a detached cluster."""
         return self.path / "cathedra.log"
 
     @property

@@ -1,4 +1,4 @@
-"""What a cluster is, written down: a versioned YAML file in its data directory, and the same form for ``--config``.
+"""Description of a cluster: a versioned YAML file in its data directory, and the form of ``--config``.
 
     apiVersion: cathedra.dev/v1
     kind: Cluster
@@ -8,7 +8,7 @@
       nodes: 2
       gpus: 4
 
-The fields of the spec are the options of ``cathedra up`` in camel case; the command knows their types.
+The fields of the spec are the options of ``cathedra up`` in camel case; the command has their types.
 """
 
 from __future__ import annotations

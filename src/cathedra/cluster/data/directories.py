@@ -1,4 +1,4 @@
-"""Where the clusters of a user are: the default one in the state directory itself, named ones below it."""
+"""Directories of a user's clusters: the default cluster in the state directory itself, named ones below it."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def node_of(data: DataDir, node: str) -> tuple[Path, Path]:
 
 
 def forget_short_root(data_dir: Path, environment: Mapping[str, str] | None = None) -> None:
-    """Remove the link that `short_root` made, if it made one; nothing may be using it any more."""
+    """Remove the link that `short_root` created, if any. No process may use it any more."""
     link = _link(data_dir, environment)
     if link.is_symlink() and link.readlink() == data_dir:
         link.unlink()

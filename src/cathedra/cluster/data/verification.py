@@ -1,7 +1,7 @@
-"""Verification of a cluster's database: every row is read and compared with its checksum.
+"""Verification of a cluster's database: every row is compared with its checksum.
 
-The API server does the same when it starts and refuses what is damaged. `verify` says which objects are concerned, also
-while the cluster runs, and `remove_damaged` is the way out where there is no backup.
+The API server does the same at its start and refuses damaged rows. `verify` lists the damaged objects, also while the
+cluster runs, and `remove_damaged` removes them if there is no backup.
 """
 
 from __future__ import annotations

@@ -38,9 +38,9 @@ from cathedra.files.atomic import write_durable
 __all__ = ["PARTS", "Part", "administrator_of", "enrol", "parse_part", "part_target"]
 
 PARTS: Final = "admin, scheduler, controller-manager, node:NAME or driver:NAME@NODE"
-"""What a part is called on a command line."""
+"""Forms of a part's name on the command line."""
 TOKEN_SECONDS: Final = 365 * 86400
-"""How long a driver's token holds."""
+"""Validity of a driver's token, in seconds."""
 _CONTROL_PLANE: Final = {"scheduler": SCHEDULER, "controller-manager": CONTROLLER_MANAGER}
 _SYSTEM: Final = "kube-system"
 
@@ -94,10 +94,10 @@ def administrator_of(data: DataDir) -> Target:
 
 
 async def part_target(data: DataDir, part: Part, *, server: str = "", clock: Clock) -> Target:
-    """Where ``part`` finds the API server and who it is there; ``server`` replaces the URL.
+    """Return the API server's address and the credentials of ``part``; ``server`` replaces the URL.
 
     Raises:
-        InvalidOption: there is no cluster, or none that runs, or no such node.
+        InvalidOption: the cluster does not exist or does not run, or the node does not exist.
         KubeconfigError: the administrator's kubeconfig cannot be read.
     """
     administrator = administrator_of(data)

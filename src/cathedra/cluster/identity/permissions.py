@@ -1,21 +1,10 @@
-"""Who the parts of a cluster are, and what the API server may do at nodes.
+"""Users of a cluster's parts and their permissions.
 
-Scheduler, controllers and nodes have the users and roles that every Kubernetes cluster has; what a driver may do is in
-`driverpermissions`.
-
-Objects that a cluster brings along for its parts.
-
-Permissions of a driver: its account, its role, and the policy that restricts each instance to its own slices.
-
-An instance may write only ResourceSlices of its own node and under its own driver name.
-
-Installing a driver also installs these (docs/spec/driver-sdk.md §14; docs/spec/api.md §B.1): a cluster that runs a
-driver creates them, and ``cathedra driver-manifest`` prints them.
-
-What the controller of a fabric driver may do: all slices of the cluster, the status of any claim, its own lease.
-
-It is another account than the one of the driver's nodes, which may write slices of their own node alone
-(docs/spec/driver-sdk.md §14 and §15; docs/spec/api.md §B.1).
+Scheduler, controllers and nodes have the users and roles of every Kubernetes cluster. A driver has an account, a role,
+and a policy that restricts each instance to slices of its own node and driver name. Both ``cathedra up`` and ``cathedra
+driver-manifest`` create them (docs/spec/driver-sdk.md §14; docs/spec/api.md §B.1). The controller of a fabric driver
+may write all slices of the cluster, the status of any claim, and its own lease. Its account is another one than that of
+the driver's nodes, which may write only slices of their own node (docs/spec/driver-sdk.md §14 and §15).
 """
 
 from __future__ import annotations
@@ -85,11 +74,11 @@ def driver_user(driver: str, node: str) -> UserInfo:
 
 
 async def install_kubelet_permissions(client: Client) -> None:
-    """Let the API server's user at nodes do there what it is asked for, nodes renew their client certificates, and who
-    may look at pods see what they use.
+    """Create permissions of the API server's user at nodes, of nodes to renew their client certificates, and of pod
+    readers to see resource usage.
 
-    What is there already stays as it is. The user has no credentials at the API itself: nodes ask about it, and nothing
-    else ever does. Nodes' requests are approved as in clusters of kubeadm.
+    Existing objects stay as they are. The API server's user has no credentials at the API itself: only nodes review its
+    permissions. Requests of nodes are approved as in clusters of kubeadm.
     """
     wanted: tuple[tuple[ResourceRef[Any], Any], ...] = (
         (resources.CLUSTERROLEBINDINGS, _kubelet_client_binding()),
@@ -128,7 +117,7 @@ def _kubelet_client_binding() -> ClusterRoleBinding:
 
 
 async def install(client: Client, wanted: Iterable[tuple[ResourceRef[Any], Any]]) -> None:
-    """Create these objects, all at once so that they share a commit; what is there already stays as it is.
+    """Create objects concurrently, so that they share a commit. Existing objects stay as they are.
 
     Raises:
         StatusError: one of them was refused.
@@ -145,9 +134,9 @@ async def _create(client: Client, ref: ResourceRef[Any], obj: Any) -> None:
 
 
 SYSTEM: Final = "kube-system"
-"""Where the accounts of parts are."""
+"""Namespace of the parts' accounts."""
 NODE_NAME_EXTRA: Final = "authentication.kubernetes.io/node-name"
-"""What a pod's token says of the node that the pod is on."""
+"""Extra key in a pod's token that has the name of its node."""
 
 _DRA: Final = "resource.k8s.io"
 _WRONG_NODE: Final = (
@@ -162,10 +151,9 @@ _WRONG_DRIVER: Final = (
 
 
 async def install_driver_permissions(client: Client, driver: str, *, binds: bool = False) -> None:
-    """Create a driver's account, role, binding and policy; what is there already stays as it is.
+    """Create a driver's account, role, binding and policy; existing objects stay as they are.
 
-    Args:
-        binds: whether it satisfies binding conditions, for which it has to watch claims.
+    Args: binds: True if the driver satisfies binding conditions, for which it must watch claims.
     """
     await install(client, driver_objects(driver, SYSTEM, binds=binds))
 

@@ -1,7 +1,7 @@
-"""Where the API server listens, under which address others reach it, and whose client certificates it takes.
+"""Addresses of the API server: where it listens, what is advertised, and accepted client certificates.
 
-By default it listens on the loopback, for this machine alone. ``--bind-address`` opens it; what clients are told then
-is ``--advertise-address``, by default the address that is listened on, or the one that this machine has on its network.
+By default it listens on the loopback, for this machine alone. ``--bind-address`` changes that; clients connect to
+``--advertise-address``, by default the bind address, or the machine's address on its network.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
     bind_address: str = LOOPBACK
     advertise_address: str = ""
-    """What others connect to; "" for what follows from ``bind_address``."""
+    """Address for clients; "": derived from ``bind_address``."""
     names: tuple[str, ...] = ()
     """More names and addresses for the server's certificate."""
     client_authority: Path | None = None
@@ -62,13 +62,13 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def certificate_names(self) -> tuple[str, ...]:
-        """What the server's certificate has to be good for, beside its names in the cluster."""
+        """Return the hosts of the server's certificate, beside its names in the cluster."""
         bound = () if ipaddress.ip_address(self.bind_address).is_unspecified else (self.bind_address,)
         return tuple(dict.fromkeys((*bound, self.advertised, "localhost", LOOPBACK, *self.names)))
 
 
 def own_address(version: int = 4) -> str:
-    """This machine's address on its network, as its routes say; the loopback where there is no network."""
+    """Return this machine's address on its network, from its routes; the loopback without a network."""
     family = socket.AF_INET6 if version == 6 else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:

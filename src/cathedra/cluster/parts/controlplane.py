@@ -1,7 +1,4 @@
-"""Scheduler and controllers of a cluster, on one set of informers.
-
-What the parts of one cluster stand on, whichever process of it they run in.
-"""
+"""Scheduler and controllers of a cluster, on one set of informers; and what all parts of a cluster share."""
 
 from __future__ import annotations
 
@@ -31,14 +28,14 @@ __all__ = ["Foundation", "Served", "control_plane", "node_root"]
 
 
 class Served(msgspec.Struct, frozen=True):
-    """What the parts have to know of the API server that runs."""
+    """Facts about the running API server that parts need."""
 
     host: str
     port: int
     has_devices: bool
     """True if it serves resource.k8s.io."""
     collected: tuple[ResourceRef[Any], ...] | None
-    """What the garbage collector looks after; None: what is served by default."""
+    """Resources that the garbage collector watches; None: those that are served by default."""
 
 
 class Foundation(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +47,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     served: Served
     pki: PKI
     plain_client: Callable[[UserInfo], Client]
-    """The API as a user, before the generation has its say."""
+    """Returns the API as a user, without the generation's adaptation."""
     clock: Clock
     random: Random
 
@@ -64,12 +61,12 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
         return self.generation.client(self.plain_client(user))
 
     def node_root(self, name: str) -> Path:
-        """Where a node that has files keeps them."""
+        """Return the directory of a node with files."""
         return node_root(self.config, name)
 
 
 def node_root(config: ClusterConfig, name: str) -> Path:
-    """Where a node of a cluster that has files keeps them."""
+    """Return the directory of a node, in a cluster with files."""
     return short_root(config.data_dir) / "nodes" / name
 
 
@@ -113,7 +110,7 @@ def _scheduler(base: Foundation, informers: SharedInformers) -> Scheduler:
 
 
 def _elector(base: Foundation, user: UserInfo, lease: str) -> LeaderElector | None:
-    """On a store of its own a cluster need not ask who leads; on a shared one there may be others."""
+    """Return the elector; None for a cluster with a store of its own, which has no other candidates."""
     if not base.config.shares_store:
         return None
     return make_elector(base.client_of(user), lease, clock=base.clock, random=base.random)

@@ -1,11 +1,11 @@
-"""The cyclic garbage collector, set up for a process that holds a cluster's state.
+"""Configuration of Python's cyclic garbage collector for a process that holds a cluster's state.
 
-Python looks for cycles whenever a few hundred more objects live than before. In an API server nearly all of them are
-objects that were just stored: they are no garbage, and walking the heap for them costs a quarter of a write's
-time and holds up every request for 100 ms now and then. Hardly anything here is cyclic; what is goes a little later.
+By default the collector runs whenever the number of objects has grown by a few hundred. In an API server nearly all of
+these were just stored and are no garbage: traversing the heap for them costs a quarter of a write's time and blocks
+every request for 100 ms now and then. Hardly anything here is cyclic, so garbage can wait.
 
-A count of objects says little of memory: ten objects in a cycle may hold a hundred megabytes. So `MemoryWatch` collects
-when the process has grown, too, and then gives freed memory back to the system.
+The number of objects says little about memory: ten objects in a cycle may hold a hundred megabytes. `MemoryWatch`
+therefore also collects when the process has grown, and then returns freed memory to the system.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ def suspend_collection() -> None:
 
 
 def tune_collection() -> None:
-    """Leave alone what lives already, and look at what comes in larger steps. Called once, when a process has begun
-    its service."""
+    """Exclude existing objects from collection, and collect in larger steps. Called once, when a process begins its
+    service.
+    """
     gc.freeze()
     gc.set_threshold(YOUNG, 10, 10)
     gc.enable()
@@ -64,8 +65,9 @@ class MemoryWatch:
     def __init__(
         self, resident: Callable[[], int] | None = None, collect: Callable[[int], object] = gc.collect
     ) -> None:
-        """``resident`` returns the bytes of memory that the process holds; ``collect`` looks for garbage among objects
-        of a generation and the younger ones."""
+        """``resident`` returns the process's memory in bytes; ``collect`` collects a generation and the
+        younger ones.
+        """
         self._resident = resident or resident_bytes
         self._collect = collect
         self._after_young = self._after_full = self._resident()
@@ -128,7 +130,7 @@ class MemoryWatch:
 
 
 def resident_bytes() -> int:
-    """Return the bytes of memory that this process holds; 0 where the system does not say."""
+    """Return the memory of this process in bytes; 0 if the system does not provide it."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * _PAGE

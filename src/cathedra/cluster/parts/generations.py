@@ -1,7 +1,7 @@
-"""What the time of a release has of its own: its kinds of resource.k8s.io, and the parts that work with them.
+"""Differences between generations of Dynamic Resource Allocation: kinds of resource.k8s.io, and parts that use them.
 
-Dynamic Resource Allocation has had two generations: from 1.26 to 1.30 drivers allocate (`cathedra.classic`), later the
-scheduler does; 1.31 has both. The rooms of today know nothing of the first; here the parts of a release are chosen.
+From 1.26 to 1.30 drivers allocate (`cathedra.classic`), later the scheduler does; 1.31 has both. The current parts have
+no code for the first generation; this module selects the parts of a release.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Generation", "client_of_any_release", "generation_of", "how_to_enabl
 
 
 def how_to_enable_devices(gates: FeatureGates) -> str:
-    """What switches Dynamic Resource Allocation on, in a release whose API server does not serve it."""
+    """Return the options that enable Dynamic Resource Allocation in a release whose API server does not serve it."""
     version = documented_device_version(gates.release)
     flags = [f"--runtime-config resource.k8s.io/{version}=true"]
     if not gates["DynamicResourceAllocation"]:
@@ -58,7 +58,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     controllers: Mapping[str, MakeController] = msgspec.field(default_factory=dict)
     """Controllers that are others than today's, by name."""
     make_dial: Callable[[Client, FeatureGates, str], MakeDial | None] = _dial_today
-    """How a node agent, whose client and node's name are given, speaks to drivers."""
+    """Returns how a node agent, given its client and name, connects to drivers."""
     simulated_plugins: Callable[[Client, str], Mapping[str, PluginClient]] = _no_plugins
     """Drivers that simulated nodes have, which no program can reach; the node's client and name are given."""
     has_example_driver: bool = True

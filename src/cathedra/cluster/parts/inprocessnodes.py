@@ -1,11 +1,7 @@
-"""The nodes of a cluster that run in this process: started, waited for, started again, silenced.
+"""Nodes in the cluster's own process: their container runtimes, their start, and their restart after failures.
 
-Container runtimes of a cluster's nodes, looked for while its API server opens.
-
-A node of this process that is started again after a failure.
-
-A kubelet that fails is started again by its machine, and nothing else of the cluster notices. In `cathedra up` all
-nodes share a process with the API server, so one node's failure, as a damaged state file, must not end more than that
+A kubelet that fails is restarted by its machine, and nothing else of the cluster notices. In `cathedra up` all nodes
+share a process with the API server, so the failure of one node, as a damaged state file, must end no more than that
 node.
 """
 
@@ -75,7 +71,7 @@ class InProcessNodes:
                 group.create_task(node.wait_settled())
 
     async def summary(self) -> Sequence[str]:
-        """What there is to say of nodes that are ready, a line each."""
+        """Return a line for each group of ready nodes."""
         base, lines = self._base, []
         failed = [f"node {node.name} does not run: {node.failure}" for node in self._nodes.values() if node.failure]
         if len(self._nodes) > len(failed):
@@ -100,7 +96,7 @@ class InProcessNodes:
         await asyncio.gather(task, return_exceptions=True)
 
     async def usage(self, name: str) -> Any:
-        """What the pods of a node use; None, the node is not here or has none."""
+        """Return the resource usage of a node's pods; None if the node is not here or has none."""
         node = self._nodes.get(name)
         return None if node is None else await node.node.agent.usage()
 
@@ -114,7 +110,7 @@ class InProcessNodes:
             task.cancel()
 
     def _published(self) -> Iterator[str]:
-        """How many devices of each driver a node has at most."""
+        """Yield the largest number of devices of each driver on a node."""
         for driver in self._base.config.drivers:
             most = max(node.node.devices.get(driver, 0) for node in self._nodes.values())
             yield f"{counted(most, 'device')} of {driver}"
@@ -168,7 +164,7 @@ class InProcessNodes:
         )
 
     def _drivers(self, profile: HardwareProfile | None) -> Sequence[Driver]:
-        """Those of one node."""
+        """Return the drivers of one node."""
         if profile is None:
             return (driver_for(self._base.config.driver, self._base.gates),)
         return profiled_drivers(profile, self._base.gates)
@@ -176,10 +172,11 @@ class InProcessNodes:
 
 @asynccontextmanager
 async def early_runtimes(config: ClusterConfig, clock: Clock) -> AsyncIterator[Mapping[str, Choosing]]:
-    """What answers the runtime of each node that has one, by the node's name; what no node takes is ended.
+    """Select the container runtime of each node in the background. Yield the functions that return them, by node name;
+    runtimes that no node takes are closed.
 
     Raises:
-        NotPrivate: a node's directory for Secrets is another user's.
+        NotPrivate: a node's directory for Secrets belongs to another user.
     """
     if config.runtime == "simulated":
         yield {}
@@ -204,15 +201,15 @@ _RETRY: Final = (1.0, 30.0)
 _STABLE: Final = 60.0
 """Seconds after which a node counts as running, so that the next failure begins with the first pause."""
 _OPTIONS: Final = (UnusableRuntime, UnprotectedServer)
-"""Errors in what the user asked for: no later attempt can succeed, and the cluster ends with them."""
+"""Errors in the user's options: no retry can succeed, and the cluster ends with them."""
 _EXPECTED: Final = (OSError, CorruptCheckpoint)
-"""Errors of a node's surroundings, whose text says what to do. All others are logged with their traceback."""
+"""Errors of a node's environment, whose text is sufficient. All others are logged with their traceback."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class SupervisedNode:
-    """Runs one node until cancelled. ``make`` makes it, for each attempt anew."""
+    """Runs one node until cancelled. ``make`` makes it, again for each attempt."""
 
     def __init__(self, name: str, make: Callable[[], ClusterNode], clock: Clock) -> None:
         self.name = name
@@ -228,8 +225,8 @@ class SupervisedNode:
         """Run the node until cancelled.
 
         Raises:
-            UnusableRuntime: the container runtime that was asked for cannot be used here.
-            UnprotectedServer: the node's server could not check its callers.
+            UnusableRuntime: the configured container runtime cannot be used here.
+            UnprotectedServer: the node's server cannot authenticate callers.
         """
         pauses = DoublingPauses(*_RETRY)
         while True:

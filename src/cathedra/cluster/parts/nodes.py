@@ -1,12 +1,10 @@
-"""A node of the cluster: its agent, and its drivers beside it: the example driver, or those of a profile.
+"""Nodes of a cluster: agent and drivers, and injected faults.
 
-With a real runtime they find each other over the unix sockets of the kubelet's plugin protocol, as they would as
-processes. On a simulated node there are neither sockets nor files, and drivers are handed over as objects.
+With a real runtime agent and drivers use the unix sockets of the kubelet's plugin protocol, as separate processes
+would. On a simulated node there are neither sockets nor files, and drivers are passed as objects.
 
-Nodes that fail on purpose: simulated ones, to see what scheduler, controllers and claims make of it.
-
-``cathedra up --runtime simulated --fail PROFILE[=SHARE]``. What happens when follows from the cluster's random numbers,
-so a simulation repeats.
+Faults (``cathedra up --runtime simulated --fail PROFILE[=SHARE]``) show the reactions of scheduler, controllers and
+claims. Their times come from the cluster's random numbers, so that a simulation is repeatable.
 """
 
 from __future__ import annotations
@@ -75,19 +73,19 @@ _CONDITIONS: Final = {
     Health.UNHEALTHY: DeviceCondition.UNHEALTHY,
 }
 _FOR_EVER: Final = 10.0**9
-"""Seconds."""
+"""A duration in seconds that never passes."""
 Choosing: TypeAlias = "Callable[[], Awaitable[ChosenRuntime]]"
 """Waits until a node's container runtime has been chosen."""
 
 
 class ClusterNode(Protocol):
-    """One node of a cluster: `run` until cancelled."""
+    """A node of a cluster: `run` until cancelled."""
 
     agent: NodeAgent
 
     @property
     def devices(self) -> Mapping[str, int]:
-        """How many devices each driver of ours publishes on it."""
+        """Number of published devices of each driver on the node."""
         ...
 
     async def run(self) -> None:
@@ -100,7 +98,7 @@ class ClusterNode(Protocol):
 
 
 def driver_for(config: DriverConfig, gates: FeatureGates) -> ExampleDriver:
-    """The example driver with the devices that were asked for; it writes, and serves, what the release knows."""
+    """Return the example driver with the configured devices, adapted to the release."""
     devices = DeviceOptions(
         count=config.gpus,
         partitions=config.partitions,
@@ -170,7 +168,7 @@ class InProcessPlugin:
 
 
 class InProcessHealth:
-    """The health of the devices of a driver of this process, in the form in which the node agent hears of it."""
+    """Health of the devices of a driver in this process, as the node agent receives it."""
 
     def __init__(self, board: HealthBoard, pool_of: Callable[[str], str]) -> None:
         """``pool_of``: the pool of a device whose report names none."""
@@ -195,7 +193,7 @@ class InProcessHealth:
 
 
 class RunningNode:
-    """One node: `run` until cancelled."""
+    """A node with drivers in this process: `run` until cancelled."""
 
     def __init__(
         self,
@@ -258,7 +256,7 @@ class RunningNode:
 
     @property
     def devices(self) -> dict[str, int]:
-        """How many devices each driver publishes: of one that can be cut, every part and the whole."""
+        """Number of published devices of each driver; every partition counts."""
         return {name: driver.slices.published()[0] for name, driver in self.drivers.items()}
 
     async def run(self) -> None:
@@ -326,9 +324,9 @@ SILENT_SECONDS: Final = (60.0, 180.0)
 """Longer than a node may be silent before it counts as lost (40 s), shorter than its pods wait (300 s)."""
 PREPARE_SECONDS: Final = (5.0, 60.0)
 ALIVE_SECONDS: Final = (60.0, 300.0)
-"""How long until the next device of a node dies."""
+"""Range of seconds until the next device of a node fails."""
 DEAD_SECONDS: Final = 600.0
-"""How long until it is replaced."""
+"""Range of seconds until a failed device is replaced."""
 TAINT: Final = "simulated.cathedra.dev/dead"
 
 
@@ -340,10 +338,10 @@ def fails(faults: Iterable[NodeFault], number: int) -> frozenset[str]:
 
 
 class NodeFailures:
-    """What makes one node fail, for as long as `run` runs."""
+    """Injects the faults of one node while `run` runs."""
 
     def __init__(self, profiles: frozenset[str], heard: asyncio.Event, *, clock: Clock, random: Random) -> None:
-        """``heard`` is set while the node tells that it lives."""
+        """``heard`` is set while the node renews its lease."""
         self._profiles = profiles
         self._heard = heard
         self._clock = clock

@@ -57,10 +57,9 @@ def start(arguments: Sequence[str], log: Path, progress: Callable[[str], None]) 
 
 
 def _spawn(arguments: Sequence[str], log: Path) -> tuple[int, TextIO]:
-    """The child's process ID and its report.
+    """Return the child's process ID and the pipe of its report.
 
-    A `subprocess.Popen` looks at its child once more when it is forgotten, and an interruption that comes just then is
-    lost.
+    `subprocess.Popen` polls its child when it is finalized, and an interruption at that moment is lost.
     """
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
@@ -83,7 +82,7 @@ def _wait(pid: int) -> int:
 
 
 def last_words(printed: str) -> str:
-    """The last line of a log that says something; that of a traceback of several errors is a frame without a word."""
+    """Return the last meaningful line of a log, skipping the frames around tracebacks of several errors."""
     spoken = [line for line in printed.splitlines() if any(map(str.isalnum, line))]
     return spoken[-1].strip(" |").removeprefix("cathedra: ") if spoken else "it printed nothing"
 

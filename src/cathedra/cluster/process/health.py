@@ -1,7 +1,7 @@
-"""The port on which a scheduler or a controller manager tells how it is: ``/healthz``, ``/metrics``.
+"""Port of a scheduler or controller manager for ``/healthz`` and ``/metrics``.
 
-As Kubernetes' parts have it: TLS with a certificate of its own making; health is told to everyone, metrics to users
-whom the API server knows (TokenReview, or a client certificate) and lets read them (SubjectAccessReview for the path).
+As in Kubernetes: TLS with a self-signed certificate; health is public, metrics need a user that the API server
+authenticates (TokenReview, or a client certificate) and authorizes (SubjectAccessReview for the path).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["HEALTH_PATHS", "HealthApplication", "HealthOptions", "serving_health", "show_leadership"]
 
 HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
-"""Answered to everyone, as kube-scheduler's ``--authorization-always-allow-paths`` says."""
+"""Public paths, as in kube-scheduler's ``--authorization-always-allow-paths``."""
 
 _REVIEWS: Final = ResourceRef(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False, SubjectAccessReview
@@ -43,11 +43,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthOptions:
-    """Where a part tells how it is."""
+    """Address and certificates of a part's health port."""
 
     address: str = "127.0.0.1"
     port: int = 0
-    """0: nowhere."""
+    """Port; 0: none."""
     client_authority: bytes = b""
     """PEM of the authority of client certificates."""
 
@@ -76,7 +76,7 @@ class HealthApplication:
         receive: Callable[[], Awaitable[Mapping[str, Any]]],
         send: Callable[[Mapping[str, Any]], Awaitable[None]],
     ) -> None:
-        """Answer one request."""
+        """Serve one request."""
         if scope["type"] != "http":
             return
         code, text, kind = await self._answer(scope)
@@ -107,10 +107,10 @@ class HealthApplication:
         return 200, generate_latest(self._registry), CONTENT_TYPE_LATEST.encode()
 
     async def _refusal(self, scope: Mapping[str, Any], path: str) -> str:
-        """Why the user may not read ``path``; "" if it may.
+        """Return the reason why the user may not read ``path``; "" if it may.
 
         Raises:
-            StatusError: 401, there is no user; or the API server does not answer the question.
+            StatusError: 401, the request has no valid credentials; or the API server does not answer.
         """
         user = await self._authenticator.user_of(scope)
         spec = SubjectAccessReviewSpec(
@@ -173,7 +173,7 @@ async def serving_health(
 
 
 def show_leadership(registry: CollectorRegistry, elector: LeaderElector) -> None:
-    """Let ``leader_election_master_status`` say whether this process leads."""
+    """Export ``leader_election_master_status``: 1 while this process leads."""
     from prometheus_client.core import GaugeMetricFamily  # start-up time: not for a part without an elector
     from prometheus_client.registry import Collector
 

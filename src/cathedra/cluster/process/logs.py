@@ -107,7 +107,7 @@ class _JSONLines(logging.Formatter):
 
 
 def _fields(record: logging.LogRecord) -> Mapping[str, str | int]:
-    """What the record says in fields of its own."""
+    """Return the structured fields of the record."""
     fields: Mapping[str, str | int] = getattr(record, "fields", {})
     return fields
 

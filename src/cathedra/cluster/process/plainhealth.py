@@ -1,7 +1,7 @@
-"""The port on which a node agent or a driver tells how it is: plain HTTP, for probes of the same machine or pod.
+"""Port of a node agent or driver for health and metrics: plain HTTP, for probes of the same machine or pod.
 
 A kubelet has it as ``--healthz-port`` (10248), DRA drivers as ``--http-endpoint``. Nothing here is confidential; the
-metrics of a node are at its serving port, for users who may read them.
+metrics of a node are at its serving port, for authorized users.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLAIN: Final = b"text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class PlainEndpoint:
-    """Where the port is; port 0: there is none."""
+    """Address of the port; port 0: none."""
 
     option: str
     """The option that chose it, for errors."""
@@ -68,7 +68,7 @@ class PlainHealth:
         receive: Callable[[], Awaitable[Mapping[str, Any]]],
         send: Callable[[dict[str, Any]], Awaitable[None]],
     ) -> None:
-        """Answer one request."""
+        """Serve one request."""
         if scope["type"] != "http":
             return
         code, body, kind = self._answer(scope)

@@ -1,10 +1,10 @@
-"""How a process of ours is asked to stop: SIGINT and SIGTERM set an event, and everything ends in order.
+"""Termination by signals, and the switch interval of threads.
 
-How soon a thread of this process gets the interpreter that another one holds.
+SIGINT and SIGTERM set an event, and everything ends in order.
 
-The store's writer needs it back a few times for each statement, and Python lets it wait 5 ms each time while the event
-loop has work. So the busier the server is, the longer a commit takes: with
-64 clients that create objects it took most of a write's latency, and in the end all of them waited for it.
+The store's writer thread needs the interpreter lock a few times for each statement, and by default waits 5 ms each time
+while the event loop is busy. The busier the server, the longer a commit takes: with 64 clients that create objects this
+was most of a write's latency. Processes with a store therefore shorten the interval.
 """
 
 from __future__ import annotations

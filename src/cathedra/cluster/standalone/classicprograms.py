@@ -29,7 +29,7 @@ from cathedra.releases.table import DEFAULT_CLASSIC
 __all__ = ["TestControllerConfig", "TestPluginConfig", "run_test_controller", "run_test_plugin"]
 
 Say = Callable[[str], None]
-"""Where a line of progress goes."""
+"""Receives lines of progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class TestControllerConfig:
     __test__ = False
 
     kubeconfig: Path | None = None
-    """None: kubectl's precedence."""
+    """File; None: found as kubectl does."""
     driver: str = DRIVER_NAME
     resources: TestResources = field(default_factory=TestResources)
     class_parameters: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class TestPluginConfig:
 
     driver: str = DRIVER_NAME
     node_name: str = ""
-    """Where it runs; "" accepts claims of any node."""
+    """Name of its node; "" accepts claims of any node."""
     plugin_dir: Path
     registry_dir: Path
     cdi_dir: Path

@@ -1,4 +1,4 @@
-"""What a part in a process of its own is told."""
+"""Configuration of a part in a process of its own."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ KUBELET_ROOT: Final = Path("/var/lib/kubelet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingOptions:
-    """How a node's server shows itself and knows its callers (PEM files)."""
+    """Addresses, certificates and authentication of a node's server (PEM files)."""
 
     address: str = "127.0.0.1"
-    """What its server listens on; without ``node_ip`` also the node's InternalIP."""
+    """Address of the server; without ``node_ip`` also the node's InternalIP."""
     node_ip: str = ""
     """The node's InternalIP, under which the API server reaches it."""
     port: int = 0
-    """0: any free one; the Node's status tells which."""
+    """Port; 0: any free one, which the Node's status has."""
     healthz: PlainEndpoint = field(default_factory=lambda: PlainEndpoint("--healthz-port"))
-    """Where the agent tells probes of its own machine how it is."""
+    """Address of the health port, for probes of the same machine."""
     rotate_client: bool = False
     """True if the certificate that the node shows to the API server is renewed before it ends."""
     rotate_server: bool = False
@@ -44,7 +44,7 @@ class ServingOptions:
     key: Path | None = None
     """Without both the node signs a certificate itself."""
     client_authority: Path | None = None
-    """Who signs callers' certificates; None: the authority that the kubeconfig names."""
+    """Authority of callers' certificates; None: that of the kubeconfig."""
 
     def __post_init__(self) -> None:
         if not _is_address(self.address):
@@ -73,17 +73,17 @@ def _is_address(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartConfig:
-    """One part beside an API server that runs elsewhere."""
+    """One part beside an API server elsewhere."""
 
     kubeconfig: Path | None = None
-    """None: kubectl's precedence."""
+    """File; None: found as kubectl does."""
     release: str = DEFAULT_RELEASE
     gates: Mapping[str, bool] = field(default_factory=dict)
     leader_elect: bool = False
     scheduler_file: Path | None = None
-    """A KubeSchedulerConfiguration."""
+    """File with a KubeSchedulerConfiguration."""
     controllers: str = "*"
-    """Which controllers run: names, ``*`` for those that run by default, ``-name`` for none of that name."""
+    """Selected controllers: names, ``*`` for the default ones, ``-name`` for all without that one."""
     signing: tuple[Path, Path] | None = None
     """Certificate and key (PEM files) of the authority that signs certificates; None: none are signed."""
     own_credentials: bool = False
@@ -95,16 +95,16 @@ class PartConfig:
     """None: the part's own."""
     node_name: str = ""
     root: Path = KUBELET_ROOT
-    """What /var/lib/kubelet is to a kubelet: sockets, checkpoints, containers."""
+    """Counterpart of /var/lib/kubelet: sockets, checkpoints, containers."""
     cdi: Path | None = None
-    """Where CDI documents are written; None: in ``root``."""
+    """Directory of CDI documents; None: in ``root``."""
     runtime: str = "auto"
     cri_socket: str = ""
-    """Where a container runtime listens; "": the usual places, with the runtime ``cri``."""
+    """Socket of the container runtime; "": the usual places, with the runtime ``cri``."""
     reserved: Mapping[str, str] = field(default_factory=dict)
-    """How much of each resource of the node is kept from pods."""
+    """Quantities of the node's resources that are withheld from pods."""
     keep_containers: bool = False
-    """True if containers outlive a node agent that is told to stop."""
+    """True if containers outlive a node agent that is stopped."""
     serving: ServingOptions = field(default_factory=lambda: ServingOptions())
     driver: DriverConfig = field(default_factory=DriverConfig)
     module: str = ""
@@ -114,7 +114,7 @@ class PartConfig:
     pod_uid: str = ""
     """Names the driver's instance, so that another may run beside it; "": there is one at a time."""
     endpoint: PlainEndpoint = field(default_factory=lambda: PlainEndpoint("--http-endpoint"))
-    """Where the driver shows health and metrics."""
+    """Address of the driver's health and metrics."""
 
     @property
     def feature_gates(self) -> FeatureGates:
@@ -122,7 +122,7 @@ class PartConfig:
         return FeatureGates.for_release(self.release, self.gates)
 
     def target(self) -> Target:
-        """Where the API server is.
+        """Return the API server's address and credentials.
 
         Raises:
             KubeconfigError: there is no usable configuration.

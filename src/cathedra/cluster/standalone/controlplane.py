@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["run_apiserver", "run_controllers", "run_scheduler"]
 
 Say = Callable[[str], None]
-"""Where a line of progress goes."""
+"""Receives lines of progress."""
 
 
 async def run_apiserver(config: ClusterConfig, *, say: Say) -> None:
@@ -202,7 +202,9 @@ def _elector(config: PartConfig, client: Client, lease: str) -> LeaderElector | 
 async def _accounts(
     config: PartConfig, target: Target, denials: Denials
 ) -> AsyncIterator[Callable[[Client, str], Client] | None]:
-    """How a client becomes the one of a service account in kube-system; None: all controllers are one user."""
+    """Yield the function that returns the client of a service account in kube-system; None: all controllers are one
+    user.
+    """
     if not config.own_credentials:
         yield None
         return
@@ -250,7 +252,7 @@ def _scheduler_configuration(config: PartConfig) -> SchedulerConfiguration:
 
 
 def _scheduler_elector(config: PartConfig, lease: LeaseConfiguration, client: Client) -> LeaderElector | None:
-    """The option or the file asks for an election; the options' lease and times win."""
+    """Return the elector, if options or file request an election; the options' lease and times take precedence."""
     if not (config.leader_elect or lease.elect):
         return None
     timing = config.lease_timing or LeaseTiming(lease.duration, lease.renew_deadline, lease.retry_period)

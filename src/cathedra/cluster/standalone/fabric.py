@@ -28,16 +28,16 @@ ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricConfig:
-    """What the controller is told."""
+    """Configuration of a fabric driver's controller."""
 
     kubeconfig: Path | None = None
-    """None: kubectl's precedence."""
+    """File; None: found as kubectl does."""
     lease_namespace: str = "default"
-    """Where the Lease named like the driver is."""
+    """Namespace of the Lease with the driver's name."""
     owner_class: str = ""
     """A DeviceClass with which the slices vanish; "": they stay."""
     endpoint: PlainEndpoint = field(default_factory=lambda: PlainEndpoint("--http-endpoint"))
-    """Where it shows health and metrics."""
+    """Address of health and metrics."""
 
 
 def lease_namespace(chosen: str, environment: Mapping[str, str], account: Path = ACCOUNT_NAMESPACE) -> str:

@@ -1,6 +1,5 @@
-"""What runs on a node, in processes of their own: the node agent under any control plane, a driver at any kubelet.
-
-The certificates of a node in a process of its own: which ones it begins with, and who renews them.
+"""A node agent under any control plane, a driver at any kubelet, each in a process of its own; and the renewal of the
+node's certificates.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["NodeRotation", "run_driver", "run_node"]
 
 Say = Callable[[str], None]
-"""Where a line of progress goes."""
+"""Receives lines of progress."""
 
 
 async def run_node(config: PartConfig, *, say: Say) -> None:
@@ -47,7 +46,7 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
 
     Raises:
         KubeconfigError: there is no usable configuration.
-        UnprotectedServer: nothing says whose certificates the node's callers show.
+        UnprotectedServer: no authority is known for certificates of the node's callers.
         OSError: the root directory cannot be used.
     """
     # Only this part: the others would double the start of its process.
@@ -177,7 +176,7 @@ def _authority_file(root: Path, target: Target) -> Path | None:
 
 
 class NodeRotation:
-    """Nothing at all, unless the options ask for it."""
+    """Renews the node's certificates, if the options say so."""
 
     def __init__(self, config: PartConfig, target: Target, clock: Clock, random: Random) -> None:
         """Check the options.

@@ -1,12 +1,10 @@
-"""What a cluster has and who uses it: nodes with their devices, claims with what they got, pods with their claims.
+"""Overview of a cluster: nodes with devices, claims with allocations, pods with claims, and the state of each device.
 
-A snapshot read through the client, as plain rows: the source of ``cathedra status`` and of the demo's last screen.
-
-The devices of a cluster, each with its state and who holds it.
+A snapshot read through the client, as plain rows, for ``cathedra status`` and the demo.
 
 A device can be unusable although no claim holds it: by a taint of its own or of a DeviceTaintRule, by counters that
-allocated devices have used up, or because its pool is being updated. Devices of older generations of a pool are gone,
-as they are for the allocator (docs/spec/allocation.md §4 and §5).
+allocated devices have consumed, or because its pool is being updated. Devices of older generations of a pool do not
+exist, as for the allocator (docs/spec/allocation.md §4 and §5).
 """
 
 from __future__ import annotations
@@ -238,18 +236,18 @@ def _pod(pod: Pod, why: str) -> PodRow:
 DeviceKey: TypeAlias = tuple[str, str, str]
 """Driver, pool, device."""
 PoolKey: TypeAlias = tuple[str, str]
-"""Driver, pool."""
+"""Driver and pool."""
 CounterKey: TypeAlias = tuple[str, str, str, str]
 """Driver, pool, counter set, counter."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
-    """A device, what it says of itself, its state, and the claims (``namespace/name``) that hold it.
+    """A device with its attributes, its state, and the claims (``namespace/name``) that hold it.
 
     ``state`` is ``allocated``, ``shared`` (claims hold shares of it, and more may), ``unusable`` (its pool is being
-    updated), ``blocked`` (it needs counters that allocated devices have used up), ``tainted`` (no pod without a
-    toleration gets it), or ``free``.
+    updated), ``blocked`` (allocated devices have consumed its counters), ``tainted`` (only pods with a toleration get
+    it), or ``free``.
     """
 
     node: str
@@ -261,7 +259,7 @@ class DeviceRow:
     claims: tuple[str, ...]
     state: str
     taints: tuple[str, ...] = ()
-    """Those that keep claims away, as ``key=value:effect``: the device's own first, then those of rules."""
+    """Taints that prevent allocation, as ``key=value:effect``: the device's own first, then those of rules."""
 
 
 def device_rows(around: Surroundings) -> Iterator[DeviceRow]:
@@ -341,7 +339,7 @@ def _taint_text(taint: DeviceTaint) -> str:
 
 
 def _counters_left(slices: Collection[ResourceSlice], held: Collection[DeviceKey]) -> dict[CounterKey, Quantity]:
-    """What allocated devices leave of the counters of their pools."""
+    """Return what allocated devices leave of the counters of their pools."""
     left = {
         (piece.spec.driver, piece.spec.pool.name, counters.name, name): counter.value
         for piece in slices

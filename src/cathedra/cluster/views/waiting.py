@@ -1,8 +1,8 @@
-"""One line that explains why a pod is pending: its claims, else the allocator's refusal, else the messages of scheduler
-and node.
+"""One line with the reason why a pod is pending: its claims, the allocator's refusal, or messages of scheduler and
+node.
 
-The scheduler's own message counts the nodes that failed. A user needs the claim, the test that failed, and the holders
-of the devices. Both come from the same allocator.
+The scheduler's own message only counts the nodes that failed. A user needs the claim, the check that failed, and the
+holders of the devices. Both come from the same allocator.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _missing_driver(where: str, selectors: Iterable[DeviceSelector], slices: Ite
 
 
 def _refused(pod: Pod, around: Surroundings, cluster: Cluster) -> str:
-    """What the allocator says, where no node can have the pod's claims."""
+    """Return the allocator's refusal, if no node can have the pod's claims."""
     if not pod.spec.resource_claims:
         return ""
     causes: list[str] = []

@@ -1,6 +1,7 @@
-"""What every active namespace has: service account ``default`` and config map ``kube-root-ca.crt``.
+"""Default objects of active namespaces: service account ``default`` and config map ``kube-root-ca.crt``.
 
-Both come back when they are deleted, and the certificate when it is changed (docs/spec/controllers.md §6).
+Both are created again when they are deleted, and the certificate is restored when it is changed
+(docs/spec/controllers.md §6).
 """
 
 from __future__ import annotations

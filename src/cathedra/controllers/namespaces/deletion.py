@@ -1,7 +1,7 @@
-"""The namespace controller: empties a namespace that is being deleted, then lets it go.
+"""The namespace controller: deletes the contents of a terminating namespace, then removes its finalizer.
 
-Pods go first, since they may need what else is there until they have ended. What remains, and why, is told in the
-conditions of the namespace (docs/spec/controllers.md §6).
+Pods are deleted first, because they may need other objects until they have ended. The namespace's conditions show what
+remains, and the reason (docs/spec/controllers.md §6).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FINALIZER_SECONDS: Final = 15.0
 
 
 class _Remains(msgspec.Struct):
-    """What is left in a namespace after an attempt to empty it."""
+    """Contents of a namespace that an attempt to empty it left."""
 
     instances: dict[str, int] = msgspec.field(default_factory=dict)
     """``resource.group`` → how many."""
@@ -54,7 +54,7 @@ class _Remains(msgspec.Struct):
 
 
 class NamespaceController:
-    """Empties namespaces."""
+    """Empties terminating namespaces."""
 
     name = "namespace-controller"
 

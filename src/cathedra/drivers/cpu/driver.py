@@ -1,18 +1,14 @@
-"""The driver of CPUs: publishes them alone or in groups, and lets a container run on those of its claims.
+"""The driver of CPUs: publishes them one by one or in groups, and pins containers to those of their claims.
 
-A claim's CPUs are given to no other claim. Containers without a claim are kept off them where the configuration says in
-which cgroups they are (`sharedpool`).
+A claim's CPUs are exclusive among claims. Containers without a claim are kept off them if the configuration names their
+cgroups (`sharedpool`). CPUs of a group are chosen as whole cores first, near each other, and deterministically.
 
-In which units CPUs are offered.
-
-cpuDeviceMode: grouped        # or individual: every CPU is a device
-groupBy: numanode             # or machine, socket, cache, core
-reservedCPUs: 0-1             # never given to claims
-publishNodeAllocatableResourceMapping: false
-exposePCIeRoots: false        # the gate DRAListTypeAttributes is needed
-sharedCgroups: [kubepods]     # containers without claims, below these cgroups, are kept off claimed CPUs
-
-Which CPUs of a group a claim gets: whole cores first, near each other, the same ones at every try.
+    cpuDeviceMode: grouped        # or individual: every CPU is a device
+    groupBy: numanode             # or machine, socket, cache, core
+    reservedCPUs: 0-1             # never given to claims
+    publishNodeAllocatableResourceMapping: false
+    exposePCIeRoots: false        # the gate DRAListTypeAttributes is needed
+    sharedCgroups: [kubepods]     # containers without claims, below these cgroups, are kept off claimed CPUs
 """
 
 from __future__ import annotations
@@ -66,11 +62,11 @@ class CpuDriver(Driver):
     validate_names = False
 
     def __init__(self, config: Path | None = None, root: Path = Path("/")) -> None:
-        """``root``: below which the machine is looked at.
+        """``root``: directory below which the machine's files are read.
 
         Raises:
-            OptionError: the file is wrong.
-            DriverError: the machine does not say which CPUs there are.
+            OptionError: the configuration is invalid.
+            DriverError: the machine does not list its CPUs.
         """
         self.config = read_config(config, CpuConfig)
         self.name = self.config.driver
@@ -101,10 +97,10 @@ class CpuDriver(Driver):
         }
 
     def prepare(self, claim: Claim) -> Iterator[Prepared]:
-        """Choose CPUs, and have the runtime pin the container to them.
+        """Choose CPUs, and yield the edits that pin the container to them.
 
         Raises:
-            DriverError: the CPUs of a group are given out, although its capacity said otherwise.
+            DriverError: no CPUs of a group are left, although its capacity said otherwise.
         """
         mine = self._taken.setdefault(claim.uid, {})
         lock = () if self.directory is None else (str(self.directory.absolute() / LOCK_FILE),)
@@ -132,7 +128,7 @@ class CpuDriver(Driver):
         self._tell()
 
     async def background(self, client: Client, directory: Path | None) -> None:
-        """Keep containers without claims off the CPUs of claims, where that is asked for."""
+        """Keep containers without claims off claimed CPUs, if configured."""
         if directory is None or not self.config.shared:
             return
         pool = SharedPool(self.config.shared, self._online, directory / LOCK_FILE, self._root)
@@ -245,7 +241,7 @@ class CpuConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """True if the scheduler counts claimed CPUs with the node's (gate ``DRANodeAllocatableResources``)."""
 
     pcie_roots: bool = msgspec.field(name="exposePCIeRoots", default=False)
-    """True if devices say which PCIe roots are near them, for claims that want a GPU or a card beside their CPUs."""
+    """True if devices publish nearby PCIe roots, for claims that combine CPUs with a GPU or a card."""
     shared: tuple[str, ...] = msgspec.field(name="sharedCgroups", default=())
     """A field of our own: where containers are that must keep off claimed CPUs; none: they are left alone."""
 

@@ -1,4 +1,4 @@
-"""The CPUs of a machine and how they are related, as sysfs tells it."""
+"""CPUs of a machine and their relations, from sysfs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _PCIE_ROOT: Final = re.compile(r"pci[0-9a-f]{4}:[0-9a-f]{2}")
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """One logical CPU."""
+    """A logical CPU."""
 
     id: int
     core: int
     """The same for the threads of a core, and for no other CPU of the machine: the lowest of their IDs."""
     core_id: int
-    """As the machine numbers cores, in each socket anew."""
+    """The machine's core number, unique within a socket."""
     socket: int
     numa_node: int
     cache: int
@@ -37,10 +37,10 @@ class Cpu:
 
 
 def read_topology(root: Path = Path("/")) -> tuple[Cpu, ...]:
-    """All CPUs that are online, by ID.
+    """Return all online CPUs by ID.
 
     Raises:
-        DriverError: the machine does not say which there are.
+        DriverError: the machine does not list them.
     """
     system = root / "sys/devices/system"
     online = _cpus(system / "cpu/online")

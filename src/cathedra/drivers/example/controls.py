@@ -50,7 +50,7 @@ CONTROL_SOCKET: Final = "ctl.sock"
 PREPARE: Final = "NodePrepareResources"
 UNPREPARE: Final = "NodeUnprepareResources"
 CALLS: Final = (PREPARE, UNPREPARE, "GetInfo", "NotifyRegistrationStatus", "NodeWatchResources")
-"""What can fail or be blocked: calls for each claim, and calls as a whole."""
+"""Calls that can fail or be blocked, for each claim or as a whole."""
 
 
 ORDERS_FILE: Final = "orders.json"
@@ -68,14 +68,14 @@ class TaintOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HealthOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a device is to be."""
+    """Injected health of a device."""
 
     state: State
     message: str = ""
 
 
 class Orders(msgspec.Struct, forbid_unknown_fields=True):
-    """All of it."""
+    """All injected faults; stored in a file."""
 
     taints: dict[str, dict[str, TaintOrder]] = {}
     """Device → key → taint."""
@@ -83,16 +83,16 @@ class Orders(msgspec.Struct, forbid_unknown_fields=True):
     failing: dict[str, str] = {}
     """Call → what it fails with."""
     blocked: set[str] = set()
-    """Calls that wait."""
+    """Blocked calls."""
     binding: Binding = "ready"
-    """What becomes of binding conditions."""
+    """Treatment of binding conditions."""
 
 
 def read_orders(directory: Path) -> Orders:
-    """What was ordered before; nothing if there is no file.
+    """Return the stored orders; none if there is no file.
 
     Raises:
-        OptionError: the file is of another hand.
+        OptionError: the file has another format.
     """
     path = directory / ORDERS_FILE
     try:
@@ -134,7 +134,7 @@ _REMEMBERED_CALLS: Final = 1000
 
 
 class OrderError(DriverError):
-    """An order that cannot be carried out; the text says how it is to be given."""
+    """An invalid order. The text has the valid form."""
 
 
 class RecordedCall(msgspec.Struct, frozen=True):
@@ -152,7 +152,7 @@ class RecordedCall(msgspec.Struct, frozen=True):
 
 
 class Controls:
-    """What was ordered, and who is to hear of it."""
+    """Current orders, and notification of changes."""
 
     def __init__(self, devices: Callable[[], Sequence[str]], republish: Callable[[], None]) -> None:
         """``devices`` names those that there are; ``republish`` is called when their taints change."""
@@ -178,7 +178,7 @@ class Controls:
 
     @property
     def binding(self) -> str:
-        """What becomes of binding conditions: one of `BINDINGS`."""
+        """Treatment of binding conditions: one of `BINDINGS`."""
         return self._orders.binding
 
     def taints(self, device: str) -> tuple[DeviceTaint, ...]:
@@ -189,7 +189,7 @@ class Controls:
         )
 
     def health(self) -> tuple[DeviceHealth, ...]:
-        """How every device is."""
+        """Return the health of every device."""
         return tuple(self._health_of(name) for name in self._devices())
 
     def _health_of(self, device: str) -> DeviceHealth:
@@ -236,11 +236,11 @@ class Controls:
             await self._changed.wait()
 
     def carry_out(self, words: Sequence[str]) -> list[str]:
-        """Carry out one order; answers lines that say what holds now.
+        """Execute one order. Return lines that describe the new state.
 
         Raises:
-            OrderError: it is none, or names what is not there.
-            OSError: it cannot be kept.
+            OrderError: the order is invalid, or names something that does not exist.
+            OSError: it cannot be stored.
         """
         verb, *rest = words or [""]
         if verb not in ORDERS:
@@ -268,7 +268,7 @@ class Controls:
         return list(self._lines())
 
     def _ordered(self) -> None:
-        """Keep what holds now, and tell it."""
+        """Store the current orders and notify listeners."""
         if self._directory is not None:
             write_orders(self._directory, self._orders)
         changed, self._changed = self._changed, asyncio.Event()

@@ -1,7 +1,7 @@
-"""Simulated NUMA nodes whose CPUs are part of what the node can allocate.
+"""Simulated NUMA nodes whose CPUs are part of the node's allocatable CPUs.
 
-A claim takes CPUs of one NUMA node, and the scheduler counts them with the CPUs that pods request (KEP-5517). The
-capacity's name spells the driver's name, as the manifests of the reference driver do (docs/spec/driver-sdk.md §17.2).
+A claim takes CPUs of one NUMA node, and the scheduler adds them to the CPU requests of pods (KEP-5517). The capacity's
+name contains the driver's name, as in the manifests of the reference driver (docs/spec/driver-sdk.md §17.2).
 """
 
 from __future__ import annotations
@@ -62,5 +62,5 @@ class CpuProfile:
         return variables if taken is None else {**variables, f"{prefix}_CONSUMED_CPU": str(taken)}
 
     def status(self, context: PrepareContext) -> DeviceStatus | None:
-        """Nothing: the scheduler tells in the pod's status what was taken."""
+        """Return None: the scheduler reports in the pod's status what was taken."""
         return None

@@ -1,13 +1,12 @@
-"""The example driver: it publishes the devices of a profile and tells containers of them by variables.
+"""The example driver: publishes the simulated devices of a profile and passes them to containers as variables.
 
-Nothing has to be done to a device that does not exist, so the whole way of a claim can be seen on any machine. While
-it runs it takes orders (`controls`): a device gets a taint or falls ill, calls fail or hang.
+It runs on any machine and needs no hardware. While it runs it accepts orders (`controls`): devices get taints or become
+unhealthy, calls fail or block.
 
-Binding conditions: a pod is bound to its node only after the driver has said that its devices are ready.
-
-The scheduler allocates, then waits for the conditions that the allocation result names; the controller here sets them
-in the claim's status (KEP-5007; docs/spec/driver-sdk.md §14 and §17.6). It looks after the claims whose devices are in
-the pool of its node, so it runs in the node's driver, and it needs to watch claims.
+With binding conditions a pod is bound only after the driver has declared its devices ready. The scheduler allocates,
+then waits for the conditions of the allocation result; the controller here sets them in the claim's status (KEP-5007;
+docs/spec/driver-sdk.md §14 and §17.6). It handles claims with devices of its node's pool, so it runs in the node's
+driver, and needs the permission to watch claims.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ __all__ = ["BINDING_CONDITION", "FAILURE_CONDITION", "BindingConditions", "Drive
 
 
 class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the example driver does beside its profile."""
+    """Options of the example driver beside its profile."""
 
     name: str = ""
     """The driver's name; "": ``FAMILY.example.com``."""
     metadata_versions: Sequence[str] = KNOWN_VERSIONS
     """The versions in which containers find the metadata of their devices, preferred ones first."""
     publish_status: bool = False
-    """True if the status of claims tells of their devices."""
+    """True if devices are reported in the status of claims."""
     binding_conditions: bool = False
     """True if a pod is bound only after the driver has declared its devices ready."""
 
@@ -75,7 +74,7 @@ class ExampleDriver(Driver):
 
     @property
     def site(self) -> Site:
-        """Whose devices they are, and where."""
+        """Driver and node of the devices."""
         return Site(self.name, self.node_name)
 
     def resume(self, prepared: Sequence[PreparedClaim]) -> None:
@@ -103,11 +102,11 @@ class ExampleDriver(Driver):
         )
 
     def common_edits(self) -> Edits:
-        """Every container sees on which node it is and who gave it its devices."""
+        """Return variables for every container: the node's and the driver's name."""
         return Edits(env={"KUBERNETES_NODE_NAME": self.node_name, "DRA_RESOURCE_DRIVER_NAME": self.name})
 
     async def prepare(self, claim: Claim) -> AsyncIterator[Prepared]:
-        """A container gets the variables that tell of its device."""
+        """Yield the variables of each device."""
         await self.controls.passing(PREPARE, f"{claim.ref}")
         published = {device.name: device for device in self.devices()}
         for allocation in claim.allocations:
@@ -134,7 +133,7 @@ class ExampleDriver(Driver):
             await changed.wait()
 
     def interceptors(self) -> Sequence[grpc.aio.ServerInterceptor[Any, Any]]:
-        """One that writes calls down, and lets them fail or wait as ordered."""
+        """Return the interceptor that records calls and injects faults."""
         # gRPC is heavy, and a simulated node does without.
         from cathedra.drivers.example.recording import RecordingInterceptor
 
@@ -186,8 +185,8 @@ class BindingConditions:
         mode: Callable[[], str] = lambda: "ready",
         changed: Callable[[], asyncio.Event] = asyncio.Event,
     ) -> None:
-        """``mode`` says what becomes of conditions now: ``ready``, ``fail``, or ``hold`` to leave them as they are;
-        ``changed`` gives an event that is set when it may say something else.
+        """``mode`` returns the treatment of conditions: ``ready``, ``fail``, or ``hold`` to leave them as they are;
+        ``changed`` returns an event that is set when the mode may have changed.
         """
         self._client = client.as_manager(f"{driver}-binding")
         self._driver = driver

@@ -1,13 +1,9 @@
-"""Simulated GPUs: whole ones, or ones that can be cut into equal parts, or ones that many claims have shares of.
+"""Simulated GPUs: whole, partitioned into equal parts, or shared by many claims.
 
 Devices, parameters and environment follow the reference example driver of the Kubernetes project; its manifests work
-here, and so do those of the DRA tutorials when name, memory and attributes are set as they expect
-(docs/spec/driver-sdk.md §17).
-
-What a claim or a class may ask of a simulated GPU: how it is shared between containers.
-
-The kind is that of the reference example driver, so that its manifests work unchanged
-(docs/spec/driver-sdk.md §17.3).
+here, and so do those of the DRA tutorials if name, memory and attributes are set as they expect
+(docs/spec/driver-sdk.md §17). Claims and classes may configure sharing between containers, with the reference driver's
+kind:
 
     apiVersion: gpu.resource.example.com/v1alpha1
     kind: GpuConfig
@@ -55,7 +51,7 @@ KIND = "GpuConfig"
 
 
 class TimeSlicing(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Containers take turns."""
+    """Settings of time slicing."""
 
     interval: Literal["Default", "Short", "Medium", "Long"] = "Default"
 
@@ -67,7 +63,7 @@ class SpacePartitioning(msgspec.Struct, frozen=True, rename="camel", forbid_unkn
 
 
 class Sharing(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """One of the two strategies, with its own settings."""
+    """One of two strategies, with its settings."""
 
     strategy: Literal["TimeSlicing", "SpacePartitioning"] = "TimeSlicing"
     time_slicing_config: TimeSlicing | None = None
@@ -90,7 +86,7 @@ class GpuConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
     sharing: Sharing = Sharing()
 
     def environment(self, prefix: str) -> dict[str, str]:
-        """How a container sees it: variables that begin with ``prefix``."""
+        """Return the variables of a container; ``prefix`` begins their names."""
         sharing = self.sharing
         variables: dict[str, str] = {f"{prefix}_SHARING_STRATEGY": sharing.strategy}
         if sharing.strategy == "TimeSlicing":
@@ -103,12 +99,12 @@ class GpuConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
 
 CONFIGS: Final = {(API_VERSION, KIND): GpuConfig}
 _STEPS: Final = {"memory": "1Gi", "compute": "1"}
-"""What a share is at least, and a multiple of."""
+"""Minimum of a share, and its step."""
 _TOLD: Final = ("uuid", "model", "driverVersion")
 
 
 class GpuOptions(msgspec.Struct, frozen=True):
-    """What the simulated GPUs of a node look like."""
+    """Properties of the simulated GPUs of a node."""
 
     count: int = 8
     """GPUs on each node."""
@@ -142,7 +138,7 @@ Layout = Callable[[Site, GpuOptions], Pool]
 
 
 class GpuProfile:
-    """GPUs of one model; ``layout`` says in which forms they are offered."""
+    """GPUs of one model; ``layout`` selects the forms in which they are published."""
 
     family: str = "gpu"
     configs: ConfigModels = CONFIGS
@@ -157,7 +153,7 @@ class GpuProfile:
         return self._layout(site, self.options)
 
     def environment(self, context: PrepareContext) -> Mapping[str, str]:
-        """Which device it is, how it is shared, and how large the share is."""
+        """Return device, sharing and size of the share as variables."""
         allocation = context.allocation
         prefix = f"GPU_DEVICE_{variable_name(allocation.device).removeprefix('GPU_')}"
         variables = {prefix: allocation.device, **allocation.config(GpuConfig).environment(prefix)}
@@ -174,7 +170,7 @@ class GpuProfile:
 
 
 def gpu_attributes(site: Site, index: int, options: GpuOptions) -> dict[str, AttributeValue]:
-    """What the GPU of that number says of itself."""
+    """Return the attributes of the GPU with that number."""
     return {
         "type": "gpu",
         "index": index,

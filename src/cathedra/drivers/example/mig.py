@@ -24,7 +24,7 @@ MULTIPROCESSORS: Final = 132
 
 
 class MigSize(msgspec.Struct, frozen=True):
-    """One size of part: what it has of a GPU, and the slices of memory at which it may begin."""
+    """A size of partition: its part of a GPU, and the memory slices at which it may begin."""
 
     name: str
     profile: int
@@ -47,7 +47,9 @@ MIG_SIZES: Final = (
 
 
 def mig_pool(site: Site, options: GpuOptions) -> Pool:
-    """N GPUs, each offered whole and in every part in every place; ``type`` and ``profile`` tell them apart."""
+    """Return a pool of N GPUs, each published whole and as every partition in every place; ``type`` and ``profile``
+    distinguish them.
+    """
     indices = range(options.count)
     return Pool(
         devices=tuple(device for index in indices for device in _forms_of(site, index, options)),

@@ -1,8 +1,8 @@
-"""Simulated network cards whose bandwidth many claims have a share of.
+"""Simulated network cards whose bandwidth is shared by many claims.
 
-A claim asks for bandwidth in and out, gets it rounded to what the request policy allows, and may ask for bursts by
-opaque parameters (docs/spec/driver-sdk.md §17.2 and §17.3). The status of the claim tells interface, addresses and MAC,
-as a driver of real cards would.
+A claim requests ingress and egress bandwidth, rounded to what the request policy allows, and may request bursts by
+opaque parameters (docs/spec/driver-sdk.md §17.2 and §17.3). The claim's status has interface, addresses and MAC, as
+with a driver of real cards.
 
     apiVersion: net.resource.example.com/v1alpha1
     kind: NetConfig
@@ -34,7 +34,7 @@ __all__ = ["BandwidthBurst", "NetConfig", "NetProfile"]
 
 API_VERSION: Final = "net.resource.example.com/v1alpha1"
 _MOST_BYTES: Final = 2**32 - 1
-"""Of a burst: what the kernel's traffic control can hold."""
+"""Maximum burst, in bytes, that the kernel's traffic control supports."""
 _BITS: Final = 8
 
 

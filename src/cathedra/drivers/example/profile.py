@@ -1,4 +1,4 @@
-"""What the example driver has to know of its devices: the one interface that every profile has."""
+"""The interface of profiles: the simulated devices of the example driver."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _UUIDS: Final = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
 
 
 class Site(msgspec.Struct, frozen=True):
-    """Where devices are, and whose they are: what their identity depends on."""
+    """Driver and node of devices, which determine their identity."""
 
     driver: str
     node: str
 
 
 class PrepareContext(msgspec.Struct, frozen=True):
-    """What is known when one device of a claim is made ready."""
+    """Inputs of the preparation of one device."""
 
     site: Site
     claim: Claim
@@ -56,11 +56,11 @@ class DriverProfile(Protocol):
         ...
 
     def environment(self, context: PrepareContext) -> Mapping[str, str]:
-        """The variables that tell a container of its device."""
+        """Return the container's variables for the device."""
         ...
 
     def status(self, context: PrepareContext) -> DeviceStatus | None:
-        """What the claim's status tells of the device, if it is to tell anything."""
+        """Return the device's entry in the claim's status; None without one."""
         ...
 
 

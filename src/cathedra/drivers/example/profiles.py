@@ -19,7 +19,7 @@ __all__ = ["PROFILES", "DeviceOptions", "make_profile"]
 
 
 class DeviceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the devices of a profile look like; each profile takes what concerns it."""
+    """Properties of simulated devices; each profile uses those that concern it."""
 
     count: int = 8
     """GPUs, cards, NUMA nodes or test devices on each node."""

@@ -24,7 +24,7 @@ class RecordingInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg
     """An interceptor of both servers of one driver."""
 
     def __init__(self, passing: Passing, record: Callable[[RecordedCall], None]) -> None:
-        """``record`` hears of calls in the order in which they end."""
+        """``record`` is called with every call, in the order in which they end."""
         self._passing = passing
         self._record = record
 

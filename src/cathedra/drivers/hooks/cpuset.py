@@ -1,9 +1,8 @@
-"""Runs a container on the CPUs that its claims got: ``python -m cathedra.drivers.hooks.cpuset``.
+"""Pins a container to the CPUs of its claims: ``python -m cathedra.drivers.hooks.cpuset``.
 
-Which CPUs these are stands in the container's variables, one for each device (``DRA_CPUSET_…=0-3,8``), so that a
-container with several claims runs on all of theirs, however often the runtime calls. The kernel is told by the
-container's cgroup, of either version; where there is none with a cpuset, by the affinity of the first process, which
-all others inherit but could change.
+The CPUs are in the container's variables, one for each device (``DRA_CPUSET_…=0-3,8``), so that a container with
+several claims runs on all of theirs, however often the hook runs. They are set in the container's cgroup, of either
+version; without a cgroup with a cpuset, as affinity of the first process, which others inherit but could change.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from cathedra.drivers.hooks.state import ContainerState, HookError, fail, read_s
 __all__ = ["PREFIX", "format_cpus", "main", "parse_cpus", "pin"]
 
 PREFIX: Final = "DRA_CPUSET_"
-"""How the variables begin."""
+"""Prefix of the variables."""
 
 
 def parse_cpus(text: str) -> frozenset[int]:
@@ -83,7 +82,7 @@ def _locked(lock: Path | None) -> Iterator[None]:
 
 
 def _cpuset_file(pid: int, root: Path) -> Path | None:
-    """The file of the container's cgroup that says its CPUs; None: no cgroup of its own has one."""
+    """Return the file with the CPUs of the container's cgroup; None: no cgroup of its own has one."""
     try:
         lines = (root / "proc" / str(pid) / "cgroup").read_text().splitlines()
     except OSError:
@@ -99,7 +98,7 @@ def _cpuset_file(pid: int, root: Path) -> Path | None:
 
 
 def main() -> None:
-    """What the runtime calls."""
+    """Run the hook."""
     try:
         pin(read_state(sys.stdin), lock=Path(sys.argv[1]) if len(sys.argv) > 1 else None)
     except (HookError, ValueError) as error:

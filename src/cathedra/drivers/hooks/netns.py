@@ -27,7 +27,7 @@ _CLONE_NEWNET: Final = 0x40000000
 
 @dataclass(frozen=True)
 class MovePlan:
-    """What the hook does with one interface."""
+    """Instructions for one interface."""
 
     link: str
     """Its name on the host."""
@@ -36,13 +36,13 @@ class MovePlan:
     namespace: str
     """The name that the container's namespace gets."""
     addresses: tuple[str, ...] = ()
-    """As ``10.0.0.5/24``."""
+    """Addresses as ``10.0.0.5/24``."""
     routes: tuple[dict[str, str], ...] = ()
     """``destination`` with ``gateway`` and ``source``, as far as they are given."""
     mtu: int | None = None
     mac: str = ""
     report: str = ""
-    """The socket of the driver, which hears of the interface as it is in the container; "": it hears nothing."""
+    """Socket of the driver, to which the interface in the container is reported; "": not reported."""
 
     def to_json(self) -> str:
         """The plan as an argument of the program."""
@@ -102,7 +102,7 @@ def _set_up(plan: MovePlan) -> None:
 
 
 def _tell(plan: MovePlan) -> None:
-    """Tell the driver what the interface has now. One that does not run looks for itself when it is started again."""
+    """Report the moved interface to the driver. If it does not run, it reads the interface itself at its next start."""
     (link,) = json.loads(_ip("-json", "address", "show", "dev", plan.name))
     found = [one for one in link.get("addr_info", ()) if one.get("scope") == "global"]
     report = {
@@ -142,7 +142,7 @@ def _ip(*words: str) -> str:
 
 
 def main() -> None:
-    """What the runtime calls."""
+    """Run the hook."""
     try:
         if len(sys.argv) != 2:
             raise HookError("one argument is expected: the plan")

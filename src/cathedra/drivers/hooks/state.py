@@ -20,7 +20,7 @@ class ContainerState:
     """As much of it as hooks need."""
 
     pid: int
-    """Of the container's first process, in the host's numbers."""
+    """PID of the container's first process in the host's namespace."""
     bundle: Path
 
     def environment(self) -> dict[str, str]:

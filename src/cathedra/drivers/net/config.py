@@ -1,26 +1,23 @@
-"""Which interfaces are offered.
+"""Configuration of the network driver, and the parameters of claims.
 
-interfaces: ["eth*", ens5]       # patterns; an interface that carries a default route is left out
-virtual:                         # made anew for each claim
-  - name: lan                    # the device net-lan
-    kind: macvlan                # or ipvlan, veth, dummy
-    parent: eth0                 # for macvlan and ipvlan
-    addresses: 10.0.0.10-10.0.0.50/24   # one of them for each claim that asks for none
+    interfaces: ["eth*", ens5]       # patterns; an interface that carries a default route is left out
+    virtual:                         # created for each claim
+      - name: lan                    # the device net-lan
+        kind: macvlan                # or ipvlan, veth, dummy
+        parent: eth0                 # for macvlan and ipvlan
+        addresses: 10.0.0.10-10.0.0.50/24   # one of them for each claim that requests none
 
-Addresses for interfaces that are made for claims: the next free one of a range that the configuration names.
+The range of addresses belongs to this driver on this node alone. The parameters of a claim are the supported fields of
+dranet's NetworkConfig:
 
-Nothing else keeps account of the range: it belongs to this driver on this node.
-
-What a claim may ask of its interface: the fields of dranet's NetworkConfig that are served here.
-
-interface:
-  name: eth1
-  addresses: [10.0.0.5/24]
-  mtu: 1400
-  hardwareAddr: 02:00:00:00:00:05
-routes:
-  - destination: 10.1.0.0/16
-    gateway: 10.0.0.1
+    interface:
+      name: eth1
+      addresses: [10.0.0.5/24]
+      mtu: 1400
+      hardwareAddr: 02:00:00:00:00:05
+    routes:
+      - destination: 10.1.0.0/16
+        gateway: 10.0.0.1
 """
 
 from __future__ import annotations
@@ -57,7 +54,7 @@ class VirtualLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["macvlan", "ipvlan", "veth", "dummy"]
     parent: str = ""
     addresses: str = ""
-    """A range of this node's own; "": interfaces have the addresses that claims ask for."""
+    """Range of addresses of this node; "": interfaces have only the addresses that claims request."""
 
     def __post_init__(self) -> None:
         if self.addresses:
@@ -111,7 +108,7 @@ _MAC: Final = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 
 
 class InterfaceParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The interface itself."""
+    """Parameters of the interface itself."""
 
     name: str = ""
     """In the container; "": as on the host, or net0, net1 … for one that is made."""
@@ -151,10 +148,10 @@ class NetworkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 def read_parameters(values: Mapping[str, Any]) -> NetworkParameters:
-    """The parameters of a claim; ``apiVersion`` and ``kind`` may be there or not.
+    """Return the parameters of a claim; ``apiVersion`` and ``kind`` are optional.
 
     Raises:
-        ConfigError: they say what is not served, or is no address.
+        ConfigError: a field is not supported, or an address is invalid.
     """
     fields = {key: value for key, value in values.items() if key not in ("apiVersion", "kind")}
     try:

@@ -1,13 +1,12 @@
 """The driver of network interfaces.
 
-Preparing makes what has to be made, on the host, and remembers what an interface of the host had: addresses, routes,
-whether it was up. The hook moves it, once the container's network namespace is there. Unpreparing takes it back out of
-the namespace, under its name, with what it had; an interface that was made is removed.
+Preparing creates interfaces on the host, and records the state of existing ones: addresses, routes, up or down. The
+hook moves the interface once the container's network namespace exists. Unpreparing moves it back, under its name and
+with its recorded state; a created interface is removed.
 
-What a hook tells the driver: which addresses an interface has in the network of its pod.
-
-Whether a pod has a network of its own is known only when its first container is made. So the status of a claim tells
-of its interface after the hook has moved it, and tells what the kernel says of it there (docs/spec/driver-sdk.md §14).
+Hooks report the addresses of moved interfaces over a socket. Whether a pod has a network of its own is known only when
+its first container is created. The status of a claim is therefore written after the hook has moved the interface, with
+the addresses that the kernel has there (docs/spec/driver-sdk.md §14).
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Report(msgspec.Struct, frozen=True):
     name: str
     mac: str = ""
     addresses: tuple[str, ...] = ()
-    """As ``10.0.0.5/24``."""
+    """Addresses as ``10.0.0.5/24``."""
 
     def data(self) -> NetworkDeviceData:
         """The same for the status of a claim."""
@@ -82,7 +81,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def report_of(namespace: str, link: Mapping[str, Any]) -> Report:
-    """What is to be told of an interface as ``ip -json address`` shows it."""
+    """Return the report of an interface as ``ip -json address`` shows it."""
     addresses = tuple(
         f"{one['local']}/{one['prefixlen']}" for one in link.get("addr_info", ()) if one.get("scope") == "global"
     )
@@ -104,10 +103,10 @@ class _Receiver(asyncio.DatagramProtocol):
 
 @asynccontextmanager
 async def receiving_reports(directory: Path, heard: Callable[[Report], None]) -> AsyncIterator[None]:
-    """Hand over what hooks tell while the body runs.
+    """Call ``heard`` with the reports of hooks while the body runs.
 
     Raises:
-        OSError: the socket cannot be made.
+        OSError: the socket cannot be created.
     """
     path = directory / REPORT_SOCKET
     path.unlink(missing_ok=True)
@@ -135,9 +134,9 @@ class PreparedLink:
     device: str
     share_id: str | None
     name: str
-    """In the container."""
+    """Name in the container."""
     addresses: tuple[str, ...]
-    """That it is given."""
+    """Addresses to set."""
 
 
 class NetDriver(Driver):
@@ -147,10 +146,10 @@ class NetDriver(Driver):
     validate_names = False
 
     def __init__(self, config: Path | None = None, sysfs: Path = Path("/sys"), ip: IpCommand | None = None) -> None:
-        """``sysfs`` and ``ip``: what the machine is asked with.
+        """``sysfs`` and ``ip``: access to the machine.
 
         Raises:
-            OptionError: the file is wrong.
+            OptionError: the configuration is invalid.
         """
         self.config = read_config(config, NetDriverConfig)
         self.name = self.config.driver
@@ -162,7 +161,7 @@ class NetDriver(Driver):
         self._prepared: dict[str, PreparedLink] = {}
         """Namespace → what is prepared for it."""
         self._told: dict[str, dict[tuple[str, str | None], AllocatedDeviceStatus]] = {}
-        """Claim UID → device and share → what its status tells."""
+        """Claim UID → device and share → entry in its status."""
 
     async def devices(self) -> list[Device]:
         """Interfaces of the host, those that claims hold included, and those that can be made."""
@@ -216,7 +215,7 @@ class NetDriver(Driver):
         self.republish()
 
     def resume(self, prepared: Sequence[PreparedClaim]) -> None:
-        """Interfaces that an earlier process has prepared keep their addresses, and are told of once they are moved."""
+        """Restore the addresses of prepared interfaces, which are reported once they are moved."""
         for claim in prepared:
             for device in claim.devices:
                 if device.memory:
@@ -230,7 +229,7 @@ class NetDriver(Driver):
                     )
 
     async def background(self, client: Client, directory: Path | None) -> None:
-        """Look again whenever the kernel says that an interface has come or gone, and tell of those that are moved."""
+        """Publish again when the kernel reports an added or removed interface, and report moved interfaces."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_uevents())
             if directory is not None:
@@ -278,11 +277,10 @@ class NetDriver(Driver):
             _LOG.warning("%s: interfaces that come later are not noticed: no uevents: %s", self.name, error)
 
     def _parameters(self, uid: str, allocation: ClaimedDevice, virtual: VirtualLink | None) -> NetworkParameters:
-        """What the claim asks for, with an address of the range if it asks for none.
+        """Return the claim's parameters, with an address of the range if it requests none.
 
         Raises:
-            ConfigError: the parameters cannot be understood.
-            DriverError: all addresses of the range are taken.
+            ConfigError: the parameters are invalid.
         """
         asked = read_parameters(allocation.parameters[-1] if allocation.parameters else {})
         if virtual is None or not virtual.addresses or asked.interface.addresses:
@@ -342,7 +340,7 @@ class NetDriver(Driver):
         }
 
     async def _make(self, virtual: VirtualLink, link: str) -> dict[str, Any]:
-        """Make an interface, unless an earlier try has; answers what is to be told of it."""
+        """Create an interface, unless an earlier attempt has. Return its status entry."""
         parent = ("link", virtual.parent) if virtual.kind in WITH_PARENT else ()
         peer = ("peer", "name", _peer(link)) if virtual.kind == "veth" else ()
         words = ("link", "add", *parent, "name", link, "type", virtual.kind, *_MODES[virtual.kind], *peer)

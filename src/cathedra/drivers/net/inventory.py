@@ -84,7 +84,7 @@ def _attributes(link: Mapping[str, Any], sysfs: Path) -> dict[str, AttributeValu
 
 
 def _functions(place: Path) -> dict[str, AttributeValue]:
-    """How many virtual functions the card may have."""
+    """Return the number of virtual functions that the card supports."""
     try:
         total = int((place / "sriov_totalvfs").read_text())
     except (OSError, ValueError):

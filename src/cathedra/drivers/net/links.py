@@ -1,4 +1,4 @@
-"""The kernel's interfaces, by the program ``ip`` (iproute2), which nodes have and whose JSON says all that counts."""
+"""The kernel's network interfaces, through the program ``ip`` (iproute2), which nodes have and which prints JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class IpCommand:
     """Calls of ``ip``, in this network namespace or in one with a name."""
 
     async def run(self, *words: str, namespace: str = "") -> str:
-        """One call; answers what it printed.
+        """Run one command. Return its output.
 
         Raises:
             LinkError: it failed, or is not installed.
@@ -41,7 +41,7 @@ class IpCommand:
         return out.decode(errors="replace")
 
     async def try_to(self, *words: str, namespace: str = "") -> bool:
-        """One call whose object may be gone already; answers whether it was there.
+        """Run one command whose object may be gone. Return True if it existed.
 
         Raises:
             LinkError: it failed for another reason.
@@ -61,7 +61,7 @@ class IpCommand:
         return [link for link in found if link.get("ifname")]
 
     async def link(self, name: str) -> Mapping[str, Any]:
-        """One interface.
+        """Return one interface.
 
         Raises:
             LinkError: there is none of that name.
@@ -72,7 +72,7 @@ class IpCommand:
         raise LinkError(f"there is no interface {name} in the host's network")
 
     async def link_in(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """One interface of a named network; None if the one or the other is not there."""
+        """Return one interface of a named network namespace; None if either does not exist."""
         try:
             found = await self.links(namespace)
         except LinkError as error:

@@ -1,4 +1,4 @@
-"""What a claim or a class may ask of NVIDIA's devices: how they are shared. The kinds are those of NVIDIA's DRA driver.
+"""Parameters of claims and classes for NVIDIA's devices, with the kinds of NVIDIA's DRA driver.
 
     apiVersion: resource.nvidia.com/v1beta1
     kind: GpuConfig                     # of a partition: MigDeviceConfig
@@ -38,7 +38,7 @@ _INTERVALS: Final = ("Default", "Short", "Medium", "Long")
 
 
 class TimeSlicingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Processes take turns."""
+    """Settings of time slicing."""
 
     interval: Literal["Default", "Short", "Medium", "Long"] = "Default"
 
@@ -53,7 +53,7 @@ class MpsConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
 
     default_active_thread_percentage: int | None = None
     default_pinned_device_memory_limit: str | None = None
-    """Of each device, unless the next says otherwise."""
+    """Limit of each device without one of its own."""
     default_per_device_pinned_memory_limit: dict[str, str] = {}
     """UUID or index of a device → its limit."""
 
@@ -95,7 +95,7 @@ def _megabytes(what: str, limit: str) -> str:
 
 
 class GpuSharing(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """One of the two strategies, with its own settings."""
+    """One of two strategies, with its settings."""
 
     strategy: Literal["TimeSlicing", "MPS"]
     time_slicing_config: TimeSlicingConfig | None = None

@@ -1,15 +1,12 @@
-"""GPUs and their partitions as devices, named and described as NVIDIA's DRA driver does.
+"""GPUs and MIG devices: published devices, creation and deletion of partitions, and edits of containers.
 
-A GPU in MIG mode is offered whole and in every partition in every place, all of which consume the counters of the GPU:
-engines, memory, and each slice of memory by its number, which keeps partitions from overlapping.
+Names and attributes are those of NVIDIA's DRA driver. A GPU in MIG mode is published whole and as every partition in
+every place. All of these consume the counters of the GPU: engines, memory, and each memory slice by its number, which
+prevents overlapping partitions. A partition is a GPU instance with one compute instance of its full size.
 
-Makes MIG devices and removes them: a GPU instance in its place, and one compute instance that is all of it.
-
-What a container needs to use a GPU, as NVIDIA's toolkit writes it into CDI documents.
-
-For every container: the nodes that all GPUs share, the libraries and programs of the kernel driver's version, and the
-cache of the dynamic linker brought up to date. For each device: its node, and with a partition the nodes by which the
-kernel knows who may use it. What is not on this machine is left out.
+Edits are those that NVIDIA's toolkit writes into CDI documents. Every container gets the nodes that all GPUs share, the
+libraries and programs of the kernel driver's version, and an updated cache of the dynamic linker. Each device adds its
+node, and a partition its two capability nodes. What this machine lacks is left out.
 """
 
 from __future__ import annotations
@@ -152,7 +149,7 @@ def _capacity(profile: GpuInstanceProfile) -> dict[str, Quantity]:
 
 
 def _most(profiles: Iterable[GpuInstanceProfile]) -> dict[str, Quantity]:
-    """Of each capacity what the largest partition has: that is what the GPU has."""
+    """Return each capacity of the largest partition, which is that of the GPU."""
     all_of = [_capacity(profile) for profile in profiles]
     return {key: max(capacity[key] for capacity in all_of) for key in all_of[0]}
 
@@ -258,7 +255,9 @@ _READ_ONLY: Final = ("ro", "nosuid", "nodev", "bind")
 
 
 def common_edits(version: str, root: Path = Path("/")) -> Edits:
-    """For every container that gets a device of this driver; ``version`` is the kernel driver's, as NVML spells it."""
+    """Return the edits of every container with a device of this driver; ``version`` is NVML's version of the kernel
+    driver.
+    """
     libraries = [
         path
         for folder in _LIBRARY_FOLDERS
@@ -283,10 +282,10 @@ def gpu_edits(gpu: Gpu) -> Edits:
 
 
 def partition_edits(gpu: Gpu, instance: int, compute: int, root: Path = Path("/")) -> Edits:
-    """For a partition: the GPU's node, and those of its two access rights.
+    """Return the edits of a partition: the GPU's node, and the partition's two capability nodes.
 
     Raises:
-        DriverError: the kernel driver does not say which nodes these are.
+        DriverError: the kernel driver does not list these nodes.
     """
     minors = _access_minors(root)
     wanted = (f"gpu{gpu.minor}/gi{instance}/access", f"gpu{gpu.minor}/gi{instance}/ci{compute}/access")

@@ -55,14 +55,14 @@ __all__ = ["NvidiaConfig", "NvidiaDriver"]
 
 
 class NvidiaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The driver's file."""
+    """The driver's configuration file."""
 
     driver: str = "gpu.nvidia.com"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyDevice:
-    """A device of a claim that is there, and how it is to be shared."""
+    """An existing device of a claim, and its sharing."""
 
     allocation: ClaimedDevice
     gpu: Gpu
@@ -70,7 +70,7 @@ class ReadyDevice:
     edits: Edits
     sharing: GpuSharing | MigDeviceSharing | None
     memory: Mapping[str, Any] = field(default_factory=dict)
-    """Of a partition; a whole GPU needs none."""
+    """Memory of a partition, for its record; a whole GPU needs none."""
 
     def asks_for(self, config: MpsConfig) -> bool:
         """Return True if it is to be served by a daemon that is set up so."""
@@ -121,10 +121,10 @@ class NvidiaDriver(Driver):
         return common_edits(version.decode() if isinstance(version, bytes) else str(version), self._root)
 
     async def prepare(self, claim: Claim) -> AsyncIterator[Prepared]:
-        """A GPU is ready as it is, a partition is made; then they are shared as the claim asks.
+        """Create partitions, configure sharing, and yield the edits of each device.
 
         Raises:
-            DriverError: there is no such device, or NVML or one of NVIDIA's programs refuses.
+            DriverError: the device does not exist, or NVML or one of NVIDIA's programs fails.
         """
         ready = [self._ready(allocation) for allocation in claim.allocations]
         shared = await self._share(claim.uid, ready)
@@ -155,7 +155,7 @@ class NvidiaDriver(Driver):
         return ReadyDevice(allocation, partition.gpu, live.uuid, edits, sharing, memory)
 
     async def _share(self, claim: str, devices: Sequence[ReadyDevice]) -> list[Edits]:
-        """Share devices as each asks; those that ask for the same share one daemon. Answers the edits of each."""
+        """Configure sharing of each device; devices with equal settings share one daemon. Return the edits of each."""
         clients: dict[bytes, Edits] = {}
         edits = []
         for device in devices:
@@ -193,7 +193,7 @@ class NvidiaDriver(Driver):
                 remove_partition(self._nvml, partition.gpu, live)
 
     async def health(self) -> AsyncIterator[Iterable[DeviceHealth]]:
-        """A device is unhealthy when something severe has happened to its GPU; why, says the message."""
+        """Yield health: a device is unhealthy after a severe fault of its GPU; the message names it."""
         while True:
             changed = self._changed
             yield [

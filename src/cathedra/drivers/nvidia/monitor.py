@@ -19,14 +19,14 @@ __all__ = ["GpuFault", "watch_faults"]
 T = TypeVar("T")
 
 _PATIENCE_MS: Final = 1000
-"""So long one wait for an event takes at most: then the driver can end."""
+"""Maximum time of one wait for an event, so that the driver can end."""
 _OF_APPLICATIONS: Final = frozenset((13, 31, 43, 45, 68, 109))
 """XID errors after which the GPU is as well as before (NVIDIA's list)."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuFault:
-    """Something that happened to a GPU."""
+    """A fault of a GPU."""
 
     uuid: str
     kind: str
@@ -41,7 +41,7 @@ class GpuFault:
         return self.kind != "unmonitored"
 
     def taint(self, domain: str) -> DeviceTaint:
-        """The taint that tells of it."""
+        """Return the taint for the fault."""
         effect = "NoSchedule" if self.is_severe else "None"
         return DeviceTaint(key=f"{domain}/{self.kind}", value=self.value, effect=effect)
 
@@ -64,7 +64,7 @@ async def watch_faults(nvml: Nvml, gpus: Sequence[Gpu]) -> AsyncIterator[list[Gp
 
 
 async def _uninterrupted(waiting: asyncio.Future[T]) -> T:
-    """The result; who is cancelled meanwhile waits for it all the same, because the library still uses the events."""
+    """Return the result. A cancelled caller waits for it all the same, because the library still uses the events."""
     try:
         return await asyncio.shield(waiting)
     except asyncio.CancelledError:
@@ -83,7 +83,7 @@ def _register(nvml: Nvml, gpu: Gpu, events: Any) -> bool:
 
 
 def _next(nvml: Nvml, events: Any, gpus: Sequence[Gpu]) -> list[GpuFault]:
-    """What the next event means; nothing if there is none for a while."""
+    """Return the faults of the next event; none if there is no event for a while."""
     try:
         event = nvml.nvmlEventSetWait(events, _PATIENCE_MS)
         found = nvml.nvmlDeviceGetUUID(event.device)

@@ -1,7 +1,7 @@
-"""What NVML says of the machine's GPUs, as values.
+"""GPUs of the machine from NVML, as values.
 
-The library is handed in as a module with pynvml's functions, which raise its ``NVMLError``. What a GPU does not support
-is no error: an old one has no MIG, one without NVLink switches no fabric.
+The library is passed in as a module with pynvml's functions, which raise its ``NVMLError``. Missing features are no
+errors: an old GPU has no MIG, one without NVLink switches no fabric.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _BRANDS: Final = {
     14: "Nvidia",
 }
 _PROFILES: Final = 18
-"""``NVML_GPU_INSTANCE_PROFILE_COUNT``: profiles are asked for by number, and those that a GPU has not are refused."""
+"""``NVML_GPU_INSTANCE_PROFILE_COUNT``: profiles are read by number, and NVML refuses those that a GPU lacks."""
 _FABRIC_COMPLETED: Final = 3
 
 
@@ -64,14 +64,14 @@ class GpuInstanceProfile:
     ofa_engines: int
     memory_mib: int
     slices: int
-    """Slices of compute."""
+    """Number of compute slices."""
     placements: tuple[tuple[int, int], ...]
     """First slice of memory, and number of slices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU."""
+    """A GPU and its properties."""
 
     handle: Any
     minor: int
@@ -86,9 +86,9 @@ class Gpu:
     pci_address: str
     """As sysfs writes it, ``0000:3b:00.0``."""
     clique: str
-    """Which NVLink domain it is in: cluster and clique, as ``UUID.1``; "" if in none."""
+    """NVLink domain: cluster and clique, as ``UUID.1``; "" if in none."""
     mig: tuple[GpuInstanceProfile, ...]
-    """What it can be cut into; nothing unless it is in MIG mode."""
+    """Partition profiles; empty unless the GPU is in MIG mode."""
 
 
 def load_nvml() -> Nvml:

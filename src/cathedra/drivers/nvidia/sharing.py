@@ -1,8 +1,8 @@
-"""Sets up how a device is shared, with NVIDIA's own programs: time slices, or a control daemon of MPS for each claim.
+"""Sharing of devices by NVIDIA's own programs: time slices, or one MPS control daemon for each claim.
 
-A daemon has its directories, named after the claim and its devices, below the driver's own; so it is found again when
-the claim is unprepared, by whichever process. It runs on the host, and containers get its pipes and the host's shared
-memory, as its clients must have (NVIDIA/k8s-dra-driver-gpu, cmd/gpu-kubelet-plugin/sharing.go).
+A daemon's directories, named after the claim and its devices, are below the driver's own, so that any process of the
+driver finds them when the claim is unprepared. The daemon runs on the host; containers get its pipes and the host's
+shared memory, as its clients need (NVIDIA/k8s-dra-driver-gpu, cmd/gpu-kubelet-plugin/sharing.go).
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _OPTIONS: Final = ("rw", "nosuid", "nodev", "bind")
 
 
 class SharingError(DriverError):
-    """One of NVIDIA's programs is missing or fails; the text is its."""
+    """One of NVIDIA's programs is missing or fails. The text is the program's."""
 
 
 class Commands(Protocol):
     """Calls of programs of the machine."""
 
     async def run(self, words: Sequence[str], *, env: Mapping[str, str] = {}, said: str = "") -> None:
-        """Run one; ``env`` beside the driver's own environment, ``said`` on its standard input.
+        """Run one command; ``env`` extends the driver's environment, ``said`` is its standard input.
 
         Raises:
-            SharingError: it is not there, or fails.
+            SharingError: the program is missing or fails.
         """
         ...
 
@@ -50,10 +50,10 @@ class HostCommands:
         self._root = root
 
     async def run(self, words: Sequence[str], *, env: Mapping[str, str] = {}, said: str = "") -> None:
-        """Run one.
+        """Run one command.
 
         Raises:
-            SharingError: it is not there, or fails.
+            SharingError: the program is missing or fails.
         """
         program = self._root / "usr/bin" / words[0]
         try:
@@ -121,7 +121,7 @@ class SharingManager:
         )
 
     async def _answers(self, place: Path) -> bool:
-        """Return True if a daemon is at work there: after a start of the machine only its directories are."""
+        """Return True if a daemon runs. After a reboot only its directories exist."""
         if place not in self._daemons(""):
             return False
         try:
