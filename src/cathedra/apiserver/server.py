@@ -50,7 +50,7 @@ from cathedra.apiserver.pipeline.metrics import Metrics
 from cathedra.apiserver.pipeline.pipeline import Pipeline, Recorder
 from cathedra.apiserver.registry.registry import AnyStorage, Registry
 from cathedra.apiserver.storage.memory import MemoryStorage
-from cathedra.apiserver.transport import AuditedTransport, InProcessTransport
+from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.dealing import DealtConnections
 from cathedra.asgi.listener import Listener, TLSFiles, bind
@@ -153,10 +153,9 @@ class APIServer:
 
     def transport_of_part(self, user: UserInfo, agent: str, denials: Denials) -> Transport:
         """The API in process for a part of the cluster; its calls are in the audit log, if there is one."""
-        plain = self.transport_of(user, denials)
-        if self._audit is None:
-            return plain
-        return AuditedTransport(plain, Recorder(self.context, None, self._audit), agent)
+        recorder = None if self._audit is None else Recorder(self.context, None, self._audit)
+        user = authenticated(user)
+        return InProcessTransport(self.context, self.catalog, user, denials=denials, recorder=recorder, agent=agent)
 
     def beside(self, config: ServerConfig) -> Self:
         """Another server on the same objects, with other gates or versions, as during an upgrade."""

@@ -26,7 +26,7 @@ from cathedra.apiserver.subresources.dispatch import connect_create
 from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.verbs import create, delete, patch, read, update
 from cathedra.apiserver.verbs.context import ServerContext
-from cathedra.client.transport import EventType, ListOptions, PatchType
+from cathedra.client.transport import ListOptions, PatchType, WatchEvent
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 from cathedra.releases import behaviours
 
@@ -158,14 +158,17 @@ class Operations:
         """
         return read.start_watch(self._server, call, options, send_initial=send_initial)
 
-    async def events(self, call: Call, start: read.WatchStart) -> AsyncIterator[tuple[EventType, Any]]:
+    async def events(self, call: Call, start: read.WatchStart) -> AsyncIterator[WatchEvent[Any]]:
         """Yield the events of a watch, with objects in the version of the call, until the server ends it."""
         version, seen_one = call.version, self._server.seen_one
         for seen in start.initial_events():
-            yield seen.type, (await seen_one(call, seen.entry)).view(version)
+            yield WatchEvent(seen.type, (await seen_one(call, seen.entry)).view(version))
+        converted = call.definition.conversion is not None
         while batch := await start.watcher.take():
             for seen in batch:
-                yield seen.type, (await seen_one(call, seen.entry)).view(version)
+                entry = await seen_one(call, seen.entry) if converted else seen.entry
+                obj = entry.object
+                yield WatchEvent(seen.type, obj if type(obj) is version.type else entry.view(version))
 
     def stored(self, call: Call) -> StoredObject | None:
         """Return the stored state of the object of a call."""
@@ -207,7 +210,8 @@ class Operations:
         Raises:
             StatusError: it is refused.
         """
-        call = call.but(dry_run=bool(options.dry_run))
+        if options.dry_run:
+            call = call.but(dry_run=True)
         deletion = await delete.delete(self._server, call, options)
         return Answer(call, entry=deletion.entry, gone=deletion.gone)
 
@@ -217,7 +221,8 @@ class Operations:
         Raises:
             StatusError: it is refused.
         """
-        call = call.but(dry_run=bool(options.dry_run))
+        if options.dry_run:
+            call = call.but(dry_run=True)
         selection = Selection.parse(call.definition, call.namespace, listed.label_selector, listed.field_selector)
         deletions = await delete.delete_collection(self._server, call, selection, options)
         return Answer(
