@@ -14,7 +14,7 @@ import msgspec
 
 from cathedra.releases import behaviours
 
-__all__ = ["DEVELOPMENT_1_37", "NEWEST", "RELEASE_1_36", "RELEASE_1_37", "Behaviour", "Features", "behaviour_of"]
+__all__ = ["DEVELOPMENT_1_37", "NEWEST", "RELEASE_1_36", "Behaviour", "Features", "behaviour_of"]
 
 
 class Behaviour(msgspec.Struct, frozen=True, cache_hash=True):
@@ -55,8 +55,6 @@ class Behaviour(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 NEWEST: Final = Behaviour()
-RELEASE_1_37: Final = Behaviour(name="release 1.37", rules_need_selector=False)
-"""As Kubernetes 1.37 is."""
 DEVELOPMENT_1_37: Final = Behaviour(
     name="1.37 development",
     claim_size_checked_last=True,
@@ -94,9 +92,16 @@ RELEASE_1_36: Final = Behaviour(
 
 def behaviour_of(release: str) -> Behaviour:
     """The behaviour of a release of Kubernetes (``1.36``); releases before 1.36 are imitated as 1.36."""
-    if behaviours.TAINT_RULES_NEED_SELECTOR.holds_in(release):
-        return NEWEST
-    return RELEASE_1_37 if behaviours.ALLOCATOR_MENDED.holds_in(release) else RELEASE_1_36
+    if not behaviours.ALLOCATOR_MENDED.holds_in(release):
+        return RELEASE_1_36
+    made = msgspec.structs.replace(
+        NEWEST,
+        rules_need_selector=behaviours.TAINT_RULES_NEED_SELECTOR.holds_in(release),
+        bad_pool_under_all_is_fatal=not behaviours.BROKEN_POOLS_ARE_NODE_LOCAL.holds_in(release),
+        capacity_names_are_qualified=behaviours.CAPACITY_NAMES_QUALIFIED.holds_in(release),
+    )
+    # The name tells behaviours apart in the keys of caches.
+    return NEWEST if made == Behaviour() else msgspec.structs.replace(made, name=f"release {release}")
 
 
 _GATES: Final = {

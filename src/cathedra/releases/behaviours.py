@@ -266,6 +266,26 @@ NODE_RESOURCES_BY_DEVICE: Final = Behaviour(
 CLAIM_DELETIONS_REQUEUE: Final = Behaviour(
     "The deletion of a claim requeues pods that wait for it.", since="1.37", source=_SCHEDULER
 )
+EMPTY_SPREAD_SELECTORS_COUNT: Final = Behaviour(
+    "A topology spread constraint with an empty selector counts every pod of the namespace; before, none.",
+    since="1.38",
+    source="kubernetes/kubernetes#141340",
+)
+EMPTY_BUDGETS_PROTECT: Final = Behaviour(
+    "Preemption respects a PodDisruptionBudget with an empty selector.",
+    since="1.38",
+    source="kubernetes/kubernetes#141785",
+)
+CAPACITY_NAMES_QUALIFIED: Final = Behaviour(
+    "A request for a capacity may name it with or without the driver.",
+    since="1.38",
+    source="kubernetes/kubernetes#142202",
+)
+BROKEN_POOLS_ARE_NODE_LOCAL: Final = Behaviour(
+    "An incomplete or invalid pool makes All fail on the nodes that it reaches; before, it ended the attempt.",
+    since="1.38",
+    source="kubernetes/kubernetes#141898",
+)
 GANGS_WITH_WORKLOADS: Final = Behaviour(
     "GenericWorkload switches gangs too; before, the gate GangScheduling did.",
     since="1.37",
@@ -291,6 +311,12 @@ EVERY_TAINT_EFFECT_EVICTS: Final = Behaviour(
     "The eviction controller compares tolerations with taints of every effect.",
     since="1.37",
     source="pkg/controller/devicetainteviction/device_taint_eviction.go",
+)
+
+EXTENDED_CLAIMS_EVICTED: Final = Behaviour(
+    "A NoExecute taint evicts pods that hold the device for extended resources.",
+    since="1.38",
+    source="kubernetes/kubernetes#142289",
 )
 
 # --- node

@@ -15,7 +15,7 @@ from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import NAMESPACES, PODDISRUPTIONBUDGETS, PODGROUPS, PODS
 from cathedra.clock import Clock
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.dynamicresources.cycle import Timeouts
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
@@ -88,14 +88,27 @@ def compose(
         NodeAffinity(configuration.added_affinity),
         NodePorts(),
         fit,
-        PodTopologySpread(RelatedPods(informers).selector, configuration.default_constraints),
+        PodTopologySpread(
+            RelatedPods(informers).selector,
+            configuration.default_constraints,
+            counts_empty=gates.has(behaviours.EMPTY_SPREAD_SELECTORS_COUNT),
+        ),
         InterPodAffinity(
             informers.of(NAMESPACES).store,
             configuration.hard_affinity_weight,
             ignores_wishes_of_others=configuration.ignores_wishes_of_others,
         ),
         devices,
-        DefaultPreemption(client, clock, recorder, informers.of(PODDISRUPTIONBUDGETS).store, nominations, fits, share),
+        DefaultPreemption(
+            client,
+            clock,
+            recorder,
+            informers.of(PODDISRUPTIONBUDGETS).store,
+            nominations,
+            fits,
+            share,
+            empty_budgets=gates.has(behaviours.EMPTY_BUDGETS_PROTECT),
+        ),
         NodeResourcesBalancedAllocation(),
         ImageLocality(),
         DefaultBinder(client, clock),

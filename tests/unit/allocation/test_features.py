@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.allocation import NEWEST, RELEASE_1_36, RELEASE_1_37, Features, behaviour_of
+from cathedra.allocation import NEWEST, RELEASE_1_36, Features, behaviour_of
 
 
 def test_a_gate_that_the_release_does_not_know_is_off() -> None:
@@ -25,9 +25,7 @@ def test_names_that_are_not_given_are_off_and_unknown_ones_are_an_error() -> Non
         Features.from_names({"Nope": True})
 
 
-@pytest.mark.parametrize(
-    ("release", "behaviour"), [("1.34", RELEASE_1_36), ("1.36", RELEASE_1_36), ("1.37", RELEASE_1_37), ("1.38", NEWEST)]
-)
+@pytest.mark.parametrize(("release", "behaviour"), [("1.34", RELEASE_1_36), ("1.36", RELEASE_1_36), ("1.38", NEWEST)])
 def test_releases_before_1_37_behave_as_1_36(release: str, behaviour: object) -> None:
     assert behaviour_of(release) is behaviour
 

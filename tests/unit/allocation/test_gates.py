@@ -9,7 +9,6 @@ import pytest
 from cathedra.allocation import (
     NEWEST,
     RELEASE_1_36,
-    RELEASE_1_37,
     Allocation,
     Allocator,
     FatalError,
@@ -177,6 +176,9 @@ def test_features_follow_the_gates() -> None:
 
 def test_a_release_has_its_own_behaviour() -> None:
     assert behaviour_of("1.38") is NEWEST
-    assert behaviour_of("1.37") is RELEASE_1_37
+    mixed = behaviour_of("1.37")
+    assert mixed.releases_everything
+    assert (mixed.bad_pool_under_all_is_fatal, mixed.capacity_names_are_qualified) == (True, False)
+    assert len({mixed.name, NEWEST.name, RELEASE_1_36.name}) == 3, "names tell behaviours apart in caches"
     assert behaviour_of("1.36") is RELEASE_1_36
     assert behaviour_of("1.34") is RELEASE_1_36, "the nearest that is known"

@@ -64,6 +64,7 @@ class DeviceTaintEvictionController:
         self._client = context.client.as_manager(NAME)
         self._clock = context.clock
         self._workloads = context.enabled("GenericWorkload") and context.enabled("DRAWorkloadResourceClaims")
+        self._evicts_extended = context.gates.has(behaviours.EXTENDED_CLAIMS_EVICTED)
         self._every_effect = context.gates.has(behaviours.EVERY_TAINT_EFFECT_EVICTS)
         self._recorder = context.recorder(NAME)
         self._queue: WorkQueue[TaintKey] = context.queue()
@@ -237,7 +238,10 @@ class DeviceTaintEvictionController:
         """The claims that a pod may really use: its own where they were generated, and reserved for it."""
         group = podclaims.pod_group_name(pod) if self._workloads else ""
         generated = {status.resource_claim_name for status in pod.status.resource_claim_statuses}
+        extended = "" if self._evicts_extended else podclaims.extended_claim_name(pod)
         for name in podclaims.claim_names(pod):
+            if name == extended:
+                continue
             claim = self._claims.store.get(pod.metadata.namespace, name)
             if claim is None or not podclaims.is_reserved_for_group_named(claim, pod, group):
                 continue

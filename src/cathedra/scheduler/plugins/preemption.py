@@ -74,8 +74,14 @@ class DefaultPreemption(PostFilterPlugin):
         nominations: Nominations,
         try_out: TryOut,
         share: tuple[int, int] = DEFAULT_SHARE,
+        *,
+        empty_budgets: bool = False,
     ) -> None:
-        """``share``: the percentage of the nodes in question that are compared, and the minimum."""
+        """``share``: the percentage of the nodes in question that are compared, and the minimum.
+
+        ``empty_budgets``: disruption budgets with an empty selector protect every pod of their namespace.
+        """
+        self._empty_budgets = empty_budgets
         self._client = client
         self._clock = clock
         self._recorder = recorder
@@ -173,6 +179,8 @@ class DefaultPreemption(PostFilterPlugin):
             for budget in self._budgets.list()
             if budget.spec.selector is not None
         ]
+        if not self._empty_budgets:
+            budgets = [one for one in budgets if not one[1].empty]
         allowed = {budget.metadata.uid: budget.status.disruptions_allowed for _, _, budget in budgets}
         violating: list[PodInfo] = []
         others: list[PodInfo] = []

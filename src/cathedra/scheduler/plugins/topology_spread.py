@@ -59,6 +59,7 @@ class _Constraint(msgspec.Struct):
     selector: Selector | None
     honors_affinity: bool
     honors_taints: bool
+    counts_empty: bool
     counts: dict[str, int] = msgspec.field(default_factory=dict)
 
     def smallest(self) -> int:
@@ -88,11 +89,15 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         self,
         relatives: FindRelatives | None = None,
         defaults: Sequence[TopologySpreadConstraint] | None = None,
+        *,
+        counts_empty: bool = False,
     ) -> None:
         """Without ``relatives`` pods without constraints of their own are not spread.
 
         ``defaults``: the profile's constraints for such pods; None: those that Kubernetes has for all.
+        ``counts_empty``: an empty selector counts every pod of the namespace, and not none.
         """
+        self._counts_empty = counts_empty
         self._relatives = relatives
         self._has_own_defaults = defaults is not None
         self._defaults = SYSTEM_DEFAULTS if defaults is None else tuple(defaults)
@@ -169,19 +174,21 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         if attempt is not None and len(own) > FEW_CONSTRAINTS:
             memo = attempt.memo(self.name)
             parsed = [
-                memo.get((when, place), (pod.pod.spec,), attempt, partial(_parsed, pod, one))
+                memo.get(
+                    (when, place), (pod.pod.spec,), attempt, partial(_parsed, pod, one, counts_empty=self._counts_empty)
+                )
                 for place, one in enumerate(given)
             ]
             return [replace(one, counts={}) for one in parsed]
         if own or not given:
-            return [_parsed(pod, one) for one in given]
+            return [_parsed(pod, one, counts_empty=self._counts_empty) for one in given]
         selector = self._relatives(pod.pod) if self._relatives is not None else None
         if selector is None:
             return []
-        return [replace(_parsed(pod, one), selector=selector) for one in given]
+        return [replace(_parsed(pod, one, counts_empty=False), selector=selector) for one in given]
 
 
-def _parsed(pod: PodInfo, constraint: TopologySpreadConstraint) -> _Constraint:
+def _parsed(pod: PodInfo, constraint: TopologySpreadConstraint, *, counts_empty: bool) -> _Constraint:
     labels = pod.pod.metadata.labels
     return _Constraint(
         key=constraint.topology_key,
@@ -190,6 +197,7 @@ def _parsed(pod: PodInfo, constraint: TopologySpreadConstraint) -> _Constraint:
         selector=selector_with_keys(constraint.label_selector, labels, constraint.match_label_keys),
         honors_affinity=constraint.node_affinity_policy in (None, "", "Honor"),
         honors_taints=constraint.node_taints_policy == "Honor",
+        counts_empty=counts_empty,
     )
 
 
@@ -213,7 +221,7 @@ def _count(
 
 
 def _matching(pod: PodInfo, constraint: _Constraint, node: NodeInfo) -> int:
-    if constraint.selector is None or constraint.selector.empty:
+    if constraint.selector is None or (constraint.selector.empty and not constraint.counts_empty):
         return 0
     return node.selected(pod.namespace, constraint.selector)
 

@@ -6,8 +6,18 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.core.core_v1 import Container, Pod, PodResourceClaim, PodSpec, PodStatus
+from cathedra.api.core.core_v1 import (
+    Container,
+    ContainerExtendedResourceRequest,
+    Pod,
+    PodExtendedResourceClaimStatus,
+    PodResourceClaim,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+)
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.quantity import Quantity
 from cathedra.api.resource import (
     AllocationResult,
     CELDeviceSelector,
@@ -56,19 +66,28 @@ def taint(world: World, effect: str = "NoExecute") -> DeviceTaint:
     return DeviceTaint(key="broken", value="yes", effect=effect, time_added=Time(world.clock.now()))
 
 
-async def user(world: World, name: str, device: str, *tolerations: DeviceToleration) -> Pod:
-    """A running pod with a claim on a device."""
+async def user(world: World, name: str, device: str, *tolerations: DeviceToleration, extended: bool = False) -> Pod:
+    """A running pod with a claim on a device, which is named in its spec or was made for its extended resources."""
     entry = PodResourceClaim(name="x", resource_claim_name=name)
+    entries = () if extended else (entry,)
     containers = (Container(name="c", image="i"),)
-    spec = PodSpec(containers=containers, node_name="n1", resource_claims=(entry,), termination_grace_period_seconds=0)
+    spec = PodSpec(containers=containers, node_name="n1", resource_claims=entries, termination_grace_period_seconds=0)
     metadata = ObjectMeta(name=name, namespace="default")
-    pod = await world.create(PODS, Pod(metadata=metadata, spec=spec, status=PodStatus(phase="Running")))
+    status = PodStatus(phase="Running")
+    if extended:
+        amount = {"d.example/gpu": Quantity("1")}
+        containers = (Container(name="c", image="i", resources=ResourceRequirements(requests=amount, limits=amount)),)
+        spec = replace(spec, containers=containers)
+        mapping = ContainerExtendedResourceRequest(container_name="c", resource_name="d.example/gpu", request_name="r")
+        made = PodExtendedResourceClaimStatus(resource_claim_name=name, request_mappings=(mapping,))
+        status = replace(status, extended_resource_claim_status=made)
+    pod = await world.create(PODS, Pod(metadata=metadata, spec=spec, status=status))
     result = DeviceRequestAllocationResult(request="r", driver="d", pool="pool", device=device, tolerations=tolerations)
-    status = ResourceClaimStatus(
+    allocated = ResourceClaimStatus(
         allocation=AllocationResult(devices=DeviceAllocationResult(results=(result,))),
         reserved_for=(ResourceClaimConsumerReference(resource="pods", name=name, uid=pod.metadata.uid),),
     )
-    await world.create(RESOURCECLAIMS, ResourceClaim(metadata=metadata, spec=SPEC, status=status))
+    await world.create(RESOURCECLAIMS, ResourceClaim(metadata=metadata, spec=SPEC, status=allocated))
     return pod
 
 
@@ -246,3 +265,16 @@ def test_conditions_are_worded_as_kubernetes_does(made: Any, expected: str) -> N
     assert dry_run(1, 1, 2, 3, 0).message.startswith(
         "1 published device selected. 1 allocated device selected. 2 pods would be evicted in 3 different namespaces if"
     )
+
+
+@pytest.mark.parametrize(("release", "left"), [("1.37", ["p"]), ("1.38", [])])
+def test_from_138_on_pods_with_extended_resources_leave_tainted_devices_too(release: str, left: list[str]) -> None:
+    """kubernetes/kubernetes#142289."""
+
+    async def story(world: World) -> None:
+        await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world),))))
+        await user(world, "p", "a", extended=True)
+        await world.quiet()
+        assert await world.names(PODS) == left
+
+    play(DeviceTaintEvictionController, story, gates=FeatureGates.for_release(release))

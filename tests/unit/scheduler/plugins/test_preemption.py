@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.core_v1 import Pod, PodStatus
+from cathedra.api.core.policy_v1 import PodDisruptionBudget
 from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.struct import Time, from_dict, replace
 from cathedra.client.objects import with_metadata
+from cathedra.client.resources import PODS
 from cathedra.client.store import Store
 from cathedra.clock import run_virtual
 from cathedra.scheduler.framework.diagnosis import Diagnosis
@@ -141,3 +143,25 @@ def test_only_a_pod_that_was_preempted_and_still_ends_is_waited_for(
     leaving = replace(leaving, status=from_dict(PodStatus, {"conditions": conditions}))
     told = words(refusal, leaving, nominated="n")
     assert ("a terminating pod on the nominated node" in told) == waits
+
+
+@pytest.mark.parametrize(("release", "victim"), [("1.37", "protected"), ("1.38", "free")])
+def test_from_138_on_a_budget_with_an_empty_selector_protects_its_namespace(release: str, victim: str) -> None:
+    """kubernetes/kubernetes#141785: the lower priority decides only among victims whose budgets allow it."""
+    budget = {"metadata": {"name": "b", "namespace": "default"}, "spec": {"minAvailable": 1, "selector": {}}}
+
+    async def body(world: World) -> None:
+        await world.create(from_dict(PodDisruptionBudget, budget))
+        await world.create(node("n1", cpu="2"), node("n2", cpu="2"))
+        for value in (1, 2, 9):
+            await world.create(from_dict(PriorityClass, {"metadata": {"name": f"p{value}"}, "value": value}))
+        full: dict[str, Any] = {"requests": {"cpu": "2"}, "labels": {"a": "b"}}
+        protected = pod("protected", nodeName="n1", priorityClassName="p1", **full)
+        free = pod("free", nodeName="n2", priorityClassName="p2", **full)
+        await world.create(protected)
+        await world.client.resource(PODS, "kube-public").create(with_metadata(free, namespace="kube-public"))
+        await world.create(pod("p", priorityClassName="p9", **full))
+        await world.until(lambda: nominated(world, "p"))
+        assert await nominated(world, "p") == ("n1" if victim == "protected" else "n2")
+
+    play(body, release=release)

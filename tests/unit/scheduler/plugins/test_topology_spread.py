@@ -22,6 +22,7 @@ from cathedra.semantics.owners import controller_reference
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.scheduler.outcome import on, outcome
+from tests.unit.scheduler.world import World, play
 
 
 def test_pods_without_hard_constraints_are_not_filtered() -> None:
@@ -165,3 +166,18 @@ def test_a_pod_without_relatives_is_spread_from_none() -> None:
         assert related.selector(pod("p", labels={"app": "x"})) is None
 
     with_api(body)
+
+
+@pytest.mark.parametrize(("release", "placed"), [("1.37", "a"), ("1.38", "")])
+def test_from_138_on_an_empty_selector_counts_every_pod_of_the_namespace(release: str, placed: str) -> None:
+    """kubernetes/kubernetes#141340."""
+    hard = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+
+    async def body(world: World) -> None:
+        await world.create(node("a", labels={"zone": "a"}), node("b", labels={"zone": "b"}, unschedulable=True))
+        await world.create(pod("w1", nodeName="a"), pod("w2", nodeName="a"))
+        await world.create(pod("p", topologySpreadConstraints=[hard]))
+        await world.quiet()
+        assert await world.node_of("p") == placed
+
+    play(body, release=release)
