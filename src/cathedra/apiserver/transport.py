@@ -28,7 +28,7 @@ from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE, Recorder
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.request import Call, note_problems, unfit
 from cathedra.apiserver.requestinfo import request_info
-from cathedra.apiserver.subresources.comparison import is_compared
+from cathedra.apiserver.subresources.dispatch import is_compared
 from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.verbs import read
 from cathedra.apiserver.verbs.context import ServerContext

@@ -17,7 +17,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.registry.registry import Registry
-from cathedra.apiserver.subresources.comparison import is_compared
+from cathedra.apiserver.subresources.dispatch import is_compared
 from cathedra.apiserver.verbs import read
 
 __all__ = ["Outcome", "carried_out", "has_moved", "needs_latest"]

@@ -2,6 +2,10 @@
 
 Admission gets the posted object (a Binding, an Eviction). The change of the pod that follows is the server's own, and
 no plugin is called for it.
+
+`is_compared` distinguishes writes that depend on the named object alone. A server on a shared store learns of other
+servers' writes with a delay. Such a write is compared with the state that it was made from, which detects an older
+state. All other writes need the latest state before they begin.
 """
 
 from __future__ import annotations
@@ -24,10 +28,11 @@ from cathedra.apiserver.request import Call
 from cathedra.apiserver.resources import PODS
 from cathedra.apiserver.subresources.binding import bind
 from cathedra.apiserver.subresources.eviction import evict
+from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.subresources.token import issue_token, with_defaults
 from cathedra.apiserver.verbs.context import ServerContext
 
-__all__ = ["connect_create"]
+__all__ = ["connect_create", "is_compared"]
 
 _SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 
@@ -75,3 +80,15 @@ def _trusted(server: ServerContext) -> ServerContext:
 
 
 _NO_PLUGINS: Final = AdmissionChain(())
+
+
+# --- writes that depend on one object alone -------------------------------------------------------------------------
+
+
+_BY_OTHER_OBJECTS: Final = frozenset({"eviction", "token"})
+"""Sub-resources that depend on another object: a disruption budget, a service account's signing key."""
+
+
+def is_compared(verb: str, resource: GroupResource, subresource: str = "") -> bool:
+    """Return True if a write changes the named object, and does not depend on any other one."""
+    return verb != "deletecollection" and subresource not in _BY_OTHER_OBJECTS and resource not in REVIEWS

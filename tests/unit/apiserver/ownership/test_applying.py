@@ -23,7 +23,7 @@ from cathedra.apiserver.patches.schema import struct_shape, without_nulls
 from cathedra.apiserver.request import Call
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
-from cathedra.remembering import IS_ON
+from tests.requirements import with_memos
 from tests.unit.apiserver.asgi import open_asgi
 
 PODS_URL = "/api/v1/namespaces/default/pods"
@@ -168,7 +168,7 @@ def test_a_pattern_holds_for_every_configuration_that_has_it(
         assert (made[1], fields_at(())) == changes(before, wanted, SHAPE)
 
 
-@pytest.mark.skipif(not IS_ON, reason="patterns are not remembered")
+@with_memos
 def test_texts_are_no_part_of_a_pattern_and_keys_of_a_list_are() -> None:
     patterns = Patterns()
 

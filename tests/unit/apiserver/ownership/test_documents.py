@@ -34,6 +34,7 @@ from cathedra.apiserver.patches.schema import (
     struct_shape,
     without_nulls,
 )
+from tests.requirements import with_memos
 
 ELEMENT = DocumentShape({"n": STRING, "v": NUMERIC})
 SHAPE = DocumentShape(
@@ -178,6 +179,7 @@ def test_generated_suffixes_do_not_matter_to_the_checks_of_a_part(pods: list[Any
             assert view.has_known_fields(key, gvk, "1.37") == has_known_fields({key: value}, gvk)
 
 
+@with_memos
 def test_specs_of_pods_that_differ_in_a_generated_suffix_are_checked_once() -> None:
     def view(name: str) -> View:
         return View.of({"spec": {"volumes": [{"name": name}]}}, POD_SHAPE)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cathedra.api.struct import RawJSON
 from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet, fields_at
 from cathedra.apiserver.ownership.typed import element_of_text
+from tests.requirements import with_memos
 
 PATHS = st.sets(st.lists(st.sampled_from(["f:a", "f:b", 'k:{"n":"x"}', 'v:"y"']), min_size=1, max_size=3).map(tuple))
 
@@ -76,6 +77,7 @@ def test_blanks_in_the_json_of_a_client_are_no_change(paths: set[tuple[str, ...]
     assert FieldSet.from_raw(RawJSON(json.dumps(spelled.load()).encode())).raw == spelled
 
 
+@with_memos
 def test_sets_of_equal_parts_share_one_tree() -> None:
     one, other = (FieldSet.of({"f:a": ONE_FIELD, "f:b": ONE_FIELD}, member=True) for _ in range(2))
     assert one is other
@@ -96,6 +98,7 @@ def owned(uid: str) -> FieldSet:
     return FieldSet.of({"f:a": ONE_FIELD, "f:ownerReferences": owners}, member=False)
 
 
+@with_memos
 @given(st.text(), st.text())
 def test_sets_that_differ_in_one_uid_share_a_template(uid: str, another: str) -> None:
     one, other = owned(uid), owned(another)
@@ -132,12 +135,14 @@ def test_a_set_with_a_uid_is_decoded_as_it_was_encoded(uid: str, uids: list[str]
     assert with_blank.raw == owned(uid).raw
 
 
+@with_memos
 def test_decoded_sets_share_the_template_of_those_that_were_made() -> None:
     first, other = (FieldSet.from_raw(RawJSON(owned(uid).raw.data)) for uid in ("3-c", "4-d"))
     assert first.number == other.number == owned("5-e").number != 0
     assert (first.element, other.element) == ('k:{"uid":"3-c"}', 'k:{"uid":"4-d"}')
 
 
+@with_memos
 @given(PATHS)
 def test_a_set_with_a_number_has_the_same_paths(paths: set[tuple[str, ...]]) -> None:
     one, other = made(paths).numbered(), made(paths).numbered()

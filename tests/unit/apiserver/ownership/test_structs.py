@@ -17,6 +17,7 @@ from cathedra.apiserver.ownership.fieldset import Changes, FieldSet, fields_at, 
 from cathedra.apiserver.ownership.structs import REMEMBERED_PART, created_fields, struct_changes
 from cathedra.apiserver.ownership.typed import TypedError
 from cathedra.apiserver.patches.schema import StructShape, struct_shape
+from tests.requirements import with_memos
 from tests.unit.apiserver.ownership.objects import changed_object, kinds, random_object
 from tests.unit.apiserver.ownership.test_documents import PODS
 
@@ -197,6 +198,7 @@ def test_maps_of_scalars_differ_as_their_json_does(old: Any, new: Any) -> None:
     assert found == expected
 
 
+@with_memos
 def test_equal_keys_share_one_set() -> None:
     before, after, later = (ConfigMap(data={"a": text, "b": "same"}) for text in "xyz")
     shape = struct_shape(ConfigMap)
@@ -248,6 +250,7 @@ def test_a_field_that_is_always_written_is_owned_if_not_empty(message: str, time
     assert owned(event) == compared_with_empty(event)
 
 
+@with_memos
 def test_objects_with_the_same_fields_share_one_set() -> None:
     first, second = (from_dict(Event, {"message": text, "involvedObject": {"uid": text}}) for text in "ab")
     assert owned(first) is owned(second)
@@ -260,6 +263,7 @@ def test_a_creator_owns_the_keys_of_maps_of_scalars(values: dict[str, Any], igno
     assert owned(config, ignored) == compared_with_empty(config, ignored)
 
 
+@with_memos
 def test_objects_with_equal_keys_in_their_maps_share_one_set() -> None:
     first, second = (from_dict(ConfigMap, {"metadata": {"labels": {"a": x}}, "data": {"b": x}}) for x in "xy")
     assert owned(first, fields_at(())) is owned(second, fields_at(()))

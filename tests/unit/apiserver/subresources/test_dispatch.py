@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.subresources.dispatch import is_compared
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 NAMESPACE = "/api/v1/namespaces/default"
@@ -37,3 +39,20 @@ async def test_a_subresource_of_another_kind_is_none(path: str) -> None:
         await prepare(asgi)
         assert (await asgi("POST", f"{NAMESPACE}/{path}", {})).status == 404
         assert "deletionTimestamp" not in (await asgi("GET", f"{NAMESPACE}/pods/p")).json["metadata"]
+
+
+PODS = GroupResource("", "pods")
+
+
+@pytest.mark.parametrize("verb", ["create", "update", "patch", "delete"])
+def test_writes_of_one_object_are(verb: str) -> None:
+    assert is_compared(verb, PODS)
+    assert is_compared(verb, PODS, "status")
+    assert is_compared(verb, PODS, "binding")
+
+
+def test_writes_by_what_else_is_there_are_not() -> None:
+    assert not is_compared("deletecollection", PODS)
+    assert not is_compared("create", PODS, "eviction")
+    assert not is_compared("create", GroupResource("", "serviceaccounts"), "token")
+    assert not is_compared("create", GroupResource("authorization.k8s.io", "subjectaccessreviews"))
