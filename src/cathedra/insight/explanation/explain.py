@@ -125,7 +125,7 @@ class _Explainer:
         asked = [one for one in complete if isinstance(one, (Pod, *WORKLOADS))]
         used = set()
         for one in asked:
-            pod = one if isinstance(one, Pod) else next_pod(one)
+            pod = one if isinstance(one, Pod) else next_pod(one, state)
             for entry in pod.spec.resource_claims:
                 used.add((pod.metadata.namespace, entry.resource_claim_name or entry.resource_claim_template_name))
         alone = [
@@ -332,9 +332,9 @@ class _Explainer:
         for pod in waiting[:1] if len(waiting) > _DIFFERENT else waiting[:_DIFFERENT]:
             parts.append(self.pod(pod, state))
         if not pods and not causes:
-            parts.append(self.pod(next_pod(workload), state, name=f"a new pod of {where}"))
+            parts.append(self.pod(next_pod(workload, state), state, name=f"a new pod of {where}"))
         elif not pods:
-            part = self.pod(next_pod(workload), state, name=f"a new pod of {where}")
+            part = self.pod(next_pod(workload, state), state, name=f"a new pod of {where}")
             parts.append(part)
         parts += [self.pod(pod, state) for pod in placed[: max(0, _DIFFERENT - len(parts))]]
         merged = _merged(parts)

@@ -74,7 +74,7 @@ def validated(objects: Iterable[KubeObject], state: ClusterState) -> tuple[KubeO
     Raises:
         InvalidInput: it would refuse one of them; the text is the API server's.
     """
-    context = RequestContext(gates=state.gates, now=state.now or _FAR_FUTURE)
+    context = _context(state)
     found = []
     for one in objects:
         gvk = kind_of(type(one))
@@ -133,12 +133,12 @@ def pods_of(workload: Workload, state: ClusterState) -> Iterator[Pod]:
             yield pod
 
 
-def next_pod(workload: Workload) -> Pod:
-    """The next pod that a workload would make."""
+def next_pod(workload: Workload, state: ClusterState) -> Pod:
+    """Return the next pod that the controller of a workload would create, with the API server's defaults."""
     spec = workload.spec.job_template.spec if isinstance(workload, CronJob) else workload.spec
     template = spec.template or PodTemplateSpec()
     metadata = workload.metadata
-    return Pod(
+    pod = Pod(
         metadata=ObjectMeta(
             name=f"{metadata.name}-new",
             namespace=metadata.namespace,
@@ -149,6 +149,14 @@ def next_pod(workload: Workload) -> Pod:
         ),
         spec=template.spec,
     )
+    # Kubernetes defaults pods, not the templates in workloads: a template with limits alone has no requests, and its
+    # pod would fit on every node.
+    definition = definition_of("", "Pod")
+    return pod if definition is None else definition.strategy.default(pod, _context(state))
+
+
+def _context(state: ClusterState) -> RequestContext:
+    return RequestContext(gates=state.gates, now=state.now or _FAR_FUTURE)
 
 
 def with_claims(pod: Pod, state: ClusterState) -> PodSubject:

@@ -280,7 +280,7 @@ class _Run:
 
     async def _copies(self, one: KubeObject) -> Copies:
         """Count the further pods of the same kind that fit."""
-        pod = one if isinstance(one, Pod) else next_pod(one)  # type: ignore[arg-type]  # a workload
+        pod = one if isinstance(one, Pod) else next_pod(one, self.state)  # type: ignore[arg-type]  # a workload
         where = f"{type(one).__name__.lower()} {pod.metadata.namespace}/{_metadata(one).name}"
         pods = self.client.resource(PODS, pod.metadata.namespace)
         names: list[str] = []

@@ -34,10 +34,18 @@ def owned(kind: str, name: str, owner: str, **more: Any) -> dict[str, Any]:
 
 def test_the_next_pod_of_a_workload_is_that_of_its_template() -> None:
     state = read_dump([deployment()])
-    made = next_pod(find_workload(Deployment, "web", "default", state))
+    made = next_pod(find_workload(Deployment, "web", "default", state), state)
     assert (made.metadata.name, made.metadata.labels, made.metadata.annotations) == ("web-new", {"a": "b"}, {"n": "1"})
     assert [one.name for one in made.metadata.owner_references] == ["web"]
     assert made.spec.resource_claims[0].resource_claim_template_name == "t"
+
+
+def test_the_next_pod_has_the_defaults_of_the_server_as_requests_that_equal_its_limits() -> None:
+    made = deployment()
+    made["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "9"}}
+    state = read_dump([made])
+    (container, *_) = next_pod(find_workload(Deployment, "web", "default", state), state).spec.containers
+    assert {name: str(amount) for name, amount in container.resources.requests.items()} == {"example.com/gpu": "9"}
 
 
 def test_pods_of_a_deployment_are_those_of_its_replica_sets_that_have_not_ended() -> None:
