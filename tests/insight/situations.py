@@ -376,14 +376,14 @@ SITUATIONS: tuple[Situation, ...] = (
         ],
         ("class",),
         ("0 of 2 devices in reach are of class gpu",),
-        ("relax class",),
+        (),
     ),
     Situation(
         "a class whose selector fails on a device",
         [node(), device_class("gpu", f"{A}.ready"), gpus(1), template("t"), pod("template:t")],
         ("selector error",),
         ("class gpu: selector #0", "no such key: ready"),
-        ("relax class",),
+        (),
     ),
     Situation(
         "two selectors of which each fits another device",

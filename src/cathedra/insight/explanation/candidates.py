@@ -61,7 +61,10 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def claim_candidates(analysis: Analysis, claims: Sequence[ResourceClaim], allocator: Allocator) -> Iterator[Candidate]:
-    """Proposals about the claims, the classes, and the claims of others."""
+    """Yield proposals about the claims, a missing class, and the claims of others.
+
+    A class that exists is never changed: it belongs to its vendor, and other claims rely on what it selects.
+    """
     signatures = _signatures(analysis, allocator)
     for index, claim in enumerate(claims):
         where = f"claim {claim.metadata.namespace}/{claim.metadata.name}"
@@ -74,7 +77,6 @@ def claim_candidates(analysis: Analysis, claims: Sequence[ResourceClaim], alloca
         if len(claim.spec.devices.requests or ()) > 1:
             for place, request in enumerate(claim.spec.devices.requests or ()):
                 yield _without_request(index, claim, where, place, request)
-    yield from _class_selectors(claims, allocator, signatures)
     yield from _freed(analysis, allocator)
 
 
@@ -300,39 +302,6 @@ def _without_request(index: int, claim: ResourceClaim, where: str, place: int, r
         claims={index: _with_request(trimmed, place, None)},
         target=f"{where} request {place}",
     )
-
-
-def _class_selectors(
-    claims: Sequence[ResourceClaim], allocator: Allocator, signatures: Sequence[Signature]
-) -> Iterator[Candidate]:
-    names = {
-        body.device_class_name
-        for claim in claims
-        for place, request in enumerate(claim.spec.devices.requests or ())
-        for _, body, _ in _bodies(request, place)
-    }
-    for name in sorted(names):
-        class_ = allocator.classes(name)
-        for number, selector in enumerate(class_.spec.selectors if class_ is not None else ()):
-            if class_ is None or selector.cel is None:
-                continue
-            for relaxed in relaxed_selectors(selector.cel.expression, signatures, allocator.features):
-                selectors = _with_selector(class_.spec.selectors, number, relaxed.expression)
-                changed = replace(class_, spec=replace(class_.spec, selectors=selectors))
-                edit = Edit(
-                    f"device class {name}",
-                    f"spec.selectors[{number}]",
-                    selector.cel.expression,
-                    relaxed.expression,
-                )
-                yield Candidate(
-                    "relax class",
-                    50,
-                    f"relax selector #{number} of device class {name}: {relaxed.what}",
-                    (edit,),
-                    classes={name: changed},
-                    target=f"class {name} selector {number}",
-                )
 
 
 def _signatures(analysis: Analysis, allocator: Allocator) -> Sequence[Signature]:

@@ -45,6 +45,8 @@ _TOGETHER: Final = 16
 """Claims that are freed together at most."""
 _STATES: Final = 5_000
 """States of the search for one proposal: one that takes longer is not reported."""
+_IMMUTABLE_IN_PODS: Final = frozenset(("drop node selector", "drop node affinity", "lower request"))
+"""Changes of fields that the API server refuses in an existing pod."""
 _EVERYWHERE: Final = 200
 """Largest number of nodes on which a change that works is tried again, to report where."""
 
@@ -317,7 +319,7 @@ class _RemedySearch:
         text = _together(parts)
         edits = [edit for part in parts for edit in part.edits]
         for made, source in self._sources.items():
-            # The change is made in the object from which a missing one would be created.
+            # A claim's spec is immutable, and the next claim is generated from the template: it is changed there.
             text = text.replace(made, source)
             edits = [
                 structs.replace(edit, object=source, path=f"spec.{edit.path}") if edit.object == made else edit
@@ -325,7 +327,7 @@ class _RemedySearch:
             ]
         return Remedy(
             kind=" and ".join(dict.fromkeys(part.kind for part in parts)),
-            text=text,
+            text=text + self._created_again(parts, pod),
             fits_on=nodes,
             edits=tuple(edits),
             set=(*changed, *freed),
@@ -337,25 +339,44 @@ class _RemedySearch:
         statuses = tuple(one for one in pod.status.resource_claim_statuses if one.resource_claim_name not in made)
         return replace(pod, status=replace(pod.status, resource_claim_statuses=statuses))
 
+    def _created_again(self, parts: Sequence[Candidate], pod: Pod | None) -> str:
+        """Return the objects that must be created again for the change, because their specs are immutable."""
+        named, subject = [], self.subject
+        of_templates = False
+        for claim in (claim for part in parts for claim in part.claims.values()):
+            if self._template_name(claim):
+                of_templates = True
+            elif claim.metadata.resource_version:
+                named.append(f"claim {claim.metadata.namespace}/{claim.metadata.name}")
+        changed = any(part.kind in _IMMUTABLE_IN_PODS for part in parts)
+        # Without a resource version an object comes from a manifest: it can be changed before it is created.
+        if pod is not None and pod.metadata.resource_version and subject is not None and (of_templates or changed):
+            named.append(f"pod {subject.name}")
+        if not named:
+            return ""
+        return f"; then delete {' and '.join(named)} and create {'it' if len(named) == 1 else 'them'} again"
+
     @property
     def _sources(self) -> dict[str, str]:
-        """Names of claims that do not exist yet, and of their templates."""
+        """Claims that are generated from templates → the templates, in which alone a change lasts."""
         subject = self.subject
         if subject is None:
             return {}
         namespace = subject.pod.metadata.namespace
         return {
-            f"claim {namespace}/{name}": f"template {namespace}/{subject.origins[name].removeprefix('template ')}"
-            for name in subject.made
+            f"claim {namespace}/{name}": f"template {namespace}/{origin.removeprefix('template ')}"
+            for name, origin in subject.origins.items()
+            if origin.startswith("template ")
         }
 
+    def _template_name(self, claim: ResourceClaim) -> str:
+        origin = self.subject.origins.get(claim.metadata.name, "") if self.subject is not None else ""
+        return origin.removeprefix("template ") if origin.startswith("template ") else ""
+
     def _template_of(self, claim: ResourceClaim) -> ResourceClaimTemplate | None:
-        """The template of a claim that does not exist yet, with the same change."""
-        subject = self.subject
-        if subject is None or claim.metadata.name not in subject.made:
-            return None
-        name = subject.origins[claim.metadata.name].removeprefix("template ")
-        template = self.state.get(ResourceClaimTemplate, name, claim.metadata.namespace)
+        """Return the template of a generated claim, with the same change."""
+        name = self._template_name(claim)
+        template = self.state.get(ResourceClaimTemplate, name, claim.metadata.namespace) if name else None
         return None if template is None else replace(template, spec=replace(template.spec, spec=claim.spec))
 
 
