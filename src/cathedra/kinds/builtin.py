@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, TypeVar
 
 from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.field import ErrorList
 from cathedra.api.formats import Format, dns_subdomain
 from cathedra.api.scheme import kind_of
 from cathedra.kinds.columns import GENERIC_COLUMNS, generic_cells
@@ -57,6 +58,8 @@ class BuiltinKind(Generic[T]):
     """The strategy of the resource itself, instead of one made of ``default`` and ``rules``."""
     status: Strategy[T] | None = None
     """The strategy of ``status``, instead of the usual one."""
+    status_rules: Callable[[Any, Any], ErrorList] | None = None
+    """Return the errors of a changed status, given the new object and the old one."""
     subresources: Mapping[str, Strategy[T]] = field(default_factory=dict)
     """Writable sub-resources besides ``status``."""
     connected: tuple[ConnectedSubresource, ...] = ()
@@ -108,7 +111,13 @@ class BuiltinKind(Generic[T]):
         return {"spec", "status"} <= set(self.type.__struct_fields__)
 
     def _status_strategy(self) -> dict[str, Strategy[T]]:
-        return {"status": self.status or StatusStrategy(self.default)} if self._has_status() else {}
+        if not self._has_status():
+            return {}
+        if self.status is not None:
+            return {"status": self.status}
+        if self.status_rules is None:
+            return {"status": StatusStrategy(self.default)}
+        return {"status": StatusStrategy(self.default, self.status_rules)}
 
     def _chosen_strategy(self) -> Strategy[T]:
         chosen = self.strategy

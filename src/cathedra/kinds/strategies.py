@@ -117,8 +117,14 @@ class StatusStrategy(Strategy[T]):
     kept: Iterable[str] = ("spec",)
     reset_fields: tuple[str, ...] = ("spec",)
 
-    def __init__(self, default: Callable[[Any], Any] = lambda obj: obj) -> None:
+    def __init__(
+        self,
+        default: Callable[[Any], Any] = lambda obj: obj,
+        rules: Callable[[Any, Any], ErrorList] = _any_change,
+    ) -> None:
+        """``rules`` return the errors of a changed status, given the new object and the old one."""
         self._default = default
+        self._rules = rules
 
     def default(self, obj: T, context: RequestContext) -> T:
         """Fill in what was left out."""
@@ -130,8 +136,8 @@ class StatusStrategy(Strategy[T]):
         return replace(new, **{name: getattr(old, name) for name in self.kept})
 
     def validate_update(self, new: T, old: T, context: RequestContext) -> ErrorList:
-        """Nothing is wrong with any status that decodes."""
-        return ErrorList()
+        """Return the errors of the new status."""
+        return self._rules(new, old)
 
 
 def _parts(obj: Any) -> Any:

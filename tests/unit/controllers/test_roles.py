@@ -18,7 +18,7 @@ from cathedra.clock import run_virtual
 from cathedra.cluster.identity.permissions import controller_user
 from cathedra.controllers.controller_manager import CONTROLLERS, account_of
 from cathedra.releases import FeatureGates
-from tests.unit.controllers.calls import CALLS, APICall
+from tests.unit.controllers.calls import CALLS, RecordedCall
 from tests.unit.controllers.world import open_server
 
 SOURCES = Path(cathedra.controllers.__file__).parent
@@ -45,7 +45,7 @@ def test_every_call_of_a_controller_is_allowed_by_its_default_role() -> None:
         for controller, calls in CALLS.items():
             user = server.transport_of(controller_user(account_of(controller))).user
             namespace, name = OBJECTS.get(controller, ("default", "a"))
-            for call in map(APICall.parse, sorted(calls)):
+            for call in map(RecordedCall.parse, sorted(calls)):
                 group, resource = ("example.com", "widgets") if call.resource == "*" else (call.group, call.resource)
                 asked = Attributes(user, call.verb, group, "v1", resource, call.subresource, namespace, name)
                 if not server.context.authorizer.authorize(asked).allowed:
@@ -58,7 +58,7 @@ def test_every_call_of_a_controller_is_allowed_by_its_default_role() -> None:
 
 def test_every_call_in_the_sources_is_listed() -> None:
     """A call on a new path is found here also before a test takes that path."""
-    listed = {(call.verb, call.resource) for calls in CALLS.values() for call in map(APICall.parse, calls)}
+    listed = {(call.verb, call.resource) for calls in CALLS.values() for call in map(RecordedCall.parse, calls)}
     unlisted = [
         f"{path.relative_to(SOURCES)}: {verb} {resource}"
         for path in sorted(SOURCES.rglob("*.py"))

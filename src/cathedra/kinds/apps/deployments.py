@@ -8,9 +8,13 @@ from cathedra.api.core import apps_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import replace
 from cathedra.kinds.apps.validation import (
+    has_valid_selector,
     is_zero,
+    validate_collisions,
+    validate_counts,
     validate_int_or_percent,
     validate_not_negative,
+    validate_replicas,
     validate_workload_selector,
     validate_workload_template,
     with_immutable_selector,
@@ -21,7 +25,7 @@ from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, SELECTOR, container_cells, selector_text
 from cathedra.kinds.core.pods.warnings import named_workload_warnings
 from cathedra.kinds.defaults import absent
-from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules, StatusStrategy
 
 __all__ = [
@@ -64,7 +68,8 @@ def validate_deployment(deployment: apps_v1.Deployment) -> ErrorList:
     spec = deployment.spec
     validate_not_negative(errors, replicas=spec.replicas)
     validate_workload_selector(errors, spec.selector, "empty selector is invalid for deployment")
-    validate_workload_template(errors, spec.template, spec.selector, "ReplicaSet")
+    if has_valid_selector(errors, spec.selector, "invalid label selector"):
+        validate_workload_template(errors, spec.template, spec.selector, "ReplicaSet")
     _deployment_strategy(errors, _SPEC.child("strategy"), spec.strategy)
     validate_not_negative(
         errors,
@@ -120,6 +125,38 @@ class DeploymentStatusStrategy(StatusStrategy[apps_v1.Deployment]):
 
     reset_fields = ("spec", "metadata.labels")
 
+    def prepare_update(
+        self, new: apps_v1.Deployment, old: apps_v1.Deployment, context: RequestContext
+    ) -> apps_v1.Deployment:
+        """Keep the stored spec and labels."""
+        kept = super().prepare_update(new, old, context)
+        return replace(kept, metadata=replace(kept.metadata, labels=old.metadata.labels))
+
+
+def validate_deployment_status(new: apps_v1.Deployment, old: apps_v1.Deployment) -> ErrorList:
+    """Return the errors of a changed status."""
+    errors = ErrorList()
+    status = new.status
+    validate_counts(
+        errors,
+        observedGeneration=status.observed_generation,
+        replicas=status.replicas,
+        updatedReplicas=status.updated_replicas,
+        readyReplicas=status.ready_replicas,
+        availableReplicas=status.available_replicas,
+        unavailableReplicas=status.unavailable_replicas,
+        collisionCount=status.collision_count,
+    )
+    validate_replicas(
+        errors,
+        status,
+        updatedReplicas=status.updated_replicas,
+        readyReplicas=status.ready_replicas,
+        availableReplicas=status.available_replicas,
+    )
+    validate_collisions(errors, status.collision_count, old.status.collision_count)
+    return errors
+
 
 def deployment_definition() -> ResourceDefinition[apps_v1.Deployment]:
     """The definition of deployments."""
@@ -130,7 +167,7 @@ def deployment_definition() -> ResourceDefinition[apps_v1.Deployment]:
         default=default_deployment,
         rules=ObjectRules(validate_deployment, validate_deployment_update, named_workload_warnings),
         counts_generation=True,
-        status=DeploymentStatusStrategy(default_deployment),
+        status=DeploymentStatusStrategy(default_deployment, validate_deployment_status),
         scalable=True,
         table=(DEPLOYMENT_COLUMNS, deployment_cells),
         short_names=("deploy",),

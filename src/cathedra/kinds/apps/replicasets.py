@@ -8,7 +8,10 @@ from cathedra.api.core import apps_v1
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
 from cathedra.kinds.apps.validation import (
+    has_valid_selector,
+    validate_counts,
     validate_not_negative,
+    validate_replicas,
     validate_workload_selector,
     validate_workload_template,
     with_immutable_selector,
@@ -22,7 +25,6 @@ from cathedra.kinds.core.pods.templates import (
     SELECTOR,
     container_cells,
     selector_text,
-    with_template_labels,
 )
 from cathedra.kinds.core.pods.warnings import named_workload_warnings
 from cathedra.kinds.defaults import absent
@@ -53,7 +55,7 @@ def default_replicaset(replicas: apps_v1.ReplicaSet) -> apps_v1.ReplicaSet:
     """A replica set of one."""
     spec = replicas.spec
     filled = replace(spec, template=default_pod_template(spec.template), **absent(spec, replicas=1))
-    return with_template_labels(replace(replicas, spec=filled), spec.template)
+    return replace(replicas, spec=filled)
 
 
 def validate_replicaset(replicas: apps_v1.ReplicaSet) -> ErrorList:
@@ -62,7 +64,30 @@ def validate_replicaset(replicas: apps_v1.ReplicaSet) -> ErrorList:
     spec = replicas.spec
     validate_not_negative(errors, replicas=spec.replicas, minReadySeconds=spec.min_ready_seconds)
     validate_workload_selector(errors, spec.selector, "empty selector is invalid for deployment")
-    validate_workload_template(errors, spec.template, spec.selector, "ReplicaSet")
+    if has_valid_selector(errors, spec.selector, "invalid label selector"):
+        validate_workload_template(errors, spec.template, spec.selector, "ReplicaSet")
+    return errors
+
+
+def validate_replicaset_status(new: apps_v1.ReplicaSet, old: apps_v1.ReplicaSet) -> ErrorList:
+    """Return the errors of a changed status."""
+    errors = ErrorList()
+    status = new.status
+    validate_counts(
+        errors,
+        replicas=status.replicas,
+        fullyLabeledReplicas=status.fully_labeled_replicas,
+        readyReplicas=status.ready_replicas,
+        availableReplicas=status.available_replicas,
+        observedGeneration=status.observed_generation,
+    )
+    validate_replicas(
+        errors,
+        status,
+        fullyLabeledReplicas=status.fully_labeled_replicas,
+        readyReplicas=status.ready_replicas,
+        availableReplicas=status.available_replicas,
+    )
     return errors
 
 
@@ -92,6 +117,7 @@ def replica_set_definition() -> ResourceDefinition[apps_v1.ReplicaSet]:
         namespaced=True,
         default=default_replicaset,
         rules=ObjectRules(validate_replicaset, validate_replicaset_update, named_workload_warnings),
+        status_rules=validate_replicaset_status,
         counts_generation=True,
         scalable=True,
         table=(REPLICASET_COLUMNS, replicaset_cells),

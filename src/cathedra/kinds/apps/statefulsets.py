@@ -7,11 +7,15 @@ from typing import Any, Final
 
 from cathedra.api.core import apps_v1
 from cathedra.api.field import Constant, ErrorList, FieldPath
+from cathedra.api.formats import check, dns_label
 from cathedra.api.struct import replace
 from cathedra.kinds.apps.validation import (
     NEGATIVE,
+    has_valid_selector,
     is_above_hundred_percent,
     is_zero,
+    validate_collisions,
+    validate_counts,
     validate_int_or_percent,
     validate_not_negative,
     validate_workload_selector,
@@ -20,7 +24,7 @@ from cathedra.kinds.apps.validation import (
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
-from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, container_cells, with_template_labels
+from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, container_cells
 from cathedra.kinds.core.pods.warnings import workload_warnings
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
@@ -35,6 +39,7 @@ __all__ = [
 ]
 
 _SPEC: Final = FieldPath("spec")
+_STATUS: Final = FieldPath("status")
 _RETENTIONS: Final = ("Retain", "Delete")
 STATEFULSET_COLUMNS: Final = (
     NAME,
@@ -64,7 +69,7 @@ def default_statefulset(stateful: apps_v1.StatefulSet) -> apps_v1.StatefulSet:
         persistent_volume_claim_retention_policy=retention,
         **changes,
     )
-    return with_template_labels(replace(stateful, spec=filled), spec.template)
+    return replace(stateful, spec=filled)
 
 
 def validate_statefulset(stateful: apps_v1.StatefulSet) -> ErrorList:
@@ -93,8 +98,40 @@ def validate_statefulset(stateful: apps_v1.StatefulSet) -> ErrorList:
     if spec.ordinals is not None and spec.ordinals.start < 0:
         errors.invalid(_SPEC.child("ordinals", "start"), spec.ordinals.start, NEGATIVE)
     validate_not_negative(errors, replicas=spec.replicas, minReadySeconds=spec.min_ready_seconds)
+    if spec.service_name:
+        check(errors, _SPEC.child("serviceName"), spec.service_name, dns_label)
     validate_workload_selector(errors, spec.selector, "empty selector is invalid for statefulset")
-    validate_workload_template(errors, spec.template, spec.selector, "StatefulSet")
+    if has_valid_selector(errors, spec.selector, ""):
+        validate_workload_template(errors, spec.template, spec.selector, "StatefulSet")
+    return errors
+
+
+def validate_statefulset_status(new: apps_v1.StatefulSet, old: apps_v1.StatefulSet) -> ErrorList:
+    """Return the errors of a changed status."""
+    errors = ErrorList()
+    status = new.status
+    validate_counts(
+        errors,
+        replicas=status.replicas,
+        readyReplicas=status.ready_replicas,
+        currentReplicas=status.current_replicas,
+        updatedReplicas=status.updated_replicas,
+        availableReplicas=status.available_replicas,
+        observedGeneration=status.observed_generation,
+        collisionCount=status.collision_count,
+    )
+    for name, count in (
+        ("readyReplicas", status.ready_replicas),
+        ("currentReplicas", status.current_replicas),
+        ("updatedReplicas", status.updated_replicas),
+        ("availableReplicas", status.available_replicas),
+    ):
+        if count > status.replicas:
+            errors.invalid(_STATUS.child(name), count, "cannot be greater than status.replicas")
+    if status.available_replicas > status.ready_replicas:
+        text = "cannot be greater than status.readyReplicas"
+        errors.invalid(_STATUS.child("availableReplicas"), status.available_replicas, text)
+    validate_collisions(errors, status.collision_count, old.status.collision_count)
     return errors
 
 
@@ -206,6 +243,7 @@ def stateful_set_definition() -> ResourceDefinition[apps_v1.StatefulSet]:
             default_statefulset, ObjectRules(validate_statefulset, validate_statefulset_update, _warnings)
         ),
         default=default_statefulset,
+        status_rules=validate_statefulset_status,
         scalable=True,
         table=(STATEFULSET_COLUMNS, statefulset_cells),
         short_names=("sts",),

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.core import apps_v1, core_v1, meta_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.selectors import SelectorError, from_label_selector
 from cathedra.kinds.core.pods.validation import validate_pod_template
+from cathedra.kinds.labelselectors import validate_label_selector
 
 __all__ = [
+    "IMMUTABLE",
     "NEGATIVE",
+    "has_valid_selector",
     "is_above_hundred_percent",
     "is_zero",
+    "validate_collisions",
+    "validate_counts",
     "validate_int_or_percent",
     "validate_not_negative",
+    "validate_replicas",
     "validate_workload_selector",
     "validate_workload_template",
     "with_immutable_selector",
@@ -22,6 +28,7 @@ __all__ = [
 
 NEGATIVE: Final = "must be greater than or equal to 0"
 _SPEC: Final = FieldPath("spec")
+_STATUS: Final = FieldPath("status")
 IMMUTABLE: Final = "field is immutable"
 
 
@@ -55,15 +62,12 @@ def validate_not_negative(errors: ErrorList, **values: int | None) -> None:
 
 
 def validate_workload_selector(errors: ErrorList, selector: meta_v1.LabelSelector | None, when_empty: str) -> None:
+    """Report a selector that is missing, invalid or empty; ``when_empty`` is the text for the last case."""
     path = _SPEC.child("selector")
     if selector is None:
         errors.required(path)
         return
-    try:
-        from_label_selector(selector)
-    except SelectorError as error:
-        errors.invalid(path, selector, str(error))
-        return
+    validate_label_selector(errors, path, selector)
     if not selector.match_labels and not selector.match_expressions:
         errors.invalid(path, selector, when_empty)
 
@@ -71,6 +75,7 @@ def validate_workload_selector(errors: ErrorList, selector: meta_v1.LabelSelecto
 def validate_workload_template(
     errors: ErrorList, template: core_v1.PodTemplateSpec, selector: meta_v1.LabelSelector | None, owner: str
 ) -> None:
+    """Report what is wrong with a template whose pods belong to a workload of kind ``owner``."""
     path = _SPEC.child("template")
     labels = template.metadata.labels
     if selector is None or not _matches(selector, labels):
@@ -83,11 +88,49 @@ def validate_workload_template(
         errors.forbidden(where, f"activeDeadlineSeconds in {owner} is not Supported")
 
 
+def has_valid_selector(errors: ErrorList, selector: meta_v1.LabelSelector | None, detail: str) -> bool:
+    """Return True if the selector can be evaluated. Otherwise report it once more, with ``detail``: Kubernetes does,
+    and does not validate the template then."""
+    if selector is None:
+        return True
+    found = ErrorList()
+    validate_label_selector(found, _SPEC, selector)
+    if found:
+        errors.invalid(_SPEC.child("selector"), selector, detail)
+    return not found
+
+
 def _matches(selector: meta_v1.LabelSelector, labels: dict[str, str]) -> bool:
     try:
         return from_label_selector(selector).matches(labels)
     except SelectorError:
         return True
+
+
+def validate_counts(errors: ErrorList, **values: int | None) -> None:
+    """Report counts of a status, by JSON name, that are negative."""
+    for name, value in values.items():
+        if value is not None and value < 0:
+            errors.invalid(_STATUS.child(name), value, NEGATIVE)
+
+
+def validate_replicas(
+    errors: ErrorList, status: apps_v1.DeploymentStatus | apps_v1.ReplicaSetStatus, **values: int
+) -> None:
+    """Report counts of pods, by JSON name, that exceed the number of all pods or of those that are ready."""
+    for name, value in values.items():
+        if value > status.replicas:
+            errors.invalid(_STATUS.child(name), value, "cannot be greater than status.replicas")
+    if status.available_replicas > status.ready_replicas:
+        errors.invalid(
+            _STATUS.child("availableReplicas"), status.available_replicas, "cannot be greater than readyReplicas"
+        )
+
+
+def validate_collisions(errors: ErrorList, new: int | None, old: int | None) -> None:
+    """Report a count of hash collisions that decreases."""
+    if old is not None and (new is None or new < old):
+        errors.invalid(_STATUS.child("collisionCount"), new or 0, "cannot be decremented")
 
 
 def with_immutable_selector(errors: ErrorList, new: Any, old: Any) -> ErrorList:

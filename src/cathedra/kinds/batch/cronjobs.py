@@ -83,7 +83,12 @@ def validate_cronjob(job: batch_v1.CronJob) -> ErrorList:
             errors.invalid(_SPEC.child(name), value, "must be greater than or equal to 0")
     if spec.time_zone is not None and not _is_zone(spec.time_zone):
         errors.invalid(_SPEC.child("timeZone"), spec.time_zone, f"unknown time zone {spec.time_zone}")
-    validate_job_spec(errors, _SPEC.child("jobTemplate", "spec"), spec.job_template.spec)
+    template = _SPEC.child("jobTemplate", "spec")
+    validate_job_spec(errors, template, spec.job_template.spec)
+    if spec.job_template.spec.selector is not None:
+        errors.invalid(template.child("selector"), spec.job_template.spec.selector, "`selector` will be auto-generated")
+    if spec.job_template.spec.manual_selector:
+        errors.not_among(template.child("manualSelector"), True, ("nil", "false"))
     return errors
 
 
@@ -99,6 +104,9 @@ def _schedule(errors: ErrorList, schedule: str) -> None:
         return
     if "TZ" in schedule:
         errors.invalid(path, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
+    if schedule.startswith(("TZ=", "CRON_TZ=")):
+        # The parser of schedules takes a zone in front.
+        schedule = schedule.partition(" ")[2].strip()
     try:
         parse_schedule(schedule)
     except ScheduleError as error:
@@ -125,7 +133,7 @@ def cronjob_cells(job: batch_v1.CronJob, now: float) -> list[Any]:
         job.metadata.name,
         job.spec.schedule,
         job.spec.time_zone or "<none>",
-        bool(job.spec.suspend),
+        str(bool(job.spec.suspend)),
         len(job.status.active),
         age(last, now) if last else "<none>",
         age(job.metadata.creation_timestamp, now),

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cathedra.api import formats
-from cathedra.api.core import meta_v1, policy_v1
-from cathedra.api.field import Constant, ErrorList, FieldPath
-from cathedra.api.formats import check
+from cathedra.api.core import policy_v1
+from cathedra.api.field import ErrorList, FieldPath
 from cathedra.kinds.apps.validation import is_above_hundred_percent, validate_int_or_percent
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.labelselectors import validate_label_selector
 from cathedra.kinds.strategies import ObjectRules
 
 __all__ = [
     "budget_cells",
     "disruption_budget_definition",
     "validate_budget",
-    "validate_label_selector",
 ]
 
 _SPEC: Final = FieldPath("spec")
@@ -73,28 +71,3 @@ def disruption_budget_definition() -> ResourceDefinition[policy_v1.PodDisruption
         table=(BUDGET_COLUMNS, budget_cells),
         short_names=("pdb",),
     ).definition()
-
-
-def validate_label_selector(errors: ErrorList, path: FieldPath, selector: meta_v1.LabelSelector) -> None:
-    """Labels that could be labels, and conditions with the values that their operators need."""
-    labels = path.child("matchLabels")
-    for key, value in sorted(selector.match_labels.items()):
-        check(errors, labels, key, formats.label_key)
-        check(errors, labels, value, formats.label_value)
-    for position, requirement in enumerate(selector.match_expressions):
-        _requirement(errors, path.child("matchExpressions").index(position), requirement)
-
-
-def _requirement(errors: ErrorList, path: FieldPath, requirement: meta_v1.LabelSelectorRequirement) -> None:
-    values, operator = path.child("values"), requirement.operator
-    if operator in ("In", "NotIn"):
-        if not requirement.values:
-            errors.required(values, "must be specified when `operator` is 'In' or 'NotIn'")
-    elif operator in ("Exists", "DoesNotExist"):
-        if requirement.values:
-            errors.forbidden(values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-    else:
-        errors.invalid(path.child("operator"), Constant(operator), "not a valid selector operator")
-    check(errors, path.child("key"), requirement.key, formats.label_key)
-    for position, value in enumerate(requirement.values):
-        check(errors, values.index(position), value, formats.label_value)

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from cathedra.api.core import apps_v1
-from cathedra.api.struct import from_dict, to_dict
-from tests.unit.kinds.objects import defaulted, problems_of, row
+from cathedra.api.struct import from_dict, replace, to_dict
+from cathedra.kinds.apps.daemonsets import TEMPLATE_GENERATION
+from tests.unit.kinds.objects import context, created, defaulted, definition_of, problems_of, row, texts, updated
 
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+DEFINITION = definition_of("daemonsets")
 SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
 
 
@@ -25,11 +27,27 @@ def test_a_daemon_set_that_is_updated_by_deletion_does_not_roll() -> None:
     assert made.spec.update_strategy.rolling_update is None
 
 
-def test_a_daemon_set_without_labels_takes_those_of_its_template() -> None:
-    made = defaulted("daemonsets", from_dict(apps_v1.DaemonSet, {"spec": SELECTED}))
-    assert made.metadata.labels == {"a": "b"}
-    own = {"metadata": {"labels": {"x": "y"}}, "spec": SELECTED}
-    assert defaulted("daemonsets", from_dict(apps_v1.DaemonSet, own)).metadata.labels == {"x": "y"}
+def test_changes_of_the_template_are_counted_in_an_annotation() -> None:
+    """apps/v1 shows the internal field templateGeneration so; clients cannot change it."""
+    strategy, status = DEFINITION.strategy, DEFINITION.subresources["status"]
+    first, _ = created(strategy, from_dict(apps_v1.DaemonSet, {"spec": SELECTED}), context())
+    assert first.metadata.annotations == {TEMPLATE_GENERATION: "1"}
+    other = {**SELECTED, "template": {**TEMPLATE, "spec": {"containers": [{"name": "c", "image": "other"}]}}}
+    second, _ = updated(strategy, from_dict(apps_v1.DaemonSet, {"spec": other}), first, context())
+    assert second.metadata.annotations == {TEMPLATE_GENERATION: "2"}
+    written = replace(second, metadata=replace(second.metadata, annotations={TEMPLATE_GENERATION: "7"}))
+    assert updated(strategy, written, second, context())[0].metadata.annotations == {TEMPLATE_GENERATION: "2"}
+    assert updated(status, written, second, context())[0].metadata.annotations == {TEMPLATE_GENERATION: "2"}
+
+
+def test_counts_of_a_status_are_not_negative_and_collisions_never_decrease() -> None:
+    status = DEFINITION.subresources["status"]
+    old = from_dict(apps_v1.DaemonSet, {"spec": SELECTED, "status": {"collisionCount": 3}})
+    new = replace(old, status=replace(old.status, number_ready=-1, collision_count=2))
+    assert texts(updated(status, new, old, context())[1]) == [
+        "status.numberReady: Invalid value: -1: must be greater than or equal to 0",
+        "status.collisionCount: Invalid value: 2: cannot be decremented",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +68,7 @@ def test_a_daemon_set_without_labels_takes_those_of_its_template() -> None:
             'spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "a few": ',
         ),
         (
-            {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": -1}}},
+            {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": -1}}},
             "spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: -1: ",
         ),
     ],

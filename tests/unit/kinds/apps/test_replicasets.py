@@ -15,7 +15,7 @@ SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
 @pytest.mark.parametrize(("written", "replicas"), [({}, 1), ({"replicas": 0}, 0), ({"replicas": 3}, 3)])
 def test_a_replica_set_is_one_pod_unless_it_says_how_many(written: dict[str, int], replicas: int) -> None:
     made = defaulted("replicasets", from_dict(apps_v1.ReplicaSet, {"spec": {**SELECTED, **written}}))
-    assert (made.spec.replicas, made.metadata.labels) == (replicas, {"a": "b"})
+    assert (made.spec.replicas, made.metadata.labels) == (replicas, {})
 
 
 @pytest.mark.parametrize("field", ["replicas", "minReadySeconds"])

@@ -105,7 +105,7 @@ def test_a_row_shows_how_many_of_those_wanted_are_ready() -> None:
     assert row("statefulsets", apps_v1.StatefulSet())["Ready"] == "0/0"
 
 
-@pytest.mark.parametrize(("release", "kept"), [("1.34", None), ("1.35", 2)])
+@pytest.mark.parametrize(("release", "kept"), [("1.34", None), ("1.36", None), ("1.37", 2)])
 def test_how_many_may_be_unavailable_is_dropped_where_it_means_nothing(release: str, kept: int | None) -> None:
     context = RequestContext(FeatureGates.for_release(release), 0.0)
     strategy = stateful_set_definition().strategy

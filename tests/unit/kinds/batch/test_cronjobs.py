@@ -31,6 +31,21 @@ def cronjob(**spec: Any) -> dict[str, Any]:
             {"concurrencyPolicy": "Maybe"},
             ['spec.concurrencyPolicy: Unsupported value: "Maybe": supported values: "Allow", "Forbid", "Replace"'],
         ),
+        (
+            {"schedule": "CRON_TZ=UTC * * * * *"},
+            [
+                'spec.schedule: Invalid value: "CRON_TZ=UTC * * * * *": '
+                "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+            ],
+        ),
+        (
+            {"jobTemplate": {"spec": {**JOB, "manualSelector": True, "selector": {"matchLabels": {"a": "b"}}}}},
+            [
+                'spec.jobTemplate.spec.selector: Invalid value: {"matchLabels":{"a":"b"}}: '
+                "`selector` will be auto-generated",
+                'spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: "nil", "false"',
+            ],
+        ),
         ({"timeZone": "Moon"}, ['spec.timeZone: Invalid value: "Moon": unknown time zone Moon']),
         (
             {"failedJobsHistoryLimit": -1},

@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.core.meta_v1 import LabelSelector
 from cathedra.api.core.policy_v1 import PodDisruptionBudget
-from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import from_dict
-from cathedra.kinds.machinery.disruptionbudgets import validate_label_selector
 from tests.unit.kinds.objects import problems_of, row
 
 
@@ -52,24 +49,3 @@ def test_a_percentage_may_have_any_number_of_digits(digits: str) -> None:
     values = {"metadata": {"name": "b"}, "spec": {"minAvailable": f"{digits}%"}}
     (text,) = problems_of("poddisruptionbudgets", PodDisruptionBudget, values)
     assert text.endswith(": must not be greater than 100%")
-
-
-@pytest.mark.parametrize(
-    ("selector", "wanted"),
-    [
-        ({}, []),
-        ({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["d"]}]}, []),
-        ({"matchLabels": {"a b": "c d"}}, ["s.matchLabels", "s.matchLabels"]),
-        ({"matchExpressions": [{"key": "a", "operator": "In"}]}, ["s.matchExpressions[0].values"]),
-        ({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}, ["s.matchExpressions[0].values"]),
-        ({"matchExpressions": [{"key": "a", "operator": "Gt"}]}, ["s.matchExpressions[0].operator"]),
-        (
-            {"matchExpressions": [{"key": "a b", "operator": "NotIn", "values": ["c", "d e"]}]},
-            ["s.matchExpressions[0].key", "s.matchExpressions[0].values[1]"],
-        ),
-    ],
-)
-def test_each_part_of_a_selector_is_looked_at(selector: dict[str, Any], wanted: list[str]) -> None:
-    errors = ErrorList()
-    validate_label_selector(errors, FieldPath("s"), from_dict(LabelSelector, selector))
-    assert [error.field for error in errors] == wanted

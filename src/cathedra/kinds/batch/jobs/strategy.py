@@ -19,7 +19,6 @@ from cathedra.kinds.core.pods.templates import (
     SELECTOR,
     container_cells,
     selector_text,
-    with_template_labels,
 )
 from cathedra.kinds.core.pods.warnings import named_workload_warnings
 from cathedra.kinds.defaults import absent
@@ -51,8 +50,11 @@ class JobStrategy(GenerationStrategy[batch_v1.Job]):
         job = super().prepare_create(obj, context)
         if job.spec.manual_selector:
             return job
+        # Kubernetes' default for the labels is the very map of the template, into which the generated labels go.
+        shared = job.metadata.labels is job.spec.template.metadata.labels
         job = with_selector(job)
-        return with_template_labels(job, job.spec.template)
+        labels = job.spec.template.metadata.labels
+        return replace(job, metadata=replace(job.metadata, labels=labels)) if shared or not job.metadata.labels else job
 
     def validate_create(self, obj: batch_v1.Job, context: RequestContext) -> ErrorList:
         """A job's own rules and those of its template."""
@@ -159,7 +161,10 @@ def _job_duration(job: batch_v1.Job, now: float) -> str:
 
 def default_job(job: batch_v1.Job) -> batch_v1.Job:
     """A job that says how often, how parallel and how stubborn it is."""
-    return with_template_labels(replace(job, spec=default_job_spec(job.spec)), job.spec.template)
+    labels = job.spec.template.metadata.labels
+    if not job.metadata.labels and labels:
+        job = replace(job, metadata=replace(job.metadata, labels=labels))
+    return replace(job, spec=default_job_spec(job.spec))
 
 
 def default_job_spec(spec: batch_v1.JobSpec) -> batch_v1.JobSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection
 from typing import Final
@@ -9,8 +10,10 @@ from typing import Final
 from cathedra.api.core import batch_v1, core_v1
 from cathedra.api.field import OMITTED, ErrorList, FieldPath
 from cathedra.api.formats import dns_subdomain, qualified_name
+from cathedra.api.selectors import SelectorError, from_label_selector
 from cathedra.api.struct import replace
 from cathedra.kinds.core.pods.validation import validate_pod_template
+from cathedra.kinds.labelselectors import validate_label_selector
 from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import is_true
 
@@ -32,7 +35,17 @@ _PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 def validate_job(job: batch_v1.Job, gates: FeatureGates) -> ErrorList:
     """What is wrong with a new job."""
     errors = ErrorList()
-    validate_job_spec(errors, _SPEC, job.spec)
+    spec = job.spec
+    validate_job_spec(errors, _SPEC, spec)
+    if spec.selector is None:
+        errors.required(_SPEC.child("selector"))
+        return errors
+    validate_label_selector(errors, _SPEC.child("selector"), spec.selector)
+    labels = spec.template.metadata.labels
+    with contextlib.suppress(SelectorError):
+        if not from_label_selector(spec.selector).matches(labels):
+            path = _SPEC.child("template", "metadata", "labels")
+            errors.invalid(path, labels or None, "`selector` does not match template `labels`")
     return errors
 
 
@@ -105,7 +118,11 @@ def validate_job_update(new: batch_v1.Job, old: batch_v1.Job, gates: FeatureGate
     if _is_on(gates, "MutablePodResourcesForSuspendedJobs") and _has_stopped(old):
         before = _resized(before, after)
     if after != before:
-        errors.invalid(_SPEC.child("template"), after, "field is immutable")
+        # While scheduling directives may change, Kubernetes compares the rest part by part.
+        if _may_move(old, gates) and after.spec != before.spec:
+            errors.invalid(_SPEC.child("template", "spec"), after.spec, "field is immutable")
+        else:
+            errors.invalid(_SPEC.child("template"), after, "field is immutable")
     for name, attribute in (
         ("podFailurePolicy", "pod_failure_policy"),
         ("backoffLimitPerIndex", "backoff_limit_per_index"),
