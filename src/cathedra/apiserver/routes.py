@@ -1,20 +1,67 @@
 """The routes of the API: every resource and sub-resource that is served, with its verbs
-(docs/spec/apimachinery.md §2.3).
+(docs/spec/apimachinery.md §2.3), in the order of a stock server (§2.1).
 
-Requests are dispatched by these routes and discovery lists them, so that nothing can be reached that is not listed, and
-a sub-resource only through the group, version and resource to which it belongs.
+Requests are dispatched by these routes and discovery lists them. Nothing can be reached that is not listed, and a
+sub-resource can be reached only through its own group, version and resource.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
+from cathedra.api.scheme import GroupResource
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["METRICS_GROUP", "VIRTUAL", "Route", "VirtualResource", "routes_of", "virtual_routes"]
+__all__ = [
+    "METRICS_GROUP",
+    "NAMESPACES",
+    "NODES",
+    "PODS",
+    "SERVICES",
+    "SERVICE_ACCOUNTS",
+    "VIRTUAL",
+    "Route",
+    "VirtualResource",
+    "group_order",
+    "routes_of",
+    "version_order",
+    "virtual_routes",
+]
+_GROUPS: Final = (
+    "",
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+)
+_RANK: Final = {group: position for position, group in enumerate(_GROUPS)}
+_VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+NAMESPACES: Final = GroupResource("", "namespaces")
+NODES: Final = GroupResource("", "nodes")
+PODS: Final = GroupResource("", "pods")
+SERVICES: Final = GroupResource("", "services")
+SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 
 
 class VirtualResource(msgspec.Struct, frozen=True):
@@ -119,3 +166,17 @@ def routes_of(definition: AnyDefinition, served: VersionDefinition) -> Iterator[
         found[connected.name] = ((connected.group, connected.version, connected.kind), connected.verbs)
     for name, (kind, verbs) in sorted(found.items()):
         yield route(name, kind, verbs)
+
+
+def group_order(group: str) -> tuple[int, str]:
+    """Sort key of a group: the stock order, then the rest by name."""
+    return _RANK.get(group, len(_GROUPS)), group
+
+
+def version_order(version: str) -> tuple[int, int, int, str]:
+    """Sort key of a version: stable before beta before alpha, newer first."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return 3, 0, 0, version
+    stage = {None: 0, "beta": 1, "alpha": 2}[match[2]]
+    return stage, -int(match[1]), -int(match[3] or 0), version

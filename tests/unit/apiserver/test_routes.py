@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cathedra.apiserver.routes import VIRTUAL, routes_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cathedra.apiserver.routes import VIRTUAL, routes_of, version_order
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
 from tests.unit.apiserver.asgi import open_asgi
@@ -61,3 +64,12 @@ async def test_routes_go_with_their_definition() -> None:
         assert not [route for route in catalog.routes() if route.resource == "pods"]
         catalog.add(definition)
         assert catalog.route("", "v1", "pods", "exec") is not None
+
+
+DOCUMENTED = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]
+"""Kubernetes' documentation of versions in CustomResourceDefinitions gives this order."""
+
+
+@given(st.permutations(DOCUMENTED))
+def test_stable_versions_come_first_then_beta_then_alpha_then_other_names(shuffled: list[str]) -> None:
+    assert sorted(shuffled, key=version_order) == DOCUMENTED

@@ -18,7 +18,7 @@ from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
-from cathedra.apiserver.resources import PODS
+from cathedra.apiserver.routes import PODS
 from cathedra.kinds.core.limitranges import CONTAINER, POD, VOLUME_CLAIM
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.semantics.podresources import pod_limit_quantities, pod_request_quantities

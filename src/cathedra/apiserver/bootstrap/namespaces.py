@@ -10,7 +10,7 @@ from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import LOOPBACK
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.resources import NAMESPACES
+from cathedra.apiserver.routes import NAMESPACES
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create
 

@@ -25,7 +25,7 @@ from cathedra.apiserver.custom.objects import (
 from cathedra.apiserver.custom.rules import LazyRules
 from cathedra.apiserver.custom.schema import read_schema
 from cathedra.apiserver.custom.strategy import InstanceStatusStrategy, InstanceStrategy
-from cathedra.apiserver.versionorder import version_order
+from cathedra.apiserver.routes import version_order
 from cathedra.kinds.definition import AnyDefinition, Column, ResourceDefinition, Strategy, VersionDefinition
 
 __all__ = ["kind_of_definition"]

@@ -16,15 +16,17 @@ from typing import Final
 from cathedra.api.status import StatusError, internal_error
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.about.server import About
-from cathedra.apiserver.http.answers.compression import compressed, takes_gzip, worth_compressing
 from cathedra.apiserver.http.answers.render import YAML_OF_JSON, in_form_of, in_yaml, warning_headers
 from cathedra.apiserver.http.answers.response import (
     JSON,
     Response,
+    compressed,
     head_of,
     send_response,
     status_response,
+    takes_gzip,
     text_response,
+    worth_compressing,
 )
 from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
 from cathedra.apiserver.http.proxying.proxy import Proxy

@@ -21,8 +21,7 @@ from cathedra.api.struct import Time
 from cathedra.apiserver.http.proxying.proxy import Proxy
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.resources import NODES
-from cathedra.apiserver.routes import METRICS_GROUP
+from cathedra.apiserver.routes import METRICS_GROUP, NODES
 from cathedra.apiserver.verbs.context import ServerContext
 
 __all__ = ["Measurements"]

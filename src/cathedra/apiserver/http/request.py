@@ -1,4 +1,4 @@
-"""One HTTP request, read as far as it is needed."""
+"""One HTTP request, read as far as it is needed, and the options in its query (docs/spec/apimachinery.md §13)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.apiserver.authentication.user import ANONYMOUS, UserInfo
+from cathedra.apiserver.pipeline.operations import WriteQuery, checked_write, manager_named
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.queryvalues import NumberError, parse_int64, says_true
 from cathedra.apiserver.requestinfo import request_info
@@ -15,8 +16,9 @@ from cathedra.asgi.application import Receive, Scope
 from cathedra.asgi.direct import EXCHANGE, DirectAnswer
 from cathedra.asgi.headers import RequestHeaders
 from cathedra.asgi.upgrade import UPGRADE
+from cathedra.client.transport import ListOptions
 
-__all__ = ["BODY_LIMIT", "ClientGone", "Request"]
+__all__ = ["BODY_LIMIT", "ClientGone", "Request", "list_options", "write_query"]
 
 
 BODY_LIMIT: Final = 3 * 1024 * 1024
@@ -180,3 +182,35 @@ class Request:
 
 def _too_large() -> StatusError:
     return failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
+
+
+def write_query(request: Request, kind: str, *, apply: bool = False) -> WriteQuery:
+    """Return the options of a create, update or patch; ``kind`` is CreateOptions, UpdateOptions or PatchOptions.
+
+    Raises:
+        StatusError: 422, some are invalid.
+    """
+    query, agent = request.query, request.header(b"user-agent")
+    if not query and not apply:
+        return WriteQuery(False, manager_named(agent), "Warn", False)
+    manager, validation = request.parameter("fieldManager"), request.parameter("fieldValidation")
+    dry_run = query.get("dryRun", [])
+    given = WriteQuery(bool(dry_run), manager, validation, request.flag("force"), apply)
+    checked_write(kind, given, dry_run=dry_run, forces="force" in query)
+    return WriteQuery(given.dry_run, manager or manager_named(agent), validation or "Warn", given.force)
+
+
+def list_options(request: Request) -> ListOptions:
+    """Return the options of a list or watch.
+
+    Raises:
+        StatusError: 400, the limit is no number.
+    """
+    return ListOptions(
+        label_selector=request.parameter("labelSelector"),
+        field_selector=request.parameter("fieldSelector"),
+        limit=request.number("limit") or 0,
+        continue_=request.parameter("continue"),
+        resource_version=request.parameter("resourceVersion"),
+        resource_version_match=request.parameter("resourceVersionMatch"),
+    )

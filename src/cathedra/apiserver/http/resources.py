@@ -19,7 +19,6 @@ from cathedra.api.struct import to_dict
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.answers import render
-from cathedra.apiserver.http.answers.listcache import ListCache, stamp_of
 from cathedra.apiserver.http.answers.negotiation import (
     FOR_PLAIN_JSON,
     JSON_FORM,
@@ -31,14 +30,14 @@ from cathedra.apiserver.http.answers.negotiation import (
 )
 from cathedra.apiserver.http.answers.protobuf import not_marshalable
 from cathedra.apiserver.http.answers.pushing import Fanout
+from cathedra.apiserver.http.answers.render import ListCache, stamp_of
 from cathedra.apiserver.http.answers.response import Response, json_response, text_response
 from cathedra.apiserver.http.answers.streaming import WatchStream, send_error_stream
 from cathedra.apiserver.http.answers.tables import check_include
 from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, patch_values
 from cathedra.apiserver.http.measurements import Measurements
-from cathedra.apiserver.http.options import list_options, write_query
 from cathedra.apiserver.http.proxying.proxy import Proxy
-from cathedra.apiserver.http.request import Request
+from cathedra.apiserver.http.request import Request, list_options, write_query
 from cathedra.apiserver.pipeline.operations import (
     Answer,
     Operations,

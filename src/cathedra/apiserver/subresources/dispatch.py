@@ -25,7 +25,7 @@ from cathedra.api.struct import KubeStruct
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionChain
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.resources import PODS
+from cathedra.apiserver.routes import PODS
 from cathedra.apiserver.subresources.binding import bind
 from cathedra.apiserver.subresources.eviction import evict
 from cathedra.apiserver.subresources.reviews import REVIEWS

@@ -5,34 +5,36 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.field import ErrorList
+from cathedra.api.formats import dns_subdomain
 from cathedra.api.status import forbidden
 from cathedra.api.struct import encode
 from cathedra.apiserver.admission.plugin import AdmissionChain
 from cathedra.apiserver.authentication.authenticator import StaticTokens
 from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.authorization.authorizer import Authorizer, HeldRules, refusal
+from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer, HeldRules, refusal
 from cathedra.apiserver.computation import VALIDATION_SECONDS, Computations, timed_out
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.resources import NAMESPACES
-from cathedra.apiserver.verbs.fieldaccess import CallAccess
+from cathedra.apiserver.routes import NAMESPACES
 from cathedra.clock import Clock
 from cathedra.kinds.definition import ExpressionChecker, RequestContext
 from cathedra.offload import DeadlineExceeded
 from cathedra.releases import FeatureGates
 
-__all__ = ["ServerContext"]
+__all__ = ["CallAccess", "ServerContext"]
 
 T = TypeVar("T")
+NODE_NAME: Final = "authentication.kubernetes.io/node-name"
+"""Extra of a service account's user: the node whose pod shows the token."""
 
 
 class ServerContext(msgspec.Struct, frozen=True):
@@ -146,3 +148,40 @@ class ServerContext(msgspec.Struct, frozen=True):
         decision = self.authorizer.authorize(call.but(verb="create").attributes())
         if not decision.allowed:
             raise forbidden(call.resource, call.name, decision.reason)
+
+
+class CallAccess(msgspec.Struct, frozen=True):
+    """A `cathedra.kinds.definition.FieldAccess` bound to one call."""
+
+    authorizer: Authorizer
+    call: Call
+
+    @property
+    def verb(self) -> str:
+        """The verb of the call."""
+        return self.call.verb
+
+    @property
+    def node(self) -> str:
+        """The one node that a service account's token is bound to, or ""."""
+        user = self.call.user
+        if not user.name.startswith("system:serviceaccount:"):
+            return ""
+        nodes = user.extra.get(NODE_NAME, ())
+        return nodes[0] if len(nodes) == 1 and not dns_subdomain(nodes[0]) else ""
+
+    def refusal(self, subresource: str, verb: str, *, namespace: str = "", name: str = "") -> str:
+        """Why the user may not do that; "" if it may."""
+        call = self.call
+        attributes = Attributes(
+            call.user,
+            verb,
+            call.definition.group,
+            call.version.name,
+            call.definition.plural,
+            subresource,
+            namespace=namespace,
+            name=name,
+        )
+        decision = self.authorizer.authorize(attributes)
+        return "" if decision.allowed else refusal(attributes, decision).status.message

@@ -17,8 +17,7 @@ from cathedra.apiserver.registry.registry import WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
-from cathedra.apiserver.verbs.objectmeta import fresh, not_ending
-from cathedra.apiserver.verbs.owners import without_duplicate_owners
+from cathedra.apiserver.verbs.objectmeta import fresh, not_ending, without_duplicate_owners
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.metadata import validate_new_metadata, validate_path_name
 from cathedra.kinds.resource.expressions import MAX_EXPRESSION

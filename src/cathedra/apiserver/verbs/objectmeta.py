@@ -1,4 +1,5 @@
-"""The metadata that the server itself sets, and that no change takes away (docs/spec/apimachinery.md §4)."""
+"""The metadata that the server sets and that no change takes away (docs/spec/apimachinery.md §4), and the
+deduplication of owner references."""
 
 from __future__ import annotations
 
@@ -7,11 +8,12 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Final
 
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
 from cathedra.api.struct import Time, replace
 from cathedra.apiserver.names import generate_name, generate_uid
+from cathedra.apiserver.request import Call
 
-__all__ = ["fresh", "kept", "not_ending"]
+__all__ = ["fresh", "kept", "not_ending", "without_duplicate_owners"]
 
 
 def fresh(metadata: ObjectMeta, now: float, rng: random.Random) -> ObjectMeta:
@@ -61,3 +63,25 @@ _OF_SERVER: Final[Mapping[str, Callable[[ObjectMeta, ObjectMeta], object]]] = {
 """Each field that the server sets: its value after a change, by new and old metadata. Where both are equal, it is that
 value: then there is nothing to replace."""
 _of_server: Final = attrgetter(*_OF_SERVER)
+
+
+def without_duplicate_owners(call: Call, metadata: ObjectMeta) -> ObjectMeta:
+    """The metadata with each reference once; two that differ in anything are two."""
+    owners = metadata.owner_references
+    if len(owners) < 2 or len({owner.uid for owner in owners}) == len(owners):
+        return metadata
+    kept: dict[OwnerReference, None] = {}
+    repeated: list[str] = []
+    for owner in owners:
+        if owner in kept:
+            repeated.append(owner.uid)
+        else:
+            kept[owner] = None
+    if not repeated:
+        return metadata
+    call.warnings.append(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
+        "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+        + ", ".join(repeated)
+    )
+    return replace(metadata, owner_references=tuple(kept))

@@ -26,8 +26,7 @@ from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create, in_namespace
-from cathedra.apiserver.verbs.objectmeta import kept
-from cathedra.apiserver.verbs.owners import without_duplicate_owners
+from cathedra.apiserver.verbs.objectmeta import kept, without_duplicate_owners
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.metadata import validate_changed_metadata
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from cathedra.api.core.core_v1 import Namespace
+from cathedra.api.core.core_v1 import Namespace, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.resource import (
+    AllocatedDeviceStatus,
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.request import Call
-from cathedra.client.resources import NAMESPACES
-from tests.unit.apiserver.guarded import Guarded, guarded, rule, user
+from cathedra.client.client import Client
+from cathedra.client.resources import NAMESPACES, RESOURCECLAIMS
+from tests.unit.apiserver.guarded import Guarded, account, claim, guarded, refused, rule, user
 
 
 def call(api: Guarded, plural: str = "configmaps", group: str = "", **options: object) -> Call:
@@ -74,3 +85,110 @@ def test_both_groups_of_events_are_one_table() -> None:
         assert context.table(call(api, "events")) is not context.table(call(api))
 
     guarded(body)
+
+
+DRA = "resource.k8s.io"
+DRIVER = "gpu.example.com"
+NODE_NAME = "authentication.kubernetes.io/node-name"
+BOT = "system:serviceaccount:default:driver"
+
+
+def on_node(*names: str) -> NodeSelector:
+    fields = (NodeSelectorRequirement(key="metadata.name", operator="In", values=(name,)) for name in names)
+    return NodeSelector(node_selector_terms=tuple(NodeSelectorTerm(match_fields=(field,)) for field in fields))
+
+
+def allocated(stored: ResourceClaim, selector: NodeSelector | None = None) -> ResourceClaim:
+    result = DeviceRequestAllocationResult(request="r", driver=DRIVER, pool="p", device="d")
+    allocation = AllocationResult(devices=DeviceAllocationResult(results=(result,)), node_selector=selector)
+    return replace(stored, status=replace(stored.status, allocation=allocation))
+
+
+def reported(stored: ResourceClaim) -> ResourceClaim:
+    entry = AllocatedDeviceStatus(driver=DRIVER, pool="p", device="d")
+    return replace(stored, status=replace(stored.status, devices=(entry,)))
+
+
+async def with_claim(api: Guarded, subject: Any, *rules: Any, selector: NodeSelector | None = None) -> ResourceClaim:
+    """An allocated claim, and a subject who may write its status and has some more rules."""
+    await api.role("status", rule("get update patch", "resourceclaims/status", DRA), *rules)
+    await api.bind("status", subject)
+    claims = api.admin.resource(RESOURCECLAIMS, "default")
+    made = await claims.create(claim("c"))
+    return await claims.update_status(allocated(made, selector))
+
+
+def test_allocating_needs_the_permission_to_bind_cluster_wide() -> None:
+    async def body(api: Guarded) -> None:
+        stored = await with_claim(api, user("alice"))
+        claims = api.of("alice").resource(RESOURCECLAIMS, "default")
+        free = replace(stored, status=replace(stored.status, allocation=None))
+        message = await refused(claims.update_status(free), 422)
+        assert "status.allocation: Forbidden: changing status.allocation or status.reservedFor requires" in message
+        await api.role("bind", rule("update", "resourceclaims/binding", DRA))
+        await api.bind("bind", user("alice"), namespace="default")
+        await refused(claims.update_status(free), 422)
+        await api.bind("bind", user("alice"))
+        await claims.update_status(free)
+
+    guarded(body)
+
+
+def test_writing_the_same_status_needs_nothing_more() -> None:
+    async def body(api: Guarded) -> None:
+        stored = await with_claim(api, user("alice"))
+        await api.of("alice").resource(RESOURCECLAIMS, "default").update_status(stored)
+
+    guarded(body)
+
+
+def driver_on(api: Guarded, node: str) -> Client:
+    return api.of(BOT, "system:serviceaccounts", extra={NODE_NAME: (node,)})
+
+
+ASSOCIATED = rule("associated-node:update", "resourceclaims/driver", DRA, names=DRIVER)
+ARBITRARY = rule("arbitrary-node:update", "resourceclaims/driver", DRA, names=DRIVER)
+
+
+@pytest.mark.parametrize(
+    ("granted", "node", "selector", "allowed"),
+    [
+        (ASSOCIATED, "n1", on_node("n1"), True),
+        (ASSOCIATED, "n2", on_node("n1"), False),
+        (ASSOCIATED, "n1", on_node("n1", "n2"), False),
+        (ASSOCIATED, "n1", None, False),
+        (ARBITRARY, "n2", on_node("n1"), True),
+        (ARBITRARY, "", None, True),
+    ],
+)
+def test_a_driver_reports_where_its_permission_says(
+    granted: Any, node: str, selector: NodeSelector | None, allowed: bool
+) -> None:
+    async def body(api: Guarded) -> None:
+        stored = await with_claim(api, account("driver", "default"), granted, selector=selector)
+        claims = driver_on(api, node).resource(RESOURCECLAIMS, "default")
+        if allowed:
+            await claims.update_status(reported(stored))
+            return
+        message = await refused(claims.update_status(reported(stored)), 422)
+        assert 'status.devices: Forbidden: changing status.devices requires resource="resourceclaims/driver"' in message
+
+    guarded(body)
+
+
+def test_users_with_a_nodes_name_are_no_drivers() -> None:
+    async def body(api: Guarded) -> None:
+        stored = await with_claim(api, user("alice"), ASSOCIATED, selector=on_node("n1"))
+        alice = api.of("alice", extra={NODE_NAME: ("n1",)}).resource(RESOURCECLAIMS, "default")
+        assert 'verb="[arbitrary-node:update]"' in await refused(alice.update_status(reported(stored)), 422)
+
+    guarded(body)
+
+
+def test_without_the_gate_the_status_permission_is_enough() -> None:
+    async def body(api: Guarded) -> None:
+        stored = await with_claim(api, user("alice"))
+        free = replace(stored, status=replace(stored.status, allocation=None))
+        await api.of("alice").resource(RESOURCECLAIMS, "default").update_status(free)
+
+    guarded(body, gates={"DRAResourceClaimGranularStatusAuthorization": False})

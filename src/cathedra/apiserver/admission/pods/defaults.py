@@ -39,7 +39,7 @@ from cathedra.apiserver.names import generate_name
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.watching import StoredChange
-from cathedra.apiserver.resources import PODS
+from cathedra.apiserver.routes import PODS
 from cathedra.clock import Clock
 from cathedra.kinds.core.pods.equivalence import declare_credentials
 from cathedra.kinds.definition import AnyDefinition

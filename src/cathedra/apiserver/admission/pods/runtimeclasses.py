@@ -13,7 +13,7 @@ from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.registry import Registry
-from cathedra.apiserver.resources import PODS
+from cathedra.apiserver.routes import PODS
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.semantics.tolerations import merged_tolerations
 

@@ -10,7 +10,7 @@ from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.registry import Registry
-from cathedra.apiserver.resources import NODES, PODS
+from cathedra.apiserver.routes import NODES, PODS
 from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["PodTopologyLabels"]

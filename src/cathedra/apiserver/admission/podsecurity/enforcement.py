@@ -29,7 +29,7 @@ from cathedra.apiserver.admission.podsecurity.evaluation import (
 from cathedra.apiserver.admission.podsecurity.violations import Violation, containers
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
-from cathedra.apiserver.resources import NAMESPACES, PODS
+from cathedra.apiserver.routes import NAMESPACES, PODS
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.releases import FeatureGates
 from cathedra.remembering import IDENTITY, remembered

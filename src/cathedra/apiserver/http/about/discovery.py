@@ -15,8 +15,7 @@ from cathedra.apiserver.http.answers.response import JSON, Response, status_resp
 from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.pipeline.operations import not_served
-from cathedra.apiserver.routes import Route, VirtualResource, routes_of
-from cathedra.apiserver.versionorder import group_order, version_order
+from cathedra.apiserver.routes import Route, VirtualResource, group_order, routes_of, version_order
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["Discovery"]

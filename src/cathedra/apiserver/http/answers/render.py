@@ -20,11 +20,14 @@ from cathedra.apiserver.http.answers.negotiation import JSON_TYPE, PROTOBUF_TYPE
 from cathedra.apiserver.http.answers.protobuf import list_to_protobuf, to_protobuf
 from cathedra.apiserver.http.answers.response import JSON, Response
 from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.read import Listing
+from cathedra.client.transport import ListOptions
 
 __all__ = [
     "YAML_OF_JSON",
+    "ListCache",
     "formatted",
     "in_form_of",
     "in_yaml",
@@ -32,6 +35,7 @@ __all__ = [
     "render_list",
     "render_object",
     "render_plain",
+    "stamp_of",
     "warning_headers",
 ]
 
@@ -47,6 +51,9 @@ WARNING_LENGTH: Final = 256
 
 
 Check = Callable[[], object]
+ENTRIES: Final = 8
+LARGEST: Final = 8 * 1024 * 1024
+"""Bytes of a list that is kept at most."""
 
 
 def _never_ends() -> None:
@@ -203,3 +210,46 @@ def _shortened(texts: list[str]) -> list[str]:
 def _quoted(text: str) -> bytes:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
     return f'"{escaped}"'.encode("utf-8", "replace")
+
+
+class ListCache:
+    """A few lists, the least recently read one dropped first."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[Any, ...], tuple[tuple[Any, ...], bytes]] = {}
+
+    def get(self, table: Table, call: Call, options: ListOptions) -> bytes | None:
+        """The items of a list, if they are kept and nothing has changed since."""
+        key = _key(table, call, options)
+        found = self._kept.pop(key, None)
+        if found is None or found[0] != stamp_of(table):
+            return None
+        self._kept[key] = found
+        return found[1]
+
+    def keep(
+        self, table: Table, call: Call, options: ListOptions, items: bytes, stamp: tuple[Any, ...] | None = None
+    ) -> None:
+        """Keep the items of a complete list. ``stamp`` is the table's when the list was read (None: now)."""
+        if len(items) > LARGEST:
+            return
+        self._kept[_key(table, call, options)] = (stamp or stamp_of(table), items)
+        if len(self._kept) > ENTRIES:
+            del self._kept[next(iter(self._kept))]
+
+
+def _key(table: Table, call: Call, options: ListOptions) -> tuple[Any, ...]:
+    return (
+        table,
+        call.version.type,
+        call.namespace,
+        call.name,
+        options.label_selector,
+        options.field_selector,
+        options.limit,
+    )
+
+
+def stamp_of(table: Table) -> tuple[Any, ...]:
+    """Return a value that changes with every write of a table."""
+    return table.latest, id(table.definition), len(table)

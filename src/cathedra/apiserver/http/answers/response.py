@@ -1,7 +1,9 @@
-"""One HTTP answer, and how it goes out."""
+"""One HTTP answer, its compression (docs/spec/apimachinery.md §1), and how it is sent."""
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 from functools import lru_cache
 from typing import Final
 
@@ -13,11 +15,24 @@ from cathedra.api.struct import encode
 from cathedra.asgi.application import Send
 from cathedra.asgi.direct import Headers, header_lines
 
-__all__ = ["JSON", "Response", "head_of", "json_response", "send_response", "status_response", "text_response"]
+__all__ = [
+    "JSON",
+    "Response",
+    "compressed",
+    "head_of",
+    "json_response",
+    "send_response",
+    "status_response",
+    "takes_gzip",
+    "text_response",
+    "worth_compressing",
+]
 
 JSON: Final = b"application/json"
 _FEW_HEADERS: Final = 16
 _CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
+THRESHOLD: Final = 128 * 1024
+_LEVEL: Final = 1
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -90,3 +105,24 @@ async def send_response(send: Send, response: Response, *, audit_id: bytes, head
         await send({"type": "http.response.body", "body": response.tail})
         return
     await send({"type": "http.response.body", "body": b"" if head else response.body})
+
+
+def worth_compressing(response: Response) -> bool:
+    """Whether the answer is large enough for it to pay."""
+    return response.status == 200 and len(response.body) + len(response.tail) > THRESHOLD
+
+
+def takes_gzip(accept_encoding: str) -> bool:
+    """Whether the client takes it."""
+    return any(part.partition(";")[0].strip() == "gzip" for part in accept_encoding.split(","))
+
+
+async def compressed(response: Response) -> Response:
+    """The same answer in gzip; made in a thread, so that the loop goes on."""
+    body = await asyncio.to_thread(_gzip, response.body, response.tail)
+    headers = (*response.headers, (b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
+    return msgspec.structs.replace(response, body=body, tail=b"", headers=headers)
+
+
+def _gzip(body: bytes, tail: bytes) -> bytes:
+    return gzip.compress(body + tail if tail else body, compresslevel=_LEVEL, mtime=0)

@@ -23,10 +23,14 @@ from cathedra.apiserver.admission.webhooks.networktexts import network_text
 from cathedra.apiserver.answerbody import read_whole
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.http.answers.response import Response
-from cathedra.apiserver.http.proxying.limits import PassedRequests
-from cathedra.apiserver.http.proxying.passing import PassedBody, pass_back, passed_headers
+from cathedra.apiserver.http.proxying.passing import (
+    PassedBody,
+    PassedRequests,
+    pass_back,
+    pass_websocket,
+    passed_headers,
+)
 from cathedra.apiserver.http.proxying.upgrades import NodeRequestHead, ask_node, pass_upgrade
-from cathedra.apiserver.http.proxying.websockets import pass_websocket
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     import aiohttp
 
     from cathedra.apiserver.authentication.pki import FrontProxyTLS
-    from cathedra.apiserver.http.proxying.resolving import KnownAddresses
+    from cathedra.apiserver.http.proxying.connections import KnownAddresses
 
 __all__ = ["AggregatedServers"]
 
@@ -234,7 +238,7 @@ class AggregatedServers:
 
     def _addresses(self) -> KnownAddresses:
         if self._known_addresses is None:
-            from cathedra.apiserver.http.proxying.resolving import KnownAddresses  # as above: it needs aiohttp
+            from cathedra.apiserver.http.proxying.connections import KnownAddresses  # as above: it needs aiohttp
 
             self._known_addresses = KnownAddresses()
         return self._known_addresses

@@ -1,16 +1,23 @@
-"""HTTP requests and answers that are passed on: which headers go along, and the body as it comes.
+"""Requests that are passed on to other servers: their limits, their headers and bodies, and WebSockets.
 
-Headers of one connection stay with it, credentials for this server stay here, and headers by which a client could claim
+A passed request takes two connections, holds no seat of flow control, and may last for days. Without limits one user's
+streams would use up the connections of all others, so they are counted per user, per server behind, and in total.
+
+Headers of one connection stay with it, and credentials for this server stay here. Headers by which a client could claim
 to be another user never reach a server that might believe them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
+from cathedra.api.status import StatusError, failure, too_many_requests
 from cathedra.apiserver.admission.webhooks.networktexts import network_text
 from cathedra.apiserver.http.request import ClientGone, Request
 from cathedra.asgi.application import Send
@@ -18,7 +25,17 @@ from cathedra.asgi.application import Send
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["LONGEST_PAGE", "PassedBody", "pass_back", "passed_headers"]
+__all__ = [
+    "LONGEST_PAGE",
+    "PASSED_ON",
+    "PassedBody",
+    "PassedRequests",
+    "PassingLimits",
+    "pass_back",
+    "pass_websocket",
+    "passed_headers",
+    "refusal_of",
+]
 
 _OWN: Final = frozenset(
     {
@@ -41,6 +58,11 @@ LONGEST_PAGE: Final = 1024 * 1024
 """Bytes of an HTML page whose links are changed."""
 _CLAIMS: Final = (b"x-remote-", b"impersonate-")
 """Headers by which a client could claim to be another user."""
+_RETRY_SECONDS: Final = 1
+_SENDABLE: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
+_LONGEST_MESSAGE: Final = 32 * 1024 * 1024
+"""Bytes of a message from the other server: as many as a client's may have."""
+_HANDSHAKE: Final = "sec-websocket-"
 
 
 def passed_headers(request: Request) -> list[tuple[str, str]]:
@@ -178,3 +200,132 @@ async def _beginning(answer: aiohttp.ClientResponse) -> bytes:
 async def _until_gone(body: PassedBody, answer: aiohttp.ClientResponse) -> None:
     await body.gone()
     answer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class PassingLimits:
+    """Numbers of requests that may be passed on at the same time."""
+
+    of_user: int
+    to_server: int
+    total: int
+
+
+PASSED_ON: Final = PassingLimits(of_user=128, to_server=512, total=1024)
+"""kube-apiserver has no such limits but its file descriptors (docs/deviations.md). People have a few streams open, and
+tools that follow the logs of all pods some dozens."""
+
+
+class PassedRequests:
+    """Counts the requests that are being passed on."""
+
+    def __init__(self, limits: PassingLimits = PASSED_ON) -> None:
+        self._limits = limits
+        self._of_user: Counter[str] = Counter()
+        self._to_server: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def admitted(self, user: str, server: str) -> Iterator[None]:
+        """Count a request of ``user`` to ``server`` for the duration of the block.
+
+        Raises:
+            StatusError: 429, there are too many; the message says of what.
+        """
+        self._check(user, server)
+        self._of_user[user] += 1
+        self._to_server[server] += 1
+        try:
+            yield
+        finally:
+            _decrease(self._of_user, user)
+            _decrease(self._to_server, server)
+
+    def _check(self, user: str, server: str) -> None:
+        limits = self._limits
+        if self._of_user[user] >= limits.of_user:
+            raise _too_many(f"user {user!r} has {limits.of_user} logs and streams open: close some of them")
+        if self._to_server[server] >= limits.to_server:
+            raise _too_many(f"{limits.to_server} logs and streams of {server} are open: try again later")
+        if self._of_user.total() >= limits.total:
+            raise _too_many(f"{limits.total} logs and streams are open: try again later")
+
+
+def _too_many(text: str) -> StatusError:
+    return too_many_requests(f"Too many requests are being passed on: {text}", _RETRY_SECONDS)
+
+
+def _decrease(counter: Counter[str], key: str) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]
+
+
+async def pass_websocket(
+    request: Request, send: Send, session: aiohttp.ClientSession, url: Any, **options: Any
+) -> None:
+    """Open the WebSocket at ``url``, take the client's, and hand on frames until one side is done; ``options`` are
+    those of aiohttp.
+
+    Raises:
+        StatusError: the other server refused the handshake.
+        aiohttp.ClientError: it cannot be reached.
+    """
+    import aiohttp  # start-up time: with the first WebSocket
+
+    connect = await request.receive()
+    assert connect["type"] == "websocket.connect"
+    headers = [(key, value) for key, value in options.pop("headers", ()) if not key.startswith(_HANDSHAKE)]
+    offered = request.scope.get("subprotocols", [])
+    try:
+        async with session.ws_connect(
+            url, protocols=offered, max_msg_size=_LONGEST_MESSAGE, autoping=True, headers=headers, **options
+        ) as upstream:
+            await send({"type": "websocket.accept", "subprotocol": upstream.protocol})
+            await _pump(request, send, upstream)
+    except aiohttp.WSServerHandshakeError as error:
+        raise refusal_of(error.status, error.message) from None
+
+
+async def _pump(request: Request, send: Send, upstream: aiohttp.ClientWebSocketResponse) -> None:
+    """Frames from the client to the other server and back, until one side is done."""
+    import aiohttp  # as above
+
+    async def outwards() -> None:
+        while True:
+            message = await request.receive()
+            if message["type"] != "websocket.receive":
+                await upstream.close()
+                return
+            data = message.get("bytes")
+            if data is not None:
+                await upstream.send_bytes(data)
+            else:
+                await upstream.send_str(message["text"])
+
+    reader = asyncio.create_task(outwards(), name="websocket passed on")
+    try:
+        async for message in upstream:
+            if message.type is aiohttp.WSMsgType.BINARY:
+                await send({"type": "websocket.send", "bytes": message.data})
+            elif message.type is aiohttp.WSMsgType.TEXT:
+                await send({"type": "websocket.send", "text": message.data})
+        if not reader.done():
+            await send({"type": "websocket.close", "code": _close_code(upstream.close_code)})
+    finally:
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+
+
+def _close_code(code: int | None) -> int:
+    """The code to pass on: a server that ends the connection without a close frame (1006) has come to a normal end.
+
+    1004 to 1006 and 1015 only ever stand for something; they cannot be sent (RFC 6455, section 7.4.1).
+    """
+    return code if code is not None and code in _SENDABLE else 1000
+
+
+def refusal_of(status: int, text: str) -> StatusError:
+    """What another server's refusal becomes."""
+    reason = {400: "BadRequest", 404: "NotFound", 403: "Forbidden"}.get(status, "InternalError")
+    code = status if 400 <= status < 600 else 500
+    return failure(code, reason, text.strip() or f"the node answered {status}")

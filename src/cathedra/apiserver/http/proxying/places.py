@@ -19,7 +19,7 @@ from cathedra.api.status import bad_request, failure, not_found
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.serviceendpoints import NoEndpoint, service_endpoint
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.resources import NODES, PODS, SERVICES
+from cathedra.apiserver.routes import NODES, PODS, SERVICES
 
 __all__ = ["NodeEndpoint", "ProxyTarget", "agent_of", "place_of"]
 

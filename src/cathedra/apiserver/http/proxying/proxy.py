@@ -1,7 +1,7 @@
-"""Logs, exec and other streams: passed on to the node agent that runs the pod (docs/spec/apimachinery.md §12).
+"""Logs, exec and other streams, passed on to the agent of the node that runs the pod (docs/spec/apimachinery.md §12).
 
-The node's address and port come from its status, as for a kubelet; the paths are the kubelet's. The HTTP client is
-imported with the first request that needs it.
+The node's address and port come from its status, as for a kubelet; paths and parameters are the kubelet's. The HTTP
+client is imported with the first request that needs it, because its import would make every start longer.
 """
 
 from __future__ import annotations
@@ -14,25 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.field import ErrorList
 from cathedra.api.nesting import load_json
-from cathedra.api.status import StatusError, bad_request, failure, not_found
+from cathedra.api.status import StatusError, bad_request, failure, invalid, not_found
 from cathedra.apiserver.answerbody import read_start, read_whole
 from cathedra.apiserver.http.answers.response import Response
-from cathedra.apiserver.http.proxying.limits import PassedRequests
+from cathedra.apiserver.http.proxying.passing import PassedRequests, pass_websocket, refusal_of
 from cathedra.apiserver.http.proxying.places import NodeEndpoint, agent_of
-from cathedra.apiserver.http.proxying.podoptions import (
-    check_log_options,
-    check_started,
-    named_container,
-    stream_path,
-    stream_query,
-)
 from cathedra.apiserver.http.proxying.reverse import ReverseProxy
 from cathedra.apiserver.http.proxying.upgrades import NodeAnswer, copy_both_ways
-from cathedra.apiserver.http.proxying.websockets import pass_websocket, refusal_of
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.request import Call
-from cathedra.apiserver.resources import NODES, PODS
+from cathedra.apiserver.routes import NODES, PODS
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import Send
 from cathedra.asgi.upgrade import SWITCHING, UPGRADE, Upgrade
@@ -41,9 +34,9 @@ if TYPE_CHECKING:
     import aiohttp
 
     from cathedra.apiserver.authentication.pki import KubeletTLS
-    from cathedra.apiserver.http.proxying.kubelet import KubeletConnections
+    from cathedra.apiserver.http.proxying.connections import KubeletConnections
 
-__all__ = ["Proxy"]
+__all__ = ["Proxy", "check_log_options", "check_started", "named_container", "stream_path", "stream_query"]
 
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _UPGRADED: Final = frozenset({"attach", "exec", "portforward"})
@@ -52,6 +45,7 @@ _LONGEST_SUMMARY: Final = 16 * 1024 * 1024
 _LOG: Final = logging.getLogger(__name__)
 _LONGEST_ERROR: Final = 64 * 1024
 """Bytes of a node's refusal that are passed on."""
+_PARAMETERS: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 
 
 class Proxy:
@@ -233,7 +227,7 @@ class Proxy:
     def _nodes(self) -> KubeletConnections:
         if self._connections is None:
             # aiohttp costs a start some 100 ms, and few servers' first request is for logs.
-            from cathedra.apiserver.http.proxying.kubelet import KubeletConnections
+            from cathedra.apiserver.http.proxying.connections import KubeletConnections
 
             self._connections = KubeletConnections(self._tls)
         return self._connections
@@ -270,3 +264,87 @@ async def _refusal(answer: NodeAnswer) -> Response:
         # kubectl reads an answer as YAML: of "a: b" it would show nothing, while a Status is shown.
         raise refusal_of(answer.status, text)
     return Response(answer.status, text.encode(), b"text/plain; charset=utf-8")
+
+
+def stream_path(pod: Pod, call: Call, request: Request) -> str:
+    """The kubelet's path of exec, attach and port-forward."""
+    if call.subresource == "portforward":
+        return f"/portForward/{pod.metadata.namespace}/{pod.metadata.name}"
+    container = named_container(pod, request.parameter("container"))
+    return f"/{call.subresource}/{pod.metadata.namespace}/{pod.metadata.name}/{container}"
+
+
+def stream_query(request: Request) -> list[tuple[str, str]]:
+    """The kubelet's own names for the parameters of exec and attach."""
+    query: list[tuple[str, str]] = [("command", word) for word in request.query.get("command", ())]
+    query += [(ours, "1") for name, ours in _PARAMETERS.items() if request.flag(name)]
+    query += [("port", port) for port in request.query.get("ports", ())]
+    return query
+
+
+def _names_of(pod: Pod) -> list[str]:
+    spec: Any = pod.spec
+    return [c.name for c in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)]
+
+
+def named_container(pod: Pod, name: str) -> str:
+    """The container of that name; for "" the only one, or the pod's default.
+
+    Raises:
+        StatusError: 400, there is none such, or it has to be named.
+    """
+    spec: Any = pod.spec
+    if name:
+        if name not in _names_of(pod):
+            raise bad_request(f"container {name} is not valid for pod {pod.metadata.name}")
+        return name
+    if len(spec.containers) == 1:
+        only: str = spec.containers[0].name
+        return only
+    default = pod.metadata.annotations.get("kubectl.kubernetes.io/default-container", "")
+    if default in _names_of(pod):
+        return default
+    names = " ".join(c.name for c in spec.containers)
+    message = f"a container name must be specified for pod {pod.metadata.name}, choose one of: [{names}]"
+    if spec.init_containers:
+        message += f" or one of the init containers: [{' '.join(c.name for c in spec.init_containers)}]"
+    raise bad_request(message)
+
+
+def check_log_options(request: Request, pod: Pod) -> None:
+    """Refuse options of a log that make no sense.
+
+    Raises:
+        StatusError: 422, numbers are out of range.
+    """
+    errors = ErrorList()
+    for name, least in (("tailLines", 0), ("sinceSeconds", 1), ("limitBytes", 1)):
+        value = request.number(name)
+        if value is not None and value < least:
+            comparison = "greater than or equal to 0" if least == 0 else "greater than 0"
+            errors.invalid(name, value, f"must be {comparison}")
+    if errors:
+        raise invalid("", "PodLogOptions", pod.metadata.name, errors)
+
+
+def check_started(pod: Pod, container: str, *, previous: bool) -> None:
+    """Refuse the log of a container that has not run, or not run before.
+
+    Raises:
+        StatusError: 400, there is no log yet.
+    """
+    statuses = (
+        *pod.status.container_statuses,
+        *pod.status.init_container_statuses,
+        *pod.status.ephemeral_container_statuses,
+    )
+    for status in statuses:
+        if status.name != container:
+            continue
+        waiting = status.state.waiting if status.state else None
+        terminated_before = status.last_state is not None and status.last_state.terminated is not None
+        if previous and not terminated_before:
+            raise bad_request(f'previous terminated container "{container}" in pod "{pod.metadata.name}" not found')
+        if waiting is not None and not terminated_before:
+            why = waiting.message or waiting.reason
+            raise bad_request(f'container "{container}" in pod "{pod.metadata.name}" is waiting to start: {why}')

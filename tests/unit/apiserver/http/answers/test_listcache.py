@@ -6,7 +6,7 @@ from typing import Any
 
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.authentication.user import LOOPBACK
-from cathedra.apiserver.http.answers.listcache import ListCache, stamp_of
+from cathedra.apiserver.http.answers.render import ListCache, stamp_of
 from cathedra.apiserver.request import Call
 from cathedra.client.transport import ListOptions
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from cathedra.apiserver.http.answers.response import (
     status_response,
     text_response,
 )
+from tests.unit.apiserver.asgi import open_asgi
 
 
 async def sent(response: Response, *, head: bool = False) -> tuple[dict[bytes, bytes], bytes, list[Any]]:
@@ -63,3 +66,18 @@ def test_a_failure_says_when_to_come_again() -> None:
 def test_a_refusal_is_not_to_be_taken_for_anything_else_either() -> None:
     made = status_response(forbidden(GroupResource("", "pods"), "p", "no"), ((b"warning", b"w"),))
     assert made.headers == ((b"warning", b"w"), (b"x-content-type-options", b"nosniff"))
+
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+async def test_large_answers_are_small_for_clients_that_take_gzip() -> None:
+    async with open_asgi() as asgi:
+        for number in range(3):
+            await asgi("POST", MAPS, {"metadata": {"name": f"m{number}"}, "data": {"k": "x" * 100_000}})
+        plain = await asgi("GET", MAPS)
+        small = await asgi("GET", MAPS, accept_encoding="gzip, br")
+    assert plain.header("content-encoding") == ""
+    assert small.header("content-encoding") == "gzip"
+    assert json.loads(gzip.decompress(small.body)) == plain.json
+    assert len(small.body) < len(plain.body) // 10

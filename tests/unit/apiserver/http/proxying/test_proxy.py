@@ -28,7 +28,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.apiserver.authentication.authenticator import PUBLIC_PATHS
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.config import ServeOptions, ServerConfig
-from cathedra.apiserver.http.proxying.limits import PASSED_ON
+from cathedra.apiserver.http.proxying.passing import PASSED_ON
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES, PODS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cathedra.apiserver.http.proxying.resolving import KnownAddresses
+from cathedra.apiserver.http.proxying.connections import KnownAddresses
 
 
 @pytest.mark.parametrize(("address", "family"), [("10.0.0.1", socket.AF_INET), ("fd00::1", socket.AF_INET6)])

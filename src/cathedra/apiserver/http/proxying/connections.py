@@ -1,25 +1,27 @@
-"""Connections to nodes: over TLS, with the API server's certificate, to the node that is meant and to no other.
+"""Connections to nodes: over TLS, with the API server's certificate, and only to the node that is meant.
 
-A node writes its own address and port into its status, so neither says which server listens there. What a connection is
-checked for is the certificate of the node: by the name of its Node object, or by its address where another authority
-than the cluster's signs kubelets' certificates. A client certificate proves itself without being handed over, so that a
-node cannot use it elsewhere (docs/spec/apimachinery.md §12).
+A node writes its own address and port into its status, so neither proves which server listens there. The connection
+therefore checks the node's certificate: for the name of its Node object, or for its address if another authority than
+the cluster's signs the certificates of kubelets. A client certificate proves an identity without being handed over, so
+a node cannot use it elsewhere (docs/spec/apimachinery.md §12).
 """
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 import ssl
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 
 from cathedra.apiserver.authentication.pki import KubeletTLS, NodeIdentity
-from cathedra.apiserver.http.proxying.resolving import KnownAddresses
 from cathedra.apiserver.http.proxying.upgrades import NodeAnswer, NodeRequestHead, ask_node
 
-__all__ = ["KubeletConnections", "RedirectRefused"]
+__all__ = ["KnownAddresses", "KubeletConnections", "RedirectRefused"]
 
 _CONNECT_SECONDS: Final = 30.0
 
@@ -59,7 +61,7 @@ class KubeletConnections:
         self._scheme_suffix = "" if tls is None else "s"
         self._addresses = KnownAddresses()
         self.session = aiohttp.ClientSession(
-            # Without a limit: what is passed on is counted before (`cathedra.apiserver.http.proxying.limits`), and a
+            # Without a limit: what is passed on is counted before (`cathedra.apiserver.http.proxying.passing`), and a
             # pool that is full would let others wait without an end.
             connector=aiohttp.TCPConnector(
                 ssl=self._context or True, resolver=self._addresses, use_dns_cache=False, limit=0
@@ -96,3 +98,36 @@ def _context(tls: KubeletTLS) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=str(tls.authority))
     context.load_cert_chain(tls.certificate, tls.key)
     return context
+
+
+class KnownAddresses(AbstractResolver):
+    """The addresses of servers by name, as far as they were told; other names are looked up."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+        self._others = aiohttp.ThreadedResolver()
+
+    def remember(self, name: str, address: str) -> None:
+        """Connections to ``name`` go to ``address`` from now on."""
+        self._known[name] = address
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The address of a server.
+
+        Raises:
+            OSError: its address is a host name that is not known.
+        """
+        address = self._known.get(host, host)
+        try:
+            version = ipaddress.ip_address(address).version
+        except ValueError:
+            return await self._others.resolve(address, port, family)
+        found = socket.AF_INET6 if version == 6 else socket.AF_INET
+        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        return [ResolveResult(hostname=host, host=address, port=port, family=found, proto=0, flags=flags)]
+
+    async def close(self) -> None:
+        """Let go of the look-ups."""
+        await self._others.close()
