@@ -220,7 +220,7 @@ def _counted(entry: CatalogueEntry) -> str:
 
 
 async def _watch(directories: Sequence[Path], known: Catalogue, *, as_json: bool) -> None:
-    """Tell each change until interrupted."""
+    """Print each change until interrupted."""
     inotify = Inotify()
     try:
         while True:

@@ -39,6 +39,6 @@ def error_line(error: BaseException) -> str | None:
         *(UnknownController, UnknownGate, UnknownAPIGroup),
     )
     if isinstance(error, OSError) and error.strerror is not None:
-        # «[Errno 2] No such file or directory: 'x'» is Python's way to say it.
+        # Without Python's form «[Errno 2] No such file or directory: 'x'».
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     return str(error) if isinstance(error, told) else None

@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         return found, rest
 
     def error(self, message: str) -> NoReturn:
-        """Say it in one line and end."""
+        """Print the error in one line and exit."""
         if choice := _CHOICE.fullmatch(message):
             known = re.findall(r"'([^']*)'", choice["known"])
             listed = f" must be one of {', '.join(known)}" if len(known) <= _SHOWN else ""

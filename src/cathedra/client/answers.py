@@ -142,7 +142,7 @@ def _bookmark(kind: type[T], body: bytes) -> WatchEvent[T]:
     try:
         version = decode(_BookmarkOnly, body).metadata.resource_version
     except FAULTS:
-        version = ""  # it says nothing: the watch is where it was
+        version = ""  # without a version the position of the watch is unchanged
     return WatchEvent(EventType.BOOKMARK, kind(metadata=ObjectMeta(resource_version=version)))
 
 
@@ -224,7 +224,7 @@ def meta_of(body: bytes) -> TypeMeta:
     try:
         return decode(TypeMeta, body)
     except FAULTS:
-        return TypeMeta()  # what reads the whole answer says what is wrong with it
+        return TypeMeta()  # decoding the whole answer raises the error
 
 
 def _status_of(body: bytes) -> Status:

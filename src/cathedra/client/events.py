@@ -141,7 +141,7 @@ class EventRecorder:
         field_path: str = "",
         component: str = "",
     ) -> None:
-        """Tell that something happened to ``involved`` (an object, or an `ObjectReference` to one).
+        """Record an event about ``involved`` (an object, or an `ObjectReference` to one).
 
         ``reason`` is one word in CamelCase; ``field_path`` names a part, as ``spec.containers{app}``; ``component`` is
         named as the source instead of the recorder's own, for a part that has a name of its own in Kubernetes.
@@ -294,7 +294,7 @@ class EventRecorder:
             except StatusError as error:
                 if not error.is_already_exists:
                     raise
-                # Another recorder told about the same object in the same tick of the clock.
+                # Another recorder wrote an event about the same object in the same tick of the clock.
                 prefix, _, nanoseconds = written.name.rpartition(".")
                 written.name = f"{prefix}.{int(nanoseconds, 16) + 1:x}"
                 event = with_metadata(event, name=written.name)

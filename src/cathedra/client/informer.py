@@ -231,10 +231,10 @@ class Informer(Generic[T]):
                     self._remove(obj)
                 elif kind is not _BOOKMARK:
                     self._put(obj)
-                # An event without a version says nothing of how far the watch has come.
+                # An event without a version does not move the position of the watch.
                 self._resource_version = obj.metadata.resource_version or self._resource_version
         if received == 0 and self._clock.monotonic() - started < 1.0:
-            # A server that ends streams at once (overload, shutting down) is not asked again in a tight loop.
+            # A server that ends streams at once (overload, shutting down) must not be called again in a tight loop.
             await self._clock.sleep(1.0)
 
     def _undecodable_event(self, event: WatchEvent[T], what: Undecodable) -> None:
@@ -376,7 +376,7 @@ class SharedInformers:
             try:
                 for informer in self._informers.values():
                     group.create_task(informer.run())
-                # The group lives as long as its owner lets it: informers that are asked for later join it.
+                # The group lives until its owner cancels it: informers that are created later join it.
                 await asyncio.get_running_loop().create_future()
             finally:
                 self._group = None

@@ -51,14 +51,14 @@ class MergedSliceInformer:
         on_update: Callable[[ResourceSlice, ResourceSlice], None] | None = None,
         on_delete: Callable[[ResourceSlice], None] | None = None,
     ) -> None:
-        """Hear of every change; slices that are here already are reported as added at once."""
+        """Register handlers. Existing slices are reported as added at once."""
         self._handlers.append(Handler(on_add, on_update, on_delete))
         if on_add is not None:
             for slice_ in self.store.list():
                 on_add(slice_)
 
     def failed(self, rule: DeviceTaintRule, message: str) -> None:
-        """Tell the rule's users."""
+        """Notify handlers of the slices that the rule changes."""
         self._recorder.record(rule, "Warning", "CELRuntimeError", message, component=_COMPONENT)
 
     def unreadable(self, slice_: ResourceSlice, error: UnreadableRule) -> None:

@@ -51,7 +51,7 @@ class AccountTokens:
             return self._token
 
     async def replaced(self, refused: str) -> bool:
-        """Ask for another token, unless that has happened since ``refused`` was shown."""
+        """Request another token, unless that has happened since ``refused`` was used."""
         async with self._asking:
             if self._token == refused:
                 await self._renew()

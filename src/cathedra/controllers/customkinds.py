@@ -24,7 +24,7 @@ class CustomKinds:
     """Calls a handler with every custom kind once it is served."""
 
     def __init__(self, informers: SharedInformers, on_served: Callable[[ResourceRef[KubeObject]], None]) -> None:
-        """``on_served`` is called once per kind, also for one whose definition goes and comes again."""
+        """``on_served`` is called once per kind, also if its definition is deleted and created again."""
         self._on_served = on_served
         self._known: set[tuple[str, str]] = set()
         self._definitions = informers.of(_DEFINITIONS)

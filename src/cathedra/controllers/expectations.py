@@ -41,7 +41,7 @@ class Expectations(Generic[K]):
         if written is None:
             return
         if _is_released(written):
-            # The answer has the version before the object went, so the version alone does not tell.
+            # The answer has the version before the deletion, so the version alone does not show it.
             self._leaving.setdefault(key, {})[written.metadata.uid] = (written, self._clock.monotonic())
         version = written.metadata.resource_version
         before = self._expected.get(key)

@@ -161,15 +161,15 @@ class Driver:
         return ()
 
     def on_error(self, error: Exception, message: str, *, recoverable: bool) -> None:
-        """Hear of trouble in the background. If it is recoverable, the runner is dealing with it; else it has ended."""
+        """Handle an error in the background. If it is recoverable, the runner retries; otherwise it has ended."""
         if not recoverable and isinstance(error, DriverError):
-            return  # the one line that tells it is the program's last
+            return  # the program prints it as its last line
         level = logging.WARNING if recoverable else logging.ERROR
         fields = {"driver": self.name, **({"pool": error.pool} if isinstance(error, DroppedFieldsError) else {})}
         _LOG.log(level, "%s: %s: %s", self.name, message, error, extra={"fields": fields})
 
     def on_dropped(self, error: DroppedFieldsError) -> None:
-        """Hear that the API server dropped fields of a slice; a driver may publish something simpler then."""
+        """Handle that the API server dropped fields of a slice; a driver may publish something simpler then."""
 
     def republish(self) -> None:
         """Call `resources` again and update the slices."""

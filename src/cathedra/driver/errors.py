@@ -1,4 +1,4 @@
-"""What the SDK raises, and what a driver may raise to steer it.
+"""Exceptions of the SDK, and those that a driver may raise.
 
 DriverError
 ├── OptionError             the driver or its runner is set up wrongly
@@ -101,7 +101,7 @@ class DroppedFieldsError(DriverError):
 
 
 class Retry(Exception):
-    """Raised by a driver's ``prepare`` or ``unprepare``: transient, worth another try inside the same call.
+    """Raised by a driver's ``prepare`` or ``unprepare`` for a transient failure: retry within the same call.
 
     A failed prepare comes again only after a minute or more, so what passes by itself is best waited for here. The SDK
     repeats with growing pauses until five seconds before the call's deadline (docs/spec/driver-sdk.md §5.5).

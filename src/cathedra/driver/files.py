@@ -123,6 +123,6 @@ class MemoryFiles:
         return tuple(sorted({known.parts[depth] for known in self._below(directory)}))
 
     def _below(self, directory: Path) -> list[Path]:
-        # Compared as text: a simulation with many nodes asks often, and comparing paths part by part is slow.
+        # Compared as text: a simulation with many nodes calls this often, and comparing paths part by part is slow.
         prefix = f"{directory}{os.sep}"
         return [known for known in self.contents if str(known).startswith(prefix)]

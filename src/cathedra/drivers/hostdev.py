@@ -281,7 +281,7 @@ def _on_pci(place: Path, sysfs: Path) -> dict[str, AttributeValue]:
         try:
             attributes.update(ask(addresses[-1], sysfs=sysfs))
         except AttributeUnknown:
-            continue  # a machine need not say
+            continue  # not every machine has it
     return attributes
 
 

@@ -21,7 +21,7 @@ class ProfiledDriver(Driver):
     """Stands in for one of a profile's drivers, on a node that has the profile's devices."""
 
     cdi_class = "simulated"
-    # Some drivers spell their own domain; a profile has their names letter by letter.
+    # Some drivers write their own domain in names; a profile has their names literally.
     validate_names = False
 
     def __init__(
@@ -37,7 +37,7 @@ class ProfiledDriver(Driver):
         return [_pool(pool, self.node_name) for pool in self._own()]
 
     def prepare(self, claim: Claim) -> Iterator[Prepared]:
-        """Tell the container of each device: ``DRA_DEVICE_<NAME>`` is its driver, pool and name."""
+        """Yield a variable for each device: ``DRA_DEVICE_<NAME>`` is its driver, pool and name."""
         attributes = {(pool.name, device.name): _attributes(device) for pool in self._own() for device in pool.devices}
         for allocation in claim.allocations:
             variable = "DRA_DEVICE_" + re.sub(r"[^A-Z0-9]", "_", allocation.device.upper())

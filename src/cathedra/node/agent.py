@@ -244,7 +244,7 @@ class NodeAgent:
                 clock=self._clock,
                 gates=self._gates,
                 heard=self._given.heard,
-                # What a simulated node runs with is always there, and thousands of them are not asked.
+                # The runtime of a simulated node cannot fail, and polling thousands of them would cost time.
                 monitor=RuntimeMonitor(runtime.status, self._clock) if config.root is not None else None,
                 devices=devices,
             )

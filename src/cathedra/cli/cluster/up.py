@@ -44,7 +44,7 @@ def _detached(arguments: argparse.Namespace, wanted: WantedCluster, config: Clus
     if (pid := data.holder()) is not None:
         raise DataDirInUse(config.data_dir, pid)
     end_as_interrupted()
-    # What is kept the child reads itself: it alone may say what has changed.
+    # The child reads the stored description itself, so that changes are reported once.
     given = argparse.Namespace(**vars(arguments))
     given.data_dir = config.data_dir
     words = [wanted.description.name, *(word for option in (*CLUSTER, CONFIG) for word in option.words(given))]

@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     from cathedra.insight.simulation.report import simulation_text
     from cathedra.insight.simulation.run import simulate
 
-    # What scheduler and controllers log is told by the answer.
+    # The result contains what scheduler and controllers would log.
     logging.getLogger("cathedra").setLevel(logging.CRITICAL)
     manifests: Any = [Path(name) for name in arguments.apply] or None
     found = simulate(

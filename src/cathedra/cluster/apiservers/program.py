@@ -62,7 +62,7 @@ async def _run(inherited: Mapping[str, socket.socket]) -> int:
     except asyncio.CancelledError:
         return 1
     except Exception:
-        # The last resort: the first process reports that this one ended, and the log says why.
+        # The first process reports that this one ended, and refers to its log.
         LOG.exception("an API server beside the first failed")
         return 1
     return 0

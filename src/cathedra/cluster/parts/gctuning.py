@@ -27,7 +27,7 @@ LOOK_SECONDS: Final = 1.0
 LATER_SECONDS: Final = (5.0, 10.0, 20.0, 40.0)
 """From the last growth, and from each time to the next."""
 YOUNG_GROWTH: Final = 64 * 1024 * 1024
-"""Bytes by which a process grows before its younger objects are looked at: half a million at most, some 50 ms."""
+"""Growth in bytes after which younger objects are collected: half a million at most, some 50 ms."""
 FULL_GROWTH: Final = 256 * 1024 * 1024
 """Bytes by which it grows before all objects are; half of what it had, if that is more."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")

@@ -130,7 +130,7 @@ def _of_release(driver: D, gates: FeatureGates) -> D:
     """The driver, serving what node agents of the release call."""
     if not gates.has(behaviours.DRA_SERVICE_V1BETA1):
         driver.services = (DRA_OF_131,)
-        # Allocations of 1.31 do not say which devices are for administrators.
+        # Allocations of 1.31 do not mark devices with admin access.
         driver.exclusive = False
     return driver
 
@@ -163,7 +163,7 @@ class InProcessPlugin:
         }
 
     async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
-        """Let go of the claims; by claim UID, an error text or ""."""
+        """Unprepare the claims. Return an error text or "" by claim UID."""
         return await self._service.node_unprepare_resources(claims)
 
 
@@ -396,5 +396,5 @@ class SlowPlugin:
         return await self._plugin.prepare(claims)
 
     async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
-        """Let go of the claims at once."""
+        """Unprepare the claims without delay."""
         return await self._plugin.unprepare(claims)

@@ -88,7 +88,7 @@ def last_words(printed: str) -> str:
 
 
 def stop(data_dir: DataDir, seconds: float = 30.0) -> int | None:
-    """Ask the cluster on ``data_dir`` to stop and wait until it has; its pid, or None if none was running.
+    """Stop the cluster on ``data_dir`` and wait for its end. Return its PID; None if it was not running.
 
     A cluster that has not ended after ``seconds`` is killed: what it acknowledged is on disk.
     """

@@ -212,7 +212,7 @@ async def _accounts(
         raise InvalidOption("--use-service-account-credentials: over a socket all controllers are one user; name a URL")
     from cathedra.client.serviceaccounts import AccountTokens  # start-up time: with the option alone
 
-    # Without the certificate of the manager itself: the API server would look at that before it looks at a token.
+    # Without the certificate of the manager itself: the API server would authenticate by it and ignore the token.
     anonymous = dataclasses.replace(
         target, client_certificate=b"", client_key=b"", token="", token_file=None, username="", password=""
     )

@@ -118,7 +118,7 @@ class DeviceTaintEvictionController:
         if not pod.spec.node_name or not podclaims.has_claims(pod):
             return
         key = _pod_key(pod)
-        # When the first taint comes, those whom it concerns are found by their devices.
+        # At the first taint the affected claims are found by their devices.
         if self._taints.are_any or key in self._scheduled:
             self._queue.add(key)
 
@@ -161,7 +161,7 @@ class DeviceTaintEvictionController:
             return
         changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
         if old is None or new is None or old.spec.pool.generation != new.spec.pool.generation:
-            # Another generation may have become the newest one: what its tainted devices say counts now, or no more.
+            # Another generation may have become the newest one, and only the taints of the newest one count.
             for other in (*self._taints.newest(slice_.spec.driver, slice_.spec.pool.name), slice_):
                 changed |= tainted_devices(other).keys()
         for device in changed:
@@ -258,7 +258,7 @@ class DeviceTaintEvictionController:
                 self._evicted.popitem(last=False)
             for uid in {reason.rule_uid for reason in eviction.reasons if reason.rule}:
                 self._evictions_by_rule[uid] = self._evictions_by_rule.get(uid, 0) + 1
-        # The pod stays scheduled until its deletion is seen, which lets the rules tell again.
+        # The pod stays scheduled until its deletion is seen, which updates the rules' status.
         self._refresh_rules(eviction)
 
     # Rules.

@@ -90,7 +90,7 @@ class GarbageCollector:
 
     def _updated(self, ref: ResourceRef[KubeObject], old: KubeObject, new: KubeObject) -> None:
         has_same = same_owners(old, new) or old.metadata.owner_references == new.metadata.owner_references
-        # Whose owners go away hears of it, so that the same owners need no other look.
+        # A dependent is queued when an owner is deleted, so unchanged owners need no second check.
         if not has_same or new.metadata.deletion_timestamp is not None:
             self._changed(ref, new)
         if not has_same:

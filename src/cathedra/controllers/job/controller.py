@@ -217,7 +217,7 @@ class _Sync:
         self._short_of_pods = False
 
     async def run(self) -> float | None:
-        """Bring the job a step further; the seconds after which it wants to be looked at again."""
+        """Reconcile the job. Return the seconds after which it must be reconciled again."""
         job, counted = self._job, self._tally
         if outcomes.has_finished(job):
             await self._release(pod for pod in self._pods if is_tracked(pod))

@@ -75,7 +75,7 @@ class CronJobController:
         try:
             schedule = parse_schedule(new.spec.schedule, _zone(new))
         except (ScheduleError, ZoneInfoNotFoundError, ValueError):
-            # Told by the next look at it.
+            # The next reconciliation reports it.
             return
         following = schedule.after(self._clock.now())
         if following is not None:

@@ -54,7 +54,7 @@ class TTLAfterFinishedController:
 
 
 def _expiry(job: Job) -> float | None:
-    """When the job is to be deleted (epoch seconds), None if never or not yet known."""
+    """Return the time at which the job is deleted (epoch seconds); None if never or not known yet."""
     ttl = job.spec.ttl_seconds_after_finished
     if ttl is None:
         return None

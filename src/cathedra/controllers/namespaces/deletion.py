@@ -181,7 +181,7 @@ def _longest_grace(pods: Iterable[Pod]) -> int:
 def _conditions(remains: _Remains, now: Time) -> tuple[NamespaceCondition, ...]:
     failed = ", ".join(sorted(remains.errors))
     told = _Remains() if "pods." in remains.instances else remains
-    # As long as there are pods nothing else was looked at, and nothing is said about what remains.
+    # While pods exist nothing else was deleted, so the conditions about remaining contents are unknown.
     left = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(told.instances.items()))
     held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(told.finalizers.items()))
 

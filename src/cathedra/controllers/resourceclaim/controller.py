@@ -150,7 +150,7 @@ class ResourceClaimController:
 
     def _claim_updated(self, old: ResourceClaim, claim: ResourceClaim) -> None:
         reserved, before = claim.status.reserved_for, old.status.reserved_for
-        # What else may make work for such a claim is an event of a pod, which has the claim looked at by itself.
+        # Everything else that affects such a claim is an event of a pod, which queues the claim.
         as_before = (
             reserved is before
             and claim.metadata.deletion_timestamp is None
@@ -250,7 +250,7 @@ class ResourceClaimController:
             try:
                 name = await self._claim_for(pod, entry)
             except Exception as error:
-                # Whatever went wrong, the user hears of it and the other entries still get their claims.
+                # Any error becomes an event, and the other entries still get their claims.
                 self._tell_failure(pod, "PodResourceClaim", entry.name, error)
                 failures.append(error)
                 continue
@@ -342,7 +342,7 @@ class ResourceClaimController:
             try:
                 claim = self._maker.find(group, entry.name) or await self._maker.make(group, entry.name, template)
             except Exception as error:
-                # As for pods: told to the user, and the other entries go on.
+                # As for pods: an event, and the other entries continue.
                 self._tell_failure(group, "PodGroupResourceClaim", entry.name, error)
                 failure = error
                 continue

@@ -379,7 +379,7 @@ class DeploymentController:
     # Status.
 
     async def _write(self, deployment: Deployment, status: DeploymentStatus) -> float | None:
-        """Write the status if it is new; the seconds after which progress is looked at again."""
+        """Write the status if it has changed. Return the seconds after which progress is checked again."""
         if status != deployment.status:
             await self._client.resource(DEPLOYMENTS, deployment.metadata.namespace).update_status(
                 replace(deployment, status=status)

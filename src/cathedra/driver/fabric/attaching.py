@@ -105,7 +105,7 @@ class AttachingController:
         self._types = BindingConditionTypes((driver.attached_condition,), (driver.failed_condition,))
         self._attempts: dict[tuple[str, Attachment], asyncio.Task[BindingOutcome]] = {}
         self._written: dict[ObjectKey, str] = {}
-        """The version that was last written of a claim: older ones are not looked at."""
+        """Last written version of each claim: older ones are ignored."""
         self._queue: WorkQueue[ObjectKey] = WorkQueue(client.clock, base_delay=SHORTEST_PAUSE, max_delay=LONGEST_PAUSE)
         self._claims: Informer[ResourceClaim] = Informer(client, RESOURCECLAIMS, clock=client.clock)
         self._claims.store.add_index(_RECORDED, lambda claim: map(str, recorded(claim, driver.name)))
@@ -159,13 +159,13 @@ class AttachingController:
     async def _sync(self, key: ObjectKey) -> float | None:
         claim = self._claims.store.get(*key)
         if claim is None or not self._claims.has_reached(self._written.get(key, "")):
-            return None  # gone; or it comes again with the event of what was written
+            return None  # deleted; or the event of the last write will queue it again
         try:
             claim = await self._detach_surplus(claim)
             await self._attach_missing(claim)
         except StatusError as error:
             if error.is_conflict or error.is_not_found:
-                # The claim has changed; it comes again with the event, or is gone.
+                # The claim has changed, and its event queues it again; or it was deleted.
                 raise RetryLater(str(error)) from error
             self._on_error(error, f"writing claim {key}")
             raise
@@ -308,7 +308,7 @@ class AttachingController:
     # --- writing
 
     async def _write_record(self, claim: ResourceClaim, record: Iterable[Attachment]) -> ResourceClaim:
-        """Write what is attached; refused with a conflict if the claim has changed since it was looked at."""
+        """Write what is attached; refused with a conflict if the claim has changed since it was read."""
         claims = self._client.resource(RESOURCECLAIMS, claim.metadata.namespace)
         written = await claims.update(with_record(claim, self._driver.name, record))
         self._remember(written)

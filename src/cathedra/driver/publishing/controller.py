@@ -36,7 +36,7 @@ __all__ = ["REPUBLISH_PAUSE", "ErrorHandler", "ResourceSliceController", "SliceS
 MUTATION_CACHE_TTL = 60.0
 """Seconds for which a slice that was written counts although the watch has not shown it."""
 SYNC_DELAY = 30.0
-"""Seconds after which a change by another writer is looked at."""
+"""Seconds after which a change by another writer is checked."""
 RESTORE_DELAY = 1.0
 """Seconds after which slices are written again that were deleted while a node agent started."""
 
@@ -179,7 +179,7 @@ class ResourceSliceController:
         return informer
 
     def _look_later(self, found: resource.ResourceSlice, delay: float = SYNC_DELAY) -> None:
-        # Before the driver has said what it offers, slices of an earlier life are left in peace.
+        # Slices of an earlier process stay until the driver has returned its devices.
         if not self._started or (self._pool_name and found.spec.pool.name != self._pool_name):
             return
         written = self._written.get(found.metadata.name)

@@ -270,7 +270,7 @@ class _DRA:
         )
         response = self._messages.NodeUnprepareResourcesResponse()
         for uid, error in errors.items():
-            # An entry without content is still an entry: «done, nothing to say».
+            # An entry without content is still an entry: «done without error».
             response.claims[uid].SetInParent()
             response.claims[uid].error = error
         return response

@@ -371,7 +371,7 @@ async def serving_controls(controls: Controls, directory: Path) -> AsyncIterator
             writer.write(_answer(controls, await reader.readline()))
             await writer.drain()
         except (ConnectionError, ValueError):
-            return  # who asked has gone, or sends a line without end
+            return  # the client has disconnected, or its line is too long
         finally:
             writer.close()
 

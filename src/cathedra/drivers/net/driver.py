@@ -321,7 +321,7 @@ class NetDriver(Driver):
         return found[0]
 
     async def _state_of(self, link: str) -> dict[str, Any]:
-        """What an interface has, to be given back to it."""
+        """Return the state of an interface, to restore it later."""
         found = await self._ip.link(link)
         addresses = [
             f"{one['local']}/{one['prefixlen']}" for one in found.get("addr_info", ()) if one.get("scope") == "global"

@@ -100,5 +100,5 @@ def _on_pci(address: str, sysfs: Path) -> dict[str, AttributeValue]:
         attributes.update(pcie_root(address, sysfs=sysfs))
         numa = numa_node(address, sysfs=sysfs)
     except AttributeUnknown:
-        return attributes  # on another bus, or the machine does not say
+        return attributes  # on another bus, or not available
     return {**attributes, **numa, f"{DOMAIN}/numaNode": next(iter(numa.values()))}

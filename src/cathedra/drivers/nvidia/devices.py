@@ -132,7 +132,7 @@ def _whole(gpu: Gpu, sysfs: Path) -> dict[str, AttributeValue]:
         try:
             attributes.update(ask(gpu.pci_address, sysfs=sysfs))
         except AttributeUnknown:
-            continue  # a virtual machine need not say
+            continue  # a virtual machine may lack it
     return attributes
 
 
@@ -268,7 +268,7 @@ def common_edits(version: str, root: Path = Path("/")) -> Edits:
     nodes = [DeviceNode(path=f"/dev/{name}") for name in _SHARED_NODES if (root / "dev" / name).exists()]
     folders = list(dict.fromkeys(f"/{path.parent.relative_to(root)}" for path in libraries))
     return Edits(
-        # Tells an older hook of the toolkit, if there is one, to keep away.
+        # Disables an older hook of the toolkit, if it is installed.
         env={"NVIDIA_VISIBLE_DEVICES": "void"},
         device_nodes=nodes,
         mounts=[_mount(path, root) for path in (*libraries, *programs)],

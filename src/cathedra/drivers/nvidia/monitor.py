@@ -91,7 +91,7 @@ def _next(nvml: Nvml, events: Any, gpus: Sequence[Gpu]) -> list[GpuFault]:
         if error.value == nvml.NVML_ERROR_TIMEOUT:
             return []
         if error.value == nvml.NVML_ERROR_GPU_IS_LOST:
-            # Which one it is cannot be asked any more.
+            # The lost GPU can no longer be identified.
             return [GpuFault(gpu.uuid, "gpu-lost") for gpu in gpus]
         raise
     uuid = found.decode() if isinstance(found, bytes) else str(found)

@@ -146,7 +146,7 @@ class SharingManager:
     async def stop_daemons(self, claim: str) -> None:
         """Stop the daemons of a claim; no matter if they are gone."""
         for place in self._daemons(claim):
-            # One that ended by itself, or with the machine, cannot be told; what counts is that its directories go.
+            # A daemon that has ended cannot be called; then only its directories are removed.
             with contextlib.suppress(SharingError):
                 await self._commands.run((_MPS,), env=_environment(place), said="quit\n")
             shutil.rmtree(place)

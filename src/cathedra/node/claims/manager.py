@@ -271,7 +271,7 @@ class ClaimManager:
                 except UnprepareError as error:
                     _LOG.warning("pod %s is gone and its claims are still held: %s", uid, error)
                 except Exception:
-                    # As a full disk does: the claims of the other pods are looked at all the same.
+                    # For example a full disk: the claims of the other pods are still handled.
                     _LOG.exception("pod %s is gone and its claims are still held", uid)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(every):

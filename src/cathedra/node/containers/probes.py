@@ -99,7 +99,7 @@ async def _http(probe: Probe, target: ProbeTarget) -> tuple[bool, str]:
 
 
 async def _grpc(action: GRPCAction, target: ProbeTarget, timeout: float) -> tuple[bool, str]:
-    """Ask the standard health service; its two messages are small enough to be written out here."""
+    """Call the standard health service. Its two messages are small enough to be encoded by hand."""
     import grpc.aio  # only pods with gRPC probes pay for it
 
     service = (action.service or "").encode()

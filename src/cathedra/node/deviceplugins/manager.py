@@ -83,7 +83,7 @@ class DeviceManager:
                 self._removed.discard(resource)
                 self._tell()
         except PluginCallError:
-            pass  # it is gone, and said nothing
+            pass  # the plugin ended without closing its stream
         plugin.gone = True
         self._tell()
         await self._clock.sleep(KEPT_SECONDS)
@@ -175,7 +175,7 @@ class DeviceManager:
         return [each for each in self._allocations.values() if (each.pod_uid, each.container) == key]
 
     async def before_start(self, pod: Pod, container: Container) -> None:
-        """Tell the plugins that want to know that a container with their devices is about to start.
+        """Call PreStartContainer of the plugins that require it, before a container with their devices starts.
 
         Raises:
             RuntimeFailure: one of them keeps it from starting.

@@ -74,7 +74,7 @@ class PluginClient(Protocol):
         ...
 
     async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
-        """Let go of the claims; by claim UID, an error text or ""."""
+        """Unprepare the claims. Return an error text or "" by claim UID."""
         ...
 
 
@@ -112,7 +112,7 @@ class ConnectedPlugin(PluginClient, Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of the connection; calls under way are cancelled."""
+        """Close the connection and cancel calls in progress."""
         ...
 
 

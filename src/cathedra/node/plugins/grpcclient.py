@@ -101,7 +101,7 @@ class PluginChannel:
         on_connection(False)
 
     async def close(self) -> None:
-        """Let go of the connection; calls under way are cancelled."""
+        """Close the connection and cancel calls in progress."""
         with contextlib.suppress(asyncio.CancelledError):
             await self._channel.close(None)
 
@@ -118,7 +118,7 @@ class PluginChannel:
         except asyncio.CancelledError:
             if _is_being_cancelled():
                 raise
-            # gRPC says so, too, when the connection is closed under a call; the caller must survive that.
+            # gRPC also raises this if the connection is closed during a call; the caller must survive that.
             failure = PluginCallError("Canceled", "grpc: the client connection is closing")
             code = failure.code
             raise failure from None
@@ -172,7 +172,7 @@ class GRPCPluginClient(PluginChannel):
         return {uid: _outcome(answer) for uid, answer in reply.claims.items()}
 
     async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
-        """Let go of the claims; by claim UID, an error text or "".
+        """Unprepare the claims. Return an error text or "" by claim UID.
 
         Raises:
             PluginCallError: the call failed as a whole.

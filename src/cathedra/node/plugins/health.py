@@ -248,7 +248,7 @@ class HealthFollower:
             self._cache.save()
 
     async def _watch_expiry(self) -> None:
-        """Tell of devices whose last report has got too old."""
+        """Notify of devices whose last report has expired."""
         while True:
             self._news.clear()
             moment = self._cache.next_expiry()

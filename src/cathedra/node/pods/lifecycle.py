@@ -13,7 +13,7 @@ class PodStage(Enum):
     """A pod goes through these in order; it may skip some, and never goes back."""
 
     NEW = "new"
-    """Bound to the node, not yet looked at."""
+    """Bound to the node, not admitted yet."""
     REJECTED = "rejected"
     """The node does not take it: nothing of it was ever there."""
     SETTING_UP = "setting up"

@@ -278,7 +278,7 @@ class InformerPods:
         on_undecodable: Callable[[Undecodable], None],
         on_resolved: Callable[[Undecodable, Pod | None], None],
     ) -> Callable[[], None]:
-        """Hear of every pod; the handlers live as long as the informer, and are deaf after the end."""
+        """Report every pod. Handlers stay registered in the informer; after the end they do nothing."""
         self._informer.add_handler(
             on_add=lambda pod: on_change(pod) if self._followed else None,
             on_update=lambda _, pod: on_change(pod) if self._followed else None,

@@ -114,7 +114,7 @@ class ContainerRunner:
             await self._context.runtime.remove(record.current.id)
         if not await self._told_plugins(record):
             return
-        # From here on the run exists, whatever becomes of the answer: the ID says which run it is.
+        # From here on the run may exist, even if the call fails; its ID identifies it.
         self._context.faults.reach("agent:container-starting")
         try:
             record = await self._begun(spec)

@@ -305,7 +305,7 @@ class PodWorker:
             self._preparation.directories.remove_home()
 
     async def _adopt_orphans(self) -> None:
-        """Containers that an earlier agent left, when the pod ended before this one looked at them."""
+        """Handle containers that an earlier agent left, if the pod ended before they were adopted."""
         for run in self._found:
             record = self._runner.table.get(run.name)
             if record is None:
@@ -333,7 +333,7 @@ class PodWorker:
                 await self._wakeup.wait(None)
                 continue
             if await self._status.confirm_deletion():
-                # The watch will say so too; until then no new worker must take the pod for a new one.
+                # Until the watch shows the deletion, no new worker must take the pod for a new one.
                 await self._wakeup.wait(_RETRY[1])
                 break
             await self._wakeup.wait(pauses.take())

@@ -70,7 +70,7 @@ class AttachedProcess:
         await self._ask({"do": "close-input"})
 
     def resize(self, width: int, height: int) -> None:
-        """Tell its terminal the size in characters."""
+        """Set the terminal's size in characters."""
         self._shim.tell({"do": "resize", "id": self._id, "width": width, "height": height})
 
     async def wait(self) -> int:

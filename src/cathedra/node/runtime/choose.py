@@ -149,7 +149,7 @@ async def _failure(
 
 
 async def _warm_up(runtime: HostedRuntime) -> None:
-    # What is wrong with the shim is said when the runtime is opened.
+    # Opening the runtime reports errors of the shim.
     with contextlib.suppress(OSError, IncompatibleShim):
         await runtime.warm_up()
 

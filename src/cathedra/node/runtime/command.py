@@ -178,7 +178,7 @@ class Command:
             os.close(end)
 
     def resize(self, width: int, height: int) -> None:
-        """Tell the terminal its size in characters."""
+        """Set the terminal's size in characters."""
         if self._terminal is not None:
             with contextlib.suppress(OSError):
                 fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))

@@ -162,7 +162,7 @@ class HostedRuntime:
             IncompatibleShim: one of another version holds the containers.
         """
         ended: dict[str, ContainerRun] = {}
-        # What ends after the shim has listed it is told before its list is looked at here.
+        # A container that ends after the shim has listed it is reported before the list is processed here.
         self._on_exit = lambda run: ended.update({run.id: run})
         self._shim = await self._connect()
         listed = (_run(container) for container in self._shim.containers)
@@ -192,7 +192,7 @@ class HostedRuntime:
                 self._supersede()
         finally:
             self._supervised = False
-            self._supersede()  # who waits for another shim waits in vain
+            self._supersede()  # wakes callers that wait for another shim
 
     def _supersede(self) -> None:
         superseded, self._superseded = self._superseded, asyncio.Event()

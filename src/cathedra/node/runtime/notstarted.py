@@ -95,7 +95,7 @@ class LoggedCommand:
         await self._command.close_input()
 
     def resize(self, width: int, height: int) -> None:
-        """Tell the terminal its size in characters."""
+        """Set the terminal's size in characters."""
         self._command.resize(width, height)
 
     async def wait(self) -> int:

@@ -325,7 +325,7 @@ class PortConnection(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         ...
 
 

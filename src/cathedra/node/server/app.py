@@ -1,7 +1,7 @@
 """The node's HTTP interface, on the kubelet's own paths: logs, exec, pods, health and metrics.
 
 docs/spec/node.md §17.10. A plain ASGI application. The API server sends ``kubectl logs`` and ``kubectl exec``
-here. Every request is authenticated and authorized before anything of it is looked at.
+here. Every request is authenticated and authorized before it is parsed.
 """
 
 from __future__ import annotations

@@ -426,5 +426,5 @@ class SocketConnection:
             self._writer.write_eof()
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         self._writer.close()

@@ -58,7 +58,7 @@ async def serve_command(process: ExecProcess, receive: Receive, send: Send) -> N
 
 
 async def refuse_command(status: Mapping[str, Any], send: Send) -> None:
-    """Tell over an accepted WebSocket why there is no command to connect it with."""
+    """Send over an accepted WebSocket the reason why there is no command."""
     await send({"type": "websocket.send", "bytes": bytes([_ERROR]) + json.dumps(status).encode()})
     await send({"type": "websocket.close", "code": 1000})
 
@@ -94,7 +94,7 @@ class _TerminalSize(msgspec.Struct):
 
 
 def resize_terminal(process: ExecProcess, payload: bytes) -> None:
-    """Tell the command the size that a client sends as JSON; what is no size changes nothing."""
+    """Set the terminal's size from the client's JSON; invalid sizes are ignored."""
     if len(payload) > _LONGEST_SIZE:
         return
     try:

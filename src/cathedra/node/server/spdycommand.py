@@ -78,7 +78,7 @@ async def serve_spdy_command(
     """
     connection = SpdyConnection(channel)
     frames = connection.frames()
-    with contextlib.suppress(OSError):  # the client is gone, and with it who could be told
+    with contextlib.suppress(OSError):  # the client has disconnected
         streams = await _opened(connection, frames, wanted.kinds)
         if streams is None:
             await channel.refuse()
@@ -140,7 +140,7 @@ async def _send_output(connection: SpdyConnection, streams: _Streams, process: E
 
 
 async def _end(connection: SpdyConnection, streams: _Streams, status: Mapping[str, Any]) -> None:
-    """Say how it ended, and that nothing follows."""
+    """Send the exit status, and end the streams."""
     await connection.send(streams.of[_ERROR], json.dumps(status).encode(), fin=True)
     for kind in (_STDOUT, _STDERR):
         if kind in streams.of:

@@ -119,7 +119,7 @@ def _give(name: str, place: int, group: int, access: int) -> None:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISLNK(mode):
             return
-        path = f"/proc/self/fd/{descriptor}"  # the very file that was looked at
+        path = f"/proc/self/fd/{descriptor}"  # the file that was checked, even if its name has changed
         os.chown(path, -1, group)
         os.chmod(path, stat.S_IMODE(mode) | access | (0o110 | _SET_GROUP if stat.S_ISDIR(mode) else 0))
     finally:

@@ -210,7 +210,7 @@ class ContainerStreams:
             self._input = None
 
     def resize(self, width: int, height: int) -> None:
-        """Tell the terminal its size in characters."""
+        """Set the terminal's size in characters."""
         if self._terminal is not None:
             with contextlib.suppress(OSError):
                 fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))

@@ -75,7 +75,7 @@ class ContainerSupervisor:
         self._faults.reach("shim:request-received")
         present = self._containers.get(request["id"])
         if present is not None and present.announced:
-            # Asked for twice, by an agent and its successor or after a lost connection: there is one container.
+            # Started twice, by an agent and its successor or after a lost connection: there is one container.
             answer(started_at=present.started_at, pid=present.pid)
             return
         if present is not None and present.exit is None:

@@ -286,7 +286,7 @@ def resolve_devices(names: Sequence[str], runtime: Sequence[Path], node: Sequenc
         return _edited((), load(node).edits(names))
     theirs, ours = load(runtime).entries, load(node)
     own = [name for name in names if name not in theirs and name in ours.entries]
-    # What is nowhere is left to the runtime, which says so in its own words.
+    # Unknown devices are passed on, so that the error is the runtime's own.
     return _edited(tuple(name for name in names if name not in own), ours.edits(own))
 
 

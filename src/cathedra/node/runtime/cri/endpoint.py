@@ -68,12 +68,12 @@ class CRIEndpoint:
         self._images = make.ImageServiceStub(self._channel)
 
     async def close(self) -> None:
-        """Let go of the connection; calls under way are cancelled."""
+        """Close the connection and cancel calls in progress."""
         with contextlib.suppress(asyncio.CancelledError):
             await self._channel.close(None)
 
     async def features(self) -> CRIFeatures:
-        """Ask the runtime what it is and can do.
+        """Read the runtime's name, version and features.
 
         Raises:
             CRIError: there is no runtime that answers, or it speaks another protocol.

@@ -85,7 +85,7 @@ class ContainerFollower:
         return self._running
 
     def add(self, run: ContainerRun) -> None:
-        """Follow a container from now on; it is looked at soon."""
+        """Follow a container from now on; containers are listed soon."""
         self._running[run.id] = run
         self._wakeup.notify()
 

@@ -136,7 +136,7 @@ class CRIRuntime:
     async def _rotate_logs(self) -> None:
         while True:
             await self._clock.sleep(ROTATE_SECONDS)
-            with contextlib.suppress(CRIError):  # the follower tells of it
+            with contextlib.suppress(CRIError):  # the follower reports it
                 await self._rotation.look(await self._follower.containers())
 
     def _ended(self, run: ContainerRun) -> None:
@@ -192,7 +192,7 @@ class CRIRuntime:
         finally:
             # What is mounted in the container stays mounted in it.
             await asyncio.to_thread(release, self._directory, spec)
-        # If it has ended already, the next look says so.
+        # If it has ended already, the next listing reports that.
         run = replace(run, finished_at=None, exit_code=None, reason="", message="")
         self._follower.add(run)
         return replace(run, warnings=tuple(_warnings(spec, edits)))

@@ -227,7 +227,7 @@ class StreamedCommand:
                 await self._streams.send(self._numbers["stdin"], b"", fin=True)
 
     def resize(self, width: int, height: int) -> None:
-        """Tell the terminal its size in characters."""
+        """Set the terminal's size in characters."""
         if "resize" in self._numbers:
             size = json.dumps({"Width": width, "Height": height}).encode()
             self._streams.send_soon(self._numbers["resize"], size)
@@ -284,10 +284,10 @@ class _Forwarded:
         self._error = error
 
     async def read(self) -> bytes:
-        """What the pod sends; b"" at the end.
+        """Return the pod's next data; b"" at the end.
 
         Raises:
-            PortFailure: the runtime says what went wrong.
+            PortFailure: the runtime reported an error.
         """
         data = await self._streams.received(self._data)
         if data:
