@@ -105,9 +105,11 @@ class LeaderElector:
             await asyncio.wait({work, renewal}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._leading = False
+            # If the renewal failed, another candidate may lead: then the lease is not ours to release.
             kept = not renewal.done()
             for task in (work, renewal):
                 task.cancel()
+            # Waits for the end of the work before the release: the next leader starts at once.
             outcome = await asyncio.gather(work, renewal, return_exceptions=True)
             if kept:
                 await self._release()
@@ -120,6 +122,8 @@ class LeaderElector:
         while True:
             await self._clock.sleep(self._timing.retry)
             try:
+                # A hanging request must not outlive the lease: without the limit this process would still lead while
+                # another one takes over.
                 async with asyncio.timeout(self._timing.renew_deadline):
                     held = await self._try()
             except TimeoutError:
@@ -174,6 +178,7 @@ class LeaderElector:
 
     def _observe(self, spec: LeaseSpec) -> None:
         if spec != self._observed:
+            # The time counts from the change as seen here, so the clocks of two machines need not agree.
             self._observed = spec
             self._observed_at = self._clock.monotonic()
 

@@ -75,11 +75,13 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Queue ``key`` for the next free worker."""
+        # Dirty keys wait already. This is what merges many events about one object into one reconciliation.
         if self._shut_down or key in self._dirty:
             return
         self._dirty.add(key)
         if self._observer is not None:
             self._observer.added(key)
+        # `done` queues it: two workers must never reconcile one key at the same time.
         if key in self._processing:
             return
         self._queue.append(key)
@@ -97,6 +99,7 @@ class WorkQueue(Generic[K]):
         due = loop.time() + seconds
         waiting = self._timers.get(key)
         if waiting is not None:
+            # A retry must not delay a key that is due earlier for another reason.
             if waiting.when() <= due:
                 return
             waiting.cancel()
@@ -125,6 +128,7 @@ class WorkQueue(Generic[K]):
         while not self._queue:
             if self._shut_down:
                 raise QueueShutDown
+            # In a loop: another worker may take the key between the wake-up and this task's turn.
             getter: asyncio.Future[None] = asyncio.Future()
             self._getters.append(getter)
             try:
@@ -137,6 +141,7 @@ class WorkQueue(Generic[K]):
                     self._getters.remove(getter)
                 raise
         key = self._queue.popleft()
+        # Before the work: a change during the work makes the key dirty again, and it is processed once more.
         self._dirty.discard(key)
         self._processing.add(key)
         if self._observer is not None:
@@ -229,6 +234,7 @@ async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | 
             _LOG.exception("%s: reconciling failed", key)
             queue.add_rate_limited(key)
         else:
+            # The test avoids a call for the usual case, a key without failures (hot path: every reconciliation).
             if key in queue.failing:
                 queue.forget(key)
             if again is not None:

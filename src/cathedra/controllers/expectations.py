@@ -57,6 +57,8 @@ class Expectations(Generic[K]):
         if expected is None:
             return True
         version, since = expected
+        # The limit ends the wait if the informer's view never reaches the version, for example after the store was
+        # restored from a backup.
         if not self._informer.has_reached(version) and self._clock.monotonic() - since < LONGEST_WAIT:
             return False
         del self._expected[key]

@@ -154,7 +154,10 @@ class ClaimService:
         Raises:
             CallFailed: a claim cannot be read, is not allocated or was replaced; nothing was done.
         """
+        # The reserve is for the answer: if the caller's deadline passed first, it would never learn that the devices
+        # are prepared.
         deadline = self._clock.monotonic() + timeout - _RESERVE
+        # Read before the lock is taken: the API server may be slow, and other calls need the lock.
         raws = [await self._claim(identity) for identity in claims]
         self._log("NodePrepareResources", claims)
         async with self._lock.held():
@@ -218,6 +221,8 @@ class ClaimService:
         claim = Claim.of(raw, driver.name, driver.configs)
         devices = _devices(claim)
         known = self._checkpoint.get(claim.uid)
+        # The node agent repeats the call after each of its restarts. The stored answer must be the same, or containers
+        # that restart would get other devices.
         if known is not None and known.completed and known.devices == devices and driver.replay:
             return self._replay(claim, known)
         if driver.exclusive:
@@ -227,9 +232,11 @@ class ClaimService:
         if known is not None and not known.completed and not known.recovered:
             await resolve(driver.rollback(known.ref, known.public()))
         entry = CheckpointEntry(claim.namespace, claim.name, claim.uid, devices)
+        # «Started» is on disk before the driver changes anything: after a crash from here on the next call rolls back.
         await self._checkpoint.put(entry)
         prepared = await self._call(claim, deadline)
         completed = self._complete(claim, entry, prepared)
+        # After the files are written: a completed entry promises that its CDI document exists.
         await self._checkpoint.put(completed)
         await self._report(claim, prepared)
         return completed.answer
@@ -253,6 +260,7 @@ class ClaimService:
         An agent that lost its state, or that was away when the pod was deleted by force, never makes that call. One
         that still ends the pod's containers makes it later, and must not find the device with another claim.
         """
+        # A recovered entry has no name to look up, so nothing can show that its claim is gone.
         if holder.recovered:
             return False
         try:
@@ -264,6 +272,7 @@ class ClaimService:
         else:
             gone = claim.metadata.uid != holder.uid or claim.status.allocation is None
         if not gone:
+            # The waiting time starts over if the claim turns out to exist, for example after a stale read.
             self._gone_since.pop(holder.uid, None)
             return False
         now = self._clock.monotonic()
@@ -375,6 +384,7 @@ class ClaimService:
     async def _release(self, ref: Ref, entry: CheckpointEntry | None, deadline: float) -> None:
         if entry is not None:
             await self._undo(entry, deadline)
+        # The checkpoint entry goes last: if a file cannot be removed, the next call finds the entry and tries again.
         self._specs.remove(ref.uid)
         self._remove_metadata(ref)
         self._gone_since.pop(ref.uid, None)
@@ -447,6 +457,8 @@ class ClaimService:
         for entry in self._checkpoint:
             if entry.recovered and entry.uid not in documents:
                 self._checkpoint.forget(entry.uid)
+        # Entries that are missing from a readable checkpoint were unprepared on purpose; only a damaged one is
+        # completed.
         if damage is not None:
             for uid, names in documents.items():
                 self._checkpoint.recover(uid, tuple(_recovered_device(uid, name) for name in names))

@@ -108,6 +108,7 @@ class ResourceSliceController:
         affected = tuple(dict.fromkeys((*self._desired, *pools)))
         self._desired = dict(pools)
         self._started = True
+        # A new event for the next change: waiters of this one are woken exactly once and cannot miss a later one.
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
         self._synced_pools.difference_update(affected)
@@ -130,6 +131,7 @@ class ResourceSliceController:
         """Run until cancelled. The slices stay: a driver that comes back soon finds them as they were."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._informer.run())
+            # Without the existing slices the plan would create all of them a second time.
             await self._informer.wait_synced()
             group.create_task(run_workers(self._queue, self._sync))
 
@@ -183,12 +185,14 @@ class ResourceSliceController:
         if not self._started or (self._pool_name and found.spec.pool.name != self._pool_name):
             return
         written = self._written.get(found.metadata.name)
+        # The event of our own write; checking the pool again would find nothing.
         if written is not None and written[0].metadata.resource_version == found.metadata.resource_version:
             return
         self._queue.add_after(found.spec.pool.name, delay)
 
     def _vanished(self, found: resource.ResourceSlice) -> None:
         self._written.pop(found.metadata.name, None)
+        # Deleted by someone else, so it is restored. Our own deletions were recorded when they were made.
         if self._deleted.pop(found.metadata.uid, None) is None:
             agent_starts = self._clock.monotonic() - self._agent_came < SYNC_DELAY
             self._look_later(found, RESTORE_DELAY if agent_starts else SYNC_DELAY)
@@ -235,10 +239,13 @@ class ResourceSliceController:
             return None
         if await self._carry_out(pool, todo):
             self._done(pool_name)
+        # A created slice may have been deleted before the watch showed it: then no event comes, and only this check
+        # finds out.
         return MUTATION_CACHE_TTL if todo.create else None
 
     async def _carry_out(self, pool: DesiredPool, todo: Plan) -> bool:
         """Write; answers whether the pool is still what the driver wants."""
+        # Deleted first, so that the pool never has a device twice.
         await self._delete(todo.delete)
         for index, changed in todo.update.items():
             stored = await self._slices.update(changed)
@@ -250,6 +257,7 @@ class ResourceSliceController:
             self.statistics.creates += 1
             self._remember(stored)
             pool = self._compare(pool, index, new, stored)
+        # The driver may have changed its devices during the writes; then the queue already has the pool again.
         return self._desired.get(pool.name) is pool
 
     async def _delete(self, slices: Iterable[resource.ResourceSlice]) -> None:
@@ -285,6 +293,7 @@ class ResourceSliceController:
         now = self._clock.monotonic()
         self._written = {name: entry for name, entry in self._written.items() if entry[1] > now}
         self._deleted = {uid: expiry for uid, expiry in self._deleted.items() if expiry > now}
+        # The watch lags behind our own writes. Planning on its state alone would create slices twice.
         found = {s.metadata.name: s for s in self._informer.store.by_index("pool", pool_name)}
         for name, (written, _) in self._written.items():
             if written.spec.pool.name != pool_name:

@@ -93,6 +93,7 @@ def _advice(path: Path, why: str) -> str:
 
 def encode_checkpoint(infos: Iterable[ClaimInfo]) -> bytes:
     """The bytes of the file."""
+    # Sorted, so that equal states are equal files.
     states = [_state_of(info) for info in sorted(infos, key=lambda info: (info.namespace, info.name))]
     content = {"kind": KIND, "apiVersion": API_VERSION, "ClaimInfoStateList": states or None}
     data = _go_json(content)
@@ -119,6 +120,8 @@ def decode_checkpoint(data: bytes) -> list[ClaimInfo]:
 
 
 def _go_json(value: Any) -> str:
+    # The checksum covers the text, so it must be Go's text byte for byte: a kubelet that takes over this file
+    # recomputes it.
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPES)
 
 

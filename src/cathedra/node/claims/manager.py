@@ -101,6 +101,8 @@ class ClaimManager:
         wanted = list(pod_claims(pod, self._gates))
         checked: list[_Checked] = []
         clients: dict[str, PluginClient] = {}
+        # All claims are checked before anything is changed: a pod that may not use one of its claims must not leave
+        # references to the others.
         for entry in wanted:
             claim = await self._fetch(pod.metadata.namespace, entry.name)
             check_allowed(pod, claim, entry, self._gates)
@@ -109,6 +111,8 @@ class ClaimManager:
                 if not state.skips_prepare:
                     clients[driver] = self._registry.get(driver).client
             checked.append(_Checked(claim, drivers))
+        # The references are on disk before the first call. If the agent dies during a call, the next one finds the
+        # claim in the checkpoint and unprepares it; without the reference the devices would stay prepared for good.
         batches = await self._reference(pod, checked)
         for driver, infos in batches.items():
             answers = await self._call("NodePrepareResources", driver, clients[driver].prepare, infos)
@@ -141,6 +145,8 @@ class ClaimManager:
 
     async def _refer(self, info: ClaimInfo, pod_uid: str) -> None:
         """Put the pod's reference to a claim on disk, or have none at all."""
+        # Added before the write, so that the file has it; taken back if the write fails or is cancelled. Otherwise the
+        # next attempt would believe that the reference is on disk.
         info.pod_uids.add(pod_uid)
         try:
             await self._save()
@@ -159,6 +165,8 @@ class ClaimManager:
             info = ClaimInfo(metadata.namespace, metadata.name, metadata.uid, drivers=dict(item.drivers))
             self.cache.add(info)
         elif info.uid != metadata.uid:
+            # The earlier claim of this name is still prepared for its pods. Preparing the new one would overwrite their
+            # record.
             raise PrepareError(
                 f"old ResourceClaim with same name {metadata.name} and different UID {info.uid} still exists "
                 "(previous pod force-deleted?!)"
@@ -184,6 +192,7 @@ class ClaimManager:
             error_text = answer.error if isinstance(answer, PrepareOutcome) else str(answer)
             if error_text:
                 raise ClaimError(f"{method} failed for ResourceClaim {asked[uid].name}: {error_text[:_ERROR_LENGTH]}")
+        # A missing answer is not a success: the driver may not have seen the claim at all.
         if len(answers) < len(infos):
             raise ClaimError(f"{method} skipped {len(infos) - len(answers)} ResourceClaims")
         return answers
@@ -225,9 +234,11 @@ class ClaimManager:
         batches: dict[str, list[ClaimInfo]] = {}
         done: list[ClaimInfo] = []
         for info in self.cache.of_pod(pod_uid):
+            # Other pods still use the claim: only the reference goes. The last one unprepares.
             if len(info.pod_uids) > 1:
                 info.pod_uids.remove(pod_uid)
                 continue
+            # Before the calls: if one fails half way, a pod that shares the claim must prepare it again.
             info.prepared = False
             for driver, state in info.drivers.items():
                 if state.skips_unprepare:
@@ -235,6 +246,8 @@ class ClaimManager:
                     continue
                 batches.setdefault(driver, []).append(info)
             done.append(info)
+        # On disk before the calls. After a crash the claims count as unprepared and are unprepared again, which drivers
+        # accept.
         await self._save()
         for driver, infos in batches.items():
             client = self._registry.get(driver).client

@@ -83,6 +83,8 @@ class ContainerRunner:
         """Go on from what an earlier agent left."""
         for record in records:
             self.table.put(record)
+            # A container returned by an earlier attempt of this agent: its end may have been reported before the
+            # adoption.
             if record.current is not None:
                 self._note_early_end(record.current)
 
@@ -110,6 +112,7 @@ class ContainerRunner:
         except (ContainerConfigError, ClaimError) as error:
             self._delay(name, Waiting("CreateContainerConfigError", str(error)))
             return
+        # Only now: until the next start the ended container serves its logs.
         if record.current is not None:
             await self._context.runtime.remove(record.current.id)
         if not await self._told_plugins(record):
@@ -134,6 +137,8 @@ class ContainerRunner:
         Raises:
             RuntimeFailure: it does not start.
         """
+        # Shielded: a cancelled start may still create the container. Without its record nothing would stop it, and the
+        # claims would be unprepared under a running container.
         starting = asyncio.ensure_future(self._context.runtime.start(spec))
         try:
             run = await asyncio.shield(starting)
@@ -272,6 +277,7 @@ class ContainerRunner:
 
     def _probe_reported(self, name: str, kind: ProbeKind, *, good: bool, output: str) -> None:
         record = self.table[name]
+        # A late result of a probe of an earlier run must not kill or restart the new one.
         if not record.running:
             return
         if not good and not record.stopping:
@@ -315,6 +321,7 @@ class ContainerRunner:
     def _note_end(self, name: str, run: ContainerRun) -> None:
         self._context.faults.reach("agent:container-ended")
         record, directories = self.table[name], self._preparation.directories
+        # Read at once: the next run of the container gets a new file.
         if directories is not None and not run.message:
             run = with_termination_message(directories, record.container, run)
         restarts = self._restarts(record, run)

@@ -94,6 +94,7 @@ class PodWorker:
             self._object, self._grants, table, context, others=others, restart=self._runner.restart, freed=freed
         )
         self._status = StatusWriter(self._object, self._life, table, context, self._resizer)
+        # The deletion may have been requested before this worker existed; no event will report it again.
         if self._object.deleted:
             self._ask_to_stop()
 
@@ -126,6 +127,7 @@ class PodWorker:
         self._wakeup.notify()
 
     def _ask_to_stop(self) -> None:
+        # A second deletion can only shorten the grace period, as in Kubernetes.
         self._grace.limit(self._object.grace_seconds)
         self._stop.set()
 
@@ -212,6 +214,7 @@ class PodWorker:
         self._runner.adopt(recovered.records)
         if recovered.continues:
             self._grants.recover(self.pod)
+        # Nothing of the pod runs and it is being deleted: it is not set up just to be torn down.
         if self._stop.is_set() and not recovered.continues:
             return
         self._life.advance(PodStage.SETTING_UP)
@@ -255,6 +258,8 @@ class PodWorker:
         """Start containers as planned, and write the status after each change, until the pod has ended."""
         pauses = DoublingPauses(*_RETRY)
         while True:
+            # Cleared before the state is read. A change during the reading then wakes the next wait; cleared afterwards
+            # it would be lost.
             self._wakeup.clear()
             await self._resizer.step()
             plan = make_plan(self.pod, self._runner.table.all, self._clock.monotonic())
@@ -263,6 +268,7 @@ class PodWorker:
             for name in plan.start:
                 await self._runner.start(name)
             written = await self._status.publish()
+            # Starting has changed the records, so the plan is computed again before waiting.
             if plan.start:
                 continue
             until = None if plan.look_again is None else plan.look_again - self._clock.monotonic()
@@ -281,21 +287,27 @@ class PodWorker:
     async def _terminate(self) -> None:
         self._life.advance(PodStage.STOPPING)
         faults = self._context.faults
+        # Probes and timers must not restart containers of a pod that is stopping.
         self._tasks.cancel_all()
         await self._adopt_orphans()
         if not self._stop.is_set():
             # The pod has run its course; only sidecars can still be there.
             self._grace.limit(self._object.own_grace_seconds)
+        # The status shows the termination while the containers still end: clients wait for that, not for the end.
         async with asyncio.TaskGroup() as group:
             group.create_task(self._runner.end_all(self._grace))
             await self._status.publish()
         await self._preparation.stop_sandbox()
         self._life.advance(PodStage.RELEASING)
         faults.reach("agent:containers-stopped")
+        # Only after the last container has ended: a driver may reset the device at once. And before the final status,
+        # from which on the control plane may allocate the devices to another pod.
         await self._preparation.unprepare_claims()
         faults.reach("agent:claims-unprepared")
         await self._until_written(lambda: self._status.publish(final=True))
         faults.reach("agent:final-status-written")
+        # After the final status: until it is written, a restarted agent needs the ended containers for their exit
+        # codes.
         await self._remove_containers()
         await self._preparation.remove_sandbox()
         self._preparation.remove_cgroup()

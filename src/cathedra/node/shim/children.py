@@ -71,7 +71,9 @@ class Children:
             if ended is not None:
                 ended(code)
                 continue
+            # It may end before `claim`: a process that the runtime has created is adopted only when its ID is read.
             self._unclaimed[pid] = code
+            # As sub-reaper this process also inherits processes that are never claimed.
             while len(self._unclaimed) > _REMEMBERED:
                 del self._unclaimed[next(iter(self._unclaimed))]
 
@@ -85,6 +87,7 @@ def _fork_command(argv: Sequence[str], streams: ChildStreams) -> int:
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
+        # Set in the child, and the parent's ID is passed: if the parent is gone already, no signal would come.
         kernel.die_with_parent(parent)
         _become(argv, os.environ, streams, None, "/")
     return pid
@@ -108,9 +111,11 @@ def start_process(
     pid = os.fork()
     if pid == 0:
         os.close(go_write)
+        # The parent closes the pipe without a byte if it dies: a program must not run without a record of it.
         if not os.read(go_read, 1):
             os._exit(127)
         _become(argv, environment, streams, failed_write, cwd)
+    # Closed here, so that reading ends when the child has executed the command: its copy closes then.
     os.close(failed_write)
     os.close(go_read)
     try:

@@ -61,6 +61,7 @@ class ShimServer:
             if Path(_UNIFIED, "cgroup.controllers").exists():
                 kernel.unmount(_UNIFIED)
             kernel.mount_tmpfs(str(rootfs))
+        # Before the socket exists: no agent may start a container whose predecessor has not been killed yet.
         self._supervisor.recover()
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -80,6 +81,8 @@ class ShimServer:
         wake_read, wake_write = socket.socketpair()
         wake_read.setblocking(False)
         wake_write.setblocking(False)
+        # A signal writes into the socket, so that `select` returns. Python alone would run the handler and continue to
+        # wait.
         signal.set_wakeup_fd(wake_write.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, lambda *_: self._end_all())
@@ -90,6 +93,7 @@ class ShimServer:
         self._supervisor.children.reap()
         while not self._done:
             for key, _ in self._selector.select(timeout=10.0):
+                # An earlier callback of this round may have closed it.
                 if key.fileobj in self._selector.get_map():
                     key.data(key.fileobj)
             self._supervisor.children.reap()
@@ -119,6 +123,7 @@ class ShimServer:
         if not data:
             self._lose(agent)
             return
+        # The rest after the last newline is the beginning of a message that is still arriving.
         *lines, self._agents[agent] = (self._agents[agent] + data).split(b"\n")
         for line in lines:
             self._obey(agent, json.loads(line))

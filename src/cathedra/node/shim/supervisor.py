@@ -78,6 +78,7 @@ class ContainerSupervisor:
             # Started twice, by an agent and its successor or after a lost connection: there is one container.
             answer(started_at=present.started_at, pid=present.pid)
             return
+        # The start is in progress; both requests get its result.
         if present is not None and present.exit is None:
             present.waiting.append(answer)
             return
@@ -104,6 +105,8 @@ class ContainerSupervisor:
             (layers / name).mkdir(parents=True, exist_ok=True)
         kernel.mount_overlay(str(layers / "merged"), str(layers / "upper"), str(layers / "work"))
         mount_pins(self._directory, container.id, container.request.get("pins", []))
+        # On disk before the runtime is started: if the shim dies now, its successor finds the directory and deletes
+        # what the runtime may have created.
         container.save()
         self._faults.reach("shim:container-saved")
         pid_file = container.directory / "pid"
@@ -118,6 +121,8 @@ class ContainerSupervisor:
             container.memory_cgroup = kernel.memory_cgroup(container.pid)
             self._claim(container)
             self._record_start(container)
+            # Not before the process is recorded: after `start` the program runs, and a shim that takes over must know
+            # that it may have changed something.
             self.children.run([*container.runtime, "start", container.id], started)
 
         def started(status: int) -> None:
@@ -133,6 +138,7 @@ class ContainerSupervisor:
             return
         ends = streams.open_pipes(stdin=container.stdin)
         self.children.run([*container.runtime, *arguments, container.id], created, ends)
+        # Only the container may hold its ends of the pipes, or their end of file would never come.
         ends.close()
 
     def _expect_terminal(self, container: ShimContainer, streams: ContainerStreams) -> str:
@@ -169,6 +175,7 @@ class ContainerSupervisor:
         _, problem = start_process(request["argv"], request["env"], request["cwd"], ends, forked=forked)
         ends.close()
         if problem:
+            # Reaped, but no end of a container: the program was never executed.
             self.children.claim(container.pid, lambda _: None)
             self._fail(container, problem)
             return
@@ -189,6 +196,8 @@ class ContainerSupervisor:
     def _running(self, container: ShimContainer) -> None:
         self._faults.reach("shim:container-started")
         container.announced = True
+        # The answer comes before the end, even if the container has ended already: an agent cannot place the end of a
+        # container that it does not know.
         for answer in container.waiting:
             answer(started_at=container.started_at, pid=container.pid)
         container.waiting.clear()
@@ -212,6 +221,7 @@ class ContainerSupervisor:
         if container is None or container.exit is not None or not container.pid:
             return
         with contextlib.suppress(ProcessLookupError):
+            # A plain process has no PID namespace whose other processes the kernel would kill with it.
             if number == signal.SIGKILL and not container.oci:
                 os.killpg(container.pid, number)
             os.kill(container.pid, number)
@@ -231,6 +241,8 @@ class ContainerSupervisor:
         killed = number == signal.SIGKILL and kernel.oom_killed(container.memory_cgroup)
         reason = "OOMKilled" if killed else ""
         container.exit = {"code": code, "signal": number, "finished_at": time.time(), "reason": reason}
+        # On disk before agents are notified: an agent may remove the pod at once, and its successor must find the same
+        # exit code.
         container.save()
         self._faults.reach("shim:exit-recorded")
         self._on_exit(container)
@@ -316,6 +328,7 @@ def _load(directory: Path) -> ShimContainer | None:
 
 
 def _kill_orphan(container: ShimContainer) -> None:
+    # The number may belong to another process by now; the start time identifies it.
     if container.pid and kernel.start_time(container.pid) == container.recorded_process:
         with contextlib.suppress(OSError):
             if not container.oci:
