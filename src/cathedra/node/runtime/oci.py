@@ -45,7 +45,8 @@ class OCILauncher:
         Raises:
             CDIError: a device cannot be resolved or injected.
         """
-        root = directory.parent / "rootfs" / spec.id / "merged"
+        # runc refuses a root with a link in its path, and a long data directory is reached through a short link.
+        root = directory.parent.resolve() / "rootfs" / spec.id / "merged"
         pinned, pins = _pinned(spec, directory.parent)
         cgroup = f"{spec.cgroup_parent or self.cgroup}/{spec.id}"
         config = oci_spec(_with_possible_score(pinned), str(root), cgroup)

@@ -39,6 +39,14 @@ def test_a_container_has_a_bundle_a_root_of_its_own_and_a_cgroup(tmp_path: Path)
     assert config["process"]["args"] == ["sh"]
 
 
+def test_the_root_of_a_bundle_has_no_link_in_its_path(tmp_path: Path) -> None:
+    """runc refuses a root below a link, and a data directory with a long path is reached by one."""
+    (tmp_path / "long").mkdir()
+    (tmp_path / "short").symlink_to(tmp_path / "long")
+    _, config = described(tmp_path / "short", spec())
+    assert config["root"]["path"] == str(tmp_path / "long" / "bundles" / "rootfs" / "i" / "merged")
+
+
 def test_devices_are_applied_to_the_bundle(tmp_path: Path) -> None:
     (tmp_path / "cdi").mkdir()
     document = {
