@@ -1,9 +1,8 @@
-"""Connections of one port, dealt out among the processes of a server: one accepts them, each serves its share.
+"""Distribution of one port's connections among the processes of a server.
 
-A process that does not take its connections is in the way of its own clients alone: the accepting process keeps what
-cannot be handed over, and one that has gone is dealt nothing any more. Connections travel as file descriptors over a
-pair of sockets that the other process inherited, so that one process alone listens, and a second server on the same
-port is refused as ever.
+One process accepts them and passes a share to each other one, as file descriptors over a pair of sockets that the other
+inherited. So one process alone listens, and a second server on the same port is refused as usual. What cannot be passed
+on stays with the accepting process, so a process that takes no connections delays its own clients alone.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ SHARES: Final = 2
 _AT_ONCE: Final = 64
 """Connections that are accepted in one turn of the loop."""
 _PAUSE_SECONDS: Final = 1.0
-"""For which nothing is accepted when there are too many open files."""
+"""Pause after an error such as too many open files. The socket stays readable, so the loop would spin without it."""
 _GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF})
 _CONNECTION: Final = b"c"
-"""What goes with a descriptor: without a byte of data none is sent."""
+"""The data beside a descriptor: the kernel sends no descriptor without any."""
 
 
 def line_pair() -> tuple[socket.socket, socket.socket]:
-    """A line from the process that accepts, and its other end for a process that it starts."""
+    """Return the accepting process' end of a line, and the end for a process that it starts."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 class Dealer:
-    """Accepts the connections of a socket, and deals them out in turn."""
+    """Accepts the connections of a socket and distributes them in turn."""
 
     def __init__(self, listening: socket.socket, serve: Callable[[socket.socket], None]) -> None:
         """``serve`` takes the connections that stay here."""
@@ -52,13 +51,13 @@ class Dealer:
         self._loop.add_reader(listening.fileno(), self._accept)
 
     def join(self, line: socket.socket) -> None:
-        """From now on the process at the other end of ``line`` (`line_pair`) serves its share."""
+        """Pass a share of further connections to the process at the other end of ``line`` (`line_pair`)."""
         line.setblocking(False)
         self._lines.append(line)
         self._begin_turns()
 
     def close(self) -> None:
-        """Accept nothing any more; what was dealt goes on."""
+        """Accept no more connections; those that were passed on stay open."""
         self._loop.remove_reader(self._listening.fileno())
         if self._pause is not None:
             self._pause.cancel()
@@ -79,44 +78,34 @@ class Dealer:
             except ConnectionAbortedError:
                 continue
             except OSError as error:
-                self._rest(error)
+                LOG.error("no connection can be accepted now: %s", error)
+                descriptor = self._listening.fileno()
+                self._loop.remove_reader(descriptor)
+                self._pause = self._loop.call_later(_PAUSE_SECONDS, self._loop.add_reader, descriptor, self._accept)
                 return
-            self._deal(connected)
+            line = next(self._turns)
+            if line is None or not self._pass_on(line, connected):
+                self._serve(connected)
 
-    def _rest(self, error: OSError) -> None:
-        """Accept nothing for a moment: what could not be accepted would wake the loop again and again."""
-        LOG.error("no connection can be accepted now: %s", error)
-        descriptor = self._listening.fileno()
-        self._loop.remove_reader(descriptor)
-        self._pause = self._loop.call_later(_PAUSE_SECONDS, self._loop.add_reader, descriptor, self._accept)
-
-    def _deal(self, connected: socket.socket) -> None:
-        line = next(self._turns)
-        if line is None or not self._hand_over(line, connected):
-            self._serve(connected)
-
-    def _hand_over(self, line: socket.socket, connected: socket.socket) -> bool:
-        """Whether the process at the other end has it now."""
+    def _pass_on(self, line: socket.socket, connected: socket.socket) -> bool:
+        """Return True if the process at the other end has the connection now."""
         try:
             socket.send_fds(line, [_CONNECTION], [connected.fileno()])
         except OSError as error:
             if error.errno in _GONE:
-                self._leave(line)
+                line.close()
+                self._lines.remove(line)
+                self._begin_turns()
             return False
         connected.close()
         return True
 
-    def _leave(self, line: socket.socket) -> None:
-        line.close()
-        self._lines.remove(line)
-        self._begin_turns()
-
 
 class DealtConnections:
-    """An application on the connections that another process has accepted and dealt to this one."""
+    """An application on the connections that another process has accepted and passed to this one."""
 
     def __init__(self, app: Any, line: socket.socket, tls: TLSFiles | None) -> None:
-        """``line`` is the other end of what a `Dealer` was given; it is closed with this."""
+        """``line`` is the other end of one that a `Dealer` has; it is closed with this."""
         self._server = ConnectionServer(app, tls)
         self._line = line
 
@@ -127,8 +116,8 @@ class DealtConnections:
         asyncio.get_running_loop().add_reader(self._line.fileno(), self._receive)
 
     async def stop(self) -> None:
-        """Take nothing any more and close every connection; what is being answered has a second."""
-        self._let_go()
+        """Take no more connections and close every one; answers in progress have a second."""
+        self._close_line()
         await self._server.stop()
 
     def _receive(self) -> None:
@@ -140,12 +129,12 @@ class DealtConnections:
             except OSError:
                 data = b""
             if not data:
-                self._let_go()
+                self._close_line()
                 return
             for descriptor in descriptors:
                 self._server.serve(socket.socket(fileno=descriptor))
 
-    def _let_go(self) -> None:
+    def _close_line(self) -> None:
         if self._line.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self._line.fileno())
             self._line.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from cathedra.api.core.meta_v1 import KubeObject
@@ -22,6 +23,10 @@ class WriteConflict(Exception):
     """The object was written since it was read: read it again and try once more."""
 
 
+Origin = tuple[object, int]
+"""The connection that a write came over, and its number there."""
+
+
 class Follower(Protocol):
     """Is notified of every settled write, after the tables."""
 
@@ -31,14 +36,6 @@ class Follower(Protocol):
 
     def close(self) -> None:
         """End: the log is closed."""
-        ...
-
-
-class Origin(Protocol):
-    """The server that a write came from."""
-
-    def failed(self, error: StorageError) -> None:
-        """The write changed nothing."""
         ...
 
 
@@ -113,10 +110,11 @@ class CommitLog:
         self._show(table, StoredChange(shown.revision, shown, previous), body)
         return self.remove(table, shown, last)
 
-    def take(self, key: str, value: bytes | None, origin: Origin) -> None:
+    def take(self, key: str, value: bytes | None, origin: Origin, failed: Callable[[str], None]) -> None:
         """Settle a write of another server, which `LogLayout.write` encoded (None: a removal).
 
-        The caller has compared the key's revision and noted the write with `Tables.writing`.
+        The caller has compared the key's revision and noted the write with `Tables.writing`. ``failed`` is called if
+        the store did not keep it.
         """
         revision = self._assigned = self._assigned + 1
         write = Write(key, revision, None if value is None else numbered(value, revision))
@@ -128,7 +126,7 @@ class CommitLog:
                 for follower in self.followers:
                     follower.settled(write, origin)
             else:
-                origin.failed(error)
+                failed(str(error))
             # Looked up now: the resource may have come to be served since the write began.
             writing, at = self._tables.writing(key)
             wake(writing.pop(at, ()))

@@ -12,23 +12,11 @@ import logging
 import socket
 from typing import Any, Final
 
-from cathedra.apiserver.registry.commitlog import CommitLog
+from cathedra.apiserver.registry.commitlog import CommitLog, Origin
 from cathedra.apiserver.registry.tables import Tables
-from cathedra.apiserver.storage.primary import (
-    AT_ONCE,
-    ENVELOPE_BYTES,
-    FRAME_BYTES,
-    Change,
-    Content,
-    Forward,
-    FromReplica,
-    Question,
-    Reached,
-    Refused,
-    Settled,
-)
-from cathedra.apiserver.storage.protocol import StorageError, Write
-from cathedra.frames import FULL_BYTES, FrameError, MessageReader, MessageWriter
+from cathedra.apiserver.storage import primary
+from cathedra.apiserver.storage.protocol import Write
+from cathedra.frames import FrameError, MessageReader, MessageWriter
 
 __all__ = ["ReplicaConnection", "serve_replica"]
 
@@ -48,14 +36,14 @@ class ReplicaConnection(asyncio.Protocol):
 
     def __init__(self, log: CommitLog, tables: Tables) -> None:
         self._log, self._tables = log, tables
-        self._reader = MessageReader(FromReplica, FRAME_BYTES)
+        self._reader = MessageReader(primary.FromReplica, primary.FRAME_BYTES)
         self._transport: Any = None
         self._outgoing: MessageWriter | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send what is stored, and follow the log in the same turn: no write falls between the two."""
         self._transport = transport
-        self._outgoing = MessageWriter(self._transport, at_once=AT_ONCE)
+        self._outgoing = MessageWriter(self._transport, at_once=primary.AT_ONCE)
         self._send_content()
         self._log.followers.append(self)
 
@@ -64,8 +52,8 @@ class ReplicaConnection(asyncio.Protocol):
         try:
             for batch in self._reader.feed(data):
                 for message in batch:
-                    if type(message) is Question:
-                        self._send(Reached(self._log.revision))
+                    if type(message) is primary.Question:
+                        self._send(primary.Settled(message.id, self._log.revision))
                     else:
                         self._write(message)
         except FrameError as error:
@@ -84,21 +72,17 @@ class ReplicaConnection(asyncio.Protocol):
         """Close the connection; the process at the other end ends with it."""
         self._transport.close()
 
-    def settled(self, write: Write, origin: Any) -> None:
+    def settled(self, write: Write, origin: Origin | None) -> None:
         """Send a settled write; to the server that made it, its revision alone."""
-        if type(origin) is _Origin and origin.connection is self:
-            self._send(Settled(origin.id, write.revision))
+        if origin is not None and origin[0] is self:
+            self._send(primary.Settled(origin[1], write.revision))
             return
-        self._send(Change(write.key, write.revision, write.value), len(write.value or b""))
+        self._send(primary.Change(write.key, write.revision, write.value), len(write.value or b""))
         if self._transport.get_write_buffer_size() > MOST_WAITING:
             LOG.error("an API server beside this one takes no more messages and is cut")
             self.close()
 
-    def refuse(self, number: int, revision: int, failure: str = "") -> None:
-        """Send that a write changed nothing."""
-        self._send(Refused(number, revision, failure))
-
-    def _write(self, message: Forward) -> None:
+    def _write(self, message: primary.Forward) -> None:
         writing, key = self._tables.writing(message.key)
         if (waiting := writing.get(key)) is not None:
             # Writes of one object wait for each other, so the next one is compared with a settled state.
@@ -108,36 +92,19 @@ class ReplicaConnection(asyncio.Protocol):
             return
         current = self._tables.revision_of(message.key)
         if current != message.expected:
-            self.refuse(message.id, current)
+            self._send(primary.Refused(message.id, current))
             return
         writing[key] = []
-        self._log.take(message.key, message.value, _Origin(self, message.id))
+        origin = (self, message.id)
+        self._log.take(
+            message.key, message.value, origin, lambda error: self._send(primary.Refused(message.id, 0, error))
+        )
 
     def _send(self, message: Any, size: int = 0) -> None:
         if self._outgoing is not None:
-            self._outgoing.put(message, size + ENVELOPE_BYTES)
+            self._outgoing.put(message, size + primary.ENVELOPE_BYTES)
 
     def _send_content(self) -> None:
-        revision, size = self._log.revision, 0
-        part: list[tuple[str, int, bytes]] = []
         for record in self._tables.records():
-            part.append((record.key, record.revision, record.value))
-            size += len(record.value) + len(record.key) + ENVELOPE_BYTES
-            if size >= FULL_BYTES:
-                self._send(Content(revision, tuple(part), last=False), size)
-                part, size = [], 0
-        self._send(Content(revision, tuple(part), last=True), size)
-
-
-class _Origin:
-    """The connection that a write came over, and its number there."""
-
-    __slots__ = ("connection", "id")
-
-    def __init__(self, connection: ReplicaConnection, number: int) -> None:
-        self.connection = connection
-        self.id = number
-
-    def failed(self, error: StorageError) -> None:
-        """Send that the store failed."""
-        self.connection.refuse(self.id, 0, str(error))
+            self._send(primary.Change(record.key, record.revision, record.value), len(record.value))
+        self._send(primary.Settled(primary.LOADED, self._log.revision))

@@ -9,8 +9,8 @@ settled before it has arrived, too. The connection is never made again: a proces
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
-from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, Self
 
@@ -31,13 +31,12 @@ __all__ = [
     "AT_ONCE",
     "ENVELOPE_BYTES",
     "FRAME_BYTES",
+    "LOADED",
     "Change",
-    "Content",
     "Forward",
     "FromReplica",
     "PrimaryStore",
     "Question",
-    "Reached",
     "Refused",
     "Settled",
 ]
@@ -49,6 +48,8 @@ AT_ONCE: Final = 32
 frame costs both ends 30 µs."""
 FRAME_BYTES: Final = 64 * 1024 * 1024
 """Bytes that a frame may have."""
+LOADED: Final = 0
+"""Number of the request for the content, which every server makes by connecting."""
 _GONE: Final = "the API server that keeps the store has gone"
 
 
@@ -62,19 +63,13 @@ class Forward(msgspec.Struct, frozen=True, array_like=True, tag=0, gc=False):
 
 
 class Question(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
-    """Send the present revision."""
+    """Send the present revision, as that of a settled write."""
 
-
-class Content(msgspec.Struct, frozen=True, array_like=True, tag=0, gc=False):
-    """A part of what is stored at ``revision``: keys, the revisions of their last writes, and values."""
-
-    revision: int
-    records: tuple[tuple[str, int, bytes], ...]
-    last: bool
+    id: int
 
 
 class Change(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
-    """A write of another server was settled."""
+    """What was stored when the connection was made; after the answer to `LOADED`, a settled write of another server."""
 
     key: str
     revision: int
@@ -82,7 +77,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
 
 
 class Settled(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
-    """A write of this server was settled at ``revision``. It stands in the order of changes, without the value."""
+    """A write of this server was settled at ``revision``, in the order of changes; or this is the present revision."""
 
     id: int
     revision: int
@@ -96,14 +91,8 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
     failure: str = ""
 
 
-class Reached(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
-    """Answer to a question."""
-
-    revision: int
-
-
 FromReplica = Forward | Question
-FromPrimary: Any = Content | Change | Settled | Refused | Reached
+FromPrimary: Any = Change | Settled | Refused
 
 
 class PrimaryStore(asyncio.Protocol):
@@ -114,16 +103,15 @@ class PrimaryStore(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._outgoing: MessageWriter | None = None
         self._reader = MessageReader(FromPrimary, FRAME_BYTES)
-        self._records: list[Record] = []
         self._content: asyncio.Future[StoreContent] = loop.create_future()
         self._lost: asyncio.Future[None] = loop.create_future()
         self._progress: list[Write] = []
-        """Settled writes that `follow` has not yielded yet, in order."""
+        """In order: the content, until it is complete, then settled writes that `follow` has not yielded yet."""
         self._arrived: asyncio.Future[None] | None = None
         """Set while `follow` waits for further writes."""
-        self._writes: dict[int, tuple[Forward, asyncio.Future[int]]] = {}
-        self._ids = 0
-        self._questions: deque[asyncio.Future[int]] = deque()
+        self._waiting: dict[int, tuple[Forward | Question, asyncio.Future[int]]] = {}
+        """By their number: requests without an answer."""
+        self._numbers = itertools.count(1)
 
     @classmethod
     async def over(cls, connected: socket.socket) -> Self:
@@ -152,21 +140,11 @@ class PrimaryStore(asyncio.Protocol):
 
     async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
         """As `SharedStorage.write`. The revision is returned after `follow` could yield the write."""
-        outgoing = self._connected()
-        self._ids += 1
-        forward = Forward(self._ids, key, expected, value)
-        outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._writes[forward.id] = forward, outcome
-        outgoing.put(forward, ENVELOPE_BYTES + len(value or b""))
-        return await outcome
+        return await self._send(Forward(next(self._numbers), key, expected, value), len(value or b""))
 
     async def latest(self) -> int:
         """As `SharedStorage.latest`. The revision is returned after `follow` could yield everything up to it."""
-        outgoing = self._connected()
-        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._questions.append(answer)
-        outgoing.put(Question(), ENVELOPE_BYTES)
-        return await answer
+        return await self._send(Question(next(self._numbers)))
 
     async def nudge(self) -> None:
         """Wait for an answer: all that was settled before it arrives before it."""
@@ -220,13 +198,10 @@ class PrimaryStore(asyncio.Protocol):
             self._outgoing.close()
             self._outgoing = None
         self._wake()
-        for _, outcome in self._writes.values():
-            _answer(outcome, StoreUnavailable(_GONE, unknown=True))
-        unanswered: list[asyncio.Future[Any]] = [*self._questions, self._content]
-        for waiting in unanswered:
-            _answer(waiting, StoreUnavailable(_GONE))
-        self._writes.clear()
-        self._questions.clear()
+        for request, waiting in self._waiting.values():
+            _answer(waiting, StoreUnavailable(_GONE, unknown=type(request) is Forward))
+        self._waiting.clear()
+        _answer(self._content, StoreUnavailable(_GONE))
         if not self._lost.done():
             self._lost.set_result(None)
 
@@ -235,24 +210,29 @@ class PrimaryStore(asyncio.Protocol):
             raise StoreUnavailable(_GONE)
         return self._outgoing
 
+    def _send(self, request: Forward | Question, size: int = 0) -> asyncio.Future[int]:
+        outgoing = self._connected()
+        waiting: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._waiting[request.id] = request, waiting
+        outgoing.put(request, ENVELOPE_BYTES + size)
+        return waiting
+
     def _take(self, message: Any, answers: list[tuple[asyncio.Future[int], Any]]) -> None:
         kind = type(message)
         if kind is Change:
             self._progress.append(Write(message.key, message.revision, message.value))
+        elif kind is Settled and message.id == LOADED:
+            content, self._progress = self._progress, []
+            records = [Record(one.key, one.revision, one.value or b"") for one in content]
+            _answer(self._content, StoreContent(message.revision, records))
         elif kind is Settled:
-            forward, outcome = self._writes.pop(message.id)
-            self._progress.append(Write(forward.key, message.revision, forward.value))
-            answers.append((outcome, message.revision))
+            request, waiting = self._waiting.pop(message.id)
+            if isinstance(request, Forward):
+                self._progress.append(Write(request.key, message.revision, request.value))
+            answers.append((waiting, message.revision))
         elif kind is Refused:
             failure = StorageError(message.failure) if message.failure else Superseded(message.revision)
-            answers.append((self._writes.pop(message.id)[1], failure))
-        elif kind is Reached:
-            answers.append((self._questions.popleft(), message.revision))
-        elif kind is Content:
-            self._records += [Record(*record) for record in message.records]
-            if message.last:
-                records, self._records = self._records, []
-                self._content.set_result(StoreContent(message.revision, records))
+            answers.append((self._waiting.pop(message.id)[1], failure))
 
     def _wake(self) -> None:
         arrived, self._arrived = self._arrived, None

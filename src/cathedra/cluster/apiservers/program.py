@@ -95,7 +95,7 @@ class Line:
 
     def ready(self) -> None:
         """Report that connections can be passed to this process."""
-        self._send({"ready": True})
+        self._writer.write(b'{"ready": true}\n')
 
     def usage(self, node: str) -> Awaitable[Any]:
         """Request the figures of a node's pods; None if they are not known."""
@@ -104,7 +104,7 @@ class Line:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(lambda _: self._waiting.pop(number, None))
         self._waiting[number] = answer
-        self._send({"id": number, "usage": node})
+        self._writer.write(json.dumps({"id": number, "usage": node}).encode() + b"\n")
         return answer
 
     async def listen(self) -> None:
@@ -115,10 +115,8 @@ class Line:
             if (answer := self._waiting.get(message["id"])) is not None and not answer.done():
                 answer.set_result(message["usage"])
         for answer in tuple(self._waiting.values()):
-            answer.set_result(None)
-
-    def _send(self, message: Mapping[str, Any]) -> None:
-        self._writer.write(json.dumps(message).encode() + b"\n")
+            if not answer.done():
+                answer.set_result(None)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Supervisor of the API servers that serve one port beside the first.
+"""Supervisor of the API servers that serve one port beside the first, in child processes.
 
-Several kube-apiservers behind a load balancer do the same: requests are authenticated, admitted and validated by
-several processors, and one store orders the writes. Here the first process listens and, unless the store is etcd, keeps
-the store; it passes accepted connections to its children.
+Several kube-apiservers behind a load balancer do the same: several processors authenticate, admit and validate
+requests, and one store orders the writes. Here the first process listens and passes connections on. Unless the store is
+etcd, it keeps that, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import struct
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from typing import Any, Final
 
 from cathedra.apiserver.server import APIServer
 from cathedra.asgi.dealing import line_pair
@@ -26,7 +27,7 @@ from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig
 from cathedra.node.concurrency import BlockTasks
 
-__all__ = ["LENGTH", "LINE_LIMIT", "ChildEnded", "FirstServer", "Supervisor", "next_line", "several_servers"]
+__all__ = ["LENGTH", "LINE_LIMIT", "ChildEnded", "Supervisor", "next_line", "several_servers"]
 
 LOG: Final = logging.getLogger("cathedra.cluster")
 LENGTH: Final = struct.Struct(">I")
@@ -43,81 +44,59 @@ Usage = Callable[[str], Awaitable[Any]]
 """Returns the figures of a node's pods; None if they are not known."""
 
 
-class FirstServer(Protocol):
-    """The API server of the first process, as the supervisor uses it."""
-
-    port: int
-
-    async def serve_replica(self, connected: socket.socket) -> None:
-        """Serve the store to a child."""
-
-    def deal_to(self, line: socket.socket) -> None:
-        """Pass a share of the connections to a child."""
-
-
 class ChildEnded(RuntimeError):
     """A child ended before all were ready. Its log has the reason."""
 
 
+@dataclass(slots=True)
 class _Child:
-    """A child process and the parent's ends of its sockets."""
+    """A child process and this process' ends of its sockets. The last two are None once the server has them."""
 
-    def __init__(self, process: asyncio.subprocess.Process, streams: tuple[Any, Any], sockets: Sequence[Any]) -> None:
-        self.process = process
-        self.reader: asyncio.StreamReader
-        self.writer: asyncio.StreamWriter
-        self.reader, self.writer = streams
-        self.connections: socket.socket | None
-        self.store: socket.socket | None
-        self.connections, self.store = sockets
-        """None once the server has taken them over."""
+    process: asyncio.subprocess.Process
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    connections: socket.socket | None
+    store: socket.socket | None
 
     @classmethod
     async def launch(cls, program: Sequence[str], *, stored: bool) -> _Child:
-        """Start a process, which loads its modules and waits for `order`. With ``stored`` the first process keeps the
-        store and the child gets a socket to it."""
+        """Start a process. It loads its modules and waits for its order. ``stored``: this process keeps the store."""
         line, connections, store = socket.socketpair(), line_pair(), socket.socketpair() if stored else (None, None)
         named = {"line": line[1], "connections": connections[1], "store": store[1]}
         inherited = {name: one for name, one in named.items() if one is not None}
         words = [f"{name}={one.fileno()}" for name, one in inherited.items()]
+        descriptors = [one.fileno() for one in inherited.values()]
         try:
             process = await asyncio.create_subprocess_exec(
-                *program,
-                *words,
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=[one.fileno() for one in inherited.values()],
+                *program, *words, stdin=asyncio.subprocess.DEVNULL, pass_fds=descriptors
             )
         finally:
             for one in inherited.values():
                 one.close()
         line[0].setblocking(False)
-        streams = await asyncio.open_connection(sock=line[0], limit=LINE_LIMIT)
-        return cls(process, streams, (connections[0], store[0]))
-
-    def order(self, config: ClusterConfig, port: int) -> None:
-        """Let the child begin."""
-        order = pickle.dumps((config, port))
-        self.writer.write(LENGTH.pack(len(order)) + order)
+        reader, writer = await asyncio.open_connection(sock=line[0], limit=LINE_LIMIT)
+        return cls(process, reader, writer, connections[0], store[0])
 
     async def answer(self, number: int, usage: Awaitable[Any]) -> None:
         """Send the figures that the child requested."""
-        answer = {"id": number, "usage": await usage}
+        answer = json.dumps({"id": number, "usage": await usage})
         if not self.writer.is_closing():
-            self.writer.write(json.dumps(answer).encode() + b"\n")
+            self.writer.write(answer.encode() + b"\n")
 
-    async def stop(self) -> None:
-        """Close the line, which ends the child; kill it if it does not end in time."""
+    async def stop(self) -> str:
+        """Close the line, which ends the child, and kill it if it does not end in time. Return how it ended."""
         self.writer.close()
         for unused in (self.connections, self.store):
             if unused is not None:
                 unused.close()
         try:
             async with asyncio.timeout(STOP_SECONDS):
-                await self.process.wait()
+                code = await self.process.wait()
         except TimeoutError:
             LOG.error("the API server in process %d did not end and is killed", self.process.pid)
             self.process.kill()
-            await self.process.wait()
+            code = await self.process.wait()
+        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
 
 class Supervisor:
@@ -132,11 +111,7 @@ class Supervisor:
         usage: Usage,
         program: Sequence[str] = PROGRAM,
     ) -> None:
-        self._config = config
-        self._clock = clock
-        self._say = say
-        self._usage = usage
-        self._program = program
+        self._config, self._clock, self._say, self._usage, self._program = config, clock, say, usage, program
         self._launched: list[_Child] = []
         self._missing = config.apiserver_count - 1
         """Children that have not been ready yet. While there are any, one that ends is an error of the start."""
@@ -146,7 +121,7 @@ class Supervisor:
         for _ in range(self._missing):
             self._launched.append(await self._launch())
 
-    async def run(self, server: FirstServer, url: str) -> None:
+    async def run(self, server: APIServer) -> None:
         """Supervise the children until cancelled, then end them.
 
         Raises:
@@ -155,7 +130,7 @@ class Supervisor:
         children, self._launched = self._launched, []
         async with asyncio.TaskGroup() as group:
             for child in children:
-                group.create_task(self._supervise(child, server, url), name="API server")
+                group.create_task(self._supervise(child, server), name="API server")
 
     async def stop(self) -> None:
         """End the children that were launched and never run."""
@@ -165,26 +140,26 @@ class Supervisor:
     async def _launch(self) -> _Child:
         return await _Child.launch(self._program, stored=not self._config.shares_store)
 
-    async def _supervise(self, child: _Child, server: FirstServer, url: str) -> None:
+    async def _supervise(self, child: _Child, server: APIServer) -> None:
         pauses = ExponentialBackoff(self._clock, base=_PAUSES[0], factor=2.0, maximum=_PAUSES[1], reset_after=600.0)
         while True:
             try:
-                await self._serve(child, server, url)
-                how = _ended(await child.process.wait())
+                await self._serve(child, server)
             finally:
-                await child.stop()
+                how = f"the API server in process {child.process.pid} {await child.stop()}"
             if self._missing:
-                raise ChildEnded(f"the API server in process {child.process.pid} {how} before it was ready")
-            self._say(f"the API server in process {child.process.pid} {how}; it is started again")
+                raise ChildEnded(f"{how} before it was ready")
+            self._say(f"{how}; it is started again")
             await self._clock.sleep(pauses.delay())
             child = await self._launch()
 
-    async def _serve(self, child: _Child, server: FirstServer, url: str) -> None:
+    async def _serve(self, child: _Child, server: APIServer) -> None:
         """Give a child its order, and answer it until it closes its end of the line."""
         if child.store is not None:
             store, child.store = child.store, None
             await server.serve_replica(store)
-        child.order(self._config, server.port)
+        order = pickle.dumps((self._config, server.port))
+        child.writer.write(LENGTH.pack(len(order)) + order)
         # Requests of a child that has ended are cancelled with the block.
         async with BlockTasks() as answering:
             while line := await next_line(child.reader):
@@ -194,7 +169,7 @@ class Supervisor:
                 elif child.connections is not None:
                     connections, child.connections = child.connections, None
                     server.deal_to(connections)
-                    self._count_ready(url)
+                    self._count_ready(server.url)
 
     def _count_ready(self, url: str) -> None:
         if self._missing:
@@ -213,8 +188,7 @@ async def several_servers(
     usage: Usage,
 ) -> AsyncIterator[APIServer]:
     """The server that ``open_first`` opens, and ``config.apiserver_count - 1`` more on its port. The first one serves
-    alone until the others are ready. ``usage`` returns what the pods of a simulated node use; only the first process
-    knows.
+    alone until the others are ready. ``usage`` returns what the pods of a simulated node use; only this process knows.
 
     Raises:
         ExceptionGroup: `ChildEnded`, a child ended before all were ready.
@@ -225,7 +199,7 @@ async def several_servers(
         server = await open_first()
         try:
             async with asyncio.TaskGroup() as group:
-                supervising = group.create_task(others.run(server, server.url))
+                supervising = group.create_task(others.run(server))
                 try:
                     yield server
                 finally:
@@ -242,7 +216,3 @@ async def next_line(reader: asyncio.StreamReader) -> bytes:
         return await reader.readline()
     except ConnectionError:
         return b""
-
-
-def _ended(code: int) -> str:
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"

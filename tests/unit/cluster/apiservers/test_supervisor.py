@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -52,7 +52,7 @@ class Case:
         self.said: asyncio.Queue[str] = asyncio.Queue()
         self.stores: list[socket.socket] = []
         self.dealt: asyncio.Queue[socket.socket] = asyncio.Queue()
-        self.port = 6443
+        self.port, self.url = 6443, URL
         program = (sys.executable, scripted_child.__file__, str(folder))
         self.children = Supervisor(
             self.config, clock=self.clock, say=self.said.put_nowait, usage=self.usage, program=program
@@ -78,7 +78,7 @@ class Case:
 async def running(folder: Path, *lives: str, store: str = "sqlite") -> AsyncIterator[Case]:
     case = Case(folder, lives, store)
     await case.children.launch()
-    task = asyncio.create_task(case.children.run(case, URL))
+    task = asyncio.create_task(case.children.run(cast("APIServer", case)))
     try:
         yield case
     finally:
@@ -92,7 +92,7 @@ async def error_of(folder: Path, life: str) -> str:
     case = Case(folder, (life,))
     await case.children.launch()
     with pytest.raises(ExceptionGroup) as raised:
-        await case.children.run(case, URL)
+        await case.children.run(cast("APIServer", case))
     case.close()
     (error,) = raised.value.exceptions
     assert isinstance(error, ChildEnded)
