@@ -49,7 +49,7 @@ from cathedra.apiserver.pipeline.flowcontrol import Flow
 from cathedra.apiserver.pipeline.metrics import Metrics
 from cathedra.apiserver.pipeline.pipeline import Pipeline, Recorder
 from cathedra.apiserver.registry.registry import AnyStorage, Registry
-from cathedra.apiserver.storage.memory import MemoryStorage
+from cathedra.apiserver.storage.protocol import MemoryStorage
 from cathedra.apiserver.transport import InProcessTransport
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.dealing import DealtConnections

@@ -14,12 +14,11 @@ from functools import partial
 from typing import Final
 
 from cathedra.apiserver.registry.selection import Selection, getter
-from cathedra.apiserver.registry.sortedkeys import SortedKeys
 from cathedra.apiserver.registry.storedobject import StoredObject, split_key
 from cathedra.apiserver.registry.watching import StoredChange, Watcher, Watchers
 from cathedra.kinds.definition import AnyDefinition
 
-__all__ = ["Table", "TooOld", "wake"]
+__all__ = ["SortedKeys", "Table", "TooOld", "wake"]
 
 HISTORY_LIMIT: Final = 10_000
 """Changes kept per resource."""
@@ -27,6 +26,8 @@ HISTORY_BYTES: Final = 32 * 1024 * 1024
 """Bytes of JSON of their objects. In memory they are about twice as many, for objects are kept decoded, too."""
 HISTORY_LEAST: Final = 16
 """Changes that are kept however large they are."""
+_FEW_KEYS: Final = 64
+"""From about this many new keys on, sorting all keys is faster than inserting them, among 5,000 as among 50,000."""
 
 
 class TooOld(LookupError):
@@ -312,6 +313,42 @@ class Table:
         if matches is None:
             return found
         return (entry for entry in found if matches(entry.object))
+
+
+class SortedKeys:
+    """The keys of a table in storage order, which is that of lists.
+
+    Tables are written far more often than they are listed, and lists of events are rare. Inserting a key moves half of
+    all keys (5 µs of a write among 20,000). So new keys wait until the order is read.
+    """
+
+    __slots__ = ("_added", "_sorted", "add")
+
+    def __init__(self, keys: Iterable[str] = ()) -> None:
+        self._sorted = sorted(keys)
+        self._added: list[str] = []
+        self.add = self._added.append
+        """Add a key that is not there."""
+
+    def remove(self, key: str) -> None:
+        """Remove a key that is there."""
+        keys = self.in_order()
+        del keys[bisect.bisect_left(keys, key)]
+
+    def in_order(self) -> list[str]:
+        """Return all keys, to be read before the next change."""
+        if self._added:
+            self._insert_added()
+        return self._sorted
+
+    def _insert_added(self) -> None:
+        if len(self._added) < _FEW_KEYS:
+            for key in self._added:
+                bisect.insort(self._sorted, key)
+        else:
+            self._sorted += self._added
+            self._sorted.sort()
+        self._added.clear()
 
 
 def wake(waiting: Iterable[asyncio.Future[None]]) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 __all__ = [
     "HistoryLost",
+    "MemoryStorage",
     "PastWrite",
     "Record",
     "Settled",
@@ -128,6 +129,26 @@ class Storage(Protocol):
     async def close(self) -> None:
         """Settle what is under way and let go of files and connections."""
         ...
+
+
+class MemoryStorage:
+    """A `Storage` that keeps nothing, for tests, simulations and clusters that may vanish.
+
+    It settles writes at once, so that a whole cluster can run in virtual time without threads.
+    """
+
+    healthy = True
+
+    async def load(self) -> StoreContent:
+        """Return no objects, at revision 0."""
+        return StoreContent(0, ())
+
+    def commit(self, write: Write, settled: Settled) -> None:
+        """Settle at once."""
+        settled(None)
+
+    async def close(self) -> None:
+        """Do nothing: there are no files."""
 
 
 @runtime_checkable

@@ -26,7 +26,6 @@ from typing import Final, TypeVarTuple
 from cathedra.apiserver.storage.compaction import Compaction
 from cathedra.apiserver.storage.protocol import Settled, StorageError, StoreContent, Write
 from cathedra.apiserver.storage.revisionfile import RevisionFile, StoreInUse
-from cathedra.apiserver.storage.sqlitebackup import copy_database
 from cathedra.apiserver.storage.transactions import (
     FORMAT,
     SCHEMA,
@@ -40,9 +39,10 @@ from cathedra.apiserver.storage.transactions import (
     skip_to_revision,
     stored_facts,
 )
+from cathedra.files.atomic import sync_directory
 from cathedra.files.private import private_directory, private_file
 
-__all__ = ["DAMAGE_ADVICE", "LostWrites", "SQLiteStorage"]
+__all__ = ["DAMAGE_ADVICE", "LostWrites", "SQLiteStorage", "copy_database"]
 
 _LOG: Final = logging.getLogger(__name__)
 _PAGE: Final = 8192
@@ -338,3 +338,36 @@ def _why_not_opened(path: Path, error: sqlite3.Error) -> str:
     if code is None or code & 0xFF == sqlite3.SQLITE_CORRUPT:
         return f"{path} is damaged ({error}); {DAMAGE_ADVICE}"
     return f"{path} cannot be opened: {error}"
+
+
+def copy_database(source: Path, target: Path) -> int:
+    """Copy a database in one read transaction, so that writers need not wait. Return the revision of the copy.
+
+    On return the copy is on disk, readable by this user alone.
+
+    Raises:
+        sqlite3.Error, OSError: it cannot be made; ``target`` is as it was.
+    """
+    temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.tmp")
+    os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        reader, copy = sqlite3.connect(source, timeout=5.0), sqlite3.connect(temporary)
+        try:
+            reader.backup(copy, pages=-1)
+            # One file: opening the copy needs no log beside it.
+            copy.execute("pragma journal_mode=delete")
+            revision = stored_facts(copy)["revision"]
+        finally:
+            copy.close()
+            reader.close()
+        descriptor = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(target.parent)
+    return revision

@@ -34,7 +34,7 @@ from typing import Final
 from cathedra import __version__
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.storage.revisionfile import RevisionFile
-from cathedra.apiserver.storage.sqlitebackup import copy_database
+from cathedra.apiserver.storage.sqlite import copy_database
 from cathedra.apiserver.storage.transactions import FORMAT, batch_of, rows, skip_to_revision, stored_facts
 from cathedra.clock import Clock
 from cathedra.cluster import InvalidOption

@@ -25,8 +25,7 @@ from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, encode, replace
-from cathedra.apiserver.storage.memory import MemoryStorage
-from cathedra.apiserver.storage.protocol import Record, StoreContent
+from cathedra.apiserver.storage.protocol import MemoryStorage, Record, StoreContent
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODS

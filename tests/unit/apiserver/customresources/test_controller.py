@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from cathedra.api.scheme import GroupResource
-from cathedra.apiserver.storage.memory import MemoryStorage
-from cathedra.apiserver.storage.protocol import Settled, StorageError, Write
+from cathedra.apiserver.storage.protocol import MemoryStorage, Settled, StorageError, Write
 from cathedra.clock import run_virtual
 from tests.unit.apiserver.asgi import Answer, ASGIClient, open_asgi
 from tests.unit.apiserver.custom.test_custom_resources import CONFIGS, CRDS, config, definition

@@ -15,7 +15,7 @@ from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.custom.conversion import Caller
 from cathedra.apiserver.customresources import ServedDefinitions
 from cathedra.apiserver.registry.registry import Registry
-from cathedra.apiserver.storage.memory import MemoryStorage
+from cathedra.apiserver.storage.protocol import MemoryStorage
 from tests.unit.apiserver.custom.test_custom_resources import definition
 
 CONFIGS = GroupResource("d.x", "gpuconfigs")

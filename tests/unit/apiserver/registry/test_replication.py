@@ -23,9 +23,16 @@ from cathedra.apiserver.registry.layout import MAX_VALUE
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.table import Table
-from cathedra.apiserver.storage.memory import MemoryStorage
 from cathedra.apiserver.storage.primary import PrimaryStore
-from cathedra.apiserver.storage.protocol import Record, Settled, Storage, StorageError, StoreContent, Write
+from cathedra.apiserver.storage.protocol import (
+    MemoryStorage,
+    Record,
+    Settled,
+    Storage,
+    StorageError,
+    StoreContent,
+    Write,
+)
 from cathedra.client.transport import EventType
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
