@@ -122,10 +122,6 @@ def _dump_command() -> str:
     return f"kubectl get {kinds} -A -o yaml > dump.yaml"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 class DraCommand(NamedTuple):
     """A command: its name, which is also its module's, what it is for, and examples."""
 
@@ -217,3 +213,7 @@ COMMANDS: Final = (
         (("create it", "rights | kubectl apply -f -"),),
     ),
 )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
