@@ -7,19 +7,14 @@ A node that an earlier plugin refuses never reaches DynamicResources, so the ord
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 from typing import Protocol
 
-from cathedra.client.client import Client
-from cathedra.client.events import EventRecorder
-from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import NAMESPACES, PODDISRUPTIONBUDGETS, PODGROUPS, PODS
-from cathedra.clock import Clock
-from cathedra.releases import FeatureGates, behaviours
+from cathedra.client.resources import NAMESPACES, PODGROUPS, PODS
+from cathedra.releases import behaviours
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.dynamicresources.cycle import Timeouts
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
-from cathedra.scheduler.framework.plugin import ClaimPlugin, CycleState, Plugin, PluginObserver
+from cathedra.scheduler.framework.plugin import ClaimPlugin, CycleState, Plugin, PluginContext, PluginObserver
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.nodesearch import try_out_with_nominated
 from cathedra.scheduler.plugins.binder import DefaultBinder
@@ -40,31 +35,18 @@ from cathedra.scheduler.state.pod_info import PodInfo
 __all__ = ["MakeClaimPlugin", "compose", "device_plugin"]
 
 
-def device_plugin(
-    client: Client,
-    informers: SharedInformers,
-    recorder: EventRecorder,
-    configuration: ProfileConfiguration,
-    *,
-    clock: Clock,
-    random: Random,
-    gates: FeatureGates,
-) -> DynamicResources:
+def device_plugin(context: PluginContext, configuration: ProfileConfiguration) -> DynamicResources:
     """The plugin that all profiles share, because they share what is allocated."""
     timeouts = Timeouts(configuration.filter_timeout, configuration.binding_timeout)
-    return DynamicResources(client, informers, recorder, clock=clock, random=random, gates=gates, timeouts=timeouts)
+    return DynamicResources(context, timeouts)
 
 
 def compose(
-    client: Client,
-    informers: SharedInformers,
-    recorder: EventRecorder,
-    *,
-    clock: Clock,
+    context: PluginContext,
     configuration: ProfileConfiguration,
+    *,
     devices: ClaimPlugin,
     nominations: Nominations,
-    gates: FeatureGates,
     has_place: Callable[[str], bool],
     observer: PluginObserver | None = None,
 ) -> Profile:
@@ -74,6 +56,7 @@ def compose(
     def fits(pod: PodInfo, state: CycleState, node: NodeInfo) -> Status | None:
         return try_out_with_nominated(profile, nominations, pod, state, node)
 
+    informers, gates = context.informers, context.gates
     there = configuration.plugins.plugins()
     options = FitOptions(configuration.scoring, configuration.ignored_resources, configuration.ignored_resource_groups)
     share = (configuration.candidate_percentage, configuration.fewest_candidates)
@@ -99,19 +82,10 @@ def compose(
             ignores_wishes_of_others=configuration.ignores_wishes_of_others,
         ),
         devices,
-        DefaultPreemption(
-            client,
-            clock,
-            recorder,
-            informers.of(PODDISRUPTIONBUDGETS).store,
-            nominations,
-            fits,
-            share,
-            empty_budgets=gates.has(behaviours.EMPTY_BUDGETS_PROTECT),
-        ),
+        DefaultPreemption(context, nominations, fits, share),
         NodeResourcesBalancedAllocation(),
         ImageLocality(),
-        DefaultBinder(client, clock),
+        DefaultBinder(context.client, context.clock),
     ]
     chosen = [plugin for plugin in plugins if plugin.name in there]
     if gates.gang_scheduling:
@@ -127,16 +101,6 @@ def _never(resource: str) -> bool:
 class MakeClaimPlugin(Protocol):
     """Makes the plugin of a scheduler."""
 
-    def __call__(
-        self,
-        client: Client,
-        informers: SharedInformers,
-        recorder: EventRecorder,
-        configuration: ProfileConfiguration,
-        *,
-        clock: Clock,
-        random: Random,
-        gates: FeatureGates,
-    ) -> ClaimPlugin:
+    def __call__(self, context: PluginContext, configuration: ProfileConfiguration) -> ClaimPlugin:
         """The plugin, not listening yet."""
         ...

@@ -36,7 +36,7 @@ from cathedra.releases import FeatureGates
 from cathedra.scheduler.composition import compose, device_plugin
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle
-from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.plugin import CycleState, PluginContext
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable
 from cathedra.scheduler.nodesearch import nodes_to_find
 from cathedra.scheduler.profile import FilterCall, Scope
@@ -146,18 +146,13 @@ class Filters:
         recorder = EventRecorder(client, "default-scheduler", clock)
         configuration = DEFAULT_CONFIGURATION.profiles[0]
         # The seed is fixed, so that the same state always gives the same judgement.
-        self._devices = device_plugin(
-            client, informers, recorder, configuration, clock=clock, random=Random(0), gates=state.gates
-        )
+        context = PluginContext(client, informers, recorder, clock, Random(0), state.gates)
+        self._devices = device_plugin(context, configuration)
         self._profile = compose(
-            client,
-            informers,
-            recorder,
-            clock=clock,
-            configuration=configuration,
+            context,
+            configuration,
             devices=self._devices,
             nominations=Nominations(),
-            gates=state.gates,
             has_place=lambda uid: self._cache.place_of(uid) is not None,
         )
         self._devices.listen(informers, _ignore)

@@ -35,7 +35,7 @@ from cathedra.scheduler.eventhandlers import EventHandlers
 from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
-from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.plugin import CycleState, PluginContext
 from cathedra.scheduler.framework.status import DEFECTS, Status, defect_status, error
 from cathedra.scheduler.groupcycle import GroupCycle, PodGroupConditions, PodGroupOutcome, in_order
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
@@ -116,29 +116,21 @@ class Scheduler:
         if gates["GenericWorkload"]:
             self._groups = PodGroupConditions(client, clock, self._informers.of(PODGROUPS).store)
             self._informers.of(PODS).store.add_index(POD_GROUP_INDEX, groups_of, same_group)
+        contexts = {
+            name: PluginContext(client, self._informers, recorder, clock, random, gates)
+            for name, recorder in self._recorders.items()
+        }
         first = configuration.profiles[0]
         # One plugin for all profiles: two ledgers of one cluster would give the same device away twice.
-        self._devices = make_claim_plugin(
-            client,
-            self._informers,
-            self._recorders[first.name],
-            first,
-            clock=clock,
-            random=random,
-            gates=gates,
-        )
+        self._devices = make_claim_plugin(contexts[first.name], first)
         if metrics is not None:
             self._devices.observe(metrics)
         profiles = {
             one.name: compose(
-                client,
-                self._informers,
-                self._recorders[one.name],
-                clock=clock,
-                configuration=one,
+                contexts[one.name],
+                one,
                 devices=self._devices,
                 nominations=self._nominations,
-                gates=gates,
                 has_place=lambda uid: self._cache.place_of(uid) is not None,
                 observer=metrics,
             )

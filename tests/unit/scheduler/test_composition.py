@@ -12,7 +12,7 @@ from cathedra.clock import LoopClock, run_virtual
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.composition import compose, device_plugin
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
-from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.plugin import CycleState, PluginContext
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -28,18 +28,12 @@ def composed() -> Profile:
         client = Client(server.transport(), clock=clock)
         informers, recorder = SharedInformers(client, clock), EventRecorder(client, "mine", clock)
         configuration = ProfileConfiguration(name="mine")
-        devices = device_plugin(
-            client, informers, recorder, configuration, clock=clock, random=random.Random(1), gates=gates
-        )
+        context = PluginContext(client, informers, recorder, clock, random.Random(1), gates)
         profile = compose(
-            client,
-            informers,
-            recorder,
-            clock=clock,
-            configuration=configuration,
-            devices=devices,
+            context,
+            configuration,
+            devices=device_plugin(context, configuration),
             nominations=Nominations(),
-            gates=gates,
             has_place=lambda _: False,
         )
         await server.close()

@@ -20,10 +20,8 @@ from cathedra.classic.scheduling.claims import PodClaim, Unresolved, pod_claims
 from cathedra.classic.scheduling.hints import context_registration
 from cathedra.classic.scheduling.negotiating import Cycle, Negotiating, forward
 from cathedra.client.client import Client
-from cathedra.client.events import EventRecorder
 from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.resources import DEVICECLASSES, RESOURCECLAIMS
-from cathedra.clock import Clock
 from cathedra.releases import FeatureGates
 from cathedra.releases.table import CONTROL_PLANE_RELEASE
 from cathedra.scheduler.composition import device_plugin
@@ -39,6 +37,7 @@ from cathedra.scheduler.framework.plugin import (
     FilterPlugin,
     Nomination,
     Notify,
+    PluginContext,
     PluginObserver,
     PostBindPlugin,
     PostFilterPlugin,
@@ -253,18 +252,12 @@ def _without(pod: PodInfo, entries: set[str]) -> PodInfo:
     return PodInfo(replace(pod.pod, spec=replace(pod.pod.spec, resource_claims=rest)))
 
 
-def control_plane_plugin(
-    client: Client,
-    informers: SharedInformers,
-    recorder: EventRecorder,
-    configuration: ProfileConfiguration,
-    *,
-    clock: Clock,
-    random: Random,
-    gates: FeatureGates,
-) -> ControlPlaneResources:
+def control_plane_plugin(context: PluginContext, configuration: ProfileConfiguration) -> ControlPlaneResources:
     """The plugin of a scheduler of 1.31."""
-    devices = device_plugin(client, informers, recorder, configuration, clock=clock, random=random, gates=gates)
+    devices = device_plugin(context, configuration)
+    informers, gates = context.informers, context.gates
     negotiates = gates["DRAControlPlaneController"]
-    controllers = ControllerClaims(client, informers, random=random, gates=gates) if negotiates else None
+    controllers = (
+        ControllerClaims(context.client, informers, random=context.random, gates=gates) if negotiates else None
+    )
     return ControlPlaneResources(devices, controllers, informers.of(RESOURCECLAIMS))

@@ -35,14 +35,12 @@ from cathedra.classic.structured import (
     StructuredParameters,
 )
 from cathedra.client.client import Client
-from cathedra.client.events import EventRecorder
 from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.objects import with_metadata
-from cathedra.clock import Clock
 from cathedra.releases import FeatureGates, classic
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.framework.events import EventRegistration, Resource
-from cathedra.scheduler.framework.plugin import ClaimPlugin, Notify, PreEnqueuePlugin
+from cathedra.scheduler.framework.plugin import ClaimPlugin, Notify, PluginContext, PreEnqueuePlugin
 from cathedra.scheduler.framework.status import Status, error, unresolvable
 from cathedra.scheduler.state.pod_info import PodInfo
 
@@ -156,18 +154,9 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
             await super().give_back(cycle, claim)
 
 
-def negotiating_plugin(
-    client: Client,
-    informers: SharedInformers,
-    recorder: EventRecorder,
-    configuration: ProfileConfiguration,
-    *,
-    clock: Clock,
-    random: Random,
-    gates: FeatureGates,
-) -> NegotiatedResources:
+def negotiating_plugin(context: PluginContext, configuration: ProfileConfiguration) -> NegotiatedResources:
     """The plugin of a scheduler from 1.26 to 1.30."""
-    return NegotiatedResources(client, informers, random=random, gates=gates)
+    return NegotiatedResources(context.client, context.informers, random=context.random, gates=context.gates)
 
 
 Claim = PodClaim[v1alpha2.ResourceClaim]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import filterfalse
-from random import Random
 from typing import Any
 
 from cathedra.allocation import Allocation, AllocationError, FatalError, NodeError, PreparedRequests
@@ -18,12 +17,9 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import AllocationResult, ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
-from cathedra.client.client import Client
-from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS, RESOURCESLICES
-from cathedra.clock import Clock
-from cathedra.releases import FeatureGates, behaviours
+from cathedra.releases import behaviours
 from cathedra.scheduler.dynamicresources import binding, node_allocatable
 from cathedra.scheduler.dynamicresources.binding import BindingFailed, progress, waits
 from cathedra.scheduler.dynamicresources.claims import ClaimCache, Resolver, UnresolvedClaim
@@ -61,6 +57,7 @@ from cathedra.scheduler.framework.plugin import (
     FilterPlugin,
     Nomination,
     Notify,
+    PluginContext,
     PluginObserver,
     PostFilterPlugin,
     PreBindPlugin,
@@ -101,17 +98,9 @@ class DynamicResources(
     name = "DynamicResources"
     weight = 1
 
-    def __init__(
-        self,
-        client: Client,
-        informers: SharedInformers,
-        recorder: EventRecorder,
-        *,
-        clock: Clock,
-        random: Random,
-        gates: FeatureGates,
-        timeouts: Timeouts = DEFAULT_TIMEOUTS,
-    ) -> None:
+    def __init__(self, context: PluginContext, timeouts: Timeouts = DEFAULT_TIMEOUTS) -> None:
+        client, informers, recorder = context.client, context.informers, context.recorder
+        clock, random, gates = context.clock, context.random, context.gates
         self._timeouts = timeouts
         self._clock = clock
         self._random = random

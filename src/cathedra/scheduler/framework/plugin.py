@@ -14,6 +14,8 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -21,9 +23,12 @@ import msgspec
 from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus, Pod
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODS
 from cathedra.client.transport import PatchType
+from cathedra.clock import Clock
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import ClusterEvent, EventRegistration
@@ -52,6 +57,7 @@ __all__ = [
     "Notify",
     "PermitPlugin",
     "Plugin",
+    "PluginContext",
     "PluginObserver",
     "PostBindPlugin",
     "PostFilterPlugin",
@@ -283,6 +289,19 @@ class PostBindPlugin(Plugin):
     @abstractmethod
     async def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """Clean up what was written for the search."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginContext:
+    """What a plugin that reads or writes the API is made with; shared by all plugins of a scheduler."""
+
+    client: Client
+    informers: SharedInformers
+    recorder: EventRecorder
+    """Records events in the name of one profile."""
+    clock: Clock
+    random: Random
+    gates: FeatureGates
 
 
 class PluginObserver(Protocol):

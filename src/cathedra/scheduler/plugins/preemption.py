@@ -15,19 +15,21 @@ from typing import Final
 import msgspec
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.core.policy_v1 import PodDisruptionBudget
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time
-from cathedra.client.client import Client
-from cathedra.client.events import EventRecorder
-from cathedra.client.resources import PODS
-from cathedra.client.store import Store
+from cathedra.client.resources import PODDISRUPTIONBUDGETS, PODS
 from cathedra.client.transport import PatchType
-from cathedra.clock import Clock
+from cathedra.releases import behaviours
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
-from cathedra.scheduler.framework.plugin import CycleState, Nomination, PostFilterPlugin, write_nomination
+from cathedra.scheduler.framework.plugin import (
+    CycleState,
+    Nomination,
+    PluginContext,
+    PostFilterPlugin,
+    write_nomination,
+)
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
 from cathedra.scheduler.state.cache import Nominations
 from cathedra.scheduler.state.node_info import NodeInfo
@@ -67,25 +69,17 @@ class DefaultPreemption(PostFilterPlugin):
 
     def __init__(
         self,
-        client: Client,
-        clock: Clock,
-        recorder: EventRecorder,
-        budgets: Store[PodDisruptionBudget],
+        context: PluginContext,
         nominations: Nominations,
         try_out: TryOut,
         share: tuple[int, int] = DEFAULT_SHARE,
-        *,
-        empty_budgets: bool = False,
     ) -> None:
-        """``share``: the percentage of the nodes in question that are compared, and the minimum.
-
-        ``empty_budgets``: disruption budgets with an empty selector protect every pod of their namespace.
-        """
-        self._empty_budgets = empty_budgets
-        self._client = client
-        self._clock = clock
-        self._recorder = recorder
-        self._budgets = budgets
+        """``share``: the percentage of the nodes in question that are compared, and the minimum."""
+        self._empty_budgets = context.gates.has(behaviours.EMPTY_BUDGETS_PROTECT)
+        self._client = context.client
+        self._clock = context.clock
+        self._recorder = context.recorder
+        self._budgets = context.informers.of(PODDISRUPTIONBUDGETS).store
         self._nominations = nominations
         self._try_out = try_out
         self._share = share

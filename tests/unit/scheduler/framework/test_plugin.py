@@ -27,6 +27,7 @@ from cathedra.scheduler.framework.plugin import (
     FilterPlugin,
     InformedPlugin,
     Plugin,
+    PluginContext,
     PluginObserver,
     normalized,
     write_nomination,
@@ -131,9 +132,8 @@ def test_what_a_plugin_hears_is_told_to_the_queue() -> None:
         client = Client(server.transport(), clock=clock)
         informers = SharedInformers(client, clock)
         recorder = EventRecorder(client, "default-scheduler", clock)
-        follower: InformedPlugin = device_plugin(
-            client, informers, recorder, ProfileConfiguration(), clock=clock, random=random.Random(1), gates=gates
-        )
+        context = PluginContext(client, informers, recorder, clock, random.Random(1), gates)
+        follower: InformedPlugin = device_plugin(context, ProfileConfiguration())
         told: asyncio.Queue[ClusterEvent] = asyncio.Queue()
         follower.listen(informers, told.put_nowait)
         running = asyncio.ensure_future(informers.run())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,12 +11,14 @@ from cathedra.api.core.core_v1 import Pod, PodStatus
 from cathedra.api.core.policy_v1 import PodDisruptionBudget
 from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.struct import Time, from_dict, replace
+from cathedra.client.client import Client
+from cathedra.client.informer import SharedInformers
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS
-from cathedra.client.store import Store
-from cathedra.clock import run_virtual
+from cathedra.clock import SystemClock, run_virtual
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.plugin import CycleState, PluginContext
 from cathedra.scheduler.framework.status import Status, unresolvable, unschedulable
 from cathedra.scheduler.plugins.preemption import DefaultPreemption
 from cathedra.scheduler.state.cache import Cache, Nominations
@@ -92,9 +95,10 @@ def words(refusal: Status, *placed: Pod, nominated: str = "", **spec: Any) -> st
         cache.add_pod(PodInfo(one).on("n").pod)
     diagnosis = Diagnosis(1)
     diagnosis.refuse("n", refusal)
-    plugin = DefaultPreemption(
-        UNUSED, UNUSED, UNUSED, Store(), Nominations(), lambda *_: unschedulable("still too small")
-    )
+    client = Client(UNUSED, clock=SystemClock())
+    informers, gates = SharedInformers(client, SystemClock()), FeatureGates.for_release()
+    context = PluginContext(client, informers, UNUSED, SystemClock(), Random(1), gates)
+    plugin = DefaultPreemption(context, Nominations(), lambda *_: unschedulable("still too small"))
     state = CycleState(cache.snapshot())
     preemptor = replace(pod("p", priority=5, **spec), status=PodStatus(nominated_node_name=nominated))
     answer = run_virtual(plugin.post_filter(state, PodInfo(preemptor), diagnosis))
