@@ -44,6 +44,7 @@ from cathedra.apiserver.http.about.server import About, HealthAndVersion
 from cathedra.apiserver.http.app import Application, UpgradeHandler
 from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
 from cathedra.apiserver.http.proxying.proxy import Proxy
+from cathedra.apiserver.http.resources import ResourceHandler
 from cathedra.apiserver.pipeline.audit import AuditLog
 from cathedra.apiserver.pipeline.flowcontrol import Flow
 from cathedra.apiserver.pipeline.metrics import Metrics
@@ -299,15 +300,8 @@ class APIServer:
             passes_on=self.aggregated.behind,
         )
         about = About(health, self.context.tokens, discovery)
-        return Application(
-            self.context,
-            self.catalog,
-            pipeline,
-            about,
-            self._proxy,
-            aggregated=self.aggregated,
-            upgrades=self.upgrades,
-        )
+        resources = ResourceHandler(self.context, self.catalog, self._proxy)
+        return Application(self.context, pipeline, resources, about, aggregated=self.aggregated, upgrades=self.upgrades)
 
     async def _convert(self, config: Any, review: JSONObject, timeout_seconds: float) -> bytes:
         """Send a conversion review.

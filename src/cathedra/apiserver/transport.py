@@ -23,7 +23,7 @@ from cathedra.api.struct import encode
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import always_allows
 from cathedra.apiserver.catalog import Catalog
-from cathedra.apiserver.pipeline.operations import Answer, Operations
+from cathedra.apiserver.pipeline.operations import CallAnswer, ResourceOperations
 from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE, Recorder
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.request import Call, note_problems, unfit
@@ -68,7 +68,7 @@ class InProcessTransport:
         self._denials = denials
         self._server = server
         self._catalog = catalog
-        self._operations = Operations(server, catalog)
+        self._operations = ResourceOperations(server, catalog)
         self._user = user
         self._recorder = recorder
         self._agent = agent
@@ -258,7 +258,7 @@ class InProcessTransport:
         record.request_body = b"" if asked.body is None else encode(asked.body)
 
 
-def _shown(answer: Answer, record: RequestRecord | None) -> Any:
+def _shown(answer: CallAnswer, record: RequestRecord | None) -> Any:
     """Return the object of an answer, and note it in the record."""
     entry = answer.entry
     shown = answer.value if entry is None else entry.view(answer.call.version)

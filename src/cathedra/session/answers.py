@@ -18,7 +18,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, encode
 from cathedra.apiserver.http.answers.negotiation import JSON_FORM
 from cathedra.apiserver.http.answers.render import render_list
-from cathedra.apiserver.pipeline.operations import Answer, deletion_status
+from cathedra.apiserver.pipeline.operations import CallAnswer, deletion_status
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
@@ -133,7 +133,7 @@ class AnswerSender:
             record.response_body = encode(error.to_json())
         self.put(FailureMessage(number, encode(error.status)))
 
-    async def answer(self, request: RequestMessage, record: RequestRecord, answer: Answer) -> None:
+    async def answer(self, request: RequestMessage, record: RequestRecord, answer: CallAnswer) -> None:
         """Send the result of a request, and complete its record."""
         call = answer.call
         if self._pipeline.audits and self._pipeline.wants_response(record):
@@ -184,7 +184,7 @@ class AnswerSender:
         last = ListMessage(request.id, objects, str(listing.revision), listing.continue_, listing.remaining)
         self.put(last, size)
 
-    def _logged(self, call: Call, answer: Answer) -> bytes:
+    def _logged(self, call: Call, answer: CallAnswer) -> bytes:
         """Return what the audit event shows of an answer: the body that it would have over HTTP."""
         if answer.listing is not None:
             shown = render_list(call, answer.listing, JSON_FORM)

@@ -26,8 +26,8 @@ from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.bodies import decode_plain, json_delete_options, patch_values
 from cathedra.apiserver.http.request import BODY_LIMIT
 from cathedra.apiserver.pipeline.operations import (
-    Answer,
-    Operations,
+    CallAnswer,
+    ResourceOperations,
     WriteQuery,
     checked_deletion,
     checked_write,
@@ -167,7 +167,7 @@ class Requests:
         self,
         context: ServerContext,
         pipeline: Pipeline,
-        operations: Operations,
+        operations: ResourceOperations,
         aggregated: Callable[[], Collection[tuple[str, str]]],
     ) -> None:
         """``aggregated`` returns the groups and versions that other servers answer for."""
@@ -206,7 +206,7 @@ class Requests:
 
     def carry_out(
         self, request: RequestMessage, route: Route, record: RequestRecord, manager: str
-    ) -> Awaitable[Answer]:
+    ) -> Awaitable[CallAnswer]:
         """Carry out an authorized request. ``manager`` writes where the message names none.
 
         Raises:
@@ -223,18 +223,18 @@ class Requests:
             record.request_body = _logged_body(request, call)
         return _VERBS[request.verb](self, request, call)
 
-    def _get(self, request: RequestMessage, call: Call) -> Awaitable[Answer]:
+    def _get(self, request: RequestMessage, call: Call) -> Awaitable[CallAnswer]:
         return self.operations.get(call)
 
-    def _list(self, request: RequestMessage, call: Call) -> Awaitable[Answer]:
+    def _list(self, request: RequestMessage, call: Call) -> Awaitable[CallAnswer]:
         return self.operations.list(call, list_options(request.options))
 
-    def _create(self, request: RequestMessage, call: Call) -> Awaitable[Answer]:
+    def _create(self, request: RequestMessage, call: Call) -> Awaitable[CallAnswer]:
         kind, target = _posted(call)
         obj = _decoded(call, kind, target, request.body, lambda: parts_decoder(target).new(request.body))
         return self.operations.create(call, obj)
 
-    def _update(self, request: RequestMessage, call: Call) -> Awaitable[Answer]:
+    def _update(self, request: RequestMessage, call: Call) -> Awaitable[CallAnswer]:
         target, body, stored = call.version.type, request.body, self.operations.stored(call)
         decoder = parts_decoder(target)
         if stored is None:
@@ -246,22 +246,22 @@ class Requests:
             obj = _decoded(call, call.gvk, target, body, lambda: decoder.later(body, earlier, earlier_body))
         return self.operations.update(call, obj)
 
-    async def _patch(self, request: RequestMessage, call: Call) -> Answer:
+    async def _patch(self, request: RequestMessage, call: Call) -> CallAnswer:
         patch_type = PATCH_TYPES.get(request.options.patch_type)
         if patch_type is None:
             raise bad_request(f"the patch type {request.options.patch_type!r} is unknown")
         body, repeated = await patch_values(request.body, call, patch_type, self.context.computations)
         return await self.operations.patch(call, patch_type, body, repeated)
 
-    def _delete(self, request: RequestMessage, call: Call) -> Awaitable[Answer]:
+    def _delete(self, request: RequestMessage, call: Call) -> Awaitable[CallAnswer]:
         return self.operations.delete(call, _delete_options(request.body))
 
-    def _delete_collection(self, request: RequestMessage, call: Call) -> Awaitable[Answer]:
+    def _delete_collection(self, request: RequestMessage, call: Call) -> Awaitable[CallAnswer]:
         listed = list_options(request.options)
         return self.operations.delete_collection(call, listed, _delete_options(request.body))
 
 
-_VERBS: Final[dict[str, Callable[[Requests, RequestMessage, Call], Awaitable[Answer]]]] = {
+_VERBS: Final[dict[str, Callable[[Requests, RequestMessage, Call], Awaitable[CallAnswer]]]] = {
     "get": Requests._get,
     "list": Requests._list,
     "create": Requests._create,

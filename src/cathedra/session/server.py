@@ -22,7 +22,7 @@ from cathedra.api.status import StatusError, bad_request, failure, unauthorized
 from cathedra.apiserver.authentication.authenticator import Authenticator, StaticTokens
 from cathedra.apiserver.authentication.user import UNAUTHENTICATED_GROUP, UserInfo
 from cathedra.apiserver.http.request import Request
-from cathedra.apiserver.pipeline.operations import Operations, not_served
+from cathedra.apiserver.pipeline.operations import ResourceOperations, not_served
 from cathedra.apiserver.server import APIServer
 from cathedra.asgi.application import Send
 from cathedra.asgi.headers import RequestHeaders
@@ -65,7 +65,7 @@ async def listen_on_socket(server: APIServer, path: Path, tokens: Mapping[str, U
 
 def requests_of(server: APIServer) -> Requests:
     """Return the requests of sessions, as this server carries them out."""
-    operations = Operations(server.context, server.catalog)
+    operations = ResourceOperations(server.context, server.catalog)
     return Requests(server.context, server.app.pipeline, operations, server.aggregated.services)
 
 

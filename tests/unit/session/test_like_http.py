@@ -20,7 +20,7 @@ from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.pipeline import pipeline
 from cathedra.apiserver.pipeline.audit import load_policy
-from cathedra.apiserver.pipeline.operations import Operations
+from cathedra.apiserver.pipeline.operations import ResourceOperations
 from cathedra.apiserver.server import APIServer
 from cathedra.frames import MessageReader, write_frame
 from cathedra.session.protocol import (
@@ -366,7 +366,7 @@ async def test_a_write_that_takes_too_long_ends_alike(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(pipeline, "REQUEST_SECONDS", 0.01)
     async with two(tmp_path) as (http, session):
-        monkeypatch.setattr(Operations, "create", never)
+        monkeypatch.setattr(ResourceOperations, "create", never)
         assert await compare(http, session, message("create", "", b'{"metadata":{"name":"a"}}')) == 504
 
 
@@ -375,7 +375,7 @@ async def test_a_failure_of_the_server_is_counted_alike(tmp_path: Path, monkeypa
         raise failure(500, "InternalError", "the store is full")
 
     async with two(tmp_path) as (http, session):
-        monkeypatch.setattr(Operations, "get", refused)
+        monkeypatch.setattr(ResourceOperations, "get", refused)
         assert await compare(http, session, message("get", "a")) == 500
 
 

@@ -9,7 +9,7 @@ import pytest
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.pipeline.operations import Operations
+from cathedra.apiserver.pipeline.operations import ResourceOperations
 from cathedra.apiserver.requestinfo import request_info
 from cathedra.session.protocol import RequestMessage, RequestOptions
 from cathedra.session.requests import Requests, list_options, record_of, request_info_of, with_kind
@@ -64,7 +64,7 @@ def test_a_message_is_the_request_of_its_path(asked: RequestMessage, method: str
 
 def requests_of(asgi: ASGIClient) -> Requests:
     server = asgi.server
-    operations = Operations(server.context, server.catalog)
+    operations = ResourceOperations(server.context, server.catalog)
     return Requests(server.context, server.app.pipeline, operations, lambda: {AGGREGATED})
 
 

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Final
 
 from cathedra.api.status import StatusError, internal_error
-from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.http.about.server import About
 from cathedra.apiserver.http.answers.render import YAML_OF_JSON, in_form_of, in_yaml, warning_headers
 from cathedra.apiserver.http.answers.response import (
@@ -29,7 +28,6 @@ from cathedra.apiserver.http.answers.response import (
     worth_compressing,
 )
 from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
-from cathedra.apiserver.http.proxying.proxy import Proxy
 from cathedra.apiserver.http.request import ClientGone, Request
 from cathedra.apiserver.http.resources import ResourceHandler
 from cathedra.apiserver.names import generate_uid
@@ -61,10 +59,9 @@ class Application:
     def __init__(
         self,
         server: ServerContext,
-        catalog: Catalog,
         pipeline: Pipeline,
+        resources: ResourceHandler,
         about: About,
-        proxy: Proxy,
         *,
         aggregated: AggregatedServers,
         upgrades: Mapping[str, UpgradeHandler] = MappingProxyType({}),
@@ -77,11 +74,11 @@ class Application:
         self._about = about
         self._aggregated = aggregated
         self._upgrades = upgrades
-        self._resources = ResourceHandler(server, catalog, proxy)
+        self._resources = resources
         self._ways: Mapping[str, _Way] = {"http": self._http, "websocket": self._websocket}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or one WebSocket, and record it however it ends."""
+        """CallAnswer one request, or one WebSocket, and record it however it ends."""
         answer = self._ways.get(scope["type"])
         if answer is None:
             return

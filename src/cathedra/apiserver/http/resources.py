@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -32,15 +31,15 @@ from cathedra.apiserver.http.answers.protobuf import not_marshalable
 from cathedra.apiserver.http.answers.pushing import Fanout
 from cathedra.apiserver.http.answers.render import ListCache, stamp_of
 from cathedra.apiserver.http.answers.response import Response, json_response, text_response
-from cathedra.apiserver.http.answers.streaming import WatchStream, send_error_stream
-from cathedra.apiserver.http.answers.tables import check_include
+from cathedra.apiserver.http.answers.streaming import WatchOptions, WatchStream, send_error_stream
+from cathedra.apiserver.http.answers.tables import TableOptions, check_include
 from cathedra.apiserver.http.bodies import decode_delete_options, decode_object, patch_values
 from cathedra.apiserver.http.measurements import Measurements
 from cathedra.apiserver.http.proxying.proxy import Proxy
 from cathedra.apiserver.http.request import Request, list_options, write_query
 from cathedra.apiserver.pipeline.operations import (
-    Answer,
-    Operations,
+    CallAnswer,
+    ResourceOperations,
     allows,
     checked_deletion,
     deletion_status,
@@ -78,7 +77,7 @@ class ResourceHandler:
         self._server = server
         self._catalog = catalog
         self._proxy = proxy
-        self._operations = Operations(server, catalog)
+        self._operations = ResourceOperations(server, catalog)
         self._lists = ListCache()
         self._fanout = Fanout(server.clock.monotonic)
         self._measurements = Measurements(server, proxy)
@@ -228,11 +227,11 @@ class ResourceHandler:
             items = await self._beside_loop(call, listing, lambda check: render.items_of(call, listing, check))
             self._lists.keep(table, call, options, items, stamp)
             return render.render_list(call, listing, form, items=items)
-        include, now = request.parameter("includeObject"), self._server.clock.now()
+        table_of = self._table(request)
         return await self._beside_loop(
             call,
             listing,
-            lambda check: render.render_list(call, listing, form, include=include, now=now, check=check),
+            lambda check: render.render_list(call, listing, form, table=table_of, check=check),
             cells=len(call.definition.columns) if form.transform == "Table" else 1,
         )
 
@@ -261,19 +260,8 @@ class ResourceHandler:
                 raise
             await send_error_stream(send, error, form, request.audit_id)
             return
-        stream = WatchStream(
-            call,
-            start,
-            form,
-            include=include,
-            bookmarks=bookmarks,
-            initial_bookmark=bookmarks and bool(send_initial),
-            timeout=timeout,
-            revision=lambda: self._server.registry.revision,
-            now=self._server.clock.now,
-            seen=functools.partial(self._server.seen, call) if call.definition.conversion is not None else None,
-            has_begun=request.record.seat.release,
-        )
+        watched = WatchOptions(timeout, bookmarks, bookmarks and bool(send_initial), include)
+        stream = WatchStream(self._server, call, start, form, watched, request.record.seat.release)
         exchange = request.exchange
         push = (exchange, self._fanout) if exchange is not None else None
         await stream.run(send, request.receive, request.audit_id, push)
@@ -336,15 +324,17 @@ class ResourceHandler:
         form = fit_for_list(self._form(request, call), _go_type(call))
         options = checked_deletion(await decode_delete_options(request))
         answer = await self._operations.delete_collection(call, list_options(request), options)
-        return render.render_list(call, _listed(answer), form, now=self._server.clock.now())
+        return render.render_list(call, _listed(answer), form, table=self._table(request))
 
-    def _object(self, request: Request, call: Call, answer: Answer, form: AnswerForm) -> Response:
+    def _object(self, request: Request, call: Call, answer: CallAnswer, form: AnswerForm) -> Response:
         entry = _entry(answer)
         if not form.transform:
             return render.render_object(call, entry, form, status=answer.status)
         form = fit_for_object(form, _go_type(call))
-        include, now = request.parameter("includeObject"), self._server.clock.now()
-        return render.render_object(call, entry, form, status=answer.status, include=include, now=now)
+        return render.render_object(call, entry, form, status=answer.status, table=self._table(request))
+
+    def _table(self, request: Request) -> TableOptions:
+        return TableOptions(request.parameter("includeObject"), self._server.clock.now())
 
     @staticmethod
     def _form(request: Request, call: Call) -> AnswerForm:
@@ -393,12 +383,12 @@ def _writing(request: Request, call: Call, kind: str, *, apply: bool = False) ->
     )
 
 
-def _entry(answer: Answer) -> StoredObject:
+def _entry(answer: CallAnswer) -> StoredObject:
     assert answer.entry is not None, "the verb answers with a stored object"
     return answer.entry
 
 
-def _listed(answer: Answer) -> read.Listing:
+def _listed(answer: CallAnswer) -> read.Listing:
     assert answer.listing is not None, "the verb answers with objects"
     return answer.listing
 

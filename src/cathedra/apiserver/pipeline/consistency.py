@@ -20,7 +20,7 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.subresources.dispatch import is_compared
 from cathedra.apiserver.verbs import read
 
-__all__ = ["Outcome", "carried_out", "has_moved", "needs_latest"]
+__all__ = ["HasStatus", "carried_out", "has_moved", "needs_latest"]
 
 _READS: Final = frozenset({"get", "list", "watch"})
 _BY_STATE: Final = frozenset({400, 401, 403, 404, 405, 409, 422})
@@ -30,7 +30,7 @@ _DESCRIBED: Final = ("/api", "/openapi/")
 """Paths of the documents that list the resources that are served."""
 
 
-class Outcome(Protocol):
+class HasStatus(Protocol):
     """What a request ended with."""
 
     @property
@@ -38,7 +38,7 @@ class Outcome(Protocol):
         """The HTTP status."""
 
 
-R = TypeVar("R", bound=Outcome | None)
+R = TypeVar("R", bound=HasStatus | None)
 
 
 async def carried_out(registry: Registry, record: RequestRecord, attempt: Callable[[], Awaitable[R]]) -> R:

@@ -1,4 +1,4 @@
-"""Calls on served resources: from a `RequestInfo` to a `Call`, and from a call to its `Answer`.
+"""Calls on served resources: from a `RequestInfo` to a `Call`, and from a call to its `CallAnswer`.
 
 Every transport decodes its own bytes to a call and an object, and encodes the answer; this module has what lies between
 and is the same for all of them: the route, the refusals that depend on it, and the verb.
@@ -32,8 +32,8 @@ from cathedra.releases import behaviours
 
 __all__ = [
     "MANAGER_LIMIT",
-    "Answer",
-    "Operations",
+    "CallAnswer",
+    "ResourceOperations",
     "WriteQuery",
     "allows",
     "checked_deletion",
@@ -51,7 +51,7 @@ VALIDATIONS: Final = frozenset({"", "Ignore", "Warn", "Strict"})
 _POLICIES: Final = frozenset({"Foreground", "Background", "Orphan"})
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CallAnswer(msgspec.Struct, frozen=True):
     """The outcome of a call: a stored object, a page of them, or an object that is not stored."""
 
     call: Call
@@ -76,7 +76,7 @@ class WriteQuery(msgspec.Struct, frozen=True):
     """True for a server-side apply."""
 
 
-class Operations:
+class ResourceOperations:
     """Carries out authorized requests on the resources of one server."""
 
     def __init__(self, server: ServerContext, catalog: Catalog) -> None:
@@ -127,7 +127,7 @@ class Operations:
             **options,
         )
 
-    async def get(self, call: Call) -> Answer:
+    async def get(self, call: Call) -> CallAnswer:
         """Return one object.
 
         Raises:
@@ -136,9 +136,9 @@ class Operations:
         entry = read.get(self._server, call)
         if call.definition.conversion is not None:
             entry = await self._server.seen_one(call, entry)
-        return Answer(call, entry=entry)
+        return CallAnswer(call, entry=entry)
 
-    async def list(self, call: Call, options: ListOptions) -> Answer:
+    async def list(self, call: Call, options: ListOptions) -> CallAnswer:
         """Return the objects that match, a page at most.
 
         Raises:
@@ -148,7 +148,7 @@ class Operations:
         if call.definition.conversion is not None:
             entries = await self._server.seen(call, listing.entries)
             listing = msgspec.structs.replace(listing, entries=entries)
-        return Answer(call, listing=listing)
+        return CallAnswer(call, listing=listing)
 
     def watch(self, call: Call, options: ListOptions, *, send_initial: bool | None = None) -> read.WatchStart:
         """Begin a watch. The caller takes events off its watcher, and stops it.
@@ -174,37 +174,37 @@ class Operations:
         """Return the stored state of the object of a call."""
         return self._server.table(call).get(call.key)
 
-    async def create(self, call: Call, obj: Any) -> Answer:
+    async def create(self, call: Call, obj: Any) -> CallAnswer:
         """Create an object, answer a review, or carry out a POST on a sub-resource.
 
         Raises:
             StatusError: it is refused.
         """
         if call.subresource:
-            return Answer(call, 201, value=await connect_create(self._server, call, obj))
+            return CallAnswer(call, 201, value=await connect_create(self._server, call, obj))
         if (review := REVIEWS.get(call.resource)) is not None:
-            return Answer(call, 201, value=review.answer(self._server, call, obj))
-        return Answer(call, 201, await create.create(self._server, call, _hub(call, obj)))
+            return CallAnswer(call, 201, value=review.answer(self._server, call, obj))
+        return CallAnswer(call, 201, await create.create(self._server, call, _hub(call, obj)))
 
-    async def update(self, call: Call, obj: Any) -> Answer:
+    async def update(self, call: Call, obj: Any) -> CallAnswer:
         """Replace an object, or create it where the kind allows that.
 
         Raises:
             StatusError: it is refused.
         """
         written = await update.update(self._server, call, _hub(call, obj))
-        return Answer(call, 201 if written.created else 200, written.entry)
+        return CallAnswer(call, 201 if written.created else 200, written.entry)
 
-    async def patch(self, call: Call, patch_type: PatchType, body: Any, repeated: tuple[str, ...] = ()) -> Answer:
+    async def patch(self, call: Call, patch_type: PatchType, body: Any, repeated: tuple[str, ...] = ()) -> CallAnswer:
         """Patch an object, or create it by an apply. ``repeated`` are the problems with fields that occur twice.
 
         Raises:
             StatusError: it is refused.
         """
         written = await patch.patch(self._server, call, patch_type, body, repeated=repeated)
-        return Answer(call, 201 if written.created else 200, written.entry)
+        return CallAnswer(call, 201 if written.created else 200, written.entry)
 
-    async def delete(self, call: Call, options: DeleteOptions) -> Answer:
+    async def delete(self, call: Call, options: DeleteOptions) -> CallAnswer:
         """Delete an object, or mark it.
 
         Raises:
@@ -213,9 +213,9 @@ class Operations:
         if options.dry_run:
             call = call.but(dry_run=True)
         deletion = await delete.delete(self._server, call, options)
-        return Answer(call, entry=deletion.entry, gone=deletion.gone)
+        return CallAnswer(call, entry=deletion.entry, gone=deletion.gone)
 
-    async def delete_collection(self, call: Call, listed: ListOptions, options: DeleteOptions) -> Answer:
+    async def delete_collection(self, call: Call, listed: ListOptions, options: DeleteOptions) -> CallAnswer:
         """Delete all objects that match, and return them.
 
         Raises:
@@ -225,7 +225,7 @@ class Operations:
             call = call.but(dry_run=True)
         selection = Selection.parse(call.definition, call.namespace, listed.label_selector, listed.field_selector)
         deletions = await delete.delete_collection(self._server, call, selection, options)
-        return Answer(
+        return CallAnswer(
             call, listing=read.Listing([deletion.entry for deletion in deletions], self._server.registry.revision)
         )
 

@@ -24,7 +24,7 @@ from cathedra.apiserver.authorization.impersonation import asks_to_impersonate, 
 from cathedra.apiserver.computation import timed_out
 from cathedra.apiserver.names import generate_uid
 from cathedra.apiserver.pipeline.audit import AuditLog
-from cathedra.apiserver.pipeline.consistency import Outcome, carried_out
+from cathedra.apiserver.pipeline.consistency import HasStatus, carried_out
 from cathedra.apiserver.pipeline.deadlines import REQUEST_SECONDS, Deadlines, deadline_of
 from cathedra.apiserver.pipeline.flowcontrol import Flow, Seat
 from cathedra.apiserver.pipeline.metrics import Metrics
@@ -38,7 +38,7 @@ __all__ = ["CLIENT_GONE", "Pipeline", "Recorder"]
 
 CLIENT_GONE: Final = 499
 """The status that is recorded if the client left before its answer."""
-R = TypeVar("R", bound=Outcome | None)
+R = TypeVar("R", bound=HasStatus | None)
 
 
 class Recorder:

@@ -56,14 +56,17 @@ LARGEST: Final = 8 * 1024 * 1024
 """Bytes of a list that is kept at most."""
 
 
+_NO_TABLE: Final = tables.TableOptions()
+
+
 def _never_ends() -> None:
     """Return: the work may go on."""
 
 
 def render_object(
-    call: Call, entry: StoredObject, form: AnswerForm, *, status: int = 200, include: str = "", now: float = 0.0
+    call: Call, entry: StoredObject, form: AnswerForm, *, status: int = 200, table: tables.TableOptions = _NO_TABLE
 ) -> Response:
-    """One object."""
+    """Return the answer with one object, with the call's warnings."""
     headers = warning_headers(call.warnings)
     if not form.transform:
         if form.media_type == PROTOBUF_TYPE:
@@ -71,7 +74,7 @@ def render_object(
         body = call.prefix + entry.shown(call.version)[1:]
         return formatted(body, form, status, headers)
     if form.transform == "Table":
-        row = tables.row(call, entry, tables.check_include(include), now, form.version)
+        row = tables.row(call, entry, tables.check_include(table.include), table.now, form.version)
         revision = entry.object.metadata.resource_version
         metadata = {"resourceVersion": revision} if revision else {}
         return formatted(tables.table(call, [row], metadata, version=form.version), form, status, headers)
@@ -83,8 +86,7 @@ def render_list(
     listing: Listing,
     form: AnswerForm,
     *,
-    include: str = "",
-    now: float = 0.0,
+    table: tables.TableOptions = _NO_TABLE,
     items: bytes = b"",
     check: Check = _never_ends,
 ) -> Response:
@@ -97,9 +99,9 @@ def render_list(
     if listing.remaining is not None:
         metadata["remainingItemCount"] = listing.remaining
     if form.transform == "Table":
-        wanted = tables.check_include(include)
+        wanted = tables.check_include(table.include)
         rows = [
-            msgspec.Raw(encode(tables.row(call, entry, wanted, now, form.version)))
+            msgspec.Raw(encode(tables.row(call, entry, wanted, table.now, form.version)))
             for entry in each(listing.entries, check)
         ]
         return formatted(tables.table(call, rows, metadata, version=form.version), form, 200, headers)

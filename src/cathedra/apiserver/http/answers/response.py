@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -31,6 +30,8 @@ __all__ = [
 JSON: Final = b"application/json"
 _FEW_HEADERS: Final = 16
 _CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
+_JSON_LINES: Final = header_lines((_CACHE_CONTROL, (b"content-type", JSON)))
+"""The lines that most answers have."""
 THRESHOLD: Final = 128 * 1024
 _LEVEL: Final = 1
 
@@ -74,20 +75,16 @@ def head_of(response: Response, audit_id: bytes, more: bytes = b"") -> bytes:
         RuntimeError: a header has a control character.
     """
     length = len(response.body) + len(response.tail)
+    content_type = response.content_type
+    kind = _JSON_LINES if content_type == JSON else header_lines((_CACHE_CONTROL, (b"content-type", content_type)))
     rest = _lines_of(response.headers) + more if response.headers else more
-    return b"audit-id: %b\r\n%bcontent-length: %d\r\n%b" % (audit_id, _kind(response.content_type), length, rest)
+    return b"audit-id: %b\r\n%bcontent-length: %d\r\n%b" % (audit_id, kind, length, rest)
 
 
 def _lines_of(headers: Headers) -> bytes:
     """Return the lines of headers that may have any text, as warnings and locations; short ones are kept."""
     is_kept = len(headers) <= _FEW_HEADERS and is_short(*[value for _, value in headers])
     return (header_lines if is_kept else header_lines.__wrapped__)(headers)
-
-
-@lru_cache(maxsize=64)
-def _kind(content_type: bytes) -> bytes:
-    """The lines that all answers of one kind have."""
-    return header_lines((_CACHE_CONTROL, (b"content-type", content_type)))
 
 
 async def send_response(send: Send, response: Response, *, audit_id: bytes, head: bool = False) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final
 
-from msgspec import Raw
+import msgspec
 
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.protobuf import watch_frame, wrap
@@ -22,11 +22,12 @@ from cathedra.apiserver.http.request import ClientGone
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.watching import Seen
 from cathedra.apiserver.request import Call
+from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.read import WatchStart
 from cathedra.asgi.application import Receive, Send
 from cathedra.asgi.direct import DirectAnswer
 
-__all__ = ["WatchStream", "send_error_stream"]
+__all__ = ["WatchOptions", "WatchStream", "send_error_stream"]
 
 _STREAMED_PROTOBUF: Final = f"{PROTOBUF_TYPE};stream=watch".encode()
 _AT_ONCE: Final = 32
@@ -36,41 +37,42 @@ _PIECE: Final = 256 * 1024
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
+class WatchOptions(msgspec.Struct, frozen=True):
+    """The options of a watch, as its stream needs them."""
+
+    timeout: float
+    """Seconds after which the server ends the watch."""
+    bookmarks: bool = False
+    initial_bookmark: bool = False
+    """True if a bookmark marks the end of the initial events."""
+    include: str = ""
+    """The objects in the rows of a table."""
+
+
 class WatchStream:
     """One watch, from its initial events to its end."""
 
     def __init__(
         self,
+        server: ServerContext,
         call: Call,
         start: WatchStart,
         form: AnswerForm,
-        *,
-        include: str,
-        bookmarks: bool,
-        initial_bookmark: bool,
-        timeout: float,
-        revision: Callable[[], int],
-        now: Callable[[], float],
-        seen: Callable[[list[StoredObject]], Awaitable[list[StoredObject]]] | None = None,
+        options: WatchOptions,
         has_begun: Callable[[], None] = lambda: None,
     ) -> None:
-        """``seen`` brings states to the version of the call where a webhook converts. ``has_begun`` is called when the
-        first events are sent."""
+        """``has_begun`` is called when the initial events are sent."""
+        self._server = server
         self._call = call
         self._start = start
         self._form = form
-        self._include = include
-        self._bookmarks = bookmarks
-        self._initial_bookmark = initial_bookmark
-        self._timeout = timeout
-        self._revision = revision
-        self._now = now
-        self._seen = seen
+        self._options = options
         self._has_begun = has_begun
+        self._converts = call.definition.conversion is not None
         self._rows = 0
         self._protobuf = form.media_type == PROTOBUF_TYPE
         self._lines = (call.version.type, self._protobuf)
-        """In which form lines are shared with other watches."""
+        """The form in which lines are shared with other watches."""
 
     async def run(
         self, send: Send, receive: Receive, audit_id: bytes, push: tuple[DirectAnswer, pushing.Fanout] | None = None
@@ -82,13 +84,13 @@ class WatchStream:
         """
         watcher = self._start.watcher
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(self._timeout, watcher.end)
+        timer = loop.call_later(self._options.timeout, watcher.end)
         gone = asyncio.create_task(_disconnected(receive, watcher.close), name="watch disconnect")
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _headers(self._form, audit_id)})
             await self._send_initial(send)
             self._has_begun()
-            if push is not None and self._seen is None:
+            if push is not None and not self._converts:
                 await self._pushed(*push).run()
             else:
                 await self._run_by_messages(send)
@@ -113,7 +115,7 @@ class WatchStream:
             fanout,
             encoded=lambda events: b"".join([self._line(seen) for seen in events]),
             shared=None if self._form.transform else self._lines,
-            bookmark=(lambda: self._bookmark(self._revision())) if self._bookmarks else None,
+            bookmark=(lambda: self._bookmark(self._server.registry.revision)) if self._options.bookmarks else None,
         )
 
     async def _run_by_messages(self, send: Send) -> None:
@@ -123,13 +125,13 @@ class WatchStream:
 
     async def _next_batch(self) -> list[Seen] | bytes:
         watcher = self._start.watcher
-        if not self._bookmarks:
+        if not self._options.bookmarks:
             return await watcher.take()
         try:
             async with asyncio.timeout(pushing.BOOKMARK_SECONDS):
                 return await watcher.take()
         except TimeoutError:
-            return self._bookmark(self._revision())
+            return self._bookmark(self._server.registry.revision)
 
     async def _send_initial(self, send: Send) -> None:
         """Send what is there already, piece by piece: each is encoded when the client has taken most of the last."""
@@ -142,7 +144,7 @@ class WatchStream:
                 await self._send_lines(send, lines)
                 await asyncio.sleep(0)
                 lines, size = [], 0
-        if self._initial_bookmark:
+        if self._options.initial_bookmark:
             lines.append(self._bookmark(self._start.revision, {INITIAL_EVENTS_END: "true"}))
         await self._send_lines(send, lines)  # also if it is empty: then the headers go out at once
 
@@ -161,9 +163,9 @@ class WatchStream:
         Raises:
             StatusError: 500, a webhook should convert them and failed.
         """
-        if self._seen is None:
+        if not self._converts:
             return events
-        entries = await self._seen([event.entry for event in events])
+        entries = await self._server.seen(self._call, [event.entry for event in events])
         return [Seen(event.type, entry) for event, entry in zip(events, entries, strict=True)]
 
     def _line(self, seen: Seen) -> bytes:
@@ -171,7 +173,7 @@ class WatchStream:
         if not self._form.transform:
             return seen.line(self._lines) or seen.keep_line(self._lines, self._whole(seen))
         if self._form.transform == "Table":
-            row = tables.row(call, entry, self._include, self._now(), self._form.version)
+            row = tables.row(call, entry, self._options.include, self._server.clock.now(), self._form.version)
             return self._table_line(seen.type.value, row, entry.object.metadata.resource_version)
         shown = tables.partial(entry, call, self._form.version)
         return _event(self._form, seen.type.value, encode(shown))
@@ -192,7 +194,7 @@ class WatchStream:
             with_columns=self._rows == 0,
         )
         self._rows += 1
-        return encode({"type": kind, "object": Raw(document)}) + b"\n"
+        return encode({"type": kind, "object": msgspec.Raw(document)}) + b"\n"
 
     def _bookmark(self, revision: int, annotations: dict[str, str] | None = None) -> bytes:
         metadata: dict[str, Any] = {"resourceVersion": str(revision)}

@@ -21,6 +21,15 @@ GENERIC_COLUMNS: Final = (
 )
 
 
+class TableOptions(msgspec.Struct, frozen=True):
+    """The options of a table."""
+
+    include: str = ""
+    """The objects in its rows, from the parameter ``includeObject``."""
+    now: float = 0.0
+    """Seconds since the epoch, for columns with ages."""
+
+
 def check_include(include: str) -> str:
     """The value of ``includeObject``, with its default.
 
