@@ -72,6 +72,8 @@ class BuiltinKind(Generic[T]):
     """True if a changed spec increments ``metadata.generation``."""
     created_by_update: bool = False
     """True if a PUT of an object that does not exist creates it."""
+    returns_deleted_object: bool = False
+    """True if DELETE answers with the object that is gone, False if with a Status."""
     served_by_default: bool = True
     gate: str = ""
     """The feature gate without which the kind is not served."""
@@ -124,5 +126,6 @@ class BuiltinKind(Generic[T]):
         if chosen is None:
             kind = GenerationStrategy if self.counts_generation else SpecStrategy
             chosen = (kind if self._has_status() else DefaultedStrategy)(self.default, self.rules)
+        chosen.returns_deleted_object = self.returns_deleted_object
         chosen.allow_create_on_update = self.created_by_update or chosen.allow_create_on_update
         return chosen

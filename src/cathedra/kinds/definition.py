@@ -121,7 +121,7 @@ class Strategy(Generic[T]):
     metadata_checks: int = 1
     """How often the kind's own rules check changed metadata as if it were new."""
     returns_deleted_object: bool = True
-    """Whether DELETE answers with the object instead of a Status."""
+    """True if DELETE answers with the object that is gone, False if with a Status."""
     is_lengthy: bool = False
     """Whether users can make its validation long. Then it calls the context's ``interrupted`` and may be started again
     in another thread; it ends with `cathedra.offload.DeadlineExceeded` if that returns True."""

@@ -216,7 +216,7 @@ class ResourceOperations:
         return CallAnswer(call, entry=deletion.entry, gone=deletion.gone)
 
     async def delete_collection(self, call: Call, listed: ListOptions, options: DeleteOptions) -> CallAnswer:
-        """Delete all objects that match, and return them.
+        """Delete all objects that match, and return them as they were before.
 
         Raises:
             StatusError: it is refused.
@@ -224,10 +224,8 @@ class ResourceOperations:
         if options.dry_run:
             call = call.but(dry_run=True)
         selection = Selection.parse(call.definition, call.namespace, listed.label_selector, listed.field_selector)
-        deletions = await delete.delete_collection(self._server, call, selection, options)
-        return CallAnswer(
-            call, listing=read.Listing([deletion.entry for deletion in deletions], self._server.registry.revision)
-        )
+        deleted = await delete.delete_collection(self._server, call, selection, options)
+        return CallAnswer(call, listing=read.Listing(deleted, self._server.registry.revision))
 
 
 def _hub(call: Call, obj: Any) -> Any:

@@ -64,8 +64,8 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> D
 
 async def delete_collection(
     server: ServerContext, call: Call, selection: Selection, options: DeleteOptions
-) -> list[Deletion]:
-    """Delete every object that matches, in order, up to the first that is refused.
+) -> list[StoredObject]:
+    """Delete every object that matches, in order, up to the first that is refused. Return them as they were before.
 
     Some are under way at a time, so that they share what it takes to make a write durable. Whether one is refused is
     known before the next begins, unless a webhook is asked.
@@ -74,15 +74,16 @@ async def delete_collection(
         StatusError: one was refused.
     """
     found = list(server.table(call).select(selection))
-    deletions: list[Deletion] = []
+    deleted: list[StoredObject] = []
     refused: list[StatusError] = []
 
-    async def one(entry: StoredObject) -> Deletion | None:
+    async def one(entry: StoredObject) -> StoredObject | None:
         if refused:
             return None
         metadata = entry.object.metadata
         try:
-            return await delete(server, call.but(namespace=metadata.namespace, name=metadata.name), options)
+            await delete(server, call.but(namespace=metadata.namespace, name=metadata.name), options)
+            return await server.seen_one(call, entry)
         except StatusError as error:
             if not error.is_not_found:
                 refused.append(error)
@@ -91,10 +92,10 @@ async def delete_collection(
     for begin in range(0, len(found), _TOGETHER):
         async with asyncio.TaskGroup() as tasks:
             under_way = [tasks.create_task(one(entry)) for entry in found[begin : begin + _TOGETHER]]
-        deletions += [deletion for task in under_way if (deletion := task.result()) is not None]
+        deleted += [entry for task in under_way if (entry := task.result()) is not None]
         if refused:
             raise refused[0]
-    return deletions
+    return deleted
 
 
 async def _delete_entry(server: ServerContext, call: Call, entry: StoredObject, options: DeleteOptions) -> Deletion:

@@ -34,6 +34,7 @@ def core_definitions() -> tuple[AnyDefinition, ...]:
         BuiltinKind(
             core_v1.ServiceAccount,
             "serviceaccounts",
+            returns_deleted_object=True,
             namespaced=True,
             connected=(ConnectedSubresource("token", ("create",), "TokenRequest", "authentication.k8s.io", "v1"),),
             table=(NAME_AND_AGE, name_and_age),

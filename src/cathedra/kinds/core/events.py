@@ -47,6 +47,7 @@ class EventStrategy(Strategy[core_v1.Event]):
     """Events have nothing that is kept apart."""
 
     allow_create_on_update = True
+    returns_deleted_object = False
 
     def validate_create(self, obj: core_v1.Event, context: RequestContext) -> ErrorList:
         """An event lies in the namespace of what it is about."""

@@ -32,6 +32,7 @@ def quota_definition() -> ResourceDefinition[core_v1.ResourceQuota]:
     return BuiltinKind(
         core_v1.ResourceQuota,
         "resourcequotas",
+        returns_deleted_object=True,
         namespaced=True,
         table=(QUOTA_COLUMNS, quota_cells),
         short_names=("quota",),

@@ -123,6 +123,7 @@ def volume_claim_definition() -> ResourceDefinition[core_v1.PersistentVolumeClai
     return BuiltinKind(
         core_v1.PersistentVolumeClaim,
         "persistentvolumeclaims",
+        returns_deleted_object=True,
         namespaced=True,
         default=default_volume_claim,
         table=(VOLUME_CLAIM_COLUMNS, volume_claim_cells),
@@ -135,6 +136,7 @@ def volume_definition() -> ResourceDefinition[core_v1.PersistentVolume]:
     return BuiltinKind(
         core_v1.PersistentVolume,
         "persistentvolumes",
+        returns_deleted_object=True,
         namespaced=False,
         default=default_volume,
         table=(VOLUME_COLUMNS, volume_cells),

@@ -159,6 +159,7 @@ def storage_definitions() -> tuple[AnyDefinition, ...]:
         BuiltinKind(
             storage_v1.StorageClass,
             "storageclasses",
+            returns_deleted_object=True,
             namespaced=False,
             default=default_storage_class,
             rules=ObjectRules(tags=STORAGE_CLASS_TAGS),
@@ -168,11 +169,18 @@ def storage_definitions() -> tuple[AnyDefinition, ...]:
         BuiltinKind(
             storage_v1.CSIDriver,
             "csidrivers",
+            returns_deleted_object=True,
             namespaced=False,
             default=default_driver,
             table=(DRIVER_COLUMNS, driver_cells),
         ).definition(),
-        BuiltinKind(storage_v1.CSINode, "csinodes", namespaced=False, table=(NODE_COLUMNS, node_cells)).definition(),
+        BuiltinKind(
+            storage_v1.CSINode,
+            "csinodes",
+            namespaced=False,
+            returns_deleted_object=True,
+            table=(NODE_COLUMNS, node_cells),
+        ).definition(),
         BuiltinKind(
             storage_v1.CSIStorageCapacity,
             "csistoragecapacities",
@@ -182,6 +190,7 @@ def storage_definitions() -> tuple[AnyDefinition, ...]:
         BuiltinKind(
             storage_v1.VolumeAttachment,
             "volumeattachments",
+            returns_deleted_object=True,
             namespaced=False,
             rules=ObjectRules(tags=ATTACHMENT_TAGS),
             table=(ATTACHMENT_COLUMNS, attachment_cells),
@@ -189,6 +198,7 @@ def storage_definitions() -> tuple[AnyDefinition, ...]:
         BuiltinKind(
             storage_v1.VolumeAttributesClass,
             "volumeattributesclasses",
+            returns_deleted_object=True,
             namespaced=False,
             table=(ATTRIBUTES_CLASS_COLUMNS, attributes_class_cells),
             short_names=("vac",),

@@ -28,6 +28,8 @@ POD_GROUP_COLUMNS: Final = (
 class PodGroupStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
     """A pod group: its claims never change, its status comes through its sub-resource."""
 
+    returns_deleted_object = False
+
     def default(self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext) -> scheduling_v1alpha3.PodGroup:
         """Pods of a group are disrupted one by one, unless its author says otherwise."""
         if obj.spec.disruption_mode is not None:

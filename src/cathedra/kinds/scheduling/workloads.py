@@ -16,6 +16,8 @@ __all__ = ["WorkloadStrategy"]
 class WorkloadStrategy(Strategy[scheduling_v1alpha3.Workload]):
     """A workload: templates of pod groups, never changed."""
 
+    returns_deleted_object = False
+
     def prepare_create(
         self, obj: scheduling_v1alpha3.Workload, context: RequestContext
     ) -> scheduling_v1alpha3.Workload:

@@ -37,7 +37,11 @@ async def test_what_nothing_keeps_goes_at_once() -> None:
     async with open_asgi() as client:
         old = await made(client)
         answer = await client("DELETE", f"{MAPS}/a")
-        assert (answer.status, answer.json["metadata"]["uid"]) == (200, old["metadata"]["uid"])
+        assert (answer.status, answer.json["kind"], answer.json["details"]["uid"]) == (
+            200,
+            "Status",
+            old["metadata"]["uid"],
+        )
         gone = await client("DELETE", f"{MAPS}/a")
         assert (gone.status, gone.json["message"]) == (404, 'configmaps "a" not found')
 
@@ -215,3 +219,29 @@ async def test_a_collection_is_deleted_up_to_the_first_object_that_is_refused() 
         again = await client("DELETE", MAPS, {"preconditions": {"uid": third["metadata"]["uid"]}})
         assert again.status == 409
         assert len((await client("GET", MAPS)).json["items"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        (MAPS, "Status"),
+        (JOBS.replace("/jobs", "/cronjobs"), "Status"),
+        ("/api/v1/namespaces/default/serviceaccounts", "ServiceAccount"),
+    ],
+)
+async def test_a_deletion_is_answered_with_the_object_or_a_status_by_its_kind(path: str, kind: str) -> None:
+    """ReturnDeletedObject is set for few kinds (pkg/registry)."""
+    job = {"template": {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}}
+    spec = {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": job}}} if path.endswith("cronjobs") else {}
+    async with open_asgi() as client:
+        await made(client, path, **spec)
+        assert (await client("DELETE", f"{path}/a")).json["kind"] == kind
+
+
+async def test_a_deleted_collection_is_shown_as_it_was_before() -> None:
+    async with open_asgi() as client:
+        await made(client, PODS, **pod())
+        answer = await client("DELETE", PODS)
+        (shown,) = answer.json["items"]
+        assert "deletionTimestamp" not in shown["metadata"]
+        assert "deletionTimestamp" in (await client("GET", f"{PODS}/a")).json["metadata"]

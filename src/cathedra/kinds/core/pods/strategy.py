@@ -200,6 +200,7 @@ def pod_definition() -> ResourceDefinition[core_v1.Pod]:
     return BuiltinKind(
         core_v1.Pod,
         "pods",
+        returns_deleted_object=True,
         namespaced=True,
         strategy=PodStrategy(),
         status=PodStatusStrategy(),

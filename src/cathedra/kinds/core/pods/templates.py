@@ -53,7 +53,11 @@ def pod_template_cells(obj: core_v1.PodTemplate, now: float) -> list[Any]:
 def pod_template_definition() -> ResourceDefinition[core_v1.PodTemplate]:
     """The definition of podtemplates."""
     return BuiltinKind(
-        core_v1.PodTemplate, "podtemplates", namespaced=True, table=(POD_TEMPLATE_COLUMNS, pod_template_cells)
+        core_v1.PodTemplate,
+        "podtemplates",
+        namespaced=True,
+        returns_deleted_object=True,
+        table=(POD_TEMPLATE_COLUMNS, pod_template_cells),
     ).definition()
 
 
