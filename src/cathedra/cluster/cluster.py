@@ -27,7 +27,7 @@ from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.sockets import forget_short_root
 from cathedra.cluster.draining import drain, remove_node
 from cathedra.cluster.identity.permissions import install, install_driver_permissions
-from cathedra.cluster.parts.controlplane import Foundation, Served, control_plane
+from cathedra.cluster.parts.controlplane import Foundation, Served, run_control_plane
 from cathedra.cluster.parts.gctuning import collected_by_memory
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.cluster.parts.inprocessnodes import InProcessNodes, early_runtimes
@@ -162,15 +162,14 @@ class RunningCluster:
         async with early_runtimes(self.config, self._clock) as choosing, self._serving():
             base = self._foundation()
             async with asyncio.TaskGroup() as parts:
-                tasks = [parts.create_task(job) for job in control_plane(base)]
+                control_plane = parts.create_task(run_control_plane(base), name="control plane")
                 nodes = self._nodes = InProcessNodes(base, parts, choosing)
                 for name in (*self.config.node_names, *self.config.leaving):
                     nodes.start(name, self.config.profile)
                 try:
                     yield
                 finally:
-                    for task in tasks:
-                        task.cancel()
+                    control_plane.cancel()
                     nodes.stop()
 
     @asynccontextmanager

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from cathedra.apiserver.authentication.pki import PKI
 from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.client.backoff import DoublingPauses
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
-from cathedra.client.leaderelection import LeaderElector, make_elector
+from cathedra.client.leaderelection import LeaderElector, LostLeadership, make_elector
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig
@@ -24,7 +28,13 @@ from cathedra.controllers.controller_manager import ControllerManager, Controlle
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.scheduler import Scheduler
 
-__all__ = ["Foundation", "Served", "control_plane", "node_root"]
+__all__ = ["Foundation", "Served", "node_root", "restart_after_lost_lease", "run_control_plane"]
+
+_LOG: Final = logging.getLogger(__name__)
+_RESTART: Final = (1.0, 30.0)
+"""First and longest pause, in seconds, before parts that have lost their lease start again."""
+_STABLE: Final = 60.0
+"""Seconds of running after which the pauses start over."""
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -70,13 +80,46 @@ def node_root(config: ClusterConfig, name: str) -> Path:
     return short_root(config.data_dir) / "nodes" / name
 
 
-def control_plane(base: Foundation) -> list[Coroutine[Any, Any, None]]:
-    """Return the jobs of informers, controllers and scheduler. Each runs until it is cancelled."""
+async def run_control_plane(base: Foundation) -> None:
+    """Run informers, controllers and scheduler until cancelled. If they lose a lease, start them again."""
+    await restart_after_lost_lease(partial(_run_once, base), base.clock)
+
+
+async def restart_after_lost_lease(run: Callable[[], Awaitable[None]], clock: Clock) -> None:
+    """Call ``run`` until it returns, again after each lost lease.
+
+    Kubernetes' parts exit when they lose their lease, and their supervisor restarts them. In `cathedra up` they share
+    a process with the API server, so a store that hangs for some seconds must end neither the process nor the parts.
+
+    Raises:
+        Exception: any other error of ``run``.
+    """
+    pauses = DoublingPauses(*_RESTART)
+    while True:
+        began = clock.monotonic()
+        try:
+            return await run()
+        except ExceptionGroup as errors:
+            lost, others = errors.split(LostLeadership)
+            if lost is None or others is not None:
+                raise
+        if clock.monotonic() - began > _STABLE:
+            pauses.reset()
+        pause = pauses.take()
+        _LOG.warning("%s; scheduler and controllers start again in %g s", lost.exceptions[0], pause)
+        await clock.sleep(pause)
+
+
+async def _run_once(base: Foundation) -> None:
+    # New informers for each run: the handlers of the ended parts stay registered in the old ones.
     informers = SharedInformers(base.client_of(CONTROLLER_MANAGER), base.clock)
     scheduler = _scheduler(base, informers)
+    controllers = _controllers(base, informers)
     elector = _elector(base, SCHEDULER, "kube-scheduler")
-    scheduling = scheduler.run() if elector is None else elector.run(scheduler.run)
-    return [informers.run(), _controllers(base, informers).run(), scheduling]
+    async with asyncio.TaskGroup() as group:
+        group.create_task(informers.run())
+        group.create_task(controllers.run())
+        group.create_task(scheduler.run() if elector is None else elector.run(scheduler.run))
 
 
 def _controllers(base: Foundation, informers: SharedInformers) -> ControllerManager:
