@@ -87,6 +87,7 @@ class ErrorType(enum.Enum):
     FORBIDDEN = ("FieldValueForbidden", "Forbidden")
     TOO_LONG = ("FieldValueTooLong", "Too long")
     TOO_MANY = ("FieldValueTooMany", "Too many")
+    TOO_FEW = ("FieldValueTooFew", "Too few")
     INTERNAL = ("InternalError", "Internal error")
     TYPE_INVALID = ("FieldValueTypeInvalid", "Invalid value")
 

@@ -46,6 +46,12 @@ UNKNOWN_PATHS_ANSWER_STATUS: Final = Behaviour(
     source="kubernetes/kubernetes#138219",
 )
 
+TOO_FEW_ITEMS_NAMED: Final = Behaviour(
+    "Custom objects with too few items are refused as such; before, as an invalid value.",
+    since="1.38",
+    source="kubernetes/kubernetes#141641",
+)
+
 # --- ResourceSlices
 
 DEVICES_NEED_BASIC: Final = Behaviour(

@@ -11,7 +11,16 @@ from cathedra.allocation import Allocation, Allocator, Budget, FatalError, Featu
 from cathedra.allocation.features import behaviour_of
 from cathedra.api.resource import DeviceClass
 from cathedra.api.struct import from_dict
-from tests.unit.allocation.building import World, claim, device, exactly, held, node, resource_slice
+from tests.unit.allocation.building import (
+    World,
+    claim,
+    device,
+    exactly,
+    first_available,
+    held,
+    node,
+    resource_slice,
+)
 
 
 def local(number: int, *devices: str) -> object:
@@ -142,3 +151,22 @@ def test_share_ids_are_random_uuids_of_version_4() -> None:
 def test_every_release_finds_the_same_device_where_its_faults_do_not_show(release: str) -> None:
     made = World([resource_slice("a", "b")], [held("a")], features=Features(behaviour=behaviour_of(release)))
     assert made.devices(claim(exactly())) == ["r→b"]
+
+
+def test_a_device_with_live_shares_is_not_given_away_as_a_whole() -> None:
+    """Its slice has come to disallow sharing since (kubernetes/kubernetes#140798)."""
+    made = World([resource_slice("a")], [held(shares={"a": {}})])
+    assert made.devices(claim(exactly())) is None
+
+
+def test_an_alternative_that_asks_for_too_many_devices_falls_through_to_the_next() -> None:
+    """Counts that add up past 64 bits are no other (kubernetes/kubernetes#141307)."""
+    made = World([resource_slice("a", "b")])
+    many = first_available("r", first=exactly(count=2**63 - 1), second=exactly(count=1))
+    assert made.devices(claim(exactly("q"), many)) == ["q→a", "r/second→b"]
+
+
+def test_requests_whose_counts_add_up_past_64_bits_are_refused_as_too_many() -> None:
+    made = World([resource_slice("a", "b")])
+    with pytest.raises(FatalError, match="32"):
+        made.devices(claim(exactly("q", count=2**63 - 1), exactly("r", count=2**63 - 1)))

@@ -16,6 +16,7 @@ from cathedra.apiserver.custom.schema import DefaultRoom
 from cathedra.apiserver.custom.validation import Validator
 from cathedra.kinds.definition import RequestContext, Strategy
 from cathedra.offload import DeadlineExceeded
+from cathedra.releases import behaviours
 
 __all__ = ["InstanceStatusStrategy", "InstanceStrategy"]
 
@@ -84,7 +85,8 @@ class InstanceStrategy(Strategy[CustomObject]):
             if context.interrupted():
                 raise DeadlineExceeded(0.0)
 
-        errors = self._validator(kind).errors(values, "", check)
+        names_few = context.gates.has(behaviours.TOO_FEW_ITEMS_NAMED)
+        errors = self._validator(kind).errors(values, "", check, names_few=names_few)
         rules = None if lazy is None else lazy.compiled(context.interrupted)
         if rules is None or not rules.any:
             return errors

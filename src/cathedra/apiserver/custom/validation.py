@@ -101,9 +101,12 @@ class Validator:
             accepted = kind is bool or not (_number_problems(schema.source, value) or _overflows(schema.source, value))
         return accepted and (self._enum is None or value in self._enum)
 
-    def errors(self, value: Any, path: str, check: Check = _unlimited) -> ErrorList:
-        """The errors of a value, at most `MAX_ERRORS`; one more if some are left out."""
-        found = _Found(check)
+    def errors(self, value: Any, path: str, check: Check = _unlimited, *, names_few: bool = False) -> ErrorList:
+        """The errors of a value, at most `MAX_ERRORS`; one more if some are left out.
+
+        ``names_few``: too few items are reported as such, and not as an invalid value.
+        """
+        found = _Found(check, names_few=names_few)
         if self.accepts(value, check):
             return found.errors
         try:
@@ -272,7 +275,7 @@ class Validator:
         if "maxItems" in source and len(value) > source["maxItems"]:
             found.too_many(path, len(value), source["maxItems"])
         if "minItems" in source and len(value) < source["minItems"]:
-            found.in_body(path, len(value), f"should have at least {source['minItems']} items")
+            found.too_few(path, len(value), source["minItems"], "items")
         repeated = dict(self._duplicates(value, found.check)) if self.schema.list_type != "atomic" else {}
         items = self._element()
         for position, item in enumerate(value):
@@ -286,7 +289,7 @@ class Validator:
         if "maxProperties" in source and len(value) > source["maxProperties"]:
             found.too_many(path, len(value), source["maxProperties"])
         if "minProperties" in source and len(value) < source["minProperties"]:
-            found.in_body(path, len(value), f"should have at least {source['minProperties']} properties")
+            found.too_few(path, len(value), source["minProperties"], "properties")
         for name in self._required:
             if name not in value:
                 found.required((path, f".{name}"))
@@ -316,9 +319,10 @@ class _Full(Exception):
 class _Found:
     """The errors of one walk."""
 
-    __slots__ = ("_room", "check", "errors")
+    __slots__ = ("_names_few", "_room", "check", "errors")
 
-    def __init__(self, check: Check) -> None:
+    def __init__(self, check: Check, *, names_few: bool = False) -> None:
+        self._names_few = names_few
         self.check = check
         self.errors = ErrorList()
         self._room = MAX_TEXT  # a Status shows no more of paths and texts
@@ -330,6 +334,14 @@ class _Found:
     def in_body(self, path: Place | None, value: Any, words: str) -> None:
         """A value breaks a rule; the text begins with its path."""
         self.invalid(path, value, f"{place_text(path)} in body {words}")
+
+    def too_few(self, path: Place | None, size: int, least: int, what: str) -> None:
+        """A list or map is smaller than it may be; ``what`` it has."""
+        if self._names_few:
+            items = "item" if least == 1 else "items"
+            self._add(FieldError(ErrorType.TOO_FEW, place_text(path), size, f"must have at least {least} {items}"))
+        else:
+            self.in_body(path, size, f"should have at least {least} {what}")
 
     def not_among(self, path: Place | None, value: Any, names: Sequence[str]) -> None:
         """A value is none of the known ones."""

@@ -141,3 +141,21 @@ def test_required_fields_are_named_with_their_path() -> None:
 )
 def test_a_schema_that_says_no_more_than_a_type_judges_as_one_that_adds_what_all_keep(kind: str, value: Any) -> None:
     assert wrong({"type": kind}, value) == wrong({"type": kind, "allOf": []}, value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "named"),
+    [
+        (
+            {"type": "array", "minItems": 2, "items": {"type": "string"}},
+            ["a"],
+            "x: Too few: 1: must have at least 2 items",
+        ),
+        ({"type": "object", "minProperties": 1}, {}, "x: Too few: 0: must have at least 1 item"),
+    ],
+)
+def test_from_138_on_too_few_items_are_named(schema: Any, value: Any, named: str) -> None:
+    """kubernetes/kubernetes#141641."""
+    validator = Validator(read_schema(schema))
+    assert [str(error) for error in validator.errors(value, "x", names_few=True)] == [named]
+    assert "x in body should have at least" in str(validator.errors(value, "x")[0])

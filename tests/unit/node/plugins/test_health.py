@@ -196,3 +196,19 @@ class Reporting:
             yield tuple(one)
         self.done.set()
         await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    "content", ["null", '{"d": {"Devices": null}}', '{"d": null}', '{"d": {"Devices": {"x": null}}}']
+)
+def test_a_state_file_with_nulls_is_read_as_an_empty_one(tmp_path: Path, content: str) -> None:
+    """kubernetes/kubernetes#140904."""
+
+    async def body() -> None:
+        path = tmp_path / "dra_health_state"
+        path.write_text(content)
+        cache = HealthCache(LoopClock(asyncio.get_running_loop()), GATES, path)
+        assert cache.of("d", "n1", "a") == (DeviceCondition.UNKNOWN, "")
+        assert cache.receive("d", [report("a", DeviceCondition.HEALTHY)]) == {("n1", "a")}
+
+    run_virtual(body())
