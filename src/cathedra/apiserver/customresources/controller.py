@@ -65,7 +65,7 @@ class DefinitionController:
         self._server.registry.observe(CRDS, self._changed)
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop watching and retrying."""
         for _, timer in self._retries.values():
             timer.cancel()
         if self._worker is not None:
@@ -120,7 +120,7 @@ class DefinitionController:
                 self._forget_failures(name)
 
     def _retry(self, name: str) -> float:
-        """Come back to a definition with exponential back-off; the seconds until then."""
+        """Retry a definition with exponential back-off. Return the delay in seconds."""
         failures, timer = self._retries.get(name, (0, None))
         if timer is not None:
             timer.cancel()
@@ -174,7 +174,7 @@ class DefinitionController:
         self._served.serve(obj, definition)
 
     async def _clean_up(self, obj: CustomResourceDefinition) -> None:
-        """Delete every instance, then let the definition go."""
+        """Delete every instance, then remove the finalizer of the definition."""
         if CLEANUP not in obj.metadata.finalizers:
             return
         resource = self._served.resource_of(obj.metadata.name)
@@ -190,7 +190,7 @@ class DefinitionController:
         await change(self._server, self._call(obj, ""), released)
 
     async def _delete_instances(self, resource: GroupResource) -> bool:
-        """Delete what is there; whether nothing is left, held by a finalizer."""
+        """Delete the instances. Return True if none is left; a finalizer may hold some."""
         table = self._server.registry.table(resource)
         definition = table.definition
         if not definition.versions:
@@ -200,7 +200,7 @@ class DefinitionController:
         return len(table) == 0
 
     def _await_the_last(self, name: str, resource: GroupResource) -> None:
-        """Come back when the last instance has gone."""
+        """Clean up again when the last instance has gone."""
         if name in self._leaving:
             return
         self._leaving.add(name)

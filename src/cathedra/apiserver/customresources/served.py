@@ -1,4 +1,4 @@
-"""The custom kinds that this server serves: catalog and registry, kept in step with definitions that are in force."""
+"""Custom kinds that this server serves: each accepted definition has an entry in the catalog and a table."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["ServedDefinitions", "is_established"]
 
 
 def is_established(obj: CustomResourceDefinition) -> bool:
-    """Whether the definition has been put into force."""
+    """Return True if the definition has the condition Established."""
     return is_true(obj.status.conditions, "Established")
 
 
 class ServedDefinitions:
-    """What is served of the definitions of custom resources, by their names."""
+    """The definitions of custom resources that are served, by name."""
 
     def __init__(self, registry: Registry, catalog: Catalog, caller: Caller) -> None:
         """``caller`` reaches conversion webhooks."""
@@ -35,21 +35,21 @@ class ServedDefinitions:
         """Name → generation, resource."""
 
     def resource_of(self, name: str) -> GroupResource | None:
-        """The resource of a definition, if it is served."""
+        """Return the resource of a definition; None if it is not served."""
         served = self._served.get(name)
         return None if served is None else served[1]
 
     def is_current(self, obj: CustomResourceDefinition) -> bool:
-        """Whether the definition is served as it is."""
+        """Return True if this generation of the definition is served."""
         served = self._served.get(obj.metadata.name)
         return served is not None and served[0] == obj.metadata.generation
 
     def kind_of(self, obj: CustomResourceDefinition) -> AnyDefinition:
-        """The kind that a definition adds. It may be made in any thread."""
+        """Return the kind that a definition adds. It may be called in any thread."""
         return kind_of_definition(obj, self._caller)
 
     def serve(self, obj: CustomResourceDefinition, definition: AnyDefinition | None = None) -> None:
-        """Serve a definition, or go on with a new generation of it; then no write on its instances may be under way.
+        """Serve a definition, or a new generation of it; then no write on its instances may be under way.
         ``definition`` is its kind, where it has been made.
 
         Raises:
@@ -64,14 +64,14 @@ class ServedDefinitions:
         self._served[obj.metadata.name] = (obj.metadata.generation, definition.group_resource)
 
     def withdraw(self, name: str) -> None:
-        """Serve a definition no longer."""
+        """Stop serving a definition."""
         served = self._served.pop(name, None)
         if served is not None:
             self._catalog.remove(served[1])
             self._registry.remove_table(served[1])
 
     def name_conflict(self, obj: CustomResourceDefinition) -> tuple[str, str] | None:
-        """Why the names cannot be accepted beside what else is served: reason and message; None if they can."""
+        """Return reason and message if the names conflict with those of another kind; None if they can be accepted."""
         names, own = obj.spec.names, obj.metadata.name
         resources: set[str] = set()
         kinds: set[str] = set()

@@ -20,7 +20,7 @@ __all__ = ["CommitLog", "Follower", "Origin", "WriteConflict"]
 
 
 class WriteConflict(Exception):
-    """The object was written since it was read: read it again and try once more."""
+    """The object was written since it was read. Read it again and retry."""
 
 
 Origin = tuple[object, int]
@@ -62,7 +62,7 @@ class CommitLog:
 
     @property
     def healthy(self) -> bool:
-        """Whether the store takes writes."""
+        """Return True if the store accepts writes."""
         return self._storage.healthy
 
     async def load(self) -> None:
@@ -140,8 +140,8 @@ class CommitLog:
         await self._storage.close()
 
     def _show(self, table: Table, change: StoredChange, body: bytes) -> None:
-        """Commit a last state whose removal follows in this turn of the loop. The removal ends the write of the key,
-        and its error is reported."""
+        """Commit a last state whose removal follows in this turn of the loop, so in the same transaction. The removal
+        ends the write and reports its error."""
 
         def settled(error: StorageError | None) -> None:
             if error is None:

@@ -201,7 +201,7 @@ class _Head(msgspec.Struct, rename={"api_version": "apiVersion"}):
 
 
 def _as_stored(definition: AnyDefinition, value: bytes) -> Any:
-    """The object of a value that is JSON; of the version that it says, where several may be stored."""
+    """Decode JSON; into the type of its apiVersion, where several may be stored."""
     kind: type[KubeStruct] = definition.type
     if definition.stored_types:
         said = msgspec.json.decode(value, type=_Head).api_version

@@ -33,7 +33,7 @@ Adapt = Callable[[AnyDefinition, Any], Any]
 
 
 class Registry:
-    """The objects, and the one way to change them."""
+    """All objects, and the only way to change them."""
 
     def __init__(self, storage: AnyStorage, definitions: Iterable[AnyDefinition]) -> None:
         self.shared = isinstance(storage, SharedStorage)
@@ -51,10 +51,10 @@ class Registry:
             self._tables = Tables(definitions, LogLayout())
             self._log = CommitLog(storage, self._tables)
         self.by_resource = self._tables.by_resource
-        """The tables of all resources that are served."""
+        """Tables by resource that is served."""
 
     async def load(self) -> None:
-        """Read everything the store holds.
+        """Read everything from the store.
 
         Raises:
             StorageError: it cannot be read.
@@ -76,7 +76,7 @@ class Registry:
 
     @property
     def healthy(self) -> bool:
-        """Whether the store does its work."""
+        """Return True if the store works."""
         return self._log.healthy
 
     async def catch_up(self) -> None:
@@ -88,7 +88,7 @@ class Registry:
         await self._log.catch_up()
 
     def table(self, resource: GroupResource) -> Table:
-        """The objects of a resource.
+        """Return the table of a resource.
 
         Raises:
             KeyError: it is not served.
@@ -96,7 +96,7 @@ class Registry:
         return self.by_resource[resource]
 
     def find(self, resource: GroupResource, key: str) -> Any | None:
-        """The object of that key, if the resource is served and the object is there."""
+        """Return the object of a key; None if it is not there, or its resource is not served."""
         try:
             entry = self.by_resource[resource].get(key)
         except KeyError:
@@ -104,28 +104,28 @@ class Registry:
         return None if entry is None else entry.object
 
     def entry(self, resource: GroupResource, key: str) -> StoredObject | None:
-        """The state of that key, if the resource is served and the object is there."""
+        """Return the state of a key; None if it is not there, or its resource is not served."""
         table = self._tables.get(resource)
         return None if table is None else table.get(key)
 
     def count(self, resource: GroupResource) -> int:
-        """How many objects of a resource there are; 0 if it is not served."""
+        """Return the number of objects of a resource; 0 if it is not served."""
         table = self._tables.get(resource)
         return 0 if table is None else len(table)
 
     def observe(self, resource: GroupResource, observer: Callable[[StoredChange], None]) -> None:
-        """Call ``observer`` with every later write of a resource; nothing happens if it is not served."""
+        """Call ``observer`` with every later write of a resource. Do nothing if it is not served."""
         table = self._tables.get(resource)
         if table is not None:
             table.observe(observer)
 
     def tables(self) -> Iterator[Table]:
-        """All tables."""
+        """Return all tables."""
         return iter(self._tables)
 
     def add_table(self, definition: AnyDefinition, adapt: Adapt | None = None) -> Table:
-        """Serve one more resource, with what the store holds of it already, as ``adapt`` makes it fit the definition;
-        its history begins now.
+        """Serve one more resource. Objects that the store has already are converted by ``adapt``; its history begins at
+        the present revision.
 
         Raises:
             StorageError: an object that the store holds of it cannot be read.
@@ -136,8 +136,9 @@ class Registry:
         return table
 
     def redefine_table(self, definition: AnyDefinition, adapt: Adapt) -> None:
-        """Go on with another definition of a resource: its objects are adapted, its history begins anew, its watches
-        end. No write on it may be under way."""
+        """Replace the definition of a resource: its objects are converted by ``adapt``, its history begins at the
+        present revision, its watches end. No write on it may be under way (`all_quiet`): it would enter an object of
+        the former definition."""
         table = self.table(definition.group_resource)
         table.redefine(definition, _adapted(table, definition, adapt), self.revision)
 
@@ -154,7 +155,7 @@ class Registry:
             table.close_watchers()
 
     async def quiet(self, table: Table, key: str) -> StoredObject | None:
-        """The object of that key once no write on it is under way."""
+        """Return the state of a key once no write on it is under way."""
         while key in table.under_way:
             await _ended(table.under_way[key])
         return table.get(key)
@@ -248,7 +249,7 @@ class Registry:
 
 
 async def _ended(waiting: list[asyncio.Future[None]]) -> None:
-    """Wait for the end of a write, among others."""
+    """Wait for the end of a write."""
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     waiting.append(ended)
     await ended

@@ -1,6 +1,6 @@
-"""Which objects a list or watch is about: namespace, label selector and field selector, as one predicate.
+"""Selection of objects by a list or watch: namespace, label selector and field selector as one predicate.
 
-(docs/spec/apimachinery.md §8)
+Source: docs/spec/apimachinery.md §8.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class Selection(msgspec.Struct, frozen=True):
     matches: Callable[[Any], bool] | None = None
     """None if every object of the namespace matches."""
     text: tuple[str, ...] = ()
-    """What it was made from: in one table equal texts select the same."""
+    """The texts that it was parsed from. In one table equal texts select the same objects."""
     label: tuple[str, str] | None = None
-    """A label that every object has which matches; None if the label selector asks for no certain one."""
+    """A label that every matching object has; None if the label selector requires no certain one."""
 
     @staticmethod
     def parse(
         definition: AnyDefinition, namespace: str, label_selector: str, field_selector: str, name: str = ""
     ) -> Selection:
-        """From the texts of a request; ``name`` narrows to one object.
+        """Parse the texts of a request; ``name`` narrows it to one object.
 
         Raises:
             StatusError: 400, a selector cannot be understood.
@@ -60,12 +60,12 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def filtered(self) -> bool:
-        """Whether anything but the namespace narrows it."""
+        """Return True if anything but the namespace narrows it."""
         return self.matches is not None
 
     @property
     def name(self) -> str:
-        """The one name that can match, if a field term names it."""
+        """The only name that can match, if a field term requires it; else empty."""
         for term in self.terms:
             if term.field == "metadata.name" and not term.negated:
                 return term.value
@@ -73,7 +73,7 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def parse_field_terms(text: str) -> tuple[FieldTerm, ...]:
-    """The terms of a field selector.
+    """Return the terms of a field selector.
 
     Raises:
         StatusError: 400, it does not parse.
@@ -87,11 +87,11 @@ def parse_field_terms(text: str) -> tuple[FieldTerm, ...]:
 
 
 def single_name(field_selector: str) -> str:
-    """The one name that a field selector asks for, or "": such a list is authorized as reading that object."""
+    """Return the only name that a field selector admits, or "". Such a list is authorized as a read of that object."""
     try:
         terms = parse_field_terms(field_selector)
     except StatusError:
-        return ""  # the verb itself will say what is wrong with it
+        return ""  # the verb itself reports what is wrong with it
     names = [term.value for term in terms if term.field == "metadata.name" and not term.negated]
     return names[0] if len(names) == 1 else ""
 

@@ -1,4 +1,4 @@
-"""Where a service leads: a ready pod that it selects. There is no service network that would choose one."""
+"""Endpoint of a service: a ready pod that it selects. There is no service network that would choose one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PODS: Final = GroupResource("", "pods")
 
 
 class NoEndpoint(LookupError):
-    """The service leads nowhere; the text says why."""
+    """The service has no endpoint; the text has the reason."""
 
     def __init__(self, reason: str, text: str) -> None:
         self.reason = reason
-        """In one word, as conditions of API services have it."""
+        """The reason as conditions of API services have it, in one word."""
         super().__init__(text)
 
     def __str__(self) -> str:
@@ -30,7 +30,7 @@ class NoEndpoint(LookupError):
 
 
 def service_endpoint(registry: Registry, namespace: str, name: str, port: int) -> tuple[str, int]:
-    """Address and port behind a port of a service.
+    """Return the address and port behind a port of a service.
 
     Raises:
         NoEndpoint: there is no such service or port, or no ready pod.

@@ -74,7 +74,7 @@ class SharedCommitLog:
 
     @property
     def healthy(self) -> bool:
-        """Whether the store answers and this server follows it."""
+        """Return True if the store answers and this server follows it."""
         following = self._following is not None and not self._following.done()
         return following and self._storage.healthy and not self._lost
 
@@ -88,7 +88,7 @@ class SharedCommitLog:
         self._following = asyncio.create_task(self._follow(), name="store watch")
 
     async def catch_up(self) -> None:
-        """Wait until everything that any server acknowledged before this call is here.
+        """Wait until this server has everything that any server acknowledged before this call.
 
         Raises:
             StatusError: 503 or 504, the store does not answer.

@@ -1,10 +1,10 @@
-"""An object at one revision, with its encoded form in each version made once for all who read it about the same time.
+"""An object at one revision, with its encoded form in each version, which all readers share.
 
-Lists, gets and watches of a hundred clients share the bytes; that is why the API server is fast. What has not been
-written for minutes lets go of them: of events, which are hardly ever read, they are a third.
+Lists, gets and watches of a hundred clients share the bytes; that is why the API server is fast. They are dropped some
+minutes after the write: of events, which are hardly ever read, they are a third of the memory.
 
-What another server wrote comes as bytes, and most of it goes out again as these bytes, if anyone asks for it here at
-all. So the object in them is read when it is asked for; that is a quarter of what such a write costs here.
+A write of another server arrives as bytes, and most readers get these bytes. So its object is decoded when it is first
+read. Decoding is a quarter of the cost of such a write.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["StoredObject", "split_key"]
 
 
 def split_key(key: str) -> tuple[str, str]:
-    """Namespace and name of a table's key."""
+    """Return the namespace and name of a table's key."""
     namespace, _, name = key.rpartition("/")
     return namespace, name
 
@@ -37,23 +37,23 @@ class StoredObject(msgspec.Struct, eq=False):
 
     key: str
     _object: Any
-    """None: it was not asked for yet."""
+    """None until it is first read (`unread`)."""
     revision: int
     _bodies: dict[type, bytes] = {}
-    """Forms that were made elsewhere may be given."""
+    """JSON by type. Entries that were encoded elsewhere may be passed."""
     _views: dict[type, Any] | None = None
     _messages: dict[type, bytes] | None = None
     _seen: dict[type, StoredObject] | None = None
     _shown: dict[type, bytes] | None = None
     _unread: type | None = None
-    """The form in which it came, until it is read."""
+    """The type of the JSON that it arrived as, until it is decoded."""
     _earlier: StoredObject | None = None
-    """Of what was not read yet: the last state that was."""
+    """Until it is decoded: the last state before it that was."""
 
     @staticmethod
     def unread(key: str, revision: int, kind: type, body: bytes, previous: StoredObject | None) -> StoredObject:
-        """A state that came as the JSON of a type. What it has in common with the last state before it that was read
-        here is the very same object."""
+        """Return a state that arrived as the JSON of a type. When it is decoded, unchanged parts are shared with the
+        last decoded state before it: comparisons by identity stay fast."""
         earlier = previous if previous is None or previous._object is not None else previous._earlier
         return StoredObject(key, None, revision, {kind: body}, _unread=kind, _earlier=earlier)
 
@@ -62,7 +62,7 @@ class StoredObject(msgspec.Struct, eq=False):
         """The object, as its table holds it.
 
         Raises:
-            StorageError: it came as bytes, which do not spell one.
+            StorageError: it arrived as bytes that cannot be decoded.
         """
         found = self._object
         return self._read() if found is None else found
@@ -71,7 +71,7 @@ class StoredObject(msgspec.Struct, eq=False):
         return f"StoredObject({self.key!r}, revision={self.revision})"
 
     def view(self, version: VersionDefinition) -> Any:
-        """The object in that version; converted once."""
+        """Return the object in a version; it is converted once."""
         if type(self.object) is version.type:
             return self.object
         if self._views is None:
@@ -82,7 +82,7 @@ class StoredObject(msgspec.Struct, eq=False):
         return found
 
     def body(self, version: VersionDefinition) -> bytes:
-        """JSON in that version, without kind and apiVersion; encoded once."""
+        """Return the JSON in a version, without kind and apiVersion; it is encoded once."""
         found = self._bodies.get(version.type)
         if found is None:
             found = self._bodies[version.type] = encode(self.view(version))
@@ -91,17 +91,17 @@ class StoredObject(msgspec.Struct, eq=False):
 
     @property
     def size(self) -> int:
-        """Bytes of its JSON in the form that was made first; 0 if none was, or all were dropped."""
+        """Bytes of the JSON that was encoded first; 0 if none was, or all were dropped."""
         for body in self._bodies.values():
             return len(body)
         return 0
 
     def body_in(self, kind: type) -> bytes | None:
-        """JSON in the form of that type, if it was made and kept."""
+        """Return the JSON of a type; None if it was not encoded or was dropped."""
         return self._bodies.get(kind)
 
     def shown(self, version: VersionDefinition) -> bytes:
-        """JSON for readers in that version: `body`, unless the release shows more or less; encoded once."""
+        """Return the JSON for readers in a version: `body`, unless the release shows more or fewer fields."""
         if version.shown is None:
             return self.body(version)
         if self._shown is None:
@@ -114,7 +114,7 @@ class StoredObject(msgspec.Struct, eq=False):
         return found
 
     def message(self, version: VersionDefinition) -> bytes:
-        """The bare protobuf message in that version; encoded once."""
+        """Return the bare protobuf message in a version; it is encoded once."""
         if self._messages is None:
             self._messages = {}
         found = self._messages.get(version.type)
@@ -123,23 +123,23 @@ class StoredObject(msgspec.Struct, eq=False):
         return found
 
     def seen(self, kind: type) -> StoredObject | None:
-        """The same state in another version, if it was kept: conversions by webhooks are made once."""
+        """Return the same state in another version, if it was kept: a webhook converts it once."""
         return self._seen.get(kind) if self._seen is not None else None
 
     def keep_seen(self, kind: type, entry: StoredObject) -> None:
-        """Remember the state in another version."""
+        """Keep the state in another version."""
         if self._seen is None:
             self._seen = {}
         self._seen[kind] = entry
 
     def forget_forms(self) -> None:
-        """Drop what can be made again from the object: each form comes back with its next reader."""
+        """Drop the encoded forms to save memory. The next reader encodes its form again."""
         self._views = self._messages = self._shown = None
         if self._unread is None:
             self._bodies = {}
 
     def at(self, revision: int) -> StoredObject:
-        """The same state, marked with a later revision."""
+        """Return the same state with a later revision."""
         metadata = replace(self.object.metadata, resource_version=str(revision))
         return StoredObject(self.key, replace(self.object, metadata=metadata), revision)
 

@@ -1,7 +1,7 @@
-"""All objects of one resource, in storage order, with a bounded history of changes and the watchers.
+"""Objects of one resource in storage order, with a bounded history of changes and the watchers.
 
-The history serves watches and lists from a past revision; what is older than its floor is gone, and the client gets
-410 Expired and lists again (docs/spec/apimachinery.md §8 and §9).
+The history serves watches and lists from a past revision. Below its floor a client gets 410 Expired and lists again
+(docs/spec/apimachinery.md §8 and §9).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["SortedKeys", "Table", "TooOld", "wake"]
 HISTORY_LIMIT: Final = 10_000
 """Changes kept per resource."""
 HISTORY_BYTES: Final = 32 * 1024 * 1024
-"""Bytes of JSON of their objects. In memory they are about twice as many, for objects are kept decoded, too."""
+"""Bytes of JSON of their objects. They use about twice that in memory: decoded objects are kept, too."""
 HISTORY_LEAST: Final = 16
-"""Changes that are kept however large they are."""
+"""Changes that are kept regardless of their size."""
 _FEW_KEYS: Final = 64
 """From about this many new keys on, sorting all keys is faster than inserting them, among 5,000 as among 50,000."""
 
@@ -47,21 +47,23 @@ class Table:
     ) -> None:
         self.definition = definition
         self.stored_under = stored_under
-        """What stands before an object's key in the store."""
+        """Prefix of the keys in the store."""
         self.under_way: dict[str, list[asyncio.Future[None]]] = {}
-        """By key that is being written: the futures of those who wait for the end of that."""
+        """By key with a write under way: futures to be set at its end. This is the lock of an object: no request begins
+        a write on a key that is here, so each is compared with a settled state."""
         self._entries: dict[str, StoredObject] = {}
         self.get = self._entries.get
-        """The object of a key; None if there is none. A write asks some ten times."""
+        """Return the object of a key; None if there is none. The bound method of the dictionary, since a write calls it
+        some ten times; `load` replaces it with the dictionary."""
         self._keys = SortedKeys()
         self._history: deque[StoredChange] = deque()
         self._history_limit = history_limit
         self._floor = floor
         self._history_bytes = 0
         self._dropped_bytes = 0
-        """Bytes of changes that were dropped for their size since watchers were last looked at."""
+        """Bytes of changes that were dropped for their size since watchers were last checked (`_drop_oldest`)."""
         self._watchers = Watchers()
-        """Of every namespace."""
+        """Those without a namespace, label or field by which a change finds them."""
         self._by_namespace: dict[str, Watchers] = {}
         self._by_field: dict[str, dict[str, Watchers]] = {}
         self._by_label: dict[tuple[str, str], Watchers] = {}
@@ -112,7 +114,8 @@ class Table:
         return self._walk(entries, partial(sorted, entries), selection, start)
 
     def apply(self, change: StoredChange) -> None:
-        """Enter a settled write and tell the watchers."""
+        """Enter a settled write, then call observers, then offer it to watchers: indexes of the server must hold a
+        change before any client can react to it."""
         key = change.entry.key
         if change.deleted:
             del self._entries[key]
@@ -138,16 +141,17 @@ class Table:
             self._broadcast_by_label(change)
 
     def end(self, key: str) -> None:
-        """A write on the object of that key has come to its end, whatever that is; its own future is done later."""
+        """Note the end of a write, successful or not, and wake requests that wait for it."""
         if waiting := self.under_way.pop(key, None):
             wake(waiting)
 
     def observe(self, observer: Callable[[StoredChange], None]) -> None:
-        """Call ``observer`` with every settled write, before any watcher sees it; for the server's own indexes."""
+        """Call ``observer`` with every settled write before watchers see it; for the server's own indexes."""
         self._observers.append(observer)
 
     def restart(self, entries: dict[str, StoredObject], revision: int) -> None:
-        """Take over a whole new state, whatever led to it: observers hear of every difference, watches end."""
+        """Replace the whole state. Observers are called with every difference; watches end, since the changes in
+        between are unknown."""
         for key, entry in self._entries.items():
             if key not in entries:
                 self._observed(StoredChange(revision, entry.at(revision), entry, deleted=True))
@@ -161,27 +165,27 @@ class Table:
         self.close_watchers()
 
     def remember(self, history: Iterable[StoredChange], floor: int) -> None:
-        """Take over the changes that led to what was just loaded: all that came after the revision ``floor``."""
+        """Set the history of what was just loaded: every change after the revision ``floor``."""
         self._history.extend(history)
         self._floor = floor
 
     def forget(self, revision: int) -> None:
-        """Drop the history up to a revision: what starts before it is too old from now on."""
+        """Drop the history up to a revision, which becomes the floor."""
         while self._history and self._history[0].revision <= revision:
             self._drop()
         self._floor = max(self._floor, revision)
 
     def trim(self, revision: int) -> None:
-        """Drop the history up to a revision, and the encoded forms of what was written in it; what starts behind the
-        last change that is dropped goes on."""
+        """Drop the history up to a revision, and the encoded forms of its objects. The floor becomes the last change
+        that was dropped, so watches that start behind it continue."""
         while self._history and self._history[0].revision <= revision:
             change = self._drop()
             self._floor = change.revision
             change.entry.forget_forms()
 
     def _drop_oldest(self) -> None:
-        """Keep no more changes than may be kept. Watchers that still wait for what is dropped end: else those who take
-        no events would keep it."""
+        """Drop changes beyond the limits. Watchers whose queues still hold them end: a client that reads nothing would
+        otherwise keep them in memory."""
         while len(self._history) > self._history_limit or (
             self._history_bytes > HISTORY_BYTES and len(self._history) > HISTORY_LEAST
         ):
@@ -204,13 +208,13 @@ class Table:
         self._history_bytes = 0
 
     def load(self, entries: dict[str, StoredObject]) -> None:
-        """Take over what a store held; no events."""
+        """Set the objects, without events."""
         self._entries = entries
         self.get = entries.get
         self._keys = SortedKeys(entries)
 
     def redefine(self, definition: AnyDefinition, entries: dict[str, StoredObject], floor: int) -> None:
-        """Go on with another definition and its objects; the history begins at ``floor``, watches end."""
+        """Replace the definition and the objects. The history begins at ``floor``; watches end."""
         self.definition = definition
         self.load(entries)
         self._forget_history()
@@ -218,7 +222,7 @@ class Table:
         self.close_watchers()
 
     def watch(self, selection: Selection, after: int) -> Watcher:
-        """A watcher of the changes after revision ``after``.
+        """Return a watcher of the changes after revision ``after``.
 
         Raises:
             TooOld: the history does not reach back so far.
@@ -234,7 +238,7 @@ class Table:
         return watcher
 
     def unwatch(self, watcher: Watcher) -> None:
-        """Let go of a watcher."""
+        """Deliver nothing more to a watcher."""
         selection = watcher.selection
         bucket = self._bucket(selection)
         bucket.discard(watcher)
@@ -265,8 +269,8 @@ class Table:
             observer(change)
 
     def _bucket(self, selection: Selection) -> Watchers:
-        """Return the watchers among whom one with that selection is found by a change, so that a write costs no more
-        for all who watch something else."""
+        """Return the watchers that a change of a matching object reaches. They are found by field, label or namespace,
+        so a write costs nothing for watchers of other objects."""
         indexed = _indexed_term(selection)
         if indexed is None:
             if selection.label is not None:
@@ -352,7 +356,7 @@ class SortedKeys:
 
 
 def wake(waiting: Iterable[asyncio.Future[None]]) -> None:
-    """Let those go on who have waited for the end of a write."""
+    """Wake requests that wait for the end of a write."""
     for ended in waiting:
         if not ended.done():
             ended.set_result(None)
@@ -367,7 +371,7 @@ def _in_namespace(key: str, namespace: str) -> bool:
 
 
 def _indexed_term(selection: Selection) -> tuple[str, str] | None:
-    """The term by which a watcher is found: thousands of node agents watch the pods of their own node only."""
+    """Return the field term by which a watcher is found: thousands of node agents watch the pods of their own node."""
     for term in selection.terms:
         if not term.negated:
             return term.field, term.value

@@ -1,7 +1,7 @@
-"""The tables of all resources, found by resource or by the key under which a store keeps an object.
+"""Tables of all resources, found by resource or by an object's key in the store.
 
-Records of resources that are not served (yet) are kept aside: the definition of a custom resource is itself an object,
-so its resource begins to be served after the store has been read.
+Records of resources that are not served are kept unclaimed. The definition of a custom resource is itself an object, so
+its resource begins to be served after the store has been read.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class Tables:
-    """Every table, and what belongs to none."""
+    """Every table, and the records that belong to none."""
 
     def __init__(self, definitions: Iterable[AnyDefinition], layout: Layout) -> None:
         self.layout = layout
         self._tables: dict[GroupResource, Table] = {}
         self.get = self._tables.get
-        """The table of a resource; None if it is not served."""
+        """Return the table of a resource; None if it is not served."""
         self.by_resource: Mapping[GroupResource, Table] = self._tables
         self._by_prefix: dict[str, Table] = {}
         self._unclaimed: dict[str, Record] = {}
@@ -46,7 +46,7 @@ class Tables:
         return iter(self._tables.values())
 
     def add(self, definition: AnyDefinition, floor: int) -> Table:
-        """Serve one more resource, with what the store already holds of it; its history begins at ``floor``.
+        """Add a table, with the objects that the store already holds of it. Its history begins at ``floor``.
 
         Raises:
             StorageError: an object that the store holds of it cannot be read.
@@ -64,14 +64,14 @@ class Tables:
         return table
 
     def remove(self, resource: GroupResource) -> Table | None:
-        """Stop serving a resource."""
+        """Remove the table of a resource, and return it; None if it was not served."""
         table = self._tables.pop(resource, None)
         if table is not None:
             del self._by_prefix[table.stored_under]
         return table
 
     def load(self, snapshot: StoreContent) -> None:
-        """Make the tables hold what the snapshot holds, and nothing else.
+        """Replace the content of all tables with a snapshot.
 
         Raises:
             StorageError: an object cannot be read; nothing changed.
@@ -96,7 +96,7 @@ class Tables:
                 LOG.warning("the changes from before this start are not kept: %s", error)
 
     def _remember(self, recent: Iterable[PastWrite], after: int) -> None:
-        """Give tables the history of before the start, so that a watch that has missed little goes on."""
+        """Set the tables' history from before the start, so that a watch that has missed little continues."""
         histories: dict[GroupResource, list[StoredChange]] = {resource: [] for resource in self._tables}
         latest: dict[str, StoredObject | None] = {}
         for past in recent:
@@ -127,7 +127,7 @@ class Tables:
         return self.layout.stored(table.definition, key, record.revision, record.value, previous)
 
     def locate(self, storage_key: str) -> tuple[Table, str] | None:
-        """The table that a stored key belongs to, and the key within it."""
+        """Return the table of a stored key, and the key in it; None if no resource of that prefix is served."""
         end = storage_key.find("/", 1)
         while end > 0:
             table = self._by_prefix.get(storage_key[: end + 1])
@@ -137,7 +137,7 @@ class Tables:
         return None
 
     def entry(self, table: Table, record: Record) -> StoredObject:
-        """A record's object as the table holds it.
+        """Return the state of a record.
 
         Raises:
             StorageError: it cannot be read.

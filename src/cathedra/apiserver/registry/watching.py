@@ -1,6 +1,6 @@
-"""A change, as watchers with different selections see it, and the queue of one watcher.
+"""Delivery of changes to watchers: each sees a change by its selection, and has a bounded queue of events.
 
-A watcher that does not keep up is cut instead of being buffered without end (docs/spec/apimachinery.md §9).
+A watcher that does not keep up is cut: it lists again, and its events use no memory (docs/spec/apimachinery.md §9).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["Seen", "StoredChange", "Watcher", "Watchers"]
 _ADDED: Final = EventType.ADDED
 _MODIFIED: Final = EventType.MODIFIED
 _DELETED: Final = EventType.DELETED
-"""Read for every write; reading them off their class takes 0.4 µs."""
+"""Constants of this module: looking them up in their class for every write takes 0.4 µs."""
 
 QUEUE_LIMIT: Final = 65_536
 """Events that may wait for one watcher before it is cut."""
 QUEUE_BYTES: Final = 64 * 1024 * 1024
 """Bytes of the JSON of their objects."""
 FRESH_LIMIT: Final = 1024
-"""Events that may gather before they are queued, whether a watcher takes them or not."""
+"""Events of a group that may gather before they are put into its watchers' queues."""
 
 
 class StoredChange(msgspec.Struct, eq=False):
@@ -41,10 +41,10 @@ class StoredChange(msgspec.Struct, eq=False):
     deleted: bool = False
     _departed: StoredObject | None = None
     size: int = 0
-    """Bytes of JSON of the object, as its table enters them."""
+    """Bytes of the object's JSON; set by the table."""
 
     def broadcast(self, watchers: Watchers) -> None:
-        """Offer the change to watchers; those with the same selection get the same event, whose line is made once."""
+        """Offer the change to watchers. Those with the same selection share one event, so its line is encoded once."""
         namespace = None
         kind = _DELETED if self.deleted else _ADDED if self.previous is None else _MODIFIED
         for alike in watchers.alike.values():
@@ -60,14 +60,15 @@ class StoredChange(msgspec.Struct, eq=False):
 
     @property
     def departed(self) -> StoredObject:
-        """The last state that matched a selection the object has left, marked with the revision of leaving."""
+        """The state before the change, with the revision of the change: watchers whose selection the object has left
+        see it as deleted."""
         if self._departed is None:
             assert self.previous is not None
             self._departed = self.previous.at(self.revision)
         return self._departed
 
     def seen_by(self, selection: Selection) -> Seen | None:
-        """The event that this change is to a watcher with that selection, if any."""
+        """Return the event for a watcher with that selection; None if it sees nothing of the change."""
         matches = selection.matches
         before = self.previous is not None and (matches is None or matches(self.previous.object))
         after = not self.deleted and (matches is None or matches(self.entry.object))
@@ -79,27 +80,27 @@ class StoredChange(msgspec.Struct, eq=False):
 
 
 class Seen(msgspec.Struct, eq=False):
-    """What a watcher gets: the kind of event and the state to show, with its line in each version made once."""
+    """An event of a watch: its type, the state to show, and its encoded lines, one for each version."""
 
     type: EventType
     entry: StoredObject
     _lines: dict[Hashable, bytes] = {}
 
     def line(self, form: Hashable) -> bytes | None:
-        """The event in one form, as it goes out, if it was encoded before."""
+        """Return the encoded event in one form; None if it was not encoded before."""
         return self._lines.get(form)
 
     def keep_line(self, form: Hashable, line: bytes) -> bytes:
-        """Keep a line for the others who see this event."""
+        """Keep an encoded line for the other watchers that share this event. Return it."""
         self._lines[form] = line
         return line
 
 
 class Watcher:
-    """The events that wait for one client, which has seen everything up to the revision ``after``.
+    """Queue of the events of one client, which has seen everything up to the revision ``after``.
 
-    Either a task waits for them in `take`, or ``on_events`` is called and `taken` empties the queue: many watchers then
-    need one turn of the loop, and no task each.
+    Either a task waits in `take`, or ``on_events`` is called and `taken` empties the queue. Then many watchers share
+    one turn of the loop, and need no task each.
     """
 
     __slots__ = ("_bytes", "_waiter", "after", "alike", "closed", "on_events", "queue", "selection")
@@ -107,26 +108,26 @@ class Watcher:
     def __init__(self, selection: Selection, after: int = 0) -> None:
         self.selection = selection
         self.after = after
-        """It sees changes of later revisions only."""
+        """Events up to this revision are dropped: a client may resume from a server that was ahead of this one."""
         self.closed = False
         self.queue: deque[Seen] = deque()
-        """What waits, but for what all that select the same have yet to be given."""
+        """Events to take, without those that are still gathered in the group (`Alike.fresh`)."""
         self._bytes = 0
-        """Of the objects of what waits."""
+        """Bytes of the objects in the queue."""
         self.alike: Alike | None = None
-        """With whom it hears of changes; None: it does not."""
+        """The group through which it receives changes; None if it receives none."""
         self._waiter: asyncio.Future[None] | None = None
         self.on_events: Callable[[], None] | None = None
         """Called when events begin to wait, and when the stream ends."""
 
     def offer(self, change: StoredChange) -> None:
-        """Queue what this watcher sees of the change; cut it when too much waits already."""
+        """Queue the event of a change, if the watcher sees it."""
         seen = change.seen_by(self.selection)
         if seen is not None:
             self.push(seen)
 
     def push(self, seen: Seen) -> None:
-        """Queue one event and wake who waits for it."""
+        """Queue one event and wake the reader. Cut the watcher if its queue is full."""
         if self.closed or seen.entry.revision <= self.after:
             return
         queue = self.queue
@@ -139,9 +140,8 @@ class Watcher:
             self.wake()
 
     def extend(self, events: list[Seen], size: int) -> None:
-        """Queue events, with objects of so many bytes, of which those know who wait for them. What its client has seen
-        on another server, which was further, is left out; a stream that has ended gets nothing, for what came after a
-        gap would hide it."""
+        """Queue events whose objects have ``size`` bytes; the reader was woken before. Leave out what the client has
+        seen on another server. A stream that has ended gets nothing: events behind a gap would hide the gap."""
         if self.closed:
             return
         if events[0].entry.revision <= self.after:
@@ -153,26 +153,26 @@ class Watcher:
             self.queue.extend(events)
 
     def end_if_behind(self, revision: int) -> None:
-        """End the stream if an event up to a revision still waits: the history does not reach back so far, and what is
-        not in it is not kept for clients that do not take their events."""
+        """End the stream if an event up to a revision is still queued. The history has dropped it, and the queue must
+        not keep it in memory for a client that reads nothing."""
         if self.queue and self.queue[0].entry.revision <= revision:
             self.close()
 
     def close(self) -> None:
-        """End the stream; what waits is dropped."""
+        """End the stream and drop the queue."""
         self.closed = True
         self.queue.clear()
         self._bytes = 0
         self.wake()
 
     def end(self) -> None:
-        """End the stream once what waits is taken."""
+        """End the stream after the queued events are taken."""
         self._gather()
         self.closed = True
         self.wake()
 
     async def take(self) -> list[Seen]:
-        """All waiting events, at least one; an empty list when the stream has ended."""
+        """Wait for events and return all that are queued; an empty list when the stream has ended."""
         while not (taken := self.taken()) and not self.closed:
             self._waiter = asyncio.Future()
             try:
@@ -182,7 +182,7 @@ class Watcher:
         return taken
 
     def taken(self, most: int = QUEUE_BYTES) -> list[Seen]:
-        """Take the events that wait now, which may be none, until their objects have ``most`` bytes."""
+        """Return the queued events, possibly none, until their objects have ``most`` bytes."""
         self._gather()
         if self._bytes > most:
             return self._taken_some(most)
@@ -199,7 +199,7 @@ class Watcher:
         return taken
 
     def wake(self) -> None:
-        """Tell who waits that there are events, or that the stream has ended."""
+        """Notify the reader that there are events, or that the stream has ended."""
         if self.on_events is not None:
             self.on_events()
         if self._waiter is not None and not self._waiter.done():
@@ -211,13 +211,13 @@ class Watcher:
 
 
 class Watchers:
-    """Watchers of one table, those with the same selection together."""
+    """Watchers of one table, grouped by their selection."""
 
     __slots__ = ("alike",)
 
     def __init__(self) -> None:
         self.alike: dict[Hashable, Alike] = {}
-        """By what their selection was made from."""
+        """By the texts of the selection."""
 
     def __bool__(self) -> bool:
         return bool(self.alike)
@@ -227,7 +227,7 @@ class Watchers:
             yield from alike.watchers
 
     def add(self, watcher: Watcher) -> None:
-        """From now on the watcher hears of changes."""
+        """Deliver further changes to the watcher."""
         key = _made_from(watcher.selection)
         alike = self.alike.get(key)
         if alike is None:
@@ -235,7 +235,7 @@ class Watchers:
         alike.add(watcher)
 
     def discard(self, watcher: Watcher) -> None:
-        """Let go of a watcher, if it is one of these."""
+        """Deliver nothing more to a watcher, if it is one of these."""
         key = _made_from(watcher.selection)
         alike = self.alike.get(key)
         if alike is not None:
@@ -245,10 +245,10 @@ class Watchers:
 
 
 class Alike:
-    """Watchers that select the same.
+    """Watchers with the same selection.
 
-    Each step for each watcher is made a hundred times for one write where there are a hundred. So an event is put down
-    once, and the watchers' queues get what has gathered when the first of them takes its events.
+    A write of an object that a hundred clients watch would append to a hundred queues. So an event is appended once to
+    the group, and the queues get what has gathered when the first watcher takes its events.
     """
 
     __slots__ = ("fresh", "selection", "watchers")
@@ -260,20 +260,20 @@ class Alike:
         """Events that are in no queue yet."""
 
     def add(self, watcher: Watcher) -> None:
-        """Let a watcher hear of what comes from now on."""
+        """Add a watcher. Events that have gathered go to the others first: it must not receive what was before it."""
         self.give_out()
         watcher.alike = self
         self.watchers[watcher] = None
 
     def discard(self, watcher: Watcher) -> None:
-        """Let go of a watcher, which keeps what it has heard of, if it is one of these."""
+        """Remove a watcher, if it is one of these. It keeps the events that have gathered for it."""
         if watcher in self.watchers:
             self.give_out()
             watcher.alike = None
             del self.watchers[watcher]
 
     def push(self, seen: Seen) -> None:
-        """Let all know of an event."""
+        """Append an event and wake the readers that have nothing else to take."""
         if len(self.watchers) == 1:
             for watcher in self.watchers:
                 watcher.push(seen)
@@ -282,13 +282,13 @@ class Alike:
         fresh.append(seen)
         if len(fresh) == 1:
             for watcher in self.watchers:
-                if not watcher.queue:  # else it knows already
+                if not watcher.queue:  # else its reader was woken when that began to fill
                     watcher.wake()
         elif len(fresh) >= FRESH_LIMIT:
             self.give_out()
 
     def give_out(self) -> None:
-        """Queue what has gathered for each of them."""
+        """Move the events that have gathered into the watchers' queues."""
         if self.fresh:
             fresh, self.fresh = self.fresh, []
             size = sum([seen.entry.size for seen in fresh])
@@ -297,5 +297,5 @@ class Alike:
 
 
 def _made_from(selection: Selection) -> Hashable:
-    """What is the same in selections that select the same."""
+    """Return a key that is equal for selections of the same objects."""
     return selection.text or selection

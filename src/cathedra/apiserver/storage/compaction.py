@@ -1,12 +1,11 @@
-"""The log of the SQLite database loses its beginning, so that it is never much longer than what is stored.
+"""Compaction of the log of the SQLite database: its oldest rows are removed, so that it stays near the stored size.
 
-Most of what a log says is said again later: a pod that starts is written six times, its events end within the hour. So
-when more of the log is out of date than holds, its oldest rows are read again, what they say that still holds goes
-along with the next batch, to the end of the log, and the rows are removed. Where nothing is out of date nothing is
-written again, and nothing has a page of its own to be found and rewritten: a row of a table for each object would cost
-the writer, and the loop that it shares the interpreter with, many times the object's bytes.
+Most writes are superseded: a pod that starts is written six times, its events are removed within the hour. When the
+outdated part of the log exceeds the current part, the oldest rows are read again, current writes in them are appended
+with the next batch, and the rows are removed. Where nothing is outdated, nothing is rewritten. A table with a row for
+each object would cost the writer, and the loop that it shares the interpreter lock with, many times the object's bytes.
 
-A kill in between leaves the beginning of the log as it was: it says once more, and earlier, what its end says.
+A kill in between leaves the old rows in place: their current writes are then in the log twice, with one revision.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ __all__ = ["Compaction"]
 
 _LOG: Final = logging.getLogger(__name__)
 _KEPT: Final = 32 * 1024 * 1024
-"""Bytes that may be out of date beside as many as hold; a start reads them in some 50 ms."""
+"""Outdated bytes that are tolerated beyond the size of the current part; a start reads them in some 50 ms."""
 _PART: Final = 4 * 1024 * 1024
-"""Bytes that are removed together: some 2 ms."""
+"""Bytes that are removed together, which takes some 2 ms."""
 _PACE: Final = 2
-"""Bytes that are read again for each that is written, so that it comes to an end while writes go on."""
+"""Bytes that are read again for each byte that is written. More than one, so that compaction ends under load."""
 _HEAD: Final = 12
 """Bytes of a write beside its key and its value, about."""
 _BEGINNING: Final = -(2**63)
@@ -43,12 +42,12 @@ class _Latest(msgspec.Struct, frozen=True, gc=False):
 
 
 class Compaction:
-    """The writes of a log, and which of them still hold."""
+    """The sizes of the writes in a log, and the revisions of the current ones."""
 
     def __init__(
         self, connection: sqlite3.Connection, found: Iterable[Record], *, kept: int = _KEPT, part: int = _PART
     ) -> None:
-        """``found`` is what the database holds.
+        """``found`` are the current objects in the database.
 
         Raises:
             sqlite3.Error: it cannot be read.
@@ -66,12 +65,12 @@ class Compaction:
         self._read = 0
         """Bytes of the rows up to there."""
         self._carried: list[Write] = []
-        """What they say that holds, and goes along with the next batch."""
+        """Current writes of these rows, to be appended with the next batch."""
         self._paused_to = 0
         """The length that the log has to reach before anything is tried again."""
 
     def commit(self, writes: Sequence[Write]) -> list[StorageError | None]:
-        """`commit_writes`, and what is to go along; what does not get there stays where it is.
+        """Commit the writes and those to be carried along. If that fails, the latter stay where they are.
 
         Raises:
             Exception: the transaction can be neither ended nor judged on this connection.
@@ -88,9 +87,9 @@ class Compaction:
         return commit_writes(self._connection, writes)
 
     def follow(self, writes: Sequence[Write], errors: Sequence[StorageError | None]) -> None:
-        """The log is longer by the writes that had no error: go on, if there is something to do.
+        """Count the writes that had no error, and compact if the log is too long.
 
-        What cannot be done now is logged, and tried again when the log has grown by another part.
+        An error is logged, and compaction is tried again when the log has grown by another part.
         """
         settled = [write for write, error in zip(writes, errors, strict=True) if error is None]
         if not settled:
@@ -109,7 +108,7 @@ class Compaction:
             self._paused_to = self._length + self._part
 
     def _enter(self, write: Write) -> int:
-        """Note a write that the log has now; its length."""
+        """Note a committed write. Return its length."""
         size = _size(write.key, write.value)
         former = self._latest.pop(write.key, None)
         if former is not None:
@@ -121,9 +120,9 @@ class Compaction:
         return size
 
     def _read_again(self, last: int, length: int) -> None:
-        """Read the next rows, of some length together, but none from ``last`` on: the last row tells the revision.
+        """Read the next rows, of about ``length`` bytes, but none from ``last`` on: the last row has the revision.
 
-        Removals are not carried: no earlier row is left, then, that says anything of the object.
+        Removals are not carried: when the rows are removed, no earlier row has the object.
         """
         while length > 0:
             row = next_row(self._connection, self._read_to, last)
@@ -140,7 +139,8 @@ class Compaction:
         return latest is not None and latest.revision == write.revision
 
     def _remove(self) -> None:
-        """Remove what was read again; what held of it has been written once more."""
+        """Remove the rows that were read again. Their current writes are durable at the end of the log: `commit` came
+        first."""
         self._connection.execute("delete from batches where revision <= ?", (self._read_to,))
         self._length -= self._read
         self._paused_to = 0

@@ -31,13 +31,13 @@ __all__ = [
 
 
 class StorageError(Exception):
-    """The store could not do its work; nothing of the failed write was kept."""
+    """The store failed. Nothing of the failed write was kept."""
 
 
 class StoreUnavailable(StorageError):
-    """A shared store does not answer now; it may later.
+    """A shared store does not answer at present.
 
-    ``unknown`` says that a write may have been kept all the same: its answer was lost.
+    ``unknown``: a write may have been kept nevertheless, because its answer was lost.
     """
 
     def __init__(self, message: str, *, unknown: bool = False) -> None:
@@ -46,7 +46,7 @@ class StoreUnavailable(StorageError):
 
 
 class Superseded(Exception):
-    """The object is no longer what the writer took it for; ``revision`` is that of a later state."""
+    """The object was written since the writer read it; ``revision`` is that of a later state."""
 
     def __init__(self, revision: int) -> None:
         self.revision = revision
@@ -54,7 +54,7 @@ class Superseded(Exception):
 
 
 class HistoryLost(Exception):
-    """Changes were compacted before they were read: only loading everything again helps."""
+    """Changes were compacted before they were read. Everything has to be loaded again."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -107,11 +107,11 @@ class Storage(Protocol):
 
     @property
     def healthy(self) -> bool:
-        """Whether the last attempt to write succeeded."""
+        """Return True if the last attempt to write succeeded."""
         ...
 
     async def load(self) -> StoreContent:
-        """Everything that was ever settled; keys are ``/group/resource/namespace/name``.
+        """Return everything that was ever settled. Keys are ``/group/resource/namespace/name``.
 
         Raises:
             StorageError: the store cannot be read, is of another version, or is in use by another process.
@@ -127,7 +127,7 @@ class Storage(Protocol):
         ...
 
     async def close(self) -> None:
-        """Settle what is under way and let go of files and connections."""
+        """Settle writes under way and close files and connections."""
         ...
 
 
@@ -158,11 +158,12 @@ class SharedStorage(Protocol):
 
     @property
     def healthy(self) -> bool:
-        """Whether the store answered when it was last asked."""
+        """Return True if the last call to the store succeeded."""
         ...
 
     async def load(self, compacted: Callable[[int], None]) -> StoreContent:
-        """Everything that is stored now; ``compacted`` is called whenever revisions before one have been forgotten.
+        """Return everything that is stored. ``compacted`` is called with a revision when the history before it is
+        compacted.
 
         Raises:
             StorageError: the store cannot be read.
@@ -170,8 +171,8 @@ class SharedStorage(Protocol):
         ...
 
     async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
-        """Write (None: remove) if the last write of ``key`` has the revision ``expected`` (0: there is none); the
-        revision of this write.
+        """Write (None: remove) if the last write of ``key`` has the revision ``expected`` (0: there is none). Return
+        the revision of this write.
 
         Raises:
             Superseded: it has another; nothing changed.
@@ -181,7 +182,7 @@ class SharedStorage(Protocol):
         ...
 
     async def latest(self) -> int:
-        """A revision at or after every write that was acknowledged by any server before this call.
+        """Return a revision at or after every write that any server acknowledged before this call.
 
         Raises:
             StoreUnavailable: no answer.
@@ -189,7 +190,7 @@ class SharedStorage(Protocol):
         ...
 
     async def nudge(self) -> None:
-        """Make the followers hear of a revision at or after the latest.
+        """Make `follow` yield a revision at or after the latest.
 
         Raises:
             StoreUnavailable: no answer.
@@ -206,5 +207,5 @@ class SharedStorage(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         ...

@@ -1,8 +1,8 @@
-"""The last settled revision, kept outside the database, so that a database that lost writes is recognised.
+"""File with the last settled revision, beside the database, which detects a database that lost writes.
 
-SQLite cannot tell an empty file, or one whose write-ahead log was removed, from a database that never held more. So the
-writer notes each revision here after its transaction is on disk: the note never runs ahead of the database, and a
-database behind the note has lost acknowledged writes. The note is one write of a few bytes in place, which a killed
+SQLite cannot distinguish an empty file, or one whose write-ahead log was removed, from a database that never held more.
+So the writer notes each revision here after its transaction is on disk: the note never runs ahead of the database, and
+a database behind the note has lost acknowledged writes. The note is one write of a few bytes in place, which a killed
 process cannot tear; it is synced only now and then, so a power failure may leave it behind, never ahead.
 
 The file is also the lock that keeps a second process out: SQLite's own exclusive lock would keep backups out as well.
@@ -45,7 +45,7 @@ class RevisionFile:
             raise StoreInUse(f"{path} is in use by another process") from error
 
     def read(self) -> int:
-        """The revision that was noted last; 0 if none was.
+        """Return the revision that was noted last; 0 if none was.
 
         Raises:
             StorageError: the content is no revision.
@@ -74,5 +74,5 @@ class RevisionFile:
         os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file, which releases the lock."""
         os.close(self._descriptor)

@@ -1,13 +1,13 @@
-"""The default store: SQLite in WAL mode, one writer thread, one fsync for all writes that wait (group commit).
+"""The default store: SQLite in WAL mode, one writer thread, one fsync for all waiting writes (group commit).
 
-While a commit is on its way to the disk the next writes gather; then they go together, and where they are few, with
-those that follow at once from what was just settled. A write is settled when its
-transaction is on disk (``synchronous=FULL``), so what was acknowledged survives a kill and a power cut.
+While a transaction is synced, the next writes gather and share the next one. If they are few, they wait for those that
+follow at once from what was just settled. A write is settled when its transaction is on disk (``synchronous=FULL``), so
+what was acknowledged survives a kill and a power cut.
 
-The loop and the writer share one interpreter lock, and every step of a statement gives it away and asks for it again.
-So they meet as rarely as can be: once per batch, not once per write, and a batch is one row of a log.
+The loop and the writer share one interpreter lock, and every step of a statement releases and reacquires it. So they
+meet once per batch, not once per write, and a batch is one row of a log.
 
-A writer that ends by an error is replaced by one with a new connection, which first finds out what became of the batch
+A writer that ends by an error is replaced by one with a new connection, which first determines the outcome of the batch
 under way. Until then the store is not healthy, and writes fail at once.
 """
 
@@ -46,9 +46,9 @@ __all__ = ["DAMAGE_ADVICE", "LostWrites", "SQLiteStorage", "copy_database"]
 
 _LOG: Final = logging.getLogger(__name__)
 _PAGE: Final = 8192
-"""Bytes of a page, in new databases: in pages half as big an object of 1 KB and more needs another one for its end."""
+"""Bytes of a page, in new databases. In pages of half the size an object of 1 KB and more needs a second page."""
 _RESTART_SECONDS: Final = 1.0
-"""Between two attempts to open the database again."""
+"""Seconds between two attempts to open the database again."""
 
 DAMAGE_ADVICE: Final = (
     "bring a backup back with cathedra restore, or see what is damaged, and remove it, with cathedra verify"
@@ -56,10 +56,10 @@ DAMAGE_ADVICE: Final = (
 """Advice for a damaged database."""
 
 RECENT: Final = 1024
-"""Writes from before a start that watches can still begin behind."""
+"""Writes from before a start that watches can resume after."""
 _ENOUGH: Final = 8
-"""Writes for which the writer is not kept waiting. Fewer wait for those that follow at once from what was settled: a
-batch costs the two threads four meetings, which is more than one write more."""
+"""Writes that are committed without delay. Fewer wait for those that follow at once from what was settled: a batch
+costs the two threads four switches, which is more than one more write."""
 
 Ts = TypeVarTuple("Ts")
 _Item = tuple[Write, Settled]
@@ -78,7 +78,7 @@ class LostWrites(StorageError):
 
 
 class SQLiteStorage:
-    """A file that survives."""
+    """A `Storage` in a SQLite file, held by this process alone."""
 
     def __init__(self, path: Path, *, accept_lost_writes: int | None = None) -> None:
         """``accept_lost_writes``: the acknowledged revision without which the database may be opened all the same. The
@@ -99,7 +99,8 @@ class SQLiteStorage:
 
     @property
     def healthy(self) -> bool:
-        """Whether there is a writer, and its last transaction was committed or failed through its own write."""
+        """Return True if there is a writer, and its last transaction was committed or failed because of its own
+        write."""
         return self._healthy
 
     async def load(self) -> StoreContent:
@@ -155,7 +156,7 @@ class SQLiteStorage:
             self._loop.call_soon(self._hand_over)
 
     async def backup(self, target: Path) -> int:
-        """Write a consistent copy of the database to ``target`` while the store goes on; the revision that it holds.
+        """Write a consistent copy of the database to ``target`` while the store works. Return the copy's revision.
 
         The copy is a database of its own, for this user alone, and is on disk on return.
 
@@ -168,7 +169,7 @@ class SQLiteStorage:
             raise StorageError(f"the store could not be copied to {target}: {error}") from error
 
     async def close(self) -> None:
-        """Settle what waits and close the file."""
+        """Settle waiting writes and close the file."""
         if self._thread is None or self._last is None:
             return
         self._closing = True
@@ -185,7 +186,7 @@ class SQLiteStorage:
         self._let_go()
 
     def _hand_over(self) -> None:
-        """Give the writer what has gathered; it is idle."""
+        """Give the idle writer the writes that have gathered."""
         batch, self._waiting = self._waiting, []
         self._busy = bool(batch)
         if batch:
@@ -193,7 +194,7 @@ class SQLiteStorage:
             self._queue.put(batch)
 
     def _opened(self, last: RevisionFile) -> tuple[sqlite3.Connection, int]:
-        """A connection, and the revision to go on from.
+        """Return a connection, and the revision to continue from.
 
         Raises:
             StorageError, sqlite3.Error: the database cannot be opened or must not be used.
@@ -222,7 +223,7 @@ class SQLiteStorage:
         return connection
 
     def _check(self, connection: sqlite3.Connection, last: RevisionFile) -> int:
-        """The revision to go on from, if the file is one of ours and complete."""
+        """Return the revision to continue from, if the file is a complete database of Cathedra."""
         try:
             facts = stored_facts(connection)
         except sqlite3.Error as error:
@@ -248,11 +249,13 @@ class SQLiteStorage:
         self._thread.start()
 
     def _write_all(self, connection: sqlite3.Connection, compaction: Compaction) -> None:
-        """The writer thread: one transaction per batch."""
+        """Run the writer thread: one transaction per batch."""
         try:
             while (batch := self._queue.get()) is not None:
                 writes = [write for write, _ in batch]
                 errors = compaction.commit(writes)
+                # After the commit and before any client learns of it: the note is never ahead of the database, and a
+                # database behind it has lost acknowledged writes.
                 self._note(batch, errors)
                 self._on_loop(self._settle, batch, errors)
                 compaction.follow(writes, errors)
@@ -283,7 +286,7 @@ class SQLiteStorage:
             self._hand_over()
         else:
             assert self._loop is not None
-            # Twice, for those who are told below go on in the next turn.
+            # Two turns: requests whose writes are settled below run in the next one, and their writes go along.
             self._loop.call_soon(self._loop.call_soon, self._hand_over)
         _tell(batch, errors)
 

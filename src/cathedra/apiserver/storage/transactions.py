@@ -1,7 +1,7 @@
-"""Transactions on the SQLite database: its tables, one row per batch of writes, and what became of each write.
+"""Transactions on the SQLite database: its tables, one row per batch of writes, and the outcome of each write.
 
-Every statement gives the interpreter away and has to get it back from a loop that is busy, and a row of its own for
-each object costs twenty times what its bytes cost. So a batch is one row of a log, written by one statement that is a
+Every statement releases the interpreter lock and has to reacquire it from a busy loop, and a row of its own for each
+object costs twenty times what its bytes cost. So a batch is one row of a log, written by one statement that is a
 transaction of its own, and the log is all there is (`cathedra.apiserver.storage.compaction` keeps it short).
 
 A batch fails or succeeds as one. If it fails for a reason that lies in one of its writes (a key that is no UTF-8, a
@@ -80,11 +80,11 @@ class DamagedRow(StorageError):
 
 
 class WriteRefused(StorageError):
-    """This write cannot be stored, whatever the state of the store; others can."""
+    """This write cannot be stored in any state of the store; others can."""
 
 
 def commit_writes(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[StorageError | None]:
-    """Make the writes durable; why each one was not, or None.
+    """Make the writes durable. Return the error of each one, or None.
 
     Raises:
         Exception: the transaction can be neither ended nor judged on this connection.
@@ -99,7 +99,7 @@ def commit_writes(connection: sqlite3.Connection, writes: Sequence[Write]) -> li
 
 
 def commit_batch(connection: sqlite3.Connection, writes: Sequence[Write]) -> StorageError | None:
-    """Make the writes durable as one row; why they are not, or None.
+    """Make the writes durable as one row. Return the error, or None.
 
     Raises:
         Exception: the transaction can be neither ended nor judged on this connection.
@@ -112,7 +112,7 @@ def commit_batch(connection: sqlite3.Connection, writes: Sequence[Write]) -> Sto
 
 
 def is_kept(connection: sqlite3.Connection, write: Write) -> bool:
-    """Whether the database holds ``write``, or a later one of its key.
+    """Return True if the database holds ``write``, or a later one of its key.
 
     Raises:
         sqlite3.Error: it cannot be read.
@@ -164,7 +164,7 @@ def next_row(connection: sqlite3.Connection, after: int, before: int) -> Row | N
 
 
 def stored_facts(connection: sqlite3.Connection) -> dict[str, int]:
-    """What the database says of itself: ``format``, and ``revision``, the last that was committed (0: none).
+    """Return ``format`` and ``revision`` of the database; the latter is the last that was committed (0: none).
 
     A database without a format, or with a former one, has this version's from now on.
 
@@ -188,7 +188,7 @@ def check_pages(connection: sqlite3.Connection) -> None:
     """Check that every page and every row is where it belongs. It takes some 20 ms for 40 MB.
 
     Raises:
-        sqlite3.DatabaseError: something is not; the text says what.
+        sqlite3.DatabaseError: one is not; the text names it.
     """
     (verdict,) = connection.execute("pragma quick_check(1)").fetchone()
     if verdict != "ok":
@@ -196,8 +196,8 @@ def check_pages(connection: sqlite3.Connection) -> None:
 
 
 def put_into_log(connection: sqlite3.Connection) -> None:
-    """What a table of objects holds, as former versions had it, becomes the beginning of the log, where nothing is
-    older; nothing happens where there is none.
+    """Move the rows of a table of objects, as former versions had it, to the beginning of the log. Do nothing if there
+    is none.
 
     Raises:
         sqlite3.Error: it cannot be written; everything is as it was.
@@ -226,7 +226,7 @@ def put_into_log(connection: sqlite3.Connection) -> None:
 
 
 def skip_to_revision(connection: sqlite3.Connection, revision: int) -> None:
-    """Let the next write come after ``revision``, as if there had been one.
+    """Number the next write after ``revision``, as if there had been one.
 
     Raises:
         sqlite3.Error: it cannot be written.
@@ -235,7 +235,7 @@ def skip_to_revision(connection: sqlite3.Connection, revision: int) -> None:
 
 
 def records(connection: sqlite3.Connection) -> Iterable[Record]:
-    """Everything that is stored, once no table of objects is left (`put_into_log`).
+    """Return everything that is stored. `put_into_log` must have been called.
 
     Raises:
         sqlite3.Error: it cannot be read.
@@ -276,7 +276,7 @@ def _has_objects(connection: sqlite3.Connection) -> bool:
 
 
 def _outcome(connection: sqlite3.Connection, writes: Sequence[Write], error: Exception) -> StorageError | None:
-    """End the transaction; the error with which it failed, or None if it had been committed all the same."""
+    """End the transaction. Return the error with which it failed, or None if it was committed nevertheless."""
     if connection.in_transaction:
         connection.execute("rollback")
     elif is_kept(connection, writes[-1]):  # and so is the row, or nothing of it

@@ -1,4 +1,4 @@
-"""Where etcd is and how to reach it: ``etcd://HOST:PORT[,HOST:PORT…][?cafile=…&certfile=…&keyfile=…&prefix=…]``.
+"""Address of an etcd cluster: ``etcd://HOST:PORT[,HOST:PORT…][?cafile=…&certfile=…&keyfile=…&prefix=…]``.
 
 The names of the options are those of kube-apiserver's flags (``--etcd-cafile`` and so on).
 """
@@ -29,15 +29,15 @@ class EtcdAddress:
 
     @property
     def tls(self) -> bool:
-        """Whether connections are encrypted."""
+        """Return True if connections are encrypted."""
         return self.ca_file is not None or self.certificate_file is not None
 
     @classmethod
     def parse(cls, text: str) -> EtcdAddress:
-        """The address that ``--store`` gives.
+        """Parse the value of ``--store``.
 
         Raises:
-            ValueError: it is none; the text says what is wrong.
+            ValueError: it is no address; the text names the problem.
         """
         if not text.startswith(_SCHEME):
             raise ValueError(f"{text!r} does not begin with {_SCHEME}")

@@ -1,4 +1,4 @@
-"""Forgetting old revisions, as kube-apiserver does: every five minutes what is older than five minutes.
+"""Compaction of old revisions, as kube-apiserver does it: every five minutes what is older than five minutes.
 
 All servers take part; a transaction on one key, ``compact_rev_key``, lets one of them do the work of a round. Real API
 servers on the same etcd use the same key and the same rule, so they do not get in each other's way.
@@ -23,7 +23,7 @@ _KEY: Final = b"compact_rev_key"
 
 
 class Compactor:
-    """One server's part in compaction."""
+    """The part of one server in compaction."""
 
     def __init__(self, connection: Connection, clock: Clock, compacted: Callable[[int], None], interval: float) -> None:
         self._connection = connection
@@ -34,7 +34,7 @@ class Compactor:
         self._revision = 0
 
     async def run(self) -> None:
-        """A round after each interval, until cancelled."""
+        """Run a round after each interval, until cancelled."""
         while True:
             await self._clock.sleep(self._interval)
             try:

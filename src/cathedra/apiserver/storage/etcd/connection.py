@@ -1,7 +1,7 @@
-"""Calls to etcd: one endpoint at a time, the next one when it does not answer.
+"""Calls to etcd: one endpoint at a time, the next one if it does not answer.
 
 A call that cannot be made is tried again for a moment, so that a restart of etcd or a change of its leader passes
-unnoticed; then the caller gets to know whether it may have been carried out.
+unnoticed. Then it fails; the error distinguishes a call that was never sent from one that may have been carried out.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 LOG: Final = logging.getLogger(__name__)
 CALL_SECONDS: Final = 5.0
-"""How long etcd may take for one call."""
+"""Time limit of one call."""
 TRY_SECONDS: Final = 2.0
-"""How long a call that finds no endpoint is tried again."""
+"""Time for which a call that reaches no endpoint is retried."""
 _PAUSE_SECONDS: Final = 0.1
 _CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
@@ -63,7 +63,7 @@ class Connection:
 
     @property
     def endpoint(self) -> str:
-        """The endpoint that is asked now."""
+        """The endpoint that is called at present."""
         return self._address.endpoints[self._current]
 
     @property
@@ -76,11 +76,11 @@ class Connection:
         return found[1]
 
     def failed(self, endpoint: str, error: grpc.aio.AioRpcError) -> None:
-        """Note that an endpoint does not answer, and go on with the next, unless that was done already."""
+        """Note that an endpoint does not answer, and use the next one, unless that was done already."""
         self._leave(endpoint, error.details() or "")
 
     async def call(self, make: Callable[[Stubs], Awaitable[T]]) -> T:
-        """The answer to what ``make`` asks; asked again while no endpoint can be reached.
+        """Return the result of ``make``, which is retried while no endpoint can be reached.
 
         Raises:
             StoreUnavailable: no answer; ``unknown`` if the request may have been carried out.
@@ -140,5 +140,5 @@ class Connection:
 
 
 def _never_sent(error: grpc.aio.AioRpcError) -> bool:
-    """Whether no connection could be made at all, so that nothing can have been carried out."""
+    """Return True if no connection could be made, so that nothing can have been carried out."""
     return "failed to connect" in (error.details() or "").lower()

@@ -1,4 +1,4 @@
-"""Objects in etcd, under the keys that Kubernetes uses, written by as many API servers as there are.
+"""Store in etcd v3, under the keys that Kubernetes uses, shared by any number of API servers.
 
 A write is one transaction that compares the revision of the last write. What all servers wrote comes back on one watch
 of the whole prefix. etcd numbers the writes: its revisions are the objects' resource versions.
@@ -28,9 +28,9 @@ _PAGE: Final = 1000
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
 _REQUIRE_LEADER: Final = (("hasleader", "true"),)
-"""A member that has lost its cluster shall end the watch instead of being silent."""
+"""Metadata that makes a member which has lost its cluster end the watch instead of being silent."""
 _NUDGE: Final = "cathedra.dev/nudge"
-"""A key that means nothing: writing it makes every watch hear of the revision of that write."""
+"""A key without a meaning. Writing it makes every watch report the revision of that write."""
 
 
 class EtcdStorage:
@@ -45,11 +45,11 @@ class EtcdStorage:
 
     @property
     def healthy(self) -> bool:
-        """Whether etcd answered when it was last asked."""
+        """Return True if the last call to etcd succeeded."""
         return self._connection.healthy
 
     async def load(self, compacted: Callable[[int], None]) -> StoreContent:
-        """All objects at one revision, read page by page.
+        """Return all objects at one revision, read page by page.
 
         Raises:
             StorageError: etcd does not answer, or refuses.
@@ -69,7 +69,7 @@ class EtcdStorage:
             start = answer.kvs[-1].key + b"\0"
 
     async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
-        """One transaction. If its answer was lost and it is asked again, its own effect is recognised.
+        """Write in one transaction. If its answer was lost and it is retried, its own effect is recognised.
 
         Raises:
             Superseded: another server wrote the object.
@@ -104,7 +104,7 @@ class EtcdStorage:
         raise Superseded(int(found[0].mod_revision) if found else revision)
 
     async def latest(self) -> int:
-        """The revision of a linearizable read that reads nothing."""
+        """Return the revision of a linearizable read that reads nothing."""
         request = pb.RangeRequest(key=self._key(_NUDGE), count_only=True)
         return int((await self._range(request)).header.revision)
 
@@ -118,7 +118,7 @@ class EtcdStorage:
         await self._connection.call(lambda stubs: stubs.kv.Txn(request))
 
     async def follow(self, after: int) -> AsyncGenerator[StoreProgress, None]:
-        """The watch of the whole prefix; made again from where it broke.
+        """Yield the events of a watch of the whole prefix. It is made again from where it broke.
 
         Raises:
             HistoryLost: etcd has compacted what comes next.
