@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Pod, Toleration
 from cathedra.api.quantity import Quantity
@@ -17,25 +17,21 @@ from cathedra.semantics.tolerations import HARD_EFFECTS, is_tolerated
 
 __all__ = ["pod_candidates"]
 
+_PATHS: Final = {"scheduling_gates": "schedulingGates", "node_selector": "nodeSelector"}
+"""Attributes of a pod's spec whose fields have other names."""
+
 
 def pod_candidates(analysis: Analysis) -> Iterator[Candidate]:
     """Proposals about the pod itself, for what refuses nodes beside their devices."""
     pod = analysis.pod
     if pod is None or analysis.filters is None:
         return
-    where = f"pod {pod.metadata.namespace}/{pod.metadata.name}"
+    where = _name_of(pod)
     spec = pod.spec
     if spec.scheduling_gates:
-        names = [gate.name for gate in spec.scheduling_gates]
-        yield _pod_change(
-            pod,
-            where,
-            "remove scheduling gates",
-            1,
-            f"remove the scheduling gates {', '.join(names)}",
-            "schedulingGates",
-            "scheduling_gates",
-            (),
+        names = ", ".join(gate.name for gate in spec.scheduling_gates)
+        yield _changed(
+            pod, "remove scheduling gates", 1, f"remove the scheduling gates {names}", "scheduling_gates", ()
         )
     outside = analysis.judgement.outside
     plugins = {status.plugin for statuses in outside.values() for status in statuses}
@@ -50,53 +46,33 @@ def pod_candidates(analysis: Analysis) -> Iterator[Candidate]:
         for key, value, effect in sorted(taints):
             toleration = Toleration(key=key, operator="Equal" if value else "Exists", value=value, effect=effect)
             text = f"tolerate the node taint {key}{'=' + value if value else ''}:{effect} in {where}"
-            yield _pod_change(
-                pod,
-                where,
-                "tolerate node taint",
-                14,
-                text,
-                "tolerations",
-                "tolerations",
-                (*spec.tolerations, toleration),
-            )
+            tolerations = (*spec.tolerations, toleration)
+            yield _changed(pod, "tolerate node taint", 14, text, "tolerations", tolerations)
     if "NodeAffinity" in plugins:
         for key, value in sorted((spec.node_selector or {}).items()):
             rest = {name: one for name, one in spec.node_selector.items() if name != key}
-            yield _pod_change(
-                pod,
-                where,
-                "drop node selector",
-                16,
-                f"drop {key}={value} from the nodeSelector of {where}",
-                "nodeSelector",
-                "node_selector",
-                rest,
-            )
+            text = f"drop {key}={value} from the nodeSelector of {where}"
+            yield _changed(pod, "drop node selector", 16, text, "node_selector", rest)
         if spec.affinity is not None and spec.affinity.node_affinity is not None:
-            rest_affinity = replace(spec.affinity, node_affinity=None)
-            yield _pod_change(
-                pod,
-                where,
-                "drop node affinity",
-                17,
-                f"drop the node affinity of {where}",
-                "affinity",
-                "affinity",
-                rest_affinity,
-            )
+            others = replace(spec.affinity, node_affinity=None)
+            text = f"drop the node affinity of {where}"
+            yield _changed(pod, "drop node affinity", 17, text, "affinity", others)
     for reason in sorted(reasons):
         if reason.startswith("Insufficient "):
             resource = reason.removeprefix("Insufficient ")
             yield from _lower_request(pod, where, resource, analysis.filters.most_free(resource, outside))
 
 
-def _pod_change(
-    pod: Pod, where: str, kind: str, rank: int, text: str, path: str, attribute: str, value: Any
-) -> Candidate:
+def _changed(pod: Pod, kind: str, rank: int, text: str, attribute: str, value: Any) -> Candidate:
+    """Return the proposal to set an attribute of the pod's spec."""
+    where, path = _name_of(pod), _PATHS.get(attribute, attribute)
     changed = replace(pod, spec=replace(pod.spec, **{attribute: value}))
     edit = Edit(where, f"spec.{path}", plain_value(getattr(pod.spec, attribute)), plain_value(value))
     return Candidate(kind, rank, text, (edit,), pod=changed, target=f"{where} {path}")
+
+
+def _name_of(pod: Pod) -> str:
+    return f"pod {pod.metadata.namespace}/{pod.metadata.name}"
 
 
 def _lower_request(pod: Pod, where: str, resource: str, room: int) -> Iterator[Candidate]:

@@ -68,6 +68,19 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
+class _Changes:
+    """The changes in the words of the command line, as `simulate` documents them."""
+
+    apply: Input
+    delete: Sequence[str]
+    add_nodes: Sequence[str]
+    drain: Sequence[str]
+    taint: Sequence[str]
+    replicas: Sequence[str]
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Plan:
     apply: tuple[KubeObject, ...] = ()
     delete: tuple[KubeObject, ...] = ()
@@ -103,7 +116,8 @@ def simulate(
     Raises:
         InvalidInput: something of this has another form, does not exist, or would be refused by the API server.
     """
-    plan = _plan(state, apply, delete, add_nodes, drain, taint, replicas, namespace, copies)
+    changes = _Changes(apply, delete, add_nodes, drain, taint, replicas, namespace)
+    plan = dataclasses.replace(_plan(state, changes), copies=copies)
     try:
         return run_virtual(_Run(complete(state), plan, seed, progress).run())
     except BaseExceptionGroup as failures:
@@ -119,35 +133,25 @@ def _first(failures: BaseException) -> BaseException:
     return failures
 
 
-def _plan(
-    state: ClusterState,
-    apply: Input,
-    delete: Sequence[str],
-    add_nodes: Sequence[str],
-    drain: Sequence[str],
-    taint: Sequence[str],
-    replicas: Sequence[str],
-    namespace: str,
-    copies: int,
-) -> _Plan:
+def _plan(state: ClusterState, changes: _Changes) -> _Plan:
+    """Parse the changes, and look up the objects that they name."""
     objects: tuple[KubeObject, ...] = ()
     notes: tuple[Note, ...] = ()
-    if apply is not None:
-        read, notes = read_manifests(apply)
-        objects = validated([_placed(one, namespace) for one in read], state)
+    if changes.apply is not None:
+        read, notes = read_manifests(changes.apply)
+        objects = validated([_placed(one, changes.namespace) for one in read], state)
         if not objects:
             raise InvalidInput("the manifests have no object that matters here")
         for one in objects:
             _check_room(one)
-    scaled = [(one.workload, one.replicas) for one in parse_scaling(replicas, namespace, state)]
-    drained = [_metadata(one).name for one in named_objects([f"node/{name}" for name in drain], "", state)]
+    scaled = [(one.workload, one.replicas) for one in parse_scaling(changes.replicas, changes.namespace, state)]
+    drained = [_metadata(one).name for one in named_objects([f"node/{name}" for name in changes.drain], "", state)]
     counted = [one for one in (*objects, *(one for one, _ in scaled)) if isinstance(one, (Pod, *WORKLOADS))]
     return _Plan(
-        apply=(*added_nodes(add_nodes, state), *tainted(taint, state), *objects),
-        delete=tuple(named_objects(delete, namespace, state)),
+        apply=(*added_nodes(changes.add_nodes, state), *tainted(changes.taint, state), *objects),
+        delete=tuple(named_objects(changes.delete, changes.namespace, state)),
         scale=tuple(scaled),
         drain=tuple(drained),
-        copies=copies,
         notes=notes,
         counted=tuple(counted),
     )
