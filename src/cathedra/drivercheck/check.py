@@ -51,6 +51,7 @@ async def examine(bench: Bench, checks: Sequence[PluginCheck], clock: Clock) -> 
 
 async def _run(check: PluginCheck, bench: Bench) -> tuple[str, str]:
     try:
+        # A driver that hangs fails this check and not those after it.
         async with asyncio.timeout(_CHECK_SECONDS):
             await check.run(bench)
     except CheckSkipped as reason:
@@ -60,6 +61,8 @@ async def _run(check: PluginCheck, bench: Bench) -> tuple[str, str]:
     except TimeoutError:
         return "failed", f"it took more than {_CHECK_SECONDS:g} s"
     finally:
+        # In a finally clause: claims that a failed check leaves prepared would make later checks fail for the wrong
+        # reason.
         await bench.tidy()
     return "passed", ""
 
@@ -72,6 +75,7 @@ _SIGNS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 
 def line(result: PluginCheckResult) -> str:
     """One line for a check."""
+    # One line per check, so that output can be filtered.
     reason = f": {' '.join(result.reason.split())}" if result.reason else ""
     return f"{_SIGNS[result.outcome]} {result.check.name} – {result.check.rule} ({result.check.source}){reason}"
 

@@ -56,6 +56,7 @@ class DriverProgram:
             TimeoutError: it does not end, and was killed.
         """
         if process.returncode is None:
+            # SIGTERM first, as the kubelet ends a pod: a driver may deregister and remove its sockets.
             process.terminate()
         try:
             async with asyncio.timeout(_STOP_SECONDS):
@@ -81,6 +82,8 @@ async def hosted_server(directory: Path, node: str, gates: FeatureGates, clock: 
     """A server with the one node, on the loopback; ``directory/kubeconfig`` leads there."""
     config = ServerConfig(release=gates.release, gates=gates)
     server = await APIServer.open(config, clock=clock, random=random.Random())
+    # A token of its own for each run: the server listens on the loopback, where other users of the machine can reach
+    # it.
     token = secrets.token_urlsafe(32)
     try:
         user = UserInfo("driver-check", ("system:masters",))

@@ -37,6 +37,7 @@ def plain(text: str, what: str) -> str:
 def wrapped(text: str, width: int, margin: str = "", following: str | None = None) -> list[str]:
     """``text`` in lines of at most ``width`` columns, if its words are no longer."""
     following = margin if following is None else following
+    # Names of devices and expressions contain hyphens; broken there they could not be copied.
     return textwrap.wrap(
         text,
         max(width, 40),
@@ -97,6 +98,7 @@ def table_lines(
     """
     kept = [place for place in range(len(head)) if place == 0 or any(row[place] for row in rows)]
     sizes = {place: max(len(head[place]), *(len(row[place]) for row in rows)) for place in kept}
+    # The first columns identify a row, so the last ones are dropped first.
     while width is not None and len(kept) > 3 and sum(sizes[place] + 2 for place in kept) - 2 > width:
         kept.pop()
     if width is not None and (over := sum(sizes[place] + 2 for place in kept) - 2 - width) > 0:

@@ -54,6 +54,8 @@ class FastSearch:
         self.symmetry = Symmetry(self.candidates)
         self.trail: list[DevicePlacement] = []
         self.chosen: list[list[int]] = [[0] * len(requests) for requests in problem.requests]
+        # Until the first failure no keys, bounds or symmetries are computed. Most searches never fail, and their cost
+        # would double.
         self.has_failed = False
         self.failures = 0
         self.failed: dict[Any, int] = {}
@@ -155,6 +157,7 @@ class _Request:
         if request >= len(requests[claim]):
             if claim + 1 == len(requests):
                 return SearchResult.FOUND
+            # Constraints and the limit of 32 devices are per claim; devices and counters are per pod.
             state = state.for_next_claim(len(search.candidates.rules[claim + 1]))
             return _Request(search, claim + 1, 0, state, search.full)
         if search.has_failed:
@@ -180,6 +183,7 @@ class _Request:
             return SearchResult.NOTHING
         if choice.devices is None and choice.count <= 0:
             return _Request(search, self.claim, self.request + 1, state, search.full)
+        # Kubernetes tests the limit here, before any candidate, so a failing selector behind it is never met.
         if choice.count > CLAIM_LIMIT - state.placed:
             return SearchResult.EXCEEDED
         if choice.devices is not None:
@@ -225,6 +229,7 @@ class _Alternatives:
         request, search = self.request, self.request.search
         if result is SearchResult.NOTHING:
             self.exceeded = False
+            # Another alternative of this request would leave the failure as it is: the search jumps back over it.
             if not search.blame & request.component:
                 return SearchResult.NOTHING
             self.blame |= search.blame
@@ -235,6 +240,7 @@ class _Alternatives:
                 return step
             if step is SearchResult.NOTHING:
                 self.exceeded = False
+        # All alternatives were too large. A caller must not try other devices, only other alternatives before.
         if self.exceeded:
             return SearchResult.EXCEEDED
         search.blame = self.blame | request.component
@@ -315,6 +321,7 @@ class _Scan:
     def _next(self) -> Frame | SearchResult:
         search, option = self.request.search, self.choice.option
         while self.left or self.hazards:
+            # Where a device may fail with an error, the walk must reach it even if no solution is left.
             if not self.hazards and self._is_hopeless():
                 break
             if search.has_failed and not self.is_narrowed:
@@ -322,6 +329,7 @@ class _Scan:
                 continue
             bit = (self.left | self.hazards) & -(self.left | self.hazards)
             self.position = bit.bit_length() - 1
+            # The walk of Kubernetes reaches this device now. If it fails there, the error is the result of the search.
             if self.hazards & bit:
                 search.meet(option, self.position, self.state)
                 self.hazards ^= bit

@@ -79,6 +79,7 @@ class PoolSupply:
         """Return the part that ``ledger`` leaves; the last result is cached. Without ``shares`` every holding is a
         dedicated one."""
         known = self._state
+        # Ledgers are immutable, so the same object means the same state.
         if known is not None and known[0] is ledger and known[1] is shares:
             return known[2]
         made = PoolState(self, ledger, shares=shares)
@@ -92,6 +93,8 @@ class PoolSupply:
         known = self._project
         if known is not None and known[0] == projection:
             return known[1]
+        # The driver alone of the pool's ID: pools of one driver on different nodes are alike although their names
+        # differ.
         kinds = tuple([(record.variant, record.signature.seen(projection)) for record in self.devices])
         counters = tuple(sorted(self.counters.items()))
         number = interner.shape((self.status, self.id[0], kinds, counters))
@@ -197,6 +200,7 @@ class NodeSupply:
     def is_current(self, snapshot: InventorySnapshot, bound: tuple[SliceRecord, ...] | None) -> bool:
         """Return True if nothing has changed from which this supply was made."""
         return (
+            # Tuples of slices are replaced when a slice changes, so comparing identities suffices and costs nothing.
             self.bound is bound
             and self.unbound is snapshot.unbound
             and self.counter_slices in (None, snapshot.counter_slices)
@@ -215,6 +219,7 @@ class NodeSupply:
         """Return the state of each usable pool. For many pools the last result is cached and updated."""
         if len(self.usable) < _MANY:
             pools = ledger.pools
+            # Fast path: most nodes have one pool, and this runs for every node whose holdings change.
             if len(self.usable) == 1:
                 pool = self.usable[0]
                 return (pool.state(pools.get(pool.id, NOTHING), shares=shares),)
@@ -248,6 +253,7 @@ class _PoolStateCache:
             return self._states
         changes = None if before is None else ledger.mark.since(before.mark)
         states = list(self._states)
+        # The changelog is too short for the time since the last call.
         if changes is None:
             states = [self._state(place, ledger) for place in range(len(self._pools))]
         else:
@@ -287,6 +293,7 @@ class NodeSupplyCache:
         key: Any = metadata.name
         if snapshot.label_keys:
             labels = metadata.labels or {}
+            # Nodes whose labels differ in none of the keys that selectors read have the same supply.
             key = (key, *[labels.get(one) for one in snapshot.label_keys])
         bound = snapshot.bound.get(metadata.name)
         if bound is None and not snapshot.asks_name and not self._features.everywhere:

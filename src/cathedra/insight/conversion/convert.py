@@ -152,10 +152,12 @@ class VersionChange:
         expected = [changed_values(one.value, self._converted) for one in documents]
         if not self.changes:
             return text
+        # Positions are those before an edit, so edits of overlapping ranges need two passes.
         first = edited(text, [edit for one in documents for edit in self._capacities(text, one)])
         if first != text:
             documents = documents_of(name, first)
         made_text = edited(first, [edit for one in documents for edit in self._edits(first, one)])
+        # The edited text is decoded again. An edit that changed anything else is never written.
         if [one.value for one in documents_of(name, made_text)] != expected:
             raise Unconvertible("anchors or unusual indentation")
         return made_text
@@ -186,6 +188,7 @@ class VersionChange:
         seen: set[int] = set()
         for part in parts_in(document):
             if part.gvk.group == _GROUP and part.gvk.version != self._to and self._exists(part.gvk):
+                # Anchors and aliases refer to one node, which must be edited once.
                 if id(part.node) not in seen:
                     yield part
                 seen.add(id(part.node))

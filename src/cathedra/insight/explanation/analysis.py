@@ -57,8 +57,10 @@ def analyse_pod(state: ClusterState, pod: Pod, filters: Filters, only: frozenset
     claims: tuple[ResourceClaim, ...] = ()
     if cycle is not None:
         claims = tuple(cycle.unallocated)
+        # With extended resources there is one preparation per set of resources; any of them explains the claims.
         prepared = cycle.prepared.get(frozenset()) or next(iter(cycle.prepared.values()), None)
         if prepared is not None:
+            # The order of the plans is that of the allocator, and with it that of the requests in texts.
             claims = tuple(plan.claim for plan in prepared.plans)
     found = Analysis(state, filters, pod, judgement, prepared, claims, fitting=judgement.fitting)
     return _grouped(found, [node for node in state.nodes if only is None or node.metadata.name in only])
@@ -89,6 +91,7 @@ def _statuses(prepared: PreparedRequests, nodes: Sequence[Node]) -> Sequence[Sta
     try:
         answers = prepared.on_each(nodes)
     except AllocationError:
+        # A fatal error ends a batch at its first node. Asked one by one, the other nodes still have results.
         return [_status_on(prepared, node) for node in nodes]
     fitting = set(answers.fitting())
     texts: dict[int, Status] = {}
@@ -170,6 +173,7 @@ def _grouped(analysis: Analysis, nodes: Sequence[Node]) -> Analysis:
     for node, kind in zip(refused, kinds, strict=True):
         name = node.metadata.name
         if kind not in counts:
+            # Counting devices takes milliseconds per class. Beyond the limit groups are formed by the refusals alone.
             worth = prepared is not None and len(counts) < _COUNTED and name in judgement.devices
             counts[kind] = _counts(prepared, node) if worth and prepared is not None else None
         outside = tuple(
@@ -188,6 +192,7 @@ def _grouped(analysis: Analysis, nodes: Sequence[Node]) -> Analysis:
     for place, one in enumerate(ordered):
         requests: tuple[RequestFunnel, ...] = ()
         if one.counts is not None and prepared is not None and attributes is not None:
+            # Trials are searches, so they are made for the groups that are shown.
             full = (_counts(prepared, one.members[0], trials=True) if place < SHOWN else None) or one.counts
             requests = tuple(funnels(full, options_of(prepared), prepared, attributes))
         names = tuple(node.metadata.name for node in one.members)

@@ -153,6 +153,7 @@ class _RequestCandidates(msgspec.Struct, frozen=True):
                         values.add(capacity.value)
                         policy = capacity.request_policy
                         if policy is not None:
+                            # Amounts between valid values would be rounded up, so only they can help.
                             values.update(policy.valid_values)
                             if policy.valid_range is not None and policy.valid_range.min is not None:
                                 values.add(policy.valid_range.min)
@@ -227,6 +228,7 @@ class _RequestCandidates(msgspec.Struct, frozen=True):
 
 def class_names_of(allocator: Allocator) -> Sequence[str]:
     """The names of all classes, where the allocator was given a table of them."""
+    # The allocator takes a function. For a dict's `get` the dict behind it has the names.
     table = getattr(allocator.classes, "__self__", None)
     return sorted(table) if isinstance(table, Mapping) else ()
 
@@ -331,6 +333,7 @@ def _freed(analysis: Analysis, allocator: Allocator) -> Iterator[Candidate]:
             for holdings in allocator.ledger.pool(pool).holdings.values():
                 for holding in holdings:
                     held[holding.uid] = held.get(holding.uid, 0) + 1
+        # The claim with most devices first: freeing it helps most often. The UID makes the order stable.
         ordered = sorted(held, key=lambda uid: (-held[uid], uid))[:_TAKEN]
         for uid in ordered:
             claim = known.get(uid)

@@ -68,6 +68,7 @@ def _causes(analysis: Analysis) -> Iterator[Cause]:
 
 
 def _ended(analysis: Analysis, text: str, plugin: str) -> Cause:
+    # The scheduler has its refusals as texts only, in Kubernetes' words, which do not change within a release.
     found = re.search(r"device class (\S+) does not exist", text)
     if plugin == DEVICES and found:
         classes = sorted(one.metadata.name for one in analysis.state.all(DeviceClass))
@@ -93,6 +94,7 @@ def _device_causes(analysis: Analysis, total: int, *, quiet: bool) -> Iterator[C
         if not group.refusal:
             continue
         for key, cause in _group_causes(analysis, group):
+            # A driver that publishes nothing is the cause already; that no device is in reach follows from it.
             if quiet and key[0] in ("reach", "class"):
                 continue
             known = told.get(key)
@@ -251,6 +253,7 @@ def unusual_pools(state: ClusterState) -> Iterator[tuple[str, str, str]]:
             old = len(pieces) - len(current)
             yield driver, name, f"has {counted(old, 'slice')} of an old generation, which count for nothing"
         names = [device.name for piece in current for device in piece.spec.devices or ()]
+        # Sets are compared first, because counting each name is quadratic and nearly no pool has a name twice.
         twice = sorted({one for one in names if names.count(one) > 1}) if len(set(names)) != len(names) else []
         if twice:
             yield driver, name, f"is invalid: device {twice[0]} appears twice"

@@ -83,6 +83,7 @@ def validated(objects: Iterable[KubeObject], state: ClusterState) -> tuple[KubeO
             continue
         namespace, name = key_of(one)
         meta: ObjectMeta = getattr(one, "metadata")  # noqa: B009  # every kind has it
+        # Validation requires a name, which the API server generates later.
         metadata = replace(meta, namespace=namespace, name=name or f"{meta.generate_name}x")
         named = definition.strategy.default(replace(one, metadata=metadata), context)
         if isinstance(named, (ResourceClaim, ResourceClaimTemplate)):
@@ -196,6 +197,7 @@ def with_claims(pod: Pod, state: ClusterState) -> PodSubject:
         claim = replace(claim, metadata=replace(claim.metadata, name=name, generate_name="", uid=uid))
         made.extend(claim for claim in validated([claim], state) if isinstance(claim, ResourceClaim))
         origins[name] = f"template {template_name}"
+        # The scheduler finds generated claims by the pod's status, which the controller would have written.
         statuses.append(PodResourceClaimStatus(name=entry.name, resource_claim_name=name))
     if pod.status.extended_resource_claim_status is not None:
         origins[pod.status.extended_resource_claim_status.resource_claim_name] = "extended resources"

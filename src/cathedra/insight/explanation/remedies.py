@@ -76,6 +76,7 @@ class _RemedySearch:
         prepared = analysis.prepared
         self.allocator = prepared.allocator if prepared is not None else self.state.cluster.allocator()
         self.claims = analysis.claims or self._unallocated()
+        # States, not seconds: the proposals that are found must not depend on the speed of the machine.
         self.budget = Budget(states=_STATES)
         self._ledger: Ledger | None = None
         near = analysis.representatives or self.state.nodes
@@ -95,6 +96,7 @@ class _RemedySearch:
             return
         candidates = _smallest(self._candidates())
         works = [_TriedChange((one,), nodes) for one in candidates if (nodes := self._nodes((one,)))]
+        # Pairs are quadratic, and a single change is always the smaller remedy.
         if not works:
             works = list(self._pairs(candidates))
         works += self._freed_together() if not any(one.parts[0].free for one in works) else []
@@ -167,6 +169,7 @@ class _RemedySearch:
     def _allocated(self, parts: tuple[Candidate, ...], nodes: Sequence[Node]) -> tuple[str, ...]:
         cycle = self.analysis.judgement.cycle
         placed = list(cycle.placements.values()) if cycle is not None else []
+        # Claims that are already allocated restrict the nodes on which the pod can run.
         nodes = [node for node in nodes if all(place.allows(node) for place in placed)]
         changed = {index: claim for part in parts for index, claim in part.claims.items()}
         if len(parts) > 1 and sum(len(part.claims) for part in parts) > len(changed):
@@ -198,6 +201,8 @@ class _RemedySearch:
                 self._ledger.add(claim)
         ledger = self._ledger
         for claim in freed:
+            # The ledger is changed and restored, because a copy of all holdings for each proposal would cost more than
+            # the trial.
             ledger.remove(claim)
         snapshot = ledger.snapshot()
         for claim in freed:
@@ -220,10 +225,12 @@ class _RemedySearch:
                         held[holding.uid] = held.get(holding.uid, 0) + 1
             ordered = sorted((uid for uid in held if uid in claims), key=lambda uid: (-held[uid], uid))
             chosen = [freeing(claims[uid]) for uid in ordered[:_TOGETHER]]
+            # Fewer than two claims cannot be enough: single claims were tried before.
             if best is not None and len(best.parts) <= 2:
                 break
             if not chosen or not self._nodes(tuple(chosen), [node]):
                 continue
+            # Claims are left out one by one, the one with fewest devices first, as long as the rest suffices.
             for one in reversed(tuple(chosen)):
                 fewer = [other for other in chosen if other is not one]
                 if self._nodes(tuple(fewer), [node]):
@@ -239,6 +246,7 @@ class _RemedySearch:
         seen: set[tuple[tuple[int, ...], ...]] = set()
         for node in self.state.nodes:
             bound = self.allocator.inventory.bound.get(node.metadata.name, ())
+            # Nodes with equal devices would give the same remedy.
             shape = tuple(record.kinds for record in bound)
             if not bound or shape in seen:
                 continue

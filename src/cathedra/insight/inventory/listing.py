@@ -110,6 +110,7 @@ class _Listing:
         left = _counters(current, self.held)
         for record in current:
             for device in record.devices:
+                # A device that appears in two slices of a pool makes the pool invalid; it is listed once.
                 if device.id in seen:
                     continue
                 seen.add(device.id)
@@ -120,6 +121,7 @@ class _Listing:
     ) -> DeviceEntry:
         held = self.held.get(device.id, [])
         number = device.signature.number
+        # Devices with equal signatures share their texts: a cluster has thousands of devices and a few signatures.
         if number not in self.texts:
             attributes = {name: attribute_text(one) for name, one in sorted(device.signature.attributes.items())}
             capacity = {name: str(one.value) for name, one in sorted(device.signature.capacity.items())}

@@ -76,6 +76,7 @@ class Findings:
         if spot is not None and exact and node.kind == "scalar":
             places = TextPositions(file, node)
             line, column = places.place(spot.start)
+            # The end of a range is exclusive, and the position after the last character may be on the next line.
             end_line, end = places.place(max(spot.end - 1, spot.start))
             length = end - column + 1 if end_line == line else len(file.line(line).rstrip()) - column + 1
         else:
@@ -95,6 +96,7 @@ class Findings:
         self, rule: str, manifest: Manifest, path: str, message: str, hint: str, place: tuple[int, int, int]
     ) -> None:
         known = (rule, manifest.file.name, place, message)
+        # One object may be checked by several selectors of one class; each mistake is reported once.
         if known in self._seen:
             return
         self._seen.add(known)

@@ -97,6 +97,7 @@ def matching_devices(
     known: dict[int, bool | str] = {}
     for device in devices:
         number = device.signature.number
+        # Devices with equal signatures have equal results; a cluster has many devices and few signatures.
         if number not in known:
             try:
                 known[number] = selector.matches(cel_device(device.signature))

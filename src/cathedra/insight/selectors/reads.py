@@ -148,6 +148,8 @@ def facts_of(node: Expr, bound: Bound, *, truth: bool = True, evaluated: bool = 
         return _NONE
     if node.function == "!_":
         return facts_of(node.args[0], bound, truth=not truth, evaluated=evaluated)
+    # A true conjunction establishes the facts of both sides, a false one only those that both establish; for a
+    # disjunction it is the other way round.
     if node.function in ("_&&_", "_||_"):
         both = (node.function == "_&&_") is truth
         parts = [facts_of(one, bound, truth=truth, evaluated=evaluated) for one in node.args]

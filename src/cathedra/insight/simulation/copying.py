@@ -56,6 +56,8 @@ class StateStorage(MemoryStorage):
                 revision += 1
                 metadata: ObjectMeta = _metadata(one)
                 parts = (metadata.namespace, metadata.name) if kind.ref.namespaced else (metadata.name,)
+                # Each object has a revision of its own, as if it had been written alone: watches begin behind the last
+                # one.
                 numbered: Any = replace(one, metadata=replace(metadata, resource_version=str(revision)))
                 yield Record(f"/{kind.ref.group}/{kind.plural}/{'/'.join(parts)}", revision, encode(numbered))
 

@@ -119,8 +119,10 @@ def simulate(
     changes = _Changes(apply, delete, add_nodes, drain, taint, replicas, namespace)
     plan = dataclasses.replace(_plan(state, changes), copies=copies)
     try:
+        # A loop of its own in virtual time: an hour of the cluster passes in the time of its events.
         return run_virtual(_Run(complete(state), plan, seed, progress).run())
     except BaseExceptionGroup as failures:
+        # A task group wraps the error of a task; callers are to get the error itself.
         refused, _ = failures.split(InvalidInput)
         if refused is None:
             raise
@@ -215,6 +217,7 @@ class _Run:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(one.run()) for one in (informers, controllers, scheduler, nodes)]
                 try:
+                    # Before the changes: controllers that do not know the cluster yet would create pods a second time.
                     await informers.wait_synced()
                     await self._change()
                     await self._settle()
@@ -268,6 +271,8 @@ class _Run:
             except StatusError as error:
                 if not error.is_not_found:
                     raise
+                # The API server refuses objects to be created with a UID or a version, which copies of existing ones
+                # have.
                 fresh: Any = replace(one, metadata=replace(metadata, uid="", resource_version=""))
                 made = await resource.create(fresh)
                 if isinstance(one, Node):
@@ -277,6 +282,7 @@ class _Run:
             merged = replace(metadata, uid=known.metadata.uid, resource_version=known.metadata.resource_version)
             changed: Any = replace(one, metadata=merged)
             if hasattr(known, "status"):
+                # Manifests have no status. Without this line the update of a node would drop its capacity.
                 changed = replace(changed, status=known.status)
             await resource.update(changed)
         except StatusError as error:
@@ -292,6 +298,7 @@ class _Run:
         waiting = 0
         while len(names) < self.plan.copies and not waiting:
             batch = min(size, self.plan.copies - len(names))
+            # Batches grow, because each one waits until nothing changes any more.
             size *= 4
             for _ in range(batch):
                 name = f"{pod.metadata.name}-copy-{len(names)}"
