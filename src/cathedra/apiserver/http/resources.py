@@ -109,6 +109,8 @@ class ResourceHandler:
         call = self._operations.begin(request.record, route)
         if info.connecting:
             return await self._proxy.http(request, call, send)
+        if info.method == "HEAD":
+            raise wrong_method()  # Kubernetes' routes of resources have GET alone
         return await self._dispatch(request, call, send)
 
     async def websocket(self, request: Request, send: Send) -> Response | None:
@@ -212,7 +214,7 @@ class ResourceHandler:
         form = fit_for_list(self._form(request, call), _go_type(call))
         options = list_options(request)
         if "sendInitialEvents" in request.query:
-            errors = ErrorList()
+            errors = read.list_option_errors(options)
             errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
             raise invalid("meta.k8s.io", "ListOptions", "", errors)
         plain = form == JSON_FORM and not (

@@ -10,7 +10,7 @@ from cathedra.api.field import ErrorList
 from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.selectors import from_label_selector
-from cathedra.api.status import invalid
+from cathedra.api.status import bad_request, invalid
 from cathedra.api.struct import replace
 from cathedra.apiserver.custom.columns import parse_path
 from cathedra.apiserver.custom.objects import CustomObject, content, with_content
@@ -56,12 +56,16 @@ async def set_scale(server: ServerContext, call: Call, make: Any) -> Scale:
     """Change the replicas of a workload to those of the scale that ``make`` returns for the present one.
 
     Raises:
-        StatusError: 422, the number is negative; 409, the resource version is an old one.
+        StatusError: 400, it has another name; 422, the number is negative; 409, the resource version is an old one.
     """
     main = call.but(subresource="")
 
     def scaled(entry: StoredObject) -> Any:
         wanted: Scale = make(scale_of(entry.object))
+        if wanted.metadata.name not in ("", call.name):
+            raise bad_request(
+                f"the name of the object ({wanted.metadata.name}) does not match the name on the URL ({call.name})"
+            )
         if wanted.spec.replicas < 0:
             errors = ErrorList()
             errors.invalid("spec.replicas", wanted.spec.replicas, "must be greater than or equal to 0")

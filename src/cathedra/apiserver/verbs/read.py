@@ -31,6 +31,7 @@ __all__ = [
     "expired_watch",
     "get",
     "list_objects",
+    "list_option_errors",
     "needs_latest",
     "parse_revision",
     "start_watch",
@@ -96,7 +97,8 @@ def list_objects(server: ServerContext, call: Call, options: ListOptions) -> Lis
     Raises:
         StatusError: the options make no sense, or the revision is too old or not there yet.
     """
-    _check_list_options(options)
+    if errors := list_option_errors(options):
+        raise invalid("meta.k8s.io", "ListOptions", "", errors)
     table, current = server.table(call), server.registry.revision
     selection = Selection.parse(
         call.definition, call.namespace, options.label_selector, options.field_selector, call.name
@@ -192,7 +194,8 @@ def watch_revision(text: str) -> int:
         raise failure(500, "", f'resourceVersion: Invalid value: "{text}": {error}') from None
 
 
-def _check_list_options(options: ListOptions) -> None:
+def list_option_errors(options: ListOptions) -> ErrorList:
+    """Return the errors of the options of a list."""
     errors = ErrorList()
     match, version = options.resource_version_match, options.resource_version
     if match:
@@ -209,8 +212,7 @@ def _check_list_options(options: ListOptions) -> None:
             errors.forbidden(
                 "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
             )
-    if errors:
-        raise invalid("meta.k8s.io", "ListOptions", "", errors)
+    return errors
 
 
 def _wanted_revision(options: ListOptions, current: int) -> int:

@@ -72,7 +72,11 @@ def default_daemonset(daemon: apps_v1.DaemonSet) -> apps_v1.DaemonSet:
         update_strategy=strategy,
         **absent(spec, revision_history_limit=10),
     )
-    return replace(daemon, spec=filled)
+    annotations = daemon.metadata.annotations
+    if TEMPLATE_GENERATION not in annotations:
+        # Conversion from the internal type always writes the annotation, so that its writer owns it.
+        annotations = {**annotations, TEMPLATE_GENERATION: "0"}
+    return replace(daemon, spec=filled, metadata=replace(daemon.metadata, annotations=annotations))
 
 
 def validate_daemonset(daemon: apps_v1.DaemonSet) -> ErrorList:

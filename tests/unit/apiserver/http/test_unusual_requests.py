@@ -99,3 +99,12 @@ async def test_each_key_that_is_said_twice_has_a_warning_of_its_own() -> None:
             201,
             ['299 - "line 6: key \\"x\\" already set in map"', '299 - "line 8: key \\"z\\" already set in map"'],
         )
+
+
+async def test_resources_have_no_head() -> None:
+    """Kubernetes routes GET alone; a HEAD of a collection or an object is another method."""
+    async with open_asgi() as client:
+        for path in ("/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default"):
+            answer = await client("HEAD", path)
+            assert (answer.status, answer.body) == (405, b"")
+        assert (await client("HEAD", "/version")).status == 200

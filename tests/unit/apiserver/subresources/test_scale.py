@@ -83,6 +83,14 @@ async def test_replicas_are_not_negative(asgi: ASGIClient) -> None:
     assert await replicas(asgi) == 2
 
 
+async def test_a_scale_has_the_name_of_its_workload(asgi: ASGIClient) -> None:
+    scale = (await asgi("GET", SCALE)).json
+    scale["metadata"]["name"] = "other"
+    refused = await asgi("PUT", SCALE, scale)
+    assert refused.status == 400
+    assert refused.json["message"].startswith("the name of the object (other) does not match the name on the URL")
+
+
 async def test_what_has_no_replicas_has_no_scale(asgi: ASGIClient) -> None:
     await asgi("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "m"}})
     assert (await asgi("GET", "/api/v1/namespaces/default/configmaps/m/scale")).status == 404
