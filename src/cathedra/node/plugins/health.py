@@ -175,6 +175,7 @@ class HealthCache:
 
     async def save_later(self) -> None:
         """`save`, whose disk does not hold up the event loop."""
+        # The content is encoded here and only written in the thread: reports may change while the disk is slow.
         if self._path is not None and not self.is_saved:
             self.is_saved = True
             await asyncio.to_thread(self._write, self._path, self._content())
@@ -245,6 +246,7 @@ class HealthFollower:
                 await self._cache.save_later()
                 await self._clock.sleep(SAVE_SECONDS)
         finally:
+            # The last second of reports is written when the agent ends, without the event loop.
             self._cache.save()
 
     async def _watch_expiry(self) -> None:
@@ -252,6 +254,7 @@ class HealthFollower:
         while True:
             self._news.clear()
             moment = self._cache.next_expiry()
+            # A millisecond later than the expiry, because a report is valid up to and including it.
             wait = None if moment is None else max(0.0, moment - self._clock.now()) + 0.001
             try:
                 async with asyncio.timeout(wait):
@@ -264,6 +267,7 @@ class HealthFollower:
     def _prefer(self, driver: str, instance: PluginInstance | None) -> None:
         old = self._streams.pop(driver, None)
         if old is not None:
+            # The old instance of a rolling update still sends reports; two streams would overwrite each other.
             old.cancel()
         if instance is None or instance.health is None:
             self._tell(driver, self._cache.clear(driver))
@@ -278,6 +282,7 @@ class HealthFollower:
                     self._tell(driver, self._cache.receive(driver, report))
             except PluginCallError as error:
                 if error.code == "Unimplemented":
+                    # The driver has no health service, and a retry would not change that.
                     self._tell(driver, self._cache.clear(driver))
                     return
                 _LOG.info("health stream of driver %s: %s", driver, error)

@@ -162,6 +162,8 @@ class PluginRegistrar:
         known = self._sockets.get(path)
         self._metrics.plugin(str(path), "desired_state_of_world", present=number is not None)
         if known is not None:
+            # One task serves a path for all its sockets, so that the cleanup of the old instance comes before the new
+            # registration.
             known.number = number
             known.changed.set()
         elif number is not None and self._group is not None:
@@ -173,6 +175,7 @@ class PluginRegistrar:
         socket = self._sockets[path]
         pauses = DoublingPauses(_FIRST_PAUSE, _LONGEST_PAUSE)
         while (number := socket.number) is not None:
+            # Cleared before the handshake: a socket that is replaced during it must end `follow` at once.
             socket.changed.clear()
             registration = _Registration(path, self._registry, self._dial, self._plugins)
             try:
@@ -183,6 +186,7 @@ class PluginRegistrar:
             except PluginError as error:
                 _LOG.warning("plugin at socket %s: %s", path, error)
                 pause = pauses.take()
+                # Otherwise another socket has taken the place, and there is no reason to wait.
                 if socket.number == number:
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(pause):
@@ -247,6 +251,7 @@ class _Registration:
         except RegistrationError as error:
             raise RegistrationError(f"plugin validation failed with err: {error}") from error
         instance = PluginInstance(info.name, endpoint, client, health)
+        # Set before the instance is added: if that is refused, `end` closes the connection.
         self._client = client
         try:
             self._registry.add(instance)
@@ -266,6 +271,7 @@ class _Registration:
     async def end(self) -> None:
         """Unregister the instance and close its connection. The plugin is not called."""
         if self._instance is not None:
+            # Removed before the connection is closed, so that no call is made on a closed one.
             self._registry.remove(self._instance.driver, self._instance.endpoint)
         if self._client is not None:
             await self._client.close()

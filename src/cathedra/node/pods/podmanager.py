@@ -54,12 +54,15 @@ class PodManager:
         async with asyncio.TaskGroup() as group:
             self._group = group
             try:
+                # The handlers are registered inside the group: the first pods need it to start their workers.
                 stop = self._source.follow(
                     self._changed, self._deleted, self._became_undecodable, self._became_decodable
                 )
                 await self._source.wait_synced()
                 self._synced = True
                 self._forget_ended()
+                # Only after the first complete list: until then a container without a pod may belong to a pod that is
+                # still to come.
                 self._remove_leftovers(group, self._found.keys() - self._undecodable)
                 await asyncio.get_running_loop().create_future()
             finally:
@@ -105,6 +108,7 @@ class PodManager:
         worker = self._workers.get(run.pod.uid)
         if worker is not None:
             worker.container_ended(run)
+        # Kept for the worker that is still to come: without it the container would count as running for ever.
         elif not self._synced or run.pod.uid in self._undecodable:
             self._ended[run.id] = run
 
@@ -133,6 +137,7 @@ class PodManager:
 
     def active(self) -> set[str]:
         """UIDs of pods that are not over, as far as is known."""
+        # A pod that cannot be decoded may still use its claims; they must not be unprepared.
         unknown = self._undecodable - self._workers.keys()
         return unknown | {uid for uid, worker in self._workers.items() if not worker.over}
 
@@ -142,6 +147,7 @@ class PodManager:
             worker.update(pod)
         elif self._group is not None and pod.spec.node_name == self._context.config.name:
             uid = pod.metadata.uid
+            # An end that was reported before the worker existed replaces the run as it was listed.
             worker = self._worker(pod, [self._ended.pop(run.id, run) for run in self._found.pop(uid, ())])
             self._workers[uid] = worker
             self._group.create_task(self._work(uid, worker))
@@ -163,7 +169,7 @@ class PodManager:
         return None
 
     def _before(self, uid: str) -> Iterator[Pod]:
-        """The pods whose resources a new one cannot have: those that came earlier, and those that ran already."""
+        """Yield the pods whose resources a new pod cannot use: earlier pods, and those that ran already."""
         earlier = True
         for other, worker in self._workers.items():
             if other == uid:
@@ -172,14 +178,15 @@ class PodManager:
                 yield worker.granted
 
     def _beside(self, uid: str) -> Iterator[Pod]:
-        """The pods that take up resources of the node beside one."""
+        """Yield the pods that use resources of the node beside one."""
         for other, worker in self._workers.items():
             if other != uid and worker.counts:
                 yield worker.granted
 
     def _freed(self) -> None:
-        """A pod takes up less of the node: those that wait for room look again."""
+        """Let pods that wait for resources try again: another pod uses less of the node."""
         for worker in self._workers.values():
+            # All others would only compute and write an unchanged status.
             if worker.waits_for_room:
                 worker.look_again()
 
@@ -237,6 +244,7 @@ class PodManager:
     def _successor(self, failed: PodWorker) -> PodWorker:
         """Return a worker that continues as an agent does after a restart: with the object and the containers found."""
         worker = self._worker(failed.pod, failed.runs)
+        # The deletion was reported to the failed worker only, and will not be reported again.
         if failed.gone:
             worker.vanished()
         return worker

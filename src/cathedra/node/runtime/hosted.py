@@ -155,7 +155,7 @@ class HostedRuntime:
     # The shim
 
     async def open(self, on_exit: Callable[[ContainerRun], None]) -> tuple[ContainerRun, ...]:
-        """Find or start the shim; answers the containers it holds.
+        """Find or start the shim. Return the containers that it holds.
 
         Raises:
             ShimLost: it cannot be started.
@@ -216,6 +216,7 @@ class HostedRuntime:
         found = {run.id: run for run in listed}
         for known in tuple(self._running.values()):
             run = found.get(known.id)
+            # A container that is being started is requested again from the new shim, and is not lost.
             if run is None and known.id not in self._starting:
                 run = _lost(known, self._clock.now())
             if run is not None and not run.running:
@@ -231,6 +232,7 @@ class HostedRuntime:
             ShimLost: the shim is lost, and no other is started any more.
         """
         while self._shim is not None:
+            # Taken before the call: if the shim is replaced during it, the wait below must return at once.
             superseded = self._superseded
             if not self._supervised:
                 return await self._shim.connection.ask(dict(make()))
@@ -259,6 +261,7 @@ class HostedRuntime:
             RuntimeFailure: CreateContainerError if a device is missing, RunContainerError if it does not start.
         """
         run = ContainerRun(spec.id, spec.pod, spec.name, spec.attempt, self._clock.now())
+        # Entered before the request: the end may be reported before the answer arrives.
         self._running[spec.id] = run
         self._starting.add(spec.id)
         try:
@@ -266,6 +269,7 @@ class HostedRuntime:
             if "error" in answer:
                 raise RuntimeFailure("RunContainerError", f"failed to start container: {answer['error']}")
         except ShimLost as error:
+            # The run stays entered: the shim may have started it, and its successor reports it as lost.
             raise RuntimeFailure("CreateContainerError", str(error)) from error
         except RuntimeFailure:
             self._running.pop(spec.id, None)
@@ -273,6 +277,7 @@ class HostedRuntime:
         finally:
             self._starting.discard(spec.id)
         run = replace(run, started_at=answer["started_at"])
+        # It may have ended meanwhile; entering it again would let it count as running for ever.
         if spec.id in self._running:
             self._running[spec.id] = run
         return run
@@ -432,7 +437,8 @@ class HostedRuntime:
         return {name: used for name, used in found.items() if used is not None}
 
     async def close(self, *, stop_containers: bool) -> None:
-        """Hang up, or have everything killed and cleaned up, also what a lost shim has left."""
+        """Disconnect; or kill and remove everything, also what a lost shim has left."""
+        # Ends caused by closing are no news for pods, which are over for this agent.
         self._on_exit = _ignore
         if stop_containers:
             await self._end_shim()
@@ -441,7 +447,7 @@ class HostedRuntime:
             self._shim = None
 
     async def abandon(self) -> None:
-        """End a shim that `warm_up` started, for no agent will come; one that holds containers waits for the next."""
+        """End a shim that `warm_up` started and that no agent will use, unless it holds containers."""
         with contextlib.suppress(OSError, IncompatibleShim):
             await abandon(await connect(self._directory, self._exited))
 

@@ -65,13 +65,14 @@ class ShimListing(msgspec.Struct, frozen=True):
 async def connect_or_launch(options: ShimOptions, on_exit: Callable[[dict[str, Any]], None]) -> ShimListing:
     """Connect to the directory's shim; start it if there is none.
 
-    Where this is cancelled meanwhile, no shim is left without an agent: it is waited for, and ended unless it holds
+    If this is cancelled, no shim is left without an agent: its start is completed, and it is ended unless it holds
     containers.
 
     Raises:
         ShimLost: it cannot be started, or ended at once.
         IncompatibleShim: one of another version runs there.
     """
+    # Shielded: a shim that was just started would otherwise stay without an agent and hold the directory's lock.
     connecting = asyncio.create_task(_connect_or_launch(options, on_exit))
     try:
         return await asyncio.shield(connecting)
@@ -86,7 +87,7 @@ async def _give_up(connecting: asyncio.Task[ShimListing]) -> None:
 
 
 async def abandon(shim: ShimListing) -> None:
-    """Hang up on a shim for which there is no agent; one that holds no containers is ended.
+    """Disconnect from a shim without an agent, and end it if it holds no containers.
 
     Raises:
         ShimLost: it was lost before it could answer.
@@ -173,6 +174,7 @@ async def _launch(options: ShimOptions) -> None:
             stdout=log,
             stderr=log,
             cwd="/",
+            # Signals to the agent's process group (Ctrl-C) must not reach the shim and its containers.
             start_new_session=True,
         )
     if code != 0:
@@ -225,6 +227,8 @@ class ShimConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The shim has ended, or the connection was closed from here."""
         self._ended.set()
+        # Callers must not wait for answers that cannot come. They decide whether to repeat the request at the next
+        # shim.
         for future in self._answers.values():
             if not future.done():
                 future.set_exception(ShimLost("the container shim is gone"))
@@ -248,7 +252,7 @@ class ShimConnection(asyncio.Protocol):
     # Requests
 
     async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Send a request and wait for its answer; an ``error`` in the answer is the requester's business.
+        """Send a request and wait for its answer; the caller handles an ``error`` in it.
 
         Raises:
             ShimLost: no answer can come. Whether the request was carried out is unknown.
@@ -257,6 +261,7 @@ class ShimConnection(asyncio.Protocol):
             raise ShimLost("the container shim is gone")
         tag = next(self._tags)
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        # Entered before the request is sent, because the answer may arrive as soon as this task waits.
         self._answers[tag] = future
         self._send(request | {"tag": tag})
         try:
@@ -282,6 +287,7 @@ class ShimConnection(asyncio.Protocol):
         callbacks = self._attached.setdefault(container_id, [])
         callbacks.append(callback)
         try:
+            # The callback is registered before the request: output may arrive before its answer.
             answer = await self.ask({"do": "attach", "id": container_id})
         except ShimLost:
             callbacks.remove(callback)
@@ -323,7 +329,7 @@ class ShimConnection(asyncio.Protocol):
         await self._ended.wait()
 
     def abort(self) -> None:
-        """Hang up at once."""
+        """Close the connection without waiting."""
         if self._transport is not None:
             self._transport.abort()
 

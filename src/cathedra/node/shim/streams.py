@@ -65,6 +65,7 @@ class ContainerStreams:
         self._read_from(fd, "stdout")
 
     def _read_from(self, fd: int, name: str) -> None:
+        # The shim has one thread: a read that blocks on one container would stop the output of all others.
         os.set_blocking(fd, False)
         self._outputs[fd] = name
         self._selector.register(fd, selectors.EVENT_READ, self._ready)
@@ -122,6 +123,7 @@ class ContainerStreams:
         if not data:
             self._close_output(fd)
             return False
+        # The log is written first: it must have everything, also when a client disconnects.
         if self._log is not None:
             self._log.write(self._outputs[fd], data)
         for listener in tuple(self._listeners.values()):
@@ -141,6 +143,7 @@ class ContainerStreams:
             self._finish()
 
     def _finish(self) -> None:
+        # Reached from the end of the output and from `close`; listeners must hear of the end once.
         if self._finished:
             return
         self._finished = True

@@ -121,6 +121,7 @@ class ContainerFollower:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_events())
             while True:
+                # Cleared before listing: an event during the listing must cause another one.
                 self._wakeup.clear()
                 await self._look()
                 await self._wakeup.wait(EVENTED_SECONDS if self._evented else LOOK_SECONDS)
