@@ -97,6 +97,7 @@ _ALL: Final = (
     Rule("unknown-request", "error", "a container names a request that the claim does not have"),
     Rule("incomplete-pool", "warning", "a pool with fewer slices than it says"),
     Rule("duplicate-device", "error", "a device name that a pool has twice"),
+    Rule("several-node-terms", "error", "a device whose node selector has more than one term"),
     Rule("unused-counters", "warning", "a counter set or counter that no device consumes"),
     Rule("unknown-counters", "error", "a device consumes a counter that its pool does not have"),
     Rule("exceeding-counters", "error", "a device consumes more of a counter than there is"),

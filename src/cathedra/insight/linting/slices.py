@@ -25,6 +25,7 @@ def check_slices(objects: Iterable[ManifestObject], findings: Findings) -> None:
         current = [one for one in pieces if one[1].spec.pool.generation == newest]
         _complete(f"{driver}/{name}", current, findings)
         _repeated(current, findings)
+        _node_terms(current, findings)
         _counters(current, findings, complete=len(current) == current[0][1].spec.pool.resource_slice_count)
 
 
@@ -48,6 +49,17 @@ def _repeated(current: list[Piece], findings: Findings) -> None:
             if seen.setdefault(device.name, given.title) != given.title:
                 why = f"device {device.name} is in {seen[device.name]} as well: the pool is invalid"
                 findings.add("duplicate-device", given.manifest, f"spec.devices[{number}].name", why)
+
+
+def _node_terms(current: list[Piece], findings: Findings) -> None:
+    """Servers before 1.38 accept several terms, and the scheduler then fails every pod that reaches the device."""
+    for given, piece in current:
+        for number, device in enumerate(piece.spec.devices or ()):
+            terms = device.node_selector.node_selector_terms if device.node_selector is not None else None
+            if terms is not None and len(terms) > 1:
+                why = f"{len(terms)} terms: the scheduler cannot combine them, and fails the pod. Join them into one"
+                path = f"spec.devices[{number}].nodeSelector.nodeSelectorTerms"
+                findings.add("several-node-terms", given.manifest, path, why)
 
 
 def _counters(current: list[Piece], findings: Findings, *, complete: bool) -> None:

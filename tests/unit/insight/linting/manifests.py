@@ -70,3 +70,12 @@ def counters(amount: str = "2", name: str = "slots", consumed: str = "1") -> lis
     use = {"counterSet": "set", "counters": {name: {"value": consumed}}}
     shared = [{"name": "set", "counters": {"slots": {"value": amount}}}]
     return slices([], [{"name": "gpu-0", "consumesCounters": [use]}], sharedCounters=shared)
+
+
+def placed(terms: int) -> dict[str, Any]:
+    """A slice with a device on nodes that any of so many terms selects."""
+    made = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [str(n)]}]} for n in range(terms)]
+    (one,) = slices([{"name": "gpu-0", "nodeSelector": {"nodeSelectorTerms": made}}])
+    del one["spec"]["nodeName"]
+    one["spec"]["perDeviceNodeSelection"] = True
+    return one

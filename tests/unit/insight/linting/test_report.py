@@ -10,7 +10,16 @@ import pytest
 from cathedra.insight import lint, read_dump
 from cathedra.insight.linting.report import RULES, lint_text, sarif
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
-from tests.unit.insight.linting.manifests import claim, counters, device_class, pod, selecting, slices, yaml_of
+from tests.unit.insight.linting.manifests import (
+    claim,
+    counters,
+    device_class,
+    placed,
+    pod,
+    selecting,
+    slices,
+    yaml_of,
+)
 
 ATTRIBUTES = 'device.attributes["gpu.example.com"]'
 CAPACITY = 'device.capacity["gpu.example.com"]'
@@ -148,6 +157,7 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
         [yaml_of(*slices([{"name": "a"}], [{"name": "a"}]))],
         [yaml_of(*slices([{"name": "a"}], [{"name": "b"}]))],
     ),
+    "several-node-terms": ([yaml_of(placed(2))], [yaml_of(placed(1))]),
     "unused-counters": ([yaml_of(*counters(name="other"))], [yaml_of(*counters())]),
     "unknown-counters": ([yaml_of(*counters(name="other"))], [yaml_of(*counters())]),
     "exceeding-counters": ([yaml_of(*counters(consumed="3"))], [yaml_of(*counters(consumed="2"))]),
