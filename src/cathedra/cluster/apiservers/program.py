@@ -7,6 +7,7 @@ ends its children by closing their lines. A child that sees its line closed ends
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import pickle
@@ -14,13 +15,14 @@ import secrets
 import signal
 import socket
 import sys
+from collections import deque
 from collections.abc import Awaitable, Mapping
 from random import Random
 from typing import Any, Final
 
 from cathedra.apiserver.storage.primary import PrimaryStore
 from cathedra.clock import SystemClock
-from cathedra.cluster.apiservers.supervisor import LENGTH, LINE_LIMIT, next_line
+from cathedra.cluster.apiservers.supervisor import LINE_LIMIT, READY, next_line
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.parts.gctuning import collected_by_memory, suspend_collection
 from cathedra.cluster.process.logs import configure_logging
@@ -48,12 +50,11 @@ def main(words: list[str]) -> int:
 async def _run(inherited: Mapping[str, socket.socket]) -> int:
     inherited["line"].setblocking(False)
     reader, writer = await asyncio.open_connection(sock=inherited["line"], limit=LINE_LIMIT)
-    try:
-        (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
-        # The bytes are of the process that started this one, over a socket that no other process has.
-        config, port = pickle.loads(await reader.readexactly(length))
-    except asyncio.IncompleteReadError:
+    order = await next_line(reader)
+    if not order:
         return 0  # the first process ended before it gave an order
+    # Unpickling is safe here: the bytes are of the process that started this one, over a socket that no other has.
+    config, port = pickle.loads(base64.b64decode(order))
     configure_logging(config.log_level, config.log_format)
     serving = asyncio.ensure_future(_serve(config, port, inherited, Line(reader, writer)))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
@@ -90,33 +91,31 @@ class Line:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._requests = 0
+        self._waiting: deque[asyncio.Future[Any]] = deque()
+        """Requests without an answer. Answers come in their order."""
 
     def ready(self) -> None:
         """Report that connections can be passed to this process."""
-        self._writer.write(b'{"ready": true}\n')
+        self._writer.write(READY)
 
     def usage(self, node: str) -> Awaitable[Any]:
         """Request the figures of a node's pods; None if they are not known."""
-        self._requests += 1
-        number = self._requests
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        answer.add_done_callback(lambda _: self._waiting.pop(number, None))
-        self._waiting[number] = answer
-        self._writer.write(json.dumps({"id": number, "usage": node}).encode() + b"\n")
+        self._waiting.append(answer)
+        self._writer.write(f"{node}\n".encode())
         return answer
 
     async def listen(self) -> None:
         """Take answers until the first process closes the line."""
         while line := await next_line(self._reader):
-            message = json.loads(line)
-            # The request may have been cancelled meanwhile.
-            if (answer := self._waiting.get(message["id"])) is not None and not answer.done():
-                answer.set_result(message["usage"])
-        for answer in tuple(self._waiting.values()):
-            if not answer.done():
-                answer.set_result(None)
+            _settle(self._waiting.popleft(), json.loads(line))
+        while self._waiting:
+            _settle(self._waiting.popleft(), None)
+
+
+def _settle(answer: asyncio.Future[Any], figures: Any) -> None:
+    if not answer.done():  # else the request was cancelled meanwhile
+        answer.set_result(figures)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ etcd, it keeps that, too.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import pickle
 import signal
 import socket
-import struct
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -25,15 +25,15 @@ from cathedra.asgi.dealing import line_pair
 from cathedra.client.backoff import ExponentialBackoff
 from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig
-from cathedra.node.concurrency import BlockTasks
 
-__all__ = ["LENGTH", "LINE_LIMIT", "ChildEnded", "Supervisor", "next_line", "several_servers"]
+__all__ = ["LINE_LIMIT", "READY", "ChildEnded", "Supervisor", "next_line", "several_servers"]
 
 LOG: Final = logging.getLogger("cathedra.cluster")
-LENGTH: Final = struct.Struct(">I")
-"""Before the order, which is pickled: the cluster's configuration and the port."""
+READY: Final = b"\n"
+"""Line of a child that serves. Every other line is the name of a node, to which the figures of its pods are the answer,
+in one line of JSON."""
 LINE_LIMIT: Final = 16 * 1024 * 1024
-"""Bytes of a message: the figures of all pods of one node."""
+"""Bytes of a line."""
 PROGRAM: Final = (sys.executable, "-m", "cathedra.cluster.apiservers.program")
 STOP_SECONDS: Final = 20.0
 """Time that a child has to end before it is killed."""
@@ -76,12 +76,6 @@ class _Child:
         line[0].setblocking(False)
         reader, writer = await asyncio.open_connection(sock=line[0], limit=LINE_LIMIT)
         return cls(process, reader, writer, connections[0], store[0])
-
-    async def answer(self, number: int, usage: Awaitable[Any]) -> None:
-        """Send the figures that the child requested."""
-        answer = json.dumps({"id": number, "usage": await usage})
-        if not self.writer.is_closing():
-            self.writer.write(answer.encode() + b"\n")
 
     async def stop(self) -> str:
         """Close the line, which ends the child, and kill it if it does not end in time. Return how it ended."""
@@ -159,17 +153,15 @@ class Supervisor:
             store, child.store = child.store, None
             await server.serve_replica(store)
         order = pickle.dumps((self._config, server.port))
-        child.writer.write(LENGTH.pack(len(order)) + order)
-        # Requests of a child that has ended are cancelled with the block.
-        async with BlockTasks() as answering:
-            while line := await next_line(child.reader):
-                message = json.loads(line)
-                if "usage" in message:
-                    answering.start(child.answer(message["id"], self._usage(message["usage"])))
-                elif child.connections is not None:
-                    connections, child.connections = child.connections, None
-                    server.deal_to(connections)
-                    self._count_ready(server.url)
+        child.writer.write(base64.b64encode(order) + b"\n")
+        while line := await next_line(child.reader):
+            if line != READY:
+                figures = await self._usage(line.decode().rstrip("\n"))
+                child.writer.write(json.dumps(figures).encode() + b"\n")
+            elif child.connections is not None:
+                connections, child.connections = child.connections, None
+                server.deal_to(connections)
+                self._count_ready(server.url)
 
     def _count_ready(self, url: str) -> None:
         if self._missing:

@@ -5,7 +5,7 @@ python scripted_child.py FOLDER line=SOCKET …: the folder's file ``plan`` has 
 
 from __future__ import annotations
 
-import json
+import base64
 import os
 import pickle
 import socket
@@ -13,16 +13,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cathedra.cluster.apiservers.supervisor import LENGTH
+from cathedra.cluster.apiservers.supervisor import READY
 
 
 def _live(folder: Path, line: socket.socket) -> None:
     stream = line.makefile("rwb")
-    length = stream.read(LENGTH.size)
-    if not length:
+    order = stream.readline()
+    if not order:
         (folder / "never-ordered").touch()
         return
-    (folder / "order").write_bytes(stream.read(*LENGTH.unpack(length)))
+    (folder / "order").write_bytes(base64.b64decode(order))
     life, *rest = (folder / "plan").read_text().splitlines()
     (folder / "plan").write_text("\n".join(rest))
     if life == "fails":
@@ -30,12 +30,8 @@ def _live(folder: Path, line: socket.socket) -> None:
     if life == "is killed":
         os.kill(os.getpid(), 9)
 
-    def send(message: Any) -> None:
-        stream.write(json.dumps(message).encode() + b"\n")
-        stream.flush()
-
-    send({"ready": True})
-    send({"id": 1, "usage": "node-0"})
+    stream.write(READY + b"node-0\n")
+    stream.flush()
     (folder / "usage").write_bytes(stream.readline())
     if life == "ends later":
         sys.exit(3)

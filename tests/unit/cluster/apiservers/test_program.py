@@ -36,11 +36,12 @@ async def test_figures_are_unknown_once_the_first_process_has_ended() -> None:
     reader, writer = await asyncio.open_connection(sock=theirs)
     line = Line(reader, writer)
     listening = asyncio.create_task(line.listen())
-    unanswered, cancelled = line.usage("node-0"), asyncio.ensure_future(line.usage("node-1"))
+    cancelled, answered, unanswered = (asyncio.ensure_future(line.usage(f"node-{number}")) for number in range(3))
     cancelled.cancel()
-    ours.sendall(b'{"id": 2, "usage": {}}\n')
+    ours.sendall(b'{}\n{"node": "node-1"}\n')
     ours.close()
     await listening
+    assert await answered == {"node": "node-1"}
     assert await unanswered is None
     assert cancelled.cancelled()
     writer.close()

@@ -120,7 +120,7 @@ async def test_a_child_gets_the_figures_of_pods_that_the_first_process_knows(tmp
     async with running(tmp_path, "ends later", "second life") as case:
         await case.said.get()
         await case.said.get()
-        assert json.loads((tmp_path / "usage").read_bytes()) == {"id": 1, "usage": {"node": "node-0"}}
+        assert json.loads((tmp_path / "usage").read_bytes()) == {"node": "node-0"}
 
 
 async def test_with_etcd_a_child_needs_no_socket_to_the_store(tmp_path: Path) -> None:
