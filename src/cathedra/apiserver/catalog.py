@@ -1,6 +1,6 @@
-"""Which resources are served, and in which versions: the definitions, as a release and its flags have them.
+"""The served resources and versions: the definitions of a release, changed by its flags.
 
-The router, discovery, OpenAPI and the in-process transport all ask here, so they cannot disagree.
+The router, discovery, OpenAPI and the in-process transport all use this catalog, so they cannot disagree.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STABILITY: Final = re.compile(r"v[0-9]+(alpha|beta)?[0-9]*")
 
 
 class UnknownAPIGroup(ValueError):
-    """The runtime configuration names a group of which nothing is known."""
+    """The runtime configuration names an unknown group."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(names)
@@ -34,7 +34,7 @@ class UnknownAPIGroup(ValueError):
 def served_definitions(
     definitions: Iterable[AnyDefinition], gates: FeatureGates, runtime_config: dict[str, bool]
 ) -> tuple[AnyDefinition, ...]:
-    """The definitions with the versions that are served: a release's defaults, changed by ``runtime_config``
+    """Return the definitions with their served versions: the defaults of the release, changed by ``runtime_config``
     (``group/version`` → on or off; ``api/all``, ``api/ga``, ``api/beta`` and ``api/alpha`` stand for many).
 
     Raises:
@@ -56,7 +56,7 @@ def served_definitions(
 
 
 def served_virtual(gates: FeatureGates, runtime_config: dict[str, bool]) -> tuple[VirtualResource, ...]:
-    """The resources without stored objects that a release has and that are served."""
+    """Return the resources without stored objects that a release has and serves."""
     return tuple(
         virtual
         for virtual in VIRTUAL
@@ -84,7 +84,7 @@ def _is_on(group: str, version: str, runtime_config: dict[str, bool], *, otherwi
 
 
 class Catalog:
-    """The served definitions, found by group, version and resource. Custom resources come and go."""
+    """The served definitions, by group, version and resource. Custom resources are added and removed."""
 
     def __init__(
         self, definitions: Iterable[AnyDefinition], virtual: tuple[VirtualResource, ...] | None = None
@@ -97,12 +97,12 @@ class Catalog:
             route.key: route for route in virtual_routes(self.virtual)
         }
         self.by_key: Mapping[tuple[str, str, str, str], Route] = self._routes
-        """The routes that are served, by group, version, resource and sub-resource."""
+        """The served routes, by group, version, resource and sub-resource."""
         self._edition: dict[GroupResource, int] = {}
         self._observers: list[Callable[[], None]] = []
         self._fingerprints: dict[str | None, str] = {}
         self.generation = 0
-        """Counts changes, so that discovery and OpenAPI know when to be made anew."""
+        """Counts changes; discovery and OpenAPI make their documents anew when it differs."""
         for definition in definitions:
             self.add(definition)
 
@@ -114,7 +114,7 @@ class Catalog:
         self._observers.append(observer)
 
     def add(self, definition: AnyDefinition) -> None:
-        """Serve one more, or the same in another form."""
+        """Serve a resource, or another form of it."""
         self.remove(definition.group_resource)
         self._definitions[definition.group_resource] = definition
         self._edition[definition.group_resource] = self._edition.get(definition.group_resource, 0) + 1
@@ -142,8 +142,8 @@ class Catalog:
             observer()
 
     def fingerprint(self, path: str) -> str:
-        """What changes when the document of a path (``apis/apps/v1``, ``apis``) does: the resources it is about, and
-        which edition of them."""
+        """Return a text that changes whenever the document of a path (``apis/apps/v1``, ``apis``) does: the
+        resources in it and their editions."""
         parts = path.split("/")
         group = parts[1] if parts[0] == "apis" and len(parts) > 1 else ""
         if not self._fingerprints:
@@ -151,7 +151,7 @@ class Catalog:
         return self._fingerprints.get(None if path in {"apis", "version"} else group, "")
 
     def _made_fingerprints(self) -> dict[str | None, str]:
-        """The fingerprint of each group, and that of all of them under None."""
+        """Return the fingerprint of each group, and that of all groups under None."""
         found: dict[str | None, list[str]] = {None: []}
         for d in sorted(self, key=lambda d: (d.group, d.plural)):
             versions = ",".join(v.name for v in d.versions)
@@ -161,25 +161,25 @@ class Catalog:
         return {group: " ".join(texts) for group, texts in found.items()}
 
     def find(self, group: str, version: str, resource: str) -> tuple[AnyDefinition, VersionDefinition] | None:
-        """The definition and version of that name, if served."""
+        """Return the definition and version of that name, or None."""
         return self._served.get((group, version, resource))
 
     def route(self, group: str, version: str, resource: str, subresource: str = "") -> Route | None:
-        """The route of that resource or sub-resource, if served."""
+        """Return the route of that resource or sub-resource, or None."""
         return self.by_key.get((group, version, resource, subresource))
 
     def routes(self) -> tuple[Route, ...]:
-        """Every route that is served."""
+        """Return all served routes."""
         return tuple(self._routes.values())
 
     def definition(self, resource: GroupResource) -> AnyDefinition | None:
-        """The definition of a resource, if served."""
+        """Return the definition of a resource, or None."""
         return self._definitions.get(resource)
 
     def has_group(self, group: str) -> bool:
-        """Whether any resource of the group is served."""
+        """Return True if any resource of the group is served."""
         return any(definition.group == group for definition in self._definitions.values())
 
     def has_group_version(self, group: str, version: str) -> bool:
-        """Whether any resource of the group is served in that version."""
+        """Return True if any resource of the group is served in that version."""
         return any(key[0] == group and key[1] == version for key in self._served)

@@ -34,11 +34,11 @@ _TURN: Final = 0.01
 _SHORT_TURN: Final = 0.002
 """Seconds of a turn on the loop while the thread is busy: then many requests may come that use their whole turn."""
 _CALLS: Final = 64
-"""Calls of a limit between two looks at the processor time, which is a system call."""
+"""Calls of a limit between two reads of the processor time, which are system calls."""
 
 
 def timed_out() -> StatusError:
-    """504: the work was not done in time."""
+    """Return the 504 of work that was not done in time."""
     return failure(
         504,
         "Timeout",
@@ -47,17 +47,17 @@ def timed_out() -> StatusError:
 
 
 class Computations:
-    """The computations of one server."""
+    """The long computations of one server."""
 
     def __init__(self, thread: ComputeThread | None = None, *, cpu: Callable[[], float] = time.thread_time) -> None:
-        """``cpu`` is the processor time of the calling thread in seconds."""
+        """``cpu`` returns the processor time of the calling thread in seconds."""
         self._thread = thread or ComputeThread()
         self._cpu = cpu
         self._in_thread: Counter[str] = Counter()
-        """Owner → its computations that run or wait in the thread."""
+        """The number of computations of each owner that run or wait in the thread."""
 
     def allowance(self, owner: str, seconds: float) -> Allowance:
-        """The processor time of one request."""
+        """Return the processor time of one request."""
         return Allowance(self, owner, seconds)
 
     async def compute(self, work: Callable[[Interruption], T], owner: str) -> T:
@@ -75,17 +75,18 @@ class Computations:
                 del self._in_thread[owner]
 
     def turn_of(self, owner: str) -> float:
-        """Seconds that a request of the owner may compute on the loop: none while others of its are in the thread."""
+        """Return the seconds that a request of the owner may compute on the loop: none while other computations of
+        that owner are in the thread."""
         if not self._in_thread:
             return _TURN
         return 0.0 if owner in self._in_thread else _SHORT_TURN
 
     def processor_time(self) -> float:
-        """The processor time of the calling thread in seconds."""
+        """Return the processor time of the calling thread in seconds."""
         return self._cpu()
 
     def statistics(self) -> dict[str, int]:
-        """Computations done in the thread, and those that wait for it."""
+        """Return the number of computations done in the thread, and of those that wait for it."""
         return self._thread.statistics()
 
     def close(self) -> None:
@@ -104,7 +105,7 @@ class Limit:
     __slots__ = ("_calls", "_cpu", "_end", "_interruption")
 
     def __init__(self, interruption: Interruption, seconds: float, cpu: Callable[[], float]) -> None:
-        """``seconds`` of processor time from now."""
+        """The limit is ``seconds`` of processor time from now."""
         self._interruption = interruption
         self._cpu = cpu
         self._end = cpu() + seconds

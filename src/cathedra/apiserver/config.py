@@ -1,4 +1,4 @@
-"""How an API server is set up: release, gates, versions; a value that is made once."""
+"""The configuration of an API server: release, gates, versions. It is a value that does not change."""
 
 from __future__ import annotations
 
@@ -18,52 +18,52 @@ __all__ = ["ServeOptions", "ServerConfig"]
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that can be chosen about an API server."""
+    """The options of an API server."""
 
     release: str = DEFAULT_RELEASE
-    """The Kubernetes release whose behaviour and version number it shows."""
+    """The Kubernetes release whose behaviour and version number it has."""
     gates: FeatureGates | None = None
-    """None: the defaults of the release."""
+    """The feature gates; None: the defaults of the release."""
     runtime_config: Mapping[str, bool] = msgspec.field(default_factory=dict)
-    """``group/version`` → served or not, over the release's defaults."""
+    """Served versions that differ from the defaults of the release: ``group/version`` → served or not."""
     definitions: tuple[AnyDefinition, ...] | None = None
-    """None: every built-in kind."""
+    """The served kinds; None: every built-in kind."""
     authorization: bool = False
-    """Whether RBAC and the node authorizer decide; without, every authenticated user may do everything."""
+    """True if RBAC and the node authorizer decide. Otherwise every authenticated user may do everything."""
     service_accounts: bool = False
-    """Whether pods are refused whose service account does not exist (plugin ServiceAccount). For servers whose
-    controllers give every namespace its account ``default``."""
+    """True if pods whose service account does not exist are refused (plugin ServiceAccount). For servers whose
+    controllers create the account ``default`` of every namespace."""
     node_lifecycle: bool = False
-    """Whether nodes are made with the taint ``node.kubernetes.io/not-ready`` (plugin TaintNodesByCondition). For those
-    servers whose controllers take it away from ready nodes."""
+    """True if nodes are created with the taint ``node.kubernetes.io/not-ready`` (plugin TaintNodesByCondition). For
+    servers whose controllers remove it from ready nodes."""
 
     max_requests_inflight: int = SEATS
-    """Requests that are worked on at the same time; more wait their turn, a queue per user."""
+    """Limit of requests that are carried out at the same time; more wait in a queue for each user."""
     audit_log: Path | None = None
-    """Where requests are written down, a JSON line each; None: nowhere."""
+    """The file of the audit log, one JSON line for each event; None: no log."""
     audit_policy: AuditPolicy = msgspec.field(default_factory=AuditPolicy)
-    """Which requests, and how much of them."""
+    """The audit policy: levels of events by request."""
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and how the server can be reached."""
+    """The address of the server, its certificates and its users."""
 
     host: str = "127.0.0.1"
     port: int = 0
-    """0: any free one."""
+    """The port; 0: any free one."""
     pki: Path | None = None
     """Folder of the certificates, made if missing; None serves plain HTTP."""
     kubelet: KubeletTLS | None = None
-    """How nodes are reached; None: with the certificates of ``pki``, or in plain HTTP without one."""
+    """Certificates for connections to nodes; None: those of ``pki``, or plain HTTP without one."""
     names: tuple[str, ...] = ()
-    """Host names and addresses of the server's certificate; without any those of ``host`` and the loopback."""
+    """Host names and addresses in the certificate of the server; if empty, those of ``host`` and the loopback."""
     advertised: str = ""
-    """The address under which others reach the server, in its URL and in Service ``default/kubernetes``; without one
-    there is no such Service."""
+    """The address in the URL of the server and in Service ``default/kubernetes``; without one there is no such
+    Service."""
     client_authority: Path | None = None
-    """PEM file of authorities whose client certificates are taken beside those of ``pki``."""
+    """PEM file of authorities whose client certificates are accepted beside those of ``pki``."""
     tokens: Mapping[str, UserInfo] = msgspec.field(default_factory=dict)
-    """Static bearer tokens."""
+    """Static bearer tokens and their users."""
     anonymous: frozenset[str] | None = None
-    """The paths on which requests without credentials are those of ``system:anonymous``; None: all. On others they are
-    refused."""
+    """The paths on which requests without credentials act as ``system:anonymous``; None: all paths. On others they
+    are refused."""

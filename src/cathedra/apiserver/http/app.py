@@ -1,8 +1,7 @@
-"""The ASGI application: authenticate, authorize, answer, record.
+"""The API server as an ASGI application: requests and answers in bytes.
 
-Every request, WebSockets included, takes the same way: its `RequestInfo` is parsed once, its user is found out, it is
-authorized by that info, dispatched by that info, and recorded for metrics and audit whatever became of it. Failures
-become Status objects here and nowhere else.
+Every request, WebSockets included, is parsed once into a `RequestInfo`, goes through the pipeline
+(`cathedra.apiserver.pipeline`) and is recorded however it ends. Errors become Status objects only here.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ LOG: Final = logging.getLogger(__name__)
 _PANIC: Final = "This request caused apiserver to panic. Look in the logs for details.\n"
 _NOT_FOUND: Final = "404 page not found\n"
 UpgradeHandler = Callable[[Request, Send], Awaitable[None]]
-"""Takes the upgrade that an authorized request asks for, or raises a StatusError."""
+"""Carries out the upgrade that an authorized request asks for, or raises a StatusError."""
 _Way = Callable[[Request, Send], Awaitable[None]]
 _STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 
@@ -69,7 +68,7 @@ class Application:
         """``upgrades`` are paths on which other protocols than HTTP may be requested."""
         self._server = server
         self.pipeline = pipeline
-        """The steps that each request takes."""
+        """The steps of every request."""
         self.metrics = pipeline.metrics
         self._about = about
         self._aggregated = aggregated
@@ -78,7 +77,7 @@ class Application:
         self._ways: Mapping[str, _Way] = {"http": self._http, "websocket": self._websocket}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """CallAnswer one request, or one WebSocket, and record it however it ends."""
+        """Answer one request, or one WebSocket, and record it however it ends."""
         answer = self._ways.get(scope["type"])
         if answer is None:
             return
@@ -120,7 +119,7 @@ class Application:
             pipeline.end(record)
 
     def _note_for_audit(self, request: Request) -> None:
-        """Note what audit events show of HTTP."""
+        """Note the parts of HTTP that audit events show."""
         record = request.record
         record.user_agent = request.header(b"user-agent")
         record.source = (request.scope.get("client") or ("",))[0]
@@ -169,7 +168,7 @@ class Application:
             request.check_query()
 
     async def _passed_websocket(self, request: Request, send: Send) -> Response | None:
-        """Pass a WebSocket on to who answers for it; an answer is a refusal."""
+        """Pass a WebSocket on to the server that answers it. Return an answer if it is refused."""
         if (service := self._aggregated.behind(request.info)) is not None:
             await self._aggregated.websocket(request, service, send)
             return None
@@ -194,7 +193,7 @@ class Application:
         exchange.answer(response.status, lines, response.body, response.tail)
 
     async def _refuse(self, request: Request, send: Send, response: Response) -> None:
-        """Send an answer; on a WebSocket that is not open yet, plain HTTP."""
+        """Send an answer: on a WebSocket that is not open yet, in plain HTTP."""
         if request.scope["type"] == "http":
             await self._send(request, response, send)
             return
@@ -211,7 +210,7 @@ class Application:
         return self._about_server(request, send)
 
     async def _about_server(self, request: Request, send: Send) -> Response | None:
-        """The answer where the path names no resource."""
+        """Return the answer to a request on a path that names no resource."""
         info = request.info
         if not info.reads and _read_only(info.path):
             raise wrong_method()
@@ -229,6 +228,6 @@ class Application:
 
 
 def _read_only(path: str) -> bool:
-    """Whether the path knows reading only; the list of groups answers every method."""
+    """Return True if the path may only be read; the list of groups answers every method."""
     parts = path.strip("/").split("/")
     return parts[0] in {"api", "version"} or (parts[0] == "apis" and len(parts) > 1)

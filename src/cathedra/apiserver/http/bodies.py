@@ -58,15 +58,16 @@ JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _LONG: Final = 64 * 1024
-"""Bytes of YAML beyond which reading it would hold up other requests noticeably."""
+"""Bytes of YAML that take so long to read that other requests would notice."""
 _FRACTION: Final = re.compile(rb"[:,\[\s]-?[0-9]+[.eE]")
-"""What may be a number with a fraction: YAML takes ``1.0`` for a whole one, which JSON does not."""
+"""A text that may be a number with a fraction: YAML takes ``1.0`` for a whole number, JSON does not."""
 _OPTIONS_SHAPE: Final = GroupVersionKind("meta", "v1", "DeleteOptions")
-"""Options belong to every group; what they look like stands with the types that all groups share."""
+"""Delete options belong to every group; their type is that of the shared group."""
 
 
 def media_type(request: Request, *, protobuf: bool = True) -> str:
-    """The media type of the body without its parameters; JSON if none is given.
+    """Return the media type of the body without its parameters; JSON if none is given. Without ``protobuf`` that form
+    is refused: custom resources have none.
 
     Without ``protobuf`` that form is not understood: custom resources have none.
 
@@ -88,7 +89,7 @@ def media_type(request: Request, *, protobuf: bool = True) -> str:
 
 
 def load_values(raw: bytes) -> Any:
-    """Plain values from JSON.
+    """Return the plain values of a JSON text.
 
     Raises:
         DecodeError: they do not parse.
@@ -103,8 +104,8 @@ def load_values(raw: bytes) -> Any:
 
 
 async def load_yaml(raw: bytes, computations: Computations | None = None, owner: str = "") -> YAMLDocument:
-    """Plain values from YAML, with its keys that are said twice; long texts are read off the event loop, one at a time
-    where ``computations`` are given.
+    """Return the plain values of a YAML text, with its repeated keys. Long texts are read off the event loop, one at a
+    time if ``computations`` are given.
 
     Raises:
         DecodeError: they do not parse.
@@ -117,7 +118,7 @@ async def load_yaml(raw: bytes, computations: Computations | None = None, owner:
 
 
 async def load_applied(raw: bytes, computations: Computations | None = None, owner: str = "") -> YAMLDocument:
-    """What an apply sends. Most clients send JSON, which is YAML, too, and read ten times faster.
+    """Return the values of an applied body. Most clients send JSON, which is YAML too and is read ten times faster.
 
     Raises:
         DecodeError: it does not parse.
@@ -169,8 +170,9 @@ async def decode_object(
     stored: StoredObject | None = None,
     computations: Computations | None = None,
 ) -> Any:
-    """The object in the body, in the request's own version, or of another ``kind`` that a sub-resource takes. Parts
-    that are spelled as they are ``stored`` are the very parts that are stored. ``computations`` decode large bodies.
+    """Return the object of the body, in the version of the request, or of another ``kind`` that a sub-resource takes.
+    Parts with the bytes that they have in ``stored`` become the stored parts themselves. ``computations`` decode large
+    bodies.
 
     Raises:
         StatusError: 400 or 415, it cannot be understood.
@@ -200,8 +202,8 @@ def decode_plain(
     repeated: tuple[str, ...] = (),
     stored: StoredObject | None = None,
 ) -> Any:
-    """Return the object of a JSON body, of which ``target`` is the type and ``expected`` the kind. ``repeated`` are
-    the problems that were found with its keys before.
+    """Return the object of a JSON body of the type ``target`` and the kind ``expected``. ``repeated`` are problems with
+    its keys that were found before.
 
     Raises:
         StatusError: 400, it cannot be understood.
@@ -225,7 +227,7 @@ def decode_plain(
 def _decode_closely(
     target: type[KubeStruct], expected: GroupVersionKind, raw: bytes, release: str
 ) -> tuple[Any, tuple[str, ...]]:
-    """The object of a JSON body in which something may be wrong, and the problems with its fields.
+    """Return the object of a JSON body in which something may be wrong, and the problems with its fields.
 
     Raises:
         StatusError: 400, it cannot be understood.
@@ -244,7 +246,7 @@ def _decode_closely(
 async def _from_yaml(
     raw: bytes, kind: str, computations: Computations | None, owner: str
 ) -> tuple[bytes, tuple[str, ...]]:
-    """The JSON of a YAML body, and the problem with its keys that are said twice.
+    """Return a YAML body as JSON, and the problems with its repeated keys.
 
     Raises:
         StatusError: 400, it is no YAML.
@@ -259,7 +261,7 @@ async def _from_yaml(
 
 
 async def decode_delete_options(request: Request) -> DeleteOptions:
-    """Deletion options from the body or, without one, from the query.
+    """Return deletion options from the body or, without one, from the query.
 
     Raises:
         StatusError: they cannot be understood.
@@ -291,7 +293,7 @@ async def decode_delete_options(request: Request) -> DeleteOptions:
 
 
 def json_delete_options(raw: bytes) -> DeleteOptions:
-    """The options that a JSON body spells; ``null`` spells none.
+    """Return the deletion options of a JSON body; ``null`` has none.
 
     Raises:
         DecodeError: it spells something else.

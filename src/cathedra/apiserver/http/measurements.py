@@ -1,7 +1,7 @@
-"""``metrics.k8s.io``: what nodes and pods use, as a metrics server has it from the nodes' agents.
+"""``metrics.k8s.io``: the measured usage of nodes and pods, as a metrics server has it from the agents of nodes.
 
-``kubectl top`` asks here. Nothing is stored: the agents are asked when a user asks, all at once, and what they said is
-good for some seconds. A node that does not answer has no figures, and neither have its pods.
+``kubectl top`` reads it. Nothing is stored: when a user requests it, all agents are called at once, and their
+answers are used for some seconds. A node that does not answer has no figures, and neither have its pods.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ __all__ = ["Measurements"]
 
 _API_VERSION: Final = f"{METRICS_GROUP}/v1beta1"
 _GOOD_SECONDS: Final = 5.0
-"""How long a node's figures are given out again."""
+"""Seconds for which a node's figures are used."""
 _AT_ONCE: Final = 32
-"""Nodes that are asked at the same time."""
+"""Limit of nodes that are called at the same time."""
 
 
 class _Summary(msgspec.Struct, frozen=True):
-    """What a node said, and when, in monotonic seconds and as a date."""
+    """The figures of a node, and their time in monotonic seconds and as a date."""
 
     at: float
     time: str
     node: Mapping[str, Any]
     pods: Mapping[str, Mapping[str, Any]]
-    """By UID."""
+    """The figures of its pods, by the UID of the pod."""
 
 
 class Measurements:
-    """Asks nodes through ``proxy`` what they use."""
+    """Reads the usage of nodes through ``proxy``, and caches it."""
 
     def __init__(self, server: ServerContext, proxy: Proxy) -> None:
         self._server = server
@@ -53,7 +53,7 @@ class Measurements:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def answer(self, call: Call, label_selector: str, field_selector: str) -> dict[str, Any]:
-        """The figures of the object that a call names, or of all that it selects.
+        """Return the figures of the object that a call names, or of all objects that it selects.
 
         Raises:
             StatusError: 400, a selector does not parse; 404, there are no figures of that object.
@@ -124,7 +124,7 @@ def _pods(objects: Iterable[Pod], summaries: Mapping[str, _Summary]) -> Iterator
 
 
 def _containers(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The containers of a pod; a kubelet writes null for a pod without any."""
+    """Return the containers of a pod; a kubelet writes null for a pod without any."""
     found = told.get("containers")
     return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
 
@@ -140,7 +140,7 @@ def _item(obj: Any, summary: _Summary) -> dict[str, Any]:
 
 
 def _usage(told: Mapping[str, Any]) -> dict[str, str] | None:
-    """Processors and memory as quantities; None if either is missing, or no number."""
+    """Return CPU and memory as quantities; None if either is missing or not a number."""
     try:
         rate, memory = int(told["cpu"]["usageNanoCores"]), int(told["memory"]["workingSetBytes"])
     except (KeyError, TypeError, ValueError):

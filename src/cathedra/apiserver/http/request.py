@@ -23,13 +23,13 @@ __all__ = ["BODY_LIMIT", "ClientGone", "Request", "list_options", "write_query"]
 
 BODY_LIMIT: Final = 3 * 1024 * 1024
 QUERY_FIELDS: Final = 1000
-"""Parameters in a query; far more than any client sends, and read in a millisecond."""
+"""Limit of parameters in a query; far more than any client sends, and parsed in a millisecond."""
 _SELECTED: Final = frozenset({"list", "watch", "deletecollection"})
 _NO_QUERY: Final[dict[str, list[str]]] = {}
 
 
 class ClientGone(ConnectionError):
-    """The client went away before its request was complete."""
+    """The client closed the connection before its request was complete."""
 
 
 class Request:
@@ -53,7 +53,7 @@ class Request:
         self.receive = receive
         raw: bytes = scope["query_string"]
         self.query: dict[str, list[str]] = _NO_QUERY
-        """Every query parameter with its values."""
+        """All query parameters with their values."""
         if raw and raw.count(b"&") < QUERY_FIELDS:
             self.query = parse_qs(raw.decode("latin-1"), keep_blank_values=True)
         watch = says_true(self.query.get("watch", ())) if raw else False
@@ -61,11 +61,11 @@ class Request:
         record = self.record = RequestRecord(self.info, raw, audit_id, began)
         headers = scope["headers"]
         self.headers: RequestHeaders = headers if type(headers) is RequestHeaders else RequestHeaders(headers)
-        """Every header."""
+        """All headers, in order."""
         self.extensions: Mapping[str, Any] = scope.get("extensions", {})
-        """What the connection offers."""
+        """The extensions that the connection offers."""
         self.exchange: DirectAnswer | None = self.extensions.get(EXCHANGE)
-        """What takes a whole answer in one step, if the connection does."""
+        """Sends a whole answer in one step, if the connection can."""
         self._body: bytes | None = None
         self.user: UserInfo = ANONYMOUS
         """The user on whose behalf it is answered: the authenticated one, or the one that is impersonated."""
@@ -96,25 +96,25 @@ class Request:
 
     @property
     def path(self) -> str:
-        """The path of the URL."""
+        """The path of the URL, decoded."""
         return self.info.path
 
     @property
     def audit_id(self) -> bytes:
-        """The identity of its audit events, as the ``Audit-Id`` header shows it."""
+        """The identity of its audit events, for the ``Audit-Id`` header."""
         return self.record.audit_id.encode()
 
     def parameter(self, name: str) -> str:
-        """The first value of a query parameter, or ""."""
+        """Return the first value of a query parameter, or ""."""
         values = self.query.get(name)
         return values[0] if values else ""
 
     def flag(self, name: str) -> bool:
-        """Whether a boolean query parameter is set."""
+        """Return True if a boolean query parameter is set."""
         return says_true(self.query.get(name, ()))
 
     def number(self, name: str) -> int | None:
-        """A number of 64 bits in the query; None if it is not given.
+        """Return a query parameter as a 64-bit integer; None if it is missing.
 
         Raises:
             StatusError: 400, it is no number, or out of range.
@@ -128,16 +128,16 @@ class Request:
             raise bad_request(str(error)) from None
 
     def header(self, name: bytes) -> str:
-        """A header's value, or "". ``name`` in lower case."""
+        """Return the value of a header, or "". ``name`` is in lower case."""
         return self.headers.texts.get(name, "")
 
     def header_values(self, name: bytes) -> list[str]:
-        """All values of a header."""
+        """Return all values of a header."""
         return [value.decode("latin-1") for key, value in self.headers if key == name]
 
     @property
     def announced_size(self) -> int:
-        """Bytes of the body as its header announces them; the largest number allowed if it comes in chunks."""
+        """Size of the body in bytes by its header; the limit if the body comes in chunks."""
         announced = self.header(b"content-length")
         if announced.isascii() and announced.isdigit() and len(announced) < 10:
             return int(announced)
@@ -145,11 +145,11 @@ class Request:
 
     @property
     def read_body(self) -> bytes:
-        """The body as far as it has been read."""
+        """The part of the body that has been read."""
         return self._body or b""
 
     async def body(self) -> bytes:
-        """The whole body.
+        """Read and return the whole body.
 
         Raises:
             StatusError: 413, it is longer than 3 MiB.

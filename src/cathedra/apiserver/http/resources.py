@@ -1,4 +1,4 @@
-"""Requests on resources: from path, method and query to a verb, and from its outcome to an answer."""
+"""Requests on resources: from path, method, query and body to a call, and from its answer to a response."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ __all__ = ["ResourceHandler", "not_served", "wrong_method"]
 
 T = TypeVar("T")
 _CELLS: Final = 2000
-"""Objects of a list, or cells of a table, that are made on the event loop: some ten milliseconds."""
+"""Objects of a list, or cells of a table, that are encoded on the event loop; they take about ten milliseconds."""
 
 _STATUS: Final = GroupVersionKind("", "v1", "Status")
 _PATCH_TYPES: Final[Mapping[str, PatchType]] = {kind.value: kind for kind in PatchType}
 LONGEST_WATCH: Final = 365 * 24 * 3600
-"""Seconds; what asks for more would not fit the event loop's clock."""
+"""Limit of a watch in seconds: the event loop cannot set timers beyond it."""
 
 
 class ResourceHandler:
@@ -92,7 +92,7 @@ class ResourceHandler:
         }
 
     async def handle(self, request: Request, send: Send) -> Response | None:
-        """The answer to an authorized request, or None if it went out as a stream already.
+        """Return the answer to an authorized request, or None if it was sent as a stream.
 
         Raises:
             StatusError: the request was refused.
@@ -114,7 +114,7 @@ class ResourceHandler:
         return await self._dispatch(request, call, send)
 
     async def websocket(self, request: Request, send: Send) -> Response | None:
-        """Pass a WebSocket on to the node; an answer is a refusal.
+        """Pass a WebSocket on to the node. Return an answer if it is refused.
 
         Raises:
             StatusError: it was refused before the upgrade.
@@ -133,7 +133,7 @@ class ResourceHandler:
         return self._operations.call(request.record, definition, version, **options)
 
     async def _virtual(self, request: Request, route: Route) -> Response:
-        """A request on a resource without stored objects."""
+        """Answer a request on a resource without stored objects."""
         info = request.info
         if route.group == METRICS_GROUP:
             return await self._measured(request, route)
@@ -152,7 +152,7 @@ class ResourceHandler:
         return await self._review(request, review, review.definition.version(route.version))
 
     async def _measured(self, request: Request, route: Route) -> Response:
-        """What nodes, or pods, use just now."""
+        """Answer a request for the measured usage of nodes or pods."""
         info = request.info
         found = self._catalog.find("", "v1", route.resource)
         if found is None or not info.addresses(namespaced=route.namespaced):
@@ -166,7 +166,7 @@ class ResourceHandler:
         return render.render_plain(shown, msgspec.structs.replace(form, transform=""))
 
     async def _bind(self, request: Request) -> Response:
-        """A binding posted to the collection: as if posted to the pod that it names."""
+        """Create a binding that was posted to the collection, as if it had been posted to the pod that it names."""
         found = self._catalog.find("", "v1", "pods")
         if found is None:
             raise not_served()
@@ -240,7 +240,7 @@ class ResourceHandler:
     async def _beside_loop(
         self, call: Call, listing: read.Listing, work: Callable[[Callable[[], object]], T], cells: int = 1
     ) -> T:
-        """Return what ``work`` makes of a list; long lists and wide tables are made in the thread."""
+        """Return the result of ``work`` on a list. Long lists and wide tables are encoded in the thread."""
         if len(listing.entries) * cells <= _CELLS:
             return work(bool)
         return await self._server.computations.compute(lambda interruption: work(interruption.check), call.user.name)
@@ -347,14 +347,14 @@ class ResourceHandler:
 
 
 def _go_type(call: Call) -> str:
-    """The object's type as messages of the Go server show it."""
+    """Return the Go type of the object, for messages."""
     if is_custom(call.version.type):
         return "unstructured.Unstructured"
     return f"{call.definition.group.partition('.')[0] or 'core'}.{call.definition.kind}"
 
 
 def _no_component_statuses(request: Request) -> Response:
-    """The components are parts of one process, which answers: there is nothing to tell of them."""
+    """Return an empty list: all components are parts of the process that answers."""
     info = request.info
     if info.method != "GET":
         raise wrong_method()
@@ -366,7 +366,7 @@ def _no_component_statuses(request: Request) -> Response:
 
 
 def _writing(request: Request, call: Call, kind: str, *, apply: bool = False) -> Call:
-    """The call with the options of its write (`write_query`).
+    """Return the call with the options of its write (`write_query`).
 
     Raises:
         StatusError: 422, some make no sense.
@@ -396,12 +396,12 @@ def _listed(answer: CallAnswer) -> read.Listing:
 
 
 def _posted(call: Call) -> GroupVersionKind:
-    """The kind of what is posted to a call's sub-resource."""
+    """Return the kind that is posted to the sub-resource of a call."""
     return call.definition.posted_kind(call.subresource, call.version.name)
 
 
 def _whole(value: Any) -> JSONObject:
-    """An object that is answered and not stored, with its kind."""
+    """Return an object that is not stored as JSON, with its kind."""
     kind = _STATUS if isinstance(value, Status) else kind_of(value.__class__)
     return {"kind": kind.kind, "apiVersion": kind.api_version} | _plain(value)
 
@@ -419,7 +419,7 @@ def _patch_type(request: Request) -> PatchType:
 
 
 def _send_initial(request: Request, match: str) -> bool | None:
-    """Whether the watch begins with what is there; None leaves it to the resource version."""
+    """Return True if the watch begins with the existing objects; None if that depends on the resource version."""
     errors = ErrorList()
     given = request.query.get("sendInitialEvents")
     if given is None:

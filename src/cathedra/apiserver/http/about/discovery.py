@@ -1,5 +1,6 @@
-"""Discovery: which groups, versions and resources there are, legacy and aggregated
-(docs/spec/apimachinery.md §2)."""
+"""Discovery: the groups, versions and resources that are served, legacy and aggregated (docs/spec/apimachinery.md
+§2).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ AGGREGATED: Final = b"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDis
 
 
 class Discovery:
-    """Answers ``/``, ``/api``, ``/apis`` and what lies right below, and hands ``/openapi`` on."""
+    """Answers ``/``, ``/api``, ``/apis`` and the paths right below, and passes ``/openapi`` on."""
 
     def __init__(
         self, catalog: Catalog, openapi: OpenAPI, address: Callable[[], str], aggregated: AggregatedServers
@@ -37,7 +38,7 @@ class Discovery:
         self._documents: dict[str, bytes] = {}
 
     async def answer(self, request: Request) -> Response | None:
-        """The answer, or None if the path names nothing."""
+        """Return the answer, or None if the path names nothing."""
         path = request.path.strip("/")
         if path.startswith("openapi/"):
             return await self._openapi.answer(request, path)

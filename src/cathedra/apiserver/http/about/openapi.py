@@ -27,7 +27,7 @@ __all__ = ["OpenAPI"]
 
 V2_PROTOBUF: Final = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 V2_STUB: Final = b"\x0a\x032.0"
-"""Field 1 (swagger) is "2.0": all that kubectl needs of the second version."""
+"""Field 1 (swagger) is "2.0": kubectl needs no more of the second version."""
 FAR_FUTURE: Final = b"Fri, 31 Dec 2099 23:59:59 GMT"
 TEXT: Final = b"text/plain; charset=utf-8"
 
@@ -35,9 +35,8 @@ TEXT: Final = b"text/plain; charset=utf-8"
 class OpenAPI:
     """Answers ``/openapi/v2`` and ``/openapi/v3``.
 
-    Documents are made when they are first asked for, beside the event loop, and kept as bytes under their hash: a
-    definition that is added makes no document anew but those of its group. Requests for what is being made wait for it.
-    """
+    A document is made when it is first requested, beside the event loop, and kept as bytes under its hash. A definition
+    that is added changes only the document of its group. Concurrent requests for one document share its making."""
 
     def __init__(self, catalog: Catalog, release: str, computations: Computations) -> None:
         self._catalog = catalog
@@ -47,14 +46,14 @@ class OpenAPI:
         self._made: dict[str, tuple[str, bytes]] = {}
         """Path → hash and document."""
         self._parts: dict[str, tuple[str, SwaggerPart]] = {}
-        """Path → hash and contribution to the document of version 2."""
+        """Path → hash and its part of the document of version 2."""
         self._v2_made: tuple[int, bytes, bytes] = (-1, b"", b"")
-        """Generation of the catalog, document of version 2, and its tag."""
+        """Generation of the catalog, the document of version 2, and its tag."""
         self._making = asyncio.Lock()
         self._documents: Documents | None = None
 
     async def answer(self, request: Request, path: str) -> Response | None:
-        """The answer, or None if the path names nothing."""
+        """Return the answer, or None if the path names nothing."""
         if self._generation != self._catalog.generation:
             self._generation = self._catalog.generation
             served = self._paths()
@@ -77,7 +76,7 @@ class OpenAPI:
         return self._documents
 
     def _paths(self) -> dict[str, tuple[str, str] | None]:
-        """Every document, with its group version unless it is about what lies around."""
+        """Return the group version of each document by its path; None for documents of no group version."""
         found: dict[str, tuple[str, str] | None] = {"api": None, "apis": None, "version": None}
         for group, version in self._maker.group_versions():
             if group:
@@ -91,7 +90,8 @@ class OpenAPI:
         }
 
     def _hash(self, path: str) -> str:
-        """Names the content without making it: the set of served resources and the program's version decide it."""
+        """Return the hash of a document without making it: the served resources and the version of the program
+        determine it."""
         text = f"{__version__} {self._release} {path} {self._catalog.fingerprint(path)}"
         return hashlib.sha512(text.encode()).hexdigest().upper()
 
@@ -152,7 +152,7 @@ class OpenAPI:
     def _joined(
         self, wanted: Mapping[str, tuple[str, tuple[str, str] | None]], check: Callable[[], object]
     ) -> tuple[bytes, bytes]:
-        """The document of version 2 and its tag. Only the parts that have changed are made."""
+        """Return the document of version 2 and its tag. Only parts that have changed are made."""
         # start-up time: few clients ask
         from cathedra.apiserver.openapi.swagger import joined, kept_path, swagger_part
 
@@ -168,12 +168,13 @@ class OpenAPI:
 
 
 def _kept(operations: JSONObject) -> msgspec.Raw:
-    """The JSON of the operations on a path."""
+    """Return the JSON of the operations on a path."""
     return msgspec.Raw(encode(operations))
 
 
 def _encoded(document: dict[str, Any]) -> bytes:
-    """The JSON of a document. Schemas are encoded one by one: all at once they would hold the interpreter."""
+    """Return the JSON of a document. Schemas are encoded one by one: all at once they would hold the interpreter
+    lock."""
     components = document["components"]
     schemas = {name: msgspec.Raw(encode(schema)) for name, schema in components["schemas"].items()}
     return encode({**document, "components": {**components, "schemas": schemas}})

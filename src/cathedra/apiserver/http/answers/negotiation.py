@@ -1,4 +1,4 @@
-"""In which form the client wants its answer (docs/spec/apimachinery.md §1)."""
+"""Negotiation of the form of an answer (docs/spec/apimachinery.md §1)."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ JSON_TYPE: Final = "application/json"
 YAML_TYPE: Final = "application/yaml"
 PROTOBUF_TYPE: Final = "application/vnd.kubernetes.protobuf"
 FOR_PLAIN_JSON: Final = frozenset({"", "*/*", JSON_TYPE})
-"""``Accept`` headers about which there is nothing to negotiate."""
+"""``Accept`` headers that mean plain JSON, which most requests have."""
 ACCEPT_LIMIT: Final = 8 * 1024
-"""Letters of an ``Accept`` header; ten times what any client sends, and parsed in a millisecond."""
+"""Limit of an ``Accept`` header in letters; ten times the longest that clients send, and parsed in a millisecond."""
 _TRANSFORMS: Final = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
 
 
 class AnswerForm(msgspec.Struct, frozen=True):
-    """Media type, and what the objects shall be turned into (``Table``, ``PartialObjectMetadata`` or nothing)."""
+    """The media type, and the kind that objects are turned into (``Table``, ``PartialObjectMetadata`` or none)."""
 
     media_type: str = JSON_TYPE
     transform: str = ""
     version: str = "v1"
-    """Of meta.k8s.io, for transformed objects."""
+    """The version of meta.k8s.io, for transformed objects."""
 
 
 JSON_FORM: Final = AnswerForm()
@@ -60,7 +60,8 @@ def negotiate(
     listing: bool = False,
     protobuf: bool = True,
 ) -> AnswerForm:
-    """The best form that the ``Accept`` header allows; ``listing`` only widens what a refusal offers.
+    """Return the best form that the ``Accept`` header allows. ``listing`` only widens what a refusal offers. Without
+    ``protobuf`` that form is not offered: custom resources have none.
 
     Without ``protobuf`` that form is not offered: custom resources have none.
 
@@ -97,7 +98,7 @@ def negotiate(
 
 
 def fit_for_object(form: AnswerForm, go_type: str) -> AnswerForm:
-    """The form for a single object.
+    """Return the form for a single object.
 
     Raises:
         StatusError: 406, the client wants a list.
@@ -112,7 +113,7 @@ def fit_for_object(form: AnswerForm, go_type: str) -> AnswerForm:
 
 
 def fit_for_list(form: AnswerForm, go_type: str) -> AnswerForm:
-    """The form for a list.
+    """Return the form for a list.
 
     Raises:
         StatusError: 406, the client wants a single object.

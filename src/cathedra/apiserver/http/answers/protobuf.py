@@ -28,7 +28,7 @@ _META_TYPES: Final[dict[str, type[KubeStruct]]] = {
 
 
 def from_protobuf(raw: bytes, kind: GroupVersionKind, target: type[Any], release: str) -> Any:
-    """The object in a protobuf body.
+    """Return the object of a protobuf body.
 
     Raises:
         StatusError: 400, it cannot be understood.
@@ -57,7 +57,7 @@ def from_protobuf(raw: bytes, kind: GroupVersionKind, target: type[Any], release
 
 
 def to_protobuf(body: bytes) -> bytes:
-    """An answer's JSON, kind and apiVersion included, as protobuf.
+    """Return the JSON of an answer, kind and apiVersion included, as protobuf.
 
     Raises:
         StatusError: 406, its kind has no such form.
@@ -75,7 +75,7 @@ def to_protobuf(body: bytes) -> bytes:
 
 
 def list_to_protobuf(gvk: GroupVersionKind, metadata: meta_v1.ListMeta, items: Iterable[bytes]) -> bytes:
-    """A list of objects that are messages already; ``gvk`` is the kind of one object."""
+    """Return a list of objects that are encoded already; ``gvk`` is the kind of one object."""
     parts = [tag(1, LENGTH), delimited(encode_message(metadata))]
     item = tag(2, LENGTH)
     for message in items:
@@ -84,13 +84,13 @@ def list_to_protobuf(gvk: GroupVersionKind, metadata: meta_v1.ListMeta, items: I
 
 
 def _older_partial_list(found: meta_v1.PartialObjectMetadataList) -> bytes:
-    """meta.k8s.io/v1beta1 numbers the two fields of this one kind the other way round."""
+    """Return the list with its two fields swapped: meta.k8s.io/v1beta1 numbers them the other way round."""
     parts = [tag(1, LENGTH) + delimited(encode_message(item)) for item in found.items]
     return b"".join(parts) + tag(2, LENGTH) + delimited(encode_message(found.metadata))
 
 
 def not_marshalable(go_type: str) -> StatusError:
-    """406: the type has no protobuf form, as tables have none."""
+    """Return the 406 of a type without a protobuf form, as tables."""
     return failure(
         406,
         "NotAcceptable",

@@ -1,11 +1,11 @@
-"""Events pushed to watches that take them at once: one look at what waits for all of them, and the same bytes for those
-who see the same.
+"""Events pushed to watches without a task for each: one pass over all that wait, and shared bytes for watches of the
+same selection and form.
 
-A task for each watch, woken by each event, costs more than all the rest of a delivery, and takes that time from
-the writes that the watchers wait for. So a watch whose connection takes bytes directly has no task: when events are
-queued for it, it is entered for the next round, in which every watch that is due gets all that waits for it, joined and
-framed once for all watches with the same selection and form. What a client does not take stays in its watcher's queue,
-which is bounded; a client that takes nothing for long is sent away.
+A task for each watch that wakes with each event costs more than all the rest of a delivery, and takes that time from
+the writes that the watchers wait for. A watch whose connection takes bytes directly therefore has no task. When
+events are queued for it, it is entered for the next round. In a round every watch that is due gets all that waits
+for it, joined and framed once for all watches with the same selection and form. What a client does not take stays in
+the bounded queue of its watcher. A client that takes nothing for long is disconnected.
 """
 
 from __future__ import annotations
@@ -23,60 +23,60 @@ __all__ = ["BOOKMARK_SECONDS", "SLOW_SECONDS", "Fanout", "PushedWatch"]
 
 BOOKMARK_SECONDS: Final = 60.0
 SLOW_SECONDS: Final = 60.0
-"""For which a client may leave events lying in its connection; then it is cut."""
+"""Seconds for which a client may leave events in its connection; then it is disconnected."""
 FRAME_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of objects whose events are put together."""
+"""Bytes of objects whose events are joined in one frame."""
 PIECE: Final = 64 * 1024
 """Bytes of a frame that are written at once."""
 PIECES: Final = 16
-"""Pieces that a watch sends in one turn of the loop."""
+"""Limit of pieces that a watch sends in one turn of the loop."""
 LONGEST_PAUSE: Final = 0.02
 ROUND_TURNS: Final = 10
-"""Turns of the loop in which a round is sent at most. With one for each watch an event would be under way for as many
-turns as there are watches, each with the requests that have arrived."""
+"""Limit of turns of the loop for one round. With one turn for each watch an event would take as many turns as there
+are watches, each with the requests that have arrived.
+"""
 
 TURN_SECONDS: Final = 0.01
-"""For which a turn may take before no further watch is sent its piece in it."""
+"""Seconds after which no further watch is sent its piece in a turn."""
 
 Frames = dict[tuple[Hashable, ...], bytes]
-"""What was framed in one round, by form and events."""
+"""The frames of one round, by form and events."""
 
 
 class Fanout:
     """The watches of one server that have events to send.
 
-    A round begins with a look at what waits for every watch that is due. Then each is sent its piece, a few of them in
-    a turn of the loop: between two turns requests are read and answered, so that their clients, other processes and
-    the store have work meanwhile. Between two rounds it pauses for as long as the last one's own work took, 20 ms at
-    most, and events gather. A first event after a quiet time goes out in the turn after its commit.
-    """
+    A round begins with a pass over the queues of all watches that are due. Then each watch is sent its piece, a few
+    of them in a turn of the loop. Between two turns requests are read and answered, so that clients, other processes
+    and the store have work meanwhile. Between two rounds it pauses for as long as the last round worked, at most 20
+    ms, and events gather. A first event after a quiet time is sent in the turn after its commit."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
-        """``monotonic`` is the time in seconds."""
+        """``monotonic`` returns the time in seconds."""
         self._monotonic = monotonic
         self._due: dict[PushedWatch, None] = {}
         self._sending: list[PushedWatch] = []
-        """Who has yet to be sent a piece of this round, the last one first."""
+        """The watches that are still to be sent a piece of this round, the last one first."""
         self._at_once = 1
-        """How many are sent theirs in one turn."""
+        """The number of watches that are sent theirs in one turn."""
         self._turn: asyncio.Handle | None = None
         self._worked = 0.0
-        """Seconds of this round."""
+        """Seconds of work in this round."""
         self._rested = 0.0
-        """When the next round may be."""
+        """The time before which no round begins."""
 
     def enter(self, watch: PushedWatch) -> None:
-        """Let a watch send what waits for it in the next round."""
+        """Enter a watch for the next round."""
         self._due[watch] = None
         if self._turn is None:
             self._schedule()
 
     def leave(self, watch: PushedWatch) -> None:
-        """Forget a watch that has ended."""
+        """Remove a watch that has ended."""
         self._due.pop(watch, None)
 
     def is_due(self, watch: PushedWatch) -> bool:
-        """Whether it will send something in the next round."""
+        """Return True if the watch is entered for the next round."""
         return watch in self._due
 
     def _schedule(self) -> None:
@@ -122,8 +122,8 @@ class PushedWatch:
         shared: Hashable,
         bookmark: Callable[[], bytes] | None,
     ) -> None:
-        """``encoded`` makes the bytes of events, the same for all watches with an equal ``shared`` (None: for none).
-        ``bookmark`` makes one, for clients that want them when a minute brings no event."""
+        """``encoded`` returns the bytes of events, the same for all watches with an equal ``shared`` (None: shared
+        with no other). ``bookmark`` returns a bookmark, for clients that want one after a minute without events."""
         self._watcher = watcher
         self._exchange = exchange
         self._fanout = fanout
@@ -133,7 +133,7 @@ class PushedWatch:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._frame: bytes | memoryview | None = None
-        """Pieces that are sent in this round, or are left of the last one."""
+        """The bytes that are sent in this round, or left over from the last one."""
         self._sent = self._loop.time()
         self._bookmark_timer: asyncio.TimerHandle | None = None
         self._slow_timer: asyncio.TimerHandle | None = None
@@ -163,7 +163,7 @@ class PushedWatch:
             self._ended.cancel()
 
     def take(self, frames: Frames) -> bool:
-        """Take the events that wait, if the client takes any. Return True if there is something to `send`.
+        """Take the queued events, if the client accepts bytes. Return True if there is something to `send`.
 
         ``frames`` are those of this round. A failure ends this watch alone: its own task raises it.
         """
@@ -192,7 +192,7 @@ class PushedWatch:
         return bool(events)
 
     def send(self) -> None:
-        """Send what was taken, as far as the client takes it."""
+        """Send the taken bytes, as far as the client accepts them."""
         if self._frame is None or self._ended.done():
             return
         try:
@@ -207,7 +207,7 @@ class PushedWatch:
             self._enter()  # for the rest, the end, and what was queued meanwhile
 
     def _write_some(self, frame: bytes | memoryview) -> None:
-        """Write a piece at a time. What is encrypted is a copy for this client alone, and the frame is shared."""
+        """Write a piece at a time: the frame is shared, but its encryption makes a copy for this client alone."""
         if len(frame) <= PIECE:
             self._frame = None
             self._exchange.write(frame)
@@ -233,7 +233,7 @@ class PushedWatch:
         self._fanout.enter(self)
 
     def _wait_for_client(self) -> None:
-        """Events stay queued; the connection says when it goes on."""
+        """Leave events queued until the connection is ready, and disconnect a client that is not ready for long."""
         if self._exchange.gone:
             self._cut()
         elif self._slow_timer is None:
@@ -249,7 +249,7 @@ class PushedWatch:
             self._ended.set_exception(error)
 
     def _send_bookmark(self) -> None:
-        """Send a bookmark if no event was sent for a minute and none waits, and look again when it may be time."""
+        """Send a bookmark if no event was sent for a minute and none waits, and set the timer for the next one."""
         quiet = self._loop.time() - self._sent
         waiting = self._frame is not None or self._fanout.is_due(self) or not self._exchange.ready
         if quiet >= BOOKMARK_SECONDS and not waiting and self._bookmark is not None:

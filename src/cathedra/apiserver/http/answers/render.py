@@ -1,4 +1,6 @@
-"""Objects, lists and statuses as the bytes of an answer, in the form the client wants."""
+"""Objects, lists and statuses as the bytes of an answer, in the form that the client wants, and the cache of whole
+lists.
+"""
 
 from __future__ import annotations
 
@@ -42,25 +44,25 @@ __all__ = [
 
 YAML: Final = b"application/yaml"
 YAML_OF_JSON: Final = b"application/yaml; of=json"
-"""Type of an answer whose body is JSON and is sent as YAML (`in_yaml`)."""
+"""Type of an answer whose body is still JSON and is sent as YAML (`in_yaml`)."""
 WARNINGS: Final = 80
-"""Headers that an answer warns with at most: some clients give up at a hundred."""
+"""Limit of ``Warning`` headers: some clients give up at a hundred headers."""
 WARNING_LETTERS: Final = 4096
-"""Of all warnings together; beyond that each is cut to `WARNING_LENGTH`, and the rest is left out."""
+"""Limit of all warnings together; beyond it each is cut to `WARNING_LENGTH`, and the rest is left out."""
 WARNING_LENGTH: Final = 256
 
 
 Check = Callable[[], object]
 ENTRIES: Final = 8
 LARGEST: Final = 8 * 1024 * 1024
-"""Bytes of a list that is kept at most."""
+"""Limit of a cached list in bytes."""
 
 
 _NO_TABLE: Final = tables.TableOptions()
 
 
 def _never_ends() -> None:
-    """Return: the work may go on."""
+    """Return: a list without a limit on its computation always goes on."""
 
 
 def render_object(
@@ -90,8 +92,8 @@ def render_list(
     items: bytes = b"",
     check: Check = _never_ends,
 ) -> Response:
-    """A page of objects. ``items`` are their JSON from `items_of`, where it is known already. ``check`` is called for
-    each object, and may raise an exception."""
+    """Return the answer with a page of objects. ``items`` are their JSON from `items_of`, if the caller has it.
+    ``check`` is called for each object, and may raise an exception."""
     headers = warning_headers(call.warnings)
     metadata: JSONObject = {"resourceVersion": str(listing.revision)}
     if listing.continue_:
@@ -130,14 +132,14 @@ def render_list(
 
 
 def each(entries: Sequence[StoredObject], check: Check) -> Iterator[StoredObject]:
-    """The entries, with a call of ``check`` before each."""
+    """Yield the entries, with a call of ``check`` before each."""
     for entry in entries:
         check()
         yield entry
 
 
 def items_of(call: Call, listing: Listing, check: Check = _never_ends) -> bytes:
-    """The items of a list and what closes it."""
+    """Return the items of a list as JSON, with the closing brackets."""
     version = call.version
     bodies = [entry.shown(version) for entry in each(listing.entries, check)]
     if is_custom(version.type):
@@ -151,12 +153,12 @@ def items_of(call: Call, listing: Listing, check: Check = _never_ends) -> bytes:
 
 
 def render_plain(value: Any, form: AnswerForm, *, status: int = 200, warnings: Sequence[str] = ()) -> Response:
-    """Something with kind and apiVersion of its own."""
+    """Return the answer with a value that has kind and apiVersion of its own."""
     return formatted(encode(value), form, status, warning_headers(warnings))
 
 
 def formatted(body: bytes, form: AnswerForm, status: int, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
-    """JSON in the media type that was agreed on."""
+    """Return JSON in the negotiated media type."""
     if form.media_type == JSON_TYPE:
         return Response(status, body, JSON, headers)
     if form.media_type == YAML_TYPE:
@@ -167,13 +169,13 @@ def formatted(body: bytes, form: AnswerForm, status: int, headers: tuple[tuple[b
 
 
 def in_yaml(response: Response) -> Response:
-    """The answer with its body in YAML, which is made of JSON late, since it takes a second per megabyte."""
+    """Return the answer with its body in YAML. It is converted late, off the event loop: a megabyte takes a second."""
     values = msgspec.json.decode(response.body + response.tail)
     return msgspec.structs.replace(response, body=write_yaml(values), tail=b"", content_type=YAML)
 
 
 def in_form_of(response: Response, accept: str) -> Response:
-    """A failure in the form that the client asked for; JSON if that cannot be had."""
+    """Return an error in the form that the client wants; JSON if that form is not available."""
     if not response.body.startswith(b'{"kind":"Status"'):
         return response
     try:
@@ -188,7 +190,7 @@ def _protobuf(encoded: bytes, status: int, headers: tuple[tuple[bytes, bytes], .
 
 
 def warning_headers(warnings: Sequence[str]) -> tuple[tuple[bytes, bytes], ...]:
-    """``Warning`` headers, each text once; no more of them than clients can take."""
+    """Return ``Warning`` headers, each text once, as many as clients can take."""
     if not warnings:
         return ()
     texts = list(dict.fromkeys(warnings))[:WARNINGS]
@@ -215,13 +217,16 @@ def _quoted(text: str) -> bytes:
 
 
 class ListCache:
-    """A few lists, the least recently read one dropped first."""
+    """Cache of the JSON of a few whole lists, because many clients list the same objects.
+
+    Joining the bytes of the objects is most of the cost of a list. Only complete lists without a resource version of
+    their own are kept; the metadata in front is made for each answer. The least recently read list is dropped first."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[Any, ...], tuple[tuple[Any, ...], bytes]] = {}
 
     def get(self, table: Table, call: Call, options: ListOptions) -> bytes | None:
-        """The items of a list, if they are kept and nothing has changed since."""
+        """Return the items of a list, if they are cached and nothing has changed since."""
         key = _key(table, call, options)
         found = self._kept.pop(key, None)
         if found is None or found[0] != stamp_of(table):
@@ -232,7 +237,8 @@ class ListCache:
     def keep(
         self, table: Table, call: Call, options: ListOptions, items: bytes, stamp: tuple[Any, ...] | None = None
     ) -> None:
-        """Keep the items of a complete list. ``stamp`` is the table's when the list was read (None: now)."""
+        """Cache the items of a complete list. ``stamp`` is the stamp of the table when the list was read (None:
+        now)."""
         if len(items) > LARGEST:
             return
         self._kept[_key(table, call, options)] = (stamp or stamp_of(table), items)

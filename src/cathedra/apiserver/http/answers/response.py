@@ -31,34 +31,34 @@ JSON: Final = b"application/json"
 _FEW_HEADERS: Final = 16
 _CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
 _JSON_LINES: Final = header_lines((_CACHE_CONTROL, (b"content-type", JSON)))
-"""The lines that most answers have."""
+"""The header lines that most answers have."""
 THRESHOLD: Final = 128 * 1024
 _LEVEL: Final = 1
 
 
 class Response(msgspec.Struct, frozen=True):
-    """Status, body and headers."""
+    """Status, body and headers of an answer."""
 
     status: int
     body: bytes
     content_type: bytes = JSON
     headers: Headers = ()
     tail: bytes = b""
-    """The rest of the body, where joining it would mean to copy much."""
+    """The rest of the body, so that large parts need not be copied to join them."""
 
 
 def json_response(value: object, status: int = 200, headers: Headers = ()) -> Response:
-    """Plain values as JSON."""
+    """Return plain values as a JSON answer."""
     return Response(status, encode(value), JSON, headers)
 
 
 def text_response(text: str, status: int = 200) -> Response:
-    """Plain text."""
+    """Return plain text as an answer that browsers must not interpret."""
     return Response(status, text.encode(), b"text/plain; charset=utf-8", ((b"x-content-type-options", b"nosniff"),))
 
 
 def status_response(error: StatusError, warnings: Headers = ()) -> Response:
-    """A failure in Kubernetes' form."""
+    """Return an error as a Status, with the headers that belong to it."""
     headers: list[tuple[bytes, bytes]] = list(warnings)
     if error.code == 403:
         headers.append((b"x-content-type-options", b"nosniff"))
@@ -69,7 +69,8 @@ def status_response(error: StatusError, warnings: Headers = ()) -> Response:
 
 
 def head_of(response: Response, audit_id: bytes, more: bytes = b"") -> bytes:
-    """The lines of all headers of an answer, in order, ``more`` lines last; ``audit_id`` is our own, and not looked at.
+    """Return the lines of all headers of an answer, in order, with the lines ``more`` last. ``audit_id`` is made by
+    this server and not checked.
 
     Raises:
         RuntimeError: a header has a control character.
@@ -82,13 +83,14 @@ def head_of(response: Response, audit_id: bytes, more: bytes = b"") -> bytes:
 
 
 def _lines_of(headers: Headers) -> bytes:
-    """Return the lines of headers that may have any text, as warnings and locations; short ones are kept."""
+    """Return the lines of headers that may have any text, as warnings and locations. Lines of short ones are
+    memorized."""
     is_kept = len(headers) <= _FEW_HEADERS and is_short(*[value for _, value in headers])
     return (header_lines if is_kept else header_lines.__wrapped__)(headers)
 
 
 async def send_response(send: Send, response: Response, *, audit_id: bytes, head: bool = False) -> None:
-    """Send an answer; for HEAD without its body."""
+    """Send an answer; to a HEAD request without its body."""
     headers = [
         (b"audit-id", audit_id),
         _CACHE_CONTROL,
@@ -105,17 +107,17 @@ async def send_response(send: Send, response: Response, *, audit_id: bytes, head
 
 
 def worth_compressing(response: Response) -> bool:
-    """Whether the answer is large enough for it to pay."""
+    """Return True if the answer is large enough for compression to save time."""
     return response.status == 200 and len(response.body) + len(response.tail) > THRESHOLD
 
 
 def takes_gzip(accept_encoding: str) -> bool:
-    """Whether the client takes it."""
+    """Return True if the client accepts gzip."""
     return any(part.partition(";")[0].strip() == "gzip" for part in accept_encoding.split(","))
 
 
 async def compressed(response: Response) -> Response:
-    """The same answer in gzip; made in a thread, so that the loop goes on."""
+    """Return the answer in gzip; it is compressed in a thread, so that the loop is not held up."""
     body = await asyncio.to_thread(_gzip, response.body, response.tail)
     headers = (*response.headers, (b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
     return msgspec.structs.replace(response, body=body, tail=b"", headers=headers)

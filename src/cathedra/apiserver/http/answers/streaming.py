@@ -31,9 +31,9 @@ __all__ = ["WatchOptions", "WatchStream", "send_error_stream"]
 
 _STREAMED_PROTOBUF: Final = f"{PROTOBUF_TYPE};stream=watch".encode()
 _AT_ONCE: Final = 32
-"""First events that are encoded without a look at their size."""
+"""Initial events that are encoded before their size is checked."""
 _PIECE: Final = 256 * 1024
-"""Bytes of first events that are sent at once, about."""
+"""Bytes of initial events that are sent at once, about."""
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
@@ -108,7 +108,7 @@ class WatchStream:
                 await gone
 
     def _pushed(self, exchange: DirectAnswer, fanout: pushing.Fanout) -> pushing.PushedWatch:
-        """The watch as what pushes it sees it."""
+        """Return the watch in the form that the fan-out takes."""
         return pushing.PushedWatch(
             self._start.watcher,
             exchange,
@@ -134,7 +134,8 @@ class WatchStream:
             return self._bookmark(self._server.registry.revision)
 
     async def _send_initial(self, send: Send) -> None:
-        """Send what is there already, piece by piece: each is encoded when the client has taken most of the last."""
+        """Send the existing objects piece by piece: the next piece is encoded when the client has taken most of the
+        last."""
         events, lines, size = self._start.initial_events(), [], 0
         while some := list(islice(events, _AT_ONCE)):
             for seen in await self._in_version(some):
@@ -158,7 +159,7 @@ class WatchStream:
         await send({"type": "http.response.body", "body": batch, "more_body": True})
 
     async def _in_version(self, events: list[Seen]) -> list[Seen]:
-        """The events in the version of the call.
+        """Return the events with objects in the version of the call.
 
         Raises:
             StatusError: 500, a webhook should convert them and failed.
@@ -222,7 +223,7 @@ class WatchStream:
 
 
 async def send_error_stream(send: Send, error: StatusError, form: AnswerForm, audit_id: bytes) -> None:
-    """A watch that begins too late: HTTP 200, one ERROR event, the end."""
+    """Answer a watch whose resource version is too old: HTTP 200, one ERROR event, the end."""
     await send({"type": "http.response.start", "status": 200, "headers": _headers(form, audit_id)})
     event = _event(form, "ERROR", encode(error.to_json()))
     await send({"type": "http.response.body", "body": event, "more_body": False})
@@ -239,7 +240,7 @@ def _headers(form: AnswerForm, audit_id: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _event(form: AnswerForm, kind: str, body: bytes) -> bytes:
-    """One event around an object's JSON, kind and apiVersion included."""
+    """Return one event with the JSON of an object, kind and apiVersion included."""
     if form.media_type == PROTOBUF_TYPE:
         return watch_frame(kind, to_protobuf(body))
     return b"".join((b'{"type":"', kind.encode(), b'","object":', body, b"}\n"))

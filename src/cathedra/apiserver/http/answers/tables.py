@@ -31,7 +31,7 @@ class TableOptions(msgspec.Struct, frozen=True):
 
 
 def check_include(include: str) -> str:
-    """The value of ``includeObject``, with its default.
+    """Return the value of ``includeObject``, with its default.
 
     Raises:
         StatusError: 400, it is none of the known ones.
@@ -45,7 +45,7 @@ def check_include(include: str) -> str:
 
 
 def columns(call: Call) -> list[dict[str, Any]]:
-    """The column definitions of a kind."""
+    """Return the column definitions of a kind."""
     return [
         {
             "name": column.name,
@@ -66,7 +66,7 @@ def table(
     version: str = "v1",
     with_columns: bool = True,
 ) -> bytes:
-    """A table's JSON."""
+    """Return the JSON of a table with these rows."""
     return encode(
         {
             "kind": "Table",
@@ -79,7 +79,7 @@ def table(
 
 
 def row(call: Call, entry: StoredObject, include: str, now: float, version: str) -> dict[str, Any]:
-    """One object as a row."""
+    """Return one object as a row."""
     obj = entry.object
     if call.definition.cells is not None:
         cells = call.definition.cells(obj, now)
@@ -97,12 +97,12 @@ def row(call: Call, entry: StoredObject, include: str, now: float, version: str)
 
 
 def whole(entry: StoredObject, call: Call) -> bytes:
-    """The object's JSON with its kind."""
+    """Return the JSON of an object with its kind."""
     return call.prefix + entry.shown(call.version)[1:]
 
 
 def partial(entry: StoredObject, call: Call, version: str) -> dict[str, Any]:
-    """The object's metadata alone."""
+    """Return an object with nothing but its metadata."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"meta.k8s.io/{version}",

@@ -1,8 +1,8 @@
-"""Aggregated API servers: groups and versions that a server behind a service answers for, as its APIService says.
+"""Aggregated API servers: groups and versions that a server behind a service serves, by its APIService.
 
-A request that was authenticated and authorized here is passed on with the name of its user in headers and a client
-certificate that the other server has been told to believe (ConfigMap ``extension-apiserver-authentication``). The HTTP
-client is imported with the first of them.
+A request is authenticated and authorized here and passed on with the name of its user in headers, and with a client
+certificate that the other server trusts (ConfigMap ``extension-apiserver-authentication``). The HTTP client is
+imported with the first of them, because its import would make every start longer.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class AggregatedServers:
     """The servers behind APIServices."""
 
     def __init__(self, registry: Registry, identity: Callable[[], FrontProxyTLS | None]) -> None:
-        """``identity`` is what is shown to them, once the server has its keys."""
+        """``identity`` returns the client certificate, once the server has its keys."""
         self._registry = registry
         self._identity = identity
         self._passed = PassedRequests()
@@ -68,17 +68,17 @@ class AggregatedServers:
         self._known: dict[tuple[str, str], APIService] | None = None
         self._resources: dict[tuple[str, str], list[dict[str, Any]]] = {}
         self.generation = 0
-        """Counts changes, so that discovery knows when to be made anew."""
+        """Counts changes; discovery makes its documents anew when it differs."""
         registry.observe(API_SERVICES, lambda _: self._forget())
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         for session in (self._session, self._by_name):
             if session is not None:
                 await session.close()
 
     def services(self) -> dict[tuple[str, str], APIService]:
-        """The APIServices with a service, by group and version."""
+        """Return the APIServices with a service, by group and version."""
         if self._known is None:
             try:
                 entries = self._registry.table(API_SERVICES).select(Selection(""))
@@ -89,18 +89,18 @@ class AggregatedServers:
         return self._known
 
     def resources(self, group: str, version: str) -> list[dict[str, Any]]:
-        """The resources that a server listed when it was last asked, as APIResources."""
+        """Return the resources that a server listed at the last probe, as APIResources."""
         return self._resources.get((group, version), [])
 
     def behind(self, info: RequestInfo) -> APIService | None:
-        """Who answers a request, if it is not this server."""
+        """Return the APIService that a request is for; None if this server answers it."""
         if not info.path.startswith("/apis/"):
             return None
         parts = info.path.split("/", 4)
         return self.services().get((parts[2], parts[3])) if len(parts) > 3 else None
 
     async def probe(self, service: APIService) -> tuple[str, str, str]:
-        """Status, reason and message of the condition Available; also learns the server's resources."""
+        """Return status, reason and message of the condition Available, and cache the resources of the server."""
         spec, behind = service.spec, service.spec.service
         assert behind is not None
         path = f"/apis/{spec.group}/{spec.version}"
@@ -130,7 +130,7 @@ class AggregatedServers:
         return "True", "Passed", "all checks passed"
 
     async def forward(self, request: Request, service: APIService, send: Send) -> Response | None:
-        """Pass an authorized request on, and its answer back as it comes.
+        """Pass an authorized request on, and its answer back as it arrives.
 
         Raises:
             StatusError: 503, the server cannot be reached.
@@ -225,7 +225,7 @@ class AggregatedServers:
         return self._session
 
     def _named(self) -> aiohttp.ClientSession:
-        """Connections to servers by the names that their certificates are for: WebSockets know no other way."""
+        """Return the client for connections by the name of the certificate: WebSockets have no other way to set it."""
         if self._by_name is None:
             import aiohttp  # as above
 
@@ -244,7 +244,7 @@ class AggregatedServers:
         return self._known_addresses
 
     def _options(self, service: APIService) -> dict[str, Any]:
-        """How the connection is protected.
+        """Return the options that protect the connection.
 
         Raises:
             StatusError: 503, the CA bundle cannot be read.
@@ -286,14 +286,14 @@ class AggregatedServers:
 
 
 def _target(request: Request) -> str:
-    """Path and query."""
+    """Return path and query, encoded."""
     query = request.scope["query_string"].decode("latin-1")
     path = quote(request.info.path, safe="/:@!$&'()*+,;=~")
     return f"{path}?{query}" if query else path
 
 
 def _identity_headers(user: UserInfo) -> list[tuple[str, str]]:
-    """Whose request it is, for a server that believes the certificate."""
+    """Return the headers that name the user, for a server that trusts the client certificate."""
     headers = [("X-Remote-User", user.name), *(("X-Remote-Group", group) for group in user.groups)]
     if user.uid:
         headers.append(("X-Remote-Uid", user.uid))

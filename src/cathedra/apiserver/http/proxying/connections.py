@@ -27,7 +27,7 @@ _CONNECT_SECONDS: Final = 30.0
 
 
 class RedirectRefused(aiohttp.ClientError):
-    """A node answered with a redirect: followed, it would make the API server ask whom the node pleases."""
+    """A node answered with a redirect. To follow it would make the API server call any server that the node names."""
 
     def __init__(self) -> None:
         super().__init__("the backend attempted to redirect this request, which is not permitted")
@@ -40,15 +40,15 @@ async def _refuse_redirect(
 
 
 def _no_redirects() -> aiohttp.TraceConfig:
-    """Refuses redirects of every request of a session, upgrades to WebSocket included, for which the client has no
-    option."""
+    """Return a trace that refuses redirects of every request of a session, also of upgrades to WebSocket, for which
+    the client has no option."""
     tracing = aiohttp.TraceConfig()
     tracing.on_request_redirect.append(_refuse_redirect)
     return tracing
 
 
 class KubeletConnections:
-    """An HTTP client for nodes that follows no redirect. Without ``tls`` it speaks plain HTTP and shows nothing.
+    """An HTTP client for nodes that follows no redirect. Without ``tls`` it uses plain HTTP and no credentials.
 
     Raises:
         OSError: a file of ``tls`` cannot be read.
@@ -72,11 +72,11 @@ class KubeletConnections:
         )
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         await self.session.close()
 
     def url(self, scheme: str, node: str, address: str, port: int, path: str, query: Any = None) -> str:
-        """Where ``path`` of a node is; ``scheme`` is ``http`` or ``ws``."""
+        """Return the URL of ``path`` on a node; ``scheme`` is ``http`` or ``ws``."""
         host = address
         if self._by_name:
             self._addresses.remember(node, address)
@@ -88,8 +88,8 @@ class KubeletConnections:
     def upgrade(
         self, node: str, address: str, port: int, target: str, protocols: tuple[str, ...] = (), **options: Any
     ) -> AbstractAsyncContextManager[NodeAnswer]:
-        """Ask a node to speak SPDY for ``target``, a path with its query (`ask_node`); ``options`` are further parts of
-        the `NodeRequestHead`."""
+        """Request an upgrade to SPDY for ``target``, a path with its query (`ask_node`). ``options`` are further
+        parts of the `NodeRequestHead`."""
         host = node if self._by_name else address
         return ask_node(NodeRequestHead(host, address, port, target, protocols, **options), self._context)
 
@@ -101,20 +101,21 @@ def _context(tls: KubeletTLS) -> ssl.SSLContext:
 
 
 class KnownAddresses(AbstractResolver):
-    """The addresses of servers by name, as far as they were told; other names are looked up."""
+    """Resolver of names of servers that no name server knows, but that their certificates are for. Other names are
+    looked up as usual."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
         self._others = aiohttp.ThreadedResolver()
 
     def remember(self, name: str, address: str) -> None:
-        """Connections to ``name`` go to ``address`` from now on."""
+        """Resolve ``name`` to ``address`` from now on."""
         self._known[name] = address
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """The address of a server.
+        """Return the address of a server.
 
         Raises:
             OSError: its address is a host name that is not known.
@@ -129,5 +130,5 @@ class KnownAddresses(AbstractResolver):
         return [ResolveResult(hostname=host, host=address, port=port, family=found, proto=0, flags=flags)]
 
     async def close(self) -> None:
-        """Let go of the look-ups."""
+        """Close the resolver of other names."""
         await self._others.close()

@@ -66,7 +66,7 @@ _HANDSHAKE: Final = "sec-websocket-"
 
 
 def passed_headers(request: Request) -> list[tuple[str, str]]:
-    """The headers of a request that the server behind gets to see."""
+    """Return the headers of a request that are passed on."""
     return [
         (key.decode("latin-1"), value.decode("latin-1"))
         for key, value in request.scope["headers"]
@@ -80,7 +80,7 @@ def _is_withheld(name: bytes) -> bool:
 
 
 class PassedBody:
-    """The body of a request, of any size: handed on as it comes, and read by nothing else. Made by `of`."""
+    """The body of a request, of any size, passed on as it arrives. Made by `of`."""
 
     def __init__(self, request: Request, first: bytes, *, more: bool) -> None:
         self._request = request
@@ -91,7 +91,7 @@ class PassedBody:
 
     @classmethod
     async def of(cls, request: Request) -> PassedBody:
-        """The body, of which the beginning has come.
+        """Wait for the beginning of the body.
 
         Raises:
             ClientGone: the client went away.
@@ -103,17 +103,17 @@ class PassedBody:
 
     @property
     def data(self) -> bytes | AsyncIterator[bytes] | None:
-        """What is sent; None if there is no body."""
+        """The data for the HTTP client; None if there is no body."""
         return (self._first or None) if self._complete.is_set() else self._chunks()
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """How long it is, where the client has said it and it is not known from the data."""
+        """The header with the length, if the client sent one and the data does not show it."""
         length = self._request.header(b"content-length")
         return [("Content-Length", length)] if length and not self._complete.is_set() else []
 
     async def gone(self) -> None:
-        """Wait for the client to go, once all of the body has come."""
+        """Wait until the client disconnects, after all of the body has arrived."""
         await self._complete.wait()
         while (await self._request.receive())["type"] != "http.disconnect":
             pass
@@ -140,10 +140,10 @@ async def pass_back(
     replaced: Iterable[tuple[bytes, bytes]] = (),
     page: Callable[[bytes], bytes] | None = None,
 ) -> None:
-    """Hand an answer on as it comes, with some of its headers ``replaced``; it ends when the client goes.
+    """Pass an answer back as it arrives, with some of its headers ``replaced``, until it ends or the client
+    disconnects.
 
-    A whole HTML page is what ``page`` makes of it, unless it is longer than `LONGEST_PAGE`.
-    """
+    A whole HTML page is replaced by the result of ``page``, unless it is longer than `LONGEST_PAGE`."""
     instead = dict(replaced)
     named = [(key.lower().encode("latin-1"), value.encode("latin-1")) for key, value in answer.headers.items()]
     headers = [(key, instead.get(key, value)) for key, value in named if key not in _OWN or key == b"content-length"]
@@ -166,7 +166,7 @@ async def pass_back(
 
 
 async def _pass_rest(request: Request, answer: aiohttp.ClientResponse, send: Send) -> None:
-    """Hand on what follows; where the other server breaks off, so does this one: no other answer can be given now."""
+    """Pass the rest back. If the other server breaks off, this one does too: no other answer can be given any more."""
     import aiohttp  # start-up time: with the first request that is passed on
 
     try:
@@ -187,7 +187,7 @@ def _is_page(answer: aiohttp.ClientResponse) -> bool:
 
 
 async def _beginning(answer: aiohttp.ClientResponse) -> bytes:
-    """The answer, or a bit more of it than the longest page has."""
+    """Return the answer, or a bit more of it than `LONGEST_PAGE`."""
     pieces, size = [], 0
     async for chunk in answer.content.iter_any():
         pieces.append(chunk)
@@ -204,7 +204,7 @@ async def _until_gone(body: PassedBody, answer: aiohttp.ClientResponse) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PassingLimits:
-    """Numbers of requests that may be passed on at the same time."""
+    """Limits of requests that are passed on at the same time."""
 
     of_user: int
     to_server: int
@@ -212,8 +212,9 @@ class PassingLimits:
 
 
 PASSED_ON: Final = PassingLimits(of_user=128, to_server=512, total=1024)
-"""kube-apiserver has no such limits but its file descriptors (docs/deviations.md). People have a few streams open, and
-tools that follow the logs of all pods some dozens."""
+"""kube-apiserver has no such limits except its file descriptors (docs/deviations.md). People have a few streams
+open, and tools that follow the logs of all pods have dozens.
+"""
 
 
 class PassedRequests:
@@ -263,8 +264,8 @@ def _decrease(counter: Counter[str], key: str) -> None:
 async def pass_websocket(
     request: Request, send: Send, session: aiohttp.ClientSession, url: Any, **options: Any
 ) -> None:
-    """Open the WebSocket at ``url``, take the client's, and hand on frames until one side is done; ``options`` are
-    those of aiohttp.
+    """Open the WebSocket at ``url``, accept that of the client, and pass frames both ways until one side ends.
+    ``options`` are those of aiohttp.
 
     Raises:
         StatusError: the other server refused the handshake.
@@ -287,7 +288,7 @@ async def pass_websocket(
 
 
 async def _pump(request: Request, send: Send, upstream: aiohttp.ClientWebSocketResponse) -> None:
-    """Frames from the client to the other server and back, until one side is done."""
+    """Pass frames both ways until one side ends."""
     import aiohttp  # as above
 
     async def outwards() -> None:
@@ -317,7 +318,7 @@ async def _pump(request: Request, send: Send, upstream: aiohttp.ClientWebSocketR
 
 
 def _close_code(code: int | None) -> int:
-    """The code to pass on: a server that ends the connection without a close frame (1006) has come to a normal end.
+    """Return the code to pass on. A server that ends the connection without a close frame (1006) has ended normally.
 
     1004 to 1006 and 1015 only ever stand for something; they cannot be sent (RFC 6455, section 7.4.1).
     """
@@ -325,7 +326,7 @@ def _close_code(code: int | None) -> int:
 
 
 def refusal_of(status: int, text: str) -> StatusError:
-    """What another server's refusal becomes."""
+    """Return the error for the refusal of another server."""
     reason = {400: "BadRequest", 404: "NotFound", 403: "Forbidden"}.get(status, "InternalError")
     code = status if 400 <= status < 600 else 500
     return failure(code, reason, text.strip() or f"the node answered {status}")

@@ -1,9 +1,9 @@
-"""Where the sub-resource ``proxy`` of nodes, pods and services leads (docs/spec/apimachinery.md §12).
+"""Targets of the sub-resource ``proxy`` of nodes, pods and services (docs/spec/apimachinery.md §12).
 
-A name may have a scheme before it and a port behind it: ``https:pod-1:8443``. What a pod or a node says of its own
-address may be anything, so a request goes only where Kubernetes would let it go: not to this machine itself
-(loopback), to a neighbour on the link (where clouds keep their credentials) or to many at once. The node's agent is
-the exception, since it is asked with the API server's certificate and has to prove itself.
+A name may have a scheme before it and a port behind it: ``https:pod-1:8443``. A pod or node can claim any address as
+its own, so requests go only to addresses that Kubernetes permits: not to this machine itself (loopback), not to
+neighbours on the link (where clouds keep credentials), and not to many machines at once. The agent of a node is the
+exception, because it has to prove its identity.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BROADCAST: Final = ipaddress.IPv4Address("255.255.255.255")
 
 
 class NodeEndpoint(msgspec.Struct, frozen=True):
-    """Where a node's agent listens."""
+    """The address of the agent of a node."""
 
     node: str
     address: str
@@ -38,7 +38,7 @@ class NodeEndpoint(msgspec.Struct, frozen=True):
 
 
 class ProxyTarget(msgspec.Struct, frozen=True):
-    """A server that is no agent of a node; ``port`` is "" for the scheme's own."""
+    """A server that is not the agent of a node; ``port`` is "" for the default of the scheme."""
 
     scheme: str
     address: str
@@ -46,7 +46,7 @@ class ProxyTarget(msgspec.Struct, frozen=True):
 
     @property
     def origin(self) -> str:
-        """The beginning of its URLs."""
+        """Scheme, host and port, as URLs begin."""
         host = f"[{self.address}]" if ":" in self.address else self.address
         return f"{self.scheme}://{host}{f':{self.port}' if self.port else ''}"
 
@@ -58,7 +58,7 @@ class _Named(msgspec.Struct, frozen=True):
 
 
 def agent_of(registry: Registry, name: str) -> NodeEndpoint:
-    """Where the agent of the node ``name`` listens, as the node's status says.
+    """Return the address of the agent of the node ``name``, from the status of the node.
 
     Raises:
         StatusError: there is no such node, or its status names no address.
@@ -77,7 +77,7 @@ def agent_of(registry: Registry, name: str) -> NodeEndpoint:
 
 
 def place_of(registry: Registry, call: Call) -> NodeEndpoint | ProxyTarget:
-    """Where a request on ``proxy`` goes.
+    """Return the target of a request on ``proxy``.
 
     Raises:
         StatusError: 400, the name or the address cannot be asked; 404, there is no such object; 503, a service leads
@@ -146,7 +146,7 @@ def _reachable(scheme: str, address: str, port: str) -> ProxyTarget:
 
 
 def _is_proxyable(address: str) -> bool:
-    """Whether it is the address of one machine that is reached through a network."""
+    """Return True if it is the address of one machine that is reached through a network."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -49,25 +49,26 @@ _PARAMETERS: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "
 
 
 class Proxy:
-    """Passes requests on to node agents. ``tls`` says how they are reached; None is HTTP."""
+    """Passes requests on to the agents of nodes. ``tls`` has the certificates; None is plain HTTP."""
 
     def __init__(self, server: ServerContext, tls: KubeletTLS | None = None) -> None:
         self._server = server
         self._tls = tls
         self._connections: KubeletConnections | None = None
         self.own_summary: Callable[[str], Awaitable[Any] | None] = lambda _: None
-        """What a node of this very process says that its pods use; None: it is no such node."""
+        """Returns the usage of the pods of a node that runs in this process; None for other nodes."""
         self._passed = PassedRequests()
         self._reverse = ReverseProxy(server.registry, self._nodes, self._passed)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         await self._reverse.close()
         if self._connections is not None:
             await self._connections.close()
 
     async def http(self, request: Request, call: Call, send: Send) -> Response | None:
-        """An authorized request; None if its answer went out as a stream, as a log does and an upgrade to SPDY.
+        """Answer an authorized request. Return None if the answer was sent as a stream, as a log or an upgrade to
+        SPDY.
 
         Raises:
             StatusError: it was refused, or the node cannot be reached.
@@ -88,7 +89,7 @@ class Proxy:
             return await self._upgrade(request, send, backend, stream_path(pod, call, request), upgrade)
 
     async def node_summary(self, name: str) -> Any:
-        """What the agent of the node ``name`` says that its pods use; None if it cannot be asked."""
+        """Return the usage of the pods of a node from its agent; None if the agent cannot be called."""
         if (told := self.own_summary(name)) is not None:
             return await told
         import aiohttp  # see `_nodes`
@@ -105,7 +106,7 @@ class Proxy:
             return None
 
     async def websocket(self, request: Request, call: Call, send: Send) -> None:
-        """An authorized WebSocket, frame by frame in both directions.
+        """Pass an authorized WebSocket on, frame by frame.
 
         Raises:
             StatusError: it was refused before the upgrade.
@@ -124,7 +125,7 @@ class Proxy:
             await self._tunnel(request, send, self._url("ws", backend, path, stream_query(request)))
 
     def _authorize_upgrade(self, call: Call) -> None:
-        """Let an upgrade behind ``proxy`` pass.
+        """Authorize an upgrade behind ``proxy``.
 
         A node's agent runs commands over such connections, by GET as well: who may only read must not.
 
@@ -187,7 +188,7 @@ class Proxy:
     async def _upgrade(
         self, request: Request, send: Send, backend: NodeEndpoint, path: str, upgrade: Upgrade
     ) -> Response | None:
-        """Hand on bytes as they are, once the node has left HTTP; else its answer."""
+        """Pass bytes both ways once the node has left HTTP, or return its answer."""
         query = stream_query(request)
         target = f"{path}?{urlencode(query)}" if query else path
         offered = tuple(request.header_values(b"x-stream-protocol-version"))
@@ -235,7 +236,7 @@ class Proxy:
 
 @contextlib.asynccontextmanager
 async def _until_gone(request: Request, answer: aiohttp.ClientResponse) -> AsyncIterator[None]:
-    """Ends a node's answer when the client goes, so that a log that is followed is not followed for ever."""
+    """Close the answer of a node when the client disconnects. Otherwise a followed log would go on for ever."""
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -251,7 +252,7 @@ async def _until_gone(request: Request, answer: aiohttp.ClientResponse) -> Async
 
 
 async def _refusal(answer: NodeAnswer) -> Response:
-    """A node's refusal as it is; kubectl shows its text.
+    """Return the refusal of a node; kubectl shows its text.
 
     Raises:
         StatusError: the refusal in this form; or 502, it is a redirect, which would make the client ask whom the node
@@ -267,7 +268,7 @@ async def _refusal(answer: NodeAnswer) -> Response:
 
 
 def stream_path(pod: Pod, call: Call, request: Request) -> str:
-    """The kubelet's path of exec, attach and port-forward."""
+    """Return the kubelet's path for exec, attach and port-forward."""
     if call.subresource == "portforward":
         return f"/portForward/{pod.metadata.namespace}/{pod.metadata.name}"
     container = named_container(pod, request.parameter("container"))
@@ -275,7 +276,7 @@ def stream_path(pod: Pod, call: Call, request: Request) -> str:
 
 
 def stream_query(request: Request) -> list[tuple[str, str]]:
-    """The kubelet's own names for the parameters of exec and attach."""
+    """Return the parameters of exec and attach under the names of the kubelet."""
     query: list[tuple[str, str]] = [("command", word) for word in request.query.get("command", ())]
     query += [(ours, "1") for name, ours in _PARAMETERS.items() if request.flag(name)]
     query += [("port", port) for port in request.query.get("ports", ())]
@@ -288,7 +289,7 @@ def _names_of(pod: Pod) -> list[str]:
 
 
 def named_container(pod: Pod, name: str) -> str:
-    """The container of that name; for "" the only one, or the pod's default.
+    """Return the name of the container; for "" the only one, or the default of the pod.
 
     Raises:
         StatusError: 400, there is none such, or it has to be named.
@@ -312,7 +313,7 @@ def named_container(pod: Pod, name: str) -> str:
 
 
 def check_log_options(request: Request, pod: Pod) -> None:
-    """Refuse options of a log that make no sense.
+    """Refuse invalid options of a log.
 
     Raises:
         StatusError: 422, numbers are out of range.
@@ -328,7 +329,7 @@ def check_log_options(request: Request, pod: Pod) -> None:
 
 
 def check_started(pod: Pod, container: str, *, previous: bool) -> None:
-    """Refuse the log of a container that has not run, or not run before.
+    """Refuse the log of a container that has not run, or has not run before.
 
     Raises:
         StatusError: 400, there is no log yet.

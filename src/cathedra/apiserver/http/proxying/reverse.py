@@ -50,7 +50,7 @@ _CONNECT_SECONDS: Final = 30.0
 _PORTS: Final = {"http": "80", "https": "443"}
 _UNRESERVED: Final = "/:@!$&'()*+,;=~"
 _QUERY: Final = f"{_UNRESERVED}%?"
-"""Letters that stay as they are."""
+"""Letters that are not percent-encoded."""
 _LINKS: Final = {
     b"a": (b"href",),
     b"applet": (b"codebase",),
@@ -79,14 +79,14 @@ _LINKS: Final = {
     b"video": (b"poster", b"src"),
 }
 _RAW: Final = frozenset({b"iframe", b"noembed", b"noframes", b"script", b"style", b"textarea", b"title", b"xmp"})
-"""Elements whose content is no markup."""
+"""Elements whose content is not markup."""
 _NAME: Final = re.compile(rb"<([a-zA-Z][^\s/>]*)")
 _DELIMITER: Final = re.compile(rb"[>\"']")
 _ATTRIBUTE: Final = re.compile(rb"([^\s=>/\"'][^\s=>/]*)\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s>\"']+)")
 
 
 class ReverseProxy:
-    """Passes requests on to nodes, pods and services. ``nodes`` makes, or finds, the connections to node agents."""
+    """Passes requests on to nodes, pods and services. ``nodes`` returns the connections to the agents of nodes."""
 
     def __init__(self, registry: Registry, nodes: Callable[[], KubeletConnections], passed: PassedRequests) -> None:
         self._registry = registry
@@ -95,12 +95,12 @@ class ReverseProxy:
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
 
     async def forward(self, request: Request, call: Call, send: Send) -> Response | None:
-        """Pass an authorized request on, and its answer back as it comes.
+        """Pass an authorized request on, and its answer back as it arrives.
 
         Raises:
             StatusError: there is nowhere to pass it on to; or 503, the server there cannot be reached.
@@ -180,7 +180,7 @@ class ReverseProxy:
             raise _unreachable(error) from None
 
     def _origin(self, place: NodeEndpoint | ProxyTarget, scheme: str) -> tuple[aiohttp.ClientSession, str]:
-        """The connections to a place, and how its URLs begin; ``scheme`` is ``http`` or ``ws``."""
+        """Return the client for a place, and the beginning of its URLs; ``scheme`` is ``http`` or ``ws``."""
         if isinstance(place, NodeEndpoint):
             nodes = self._nodes()
             return nodes.session, nodes.url(scheme, place.node, place.address, place.port, "")
@@ -203,13 +203,13 @@ def _named(place: NodeEndpoint | ProxyTarget) -> str:
 
 
 def _suffix(request: Request) -> str:
-    """The query, as it goes behind a path."""
+    """Return the query with its question mark."""
     query = quote(request.scope["query_string"].decode("latin-1"), safe=_QUERY)
     return f"?{query}" if query else ""
 
 
 def _forwarded(request: Request) -> tuple[str, str]:
-    """Where the client believes to be."""
+    """Return the header with the path that the client requested."""
     return ("X-Forwarded-Uri", quote(request.info.path))
 
 
@@ -225,7 +225,7 @@ def _unverified() -> ssl.SSLContext:
 
 
 def _parted(info: RequestInfo) -> tuple[str, str]:
-    """The path up to ``proxy``, and what follows it, which is another server's business."""
+    """Return the path up to ``proxy``, and the path behind it, which belongs to the other server."""
     parts = info.path.lstrip("/").split("/")
     length = 7 if info.below_namespace else 5  # api/v1/namespaces/NAMESPACE/pods/NAME/proxy
     below = f"/{'/'.join(parts[length:])}" if len(parts) > length else ""
@@ -233,12 +233,12 @@ def _parted(info: RequestInfo) -> tuple[str, str]:
 
 
 def _plain(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The headers, asking for an answer that is not compressed: the client here would unpack it."""
+    """Return the headers with a request for an uncompressed answer: the HTTP client would decompress it."""
     return [*((key, value) for key, value in headers if key != "accept-encoding"), ("Accept-Encoding", "identity")]
 
 
 def _moved(answer: aiohttp.ClientResponse, origin: str, prefix: str) -> list[tuple[bytes, bytes]]:
-    """The ``Location`` of an answer as the client has to ask for it: on that same server, below ``prefix``."""
+    """Return ``Location`` of an answer with the prefix of the proxy, if it leads to the same server."""
     location = answer.headers.get("Location", "")
     parts = urlsplit(location)
     at = f"{parts.scheme}://{parts.netloc}" if parts.netloc else origin
@@ -249,7 +249,7 @@ def _moved(answer: aiohttp.ClientResponse, origin: str, prefix: str) -> list[tup
 
 
 def through(prefix: str, host: str) -> Callable[[str], str]:
-    """How links are changed on a page of the server ``host`` (with port) that is seen under ``prefix``."""
+    """Return the function that changes links on a page of ``host`` (with port) that is seen under ``prefix``."""
 
     def changed(link: str) -> str:
         try:
@@ -264,7 +264,7 @@ def through(prefix: str, host: str) -> Callable[[str], str]:
 
 
 def with_links(page: bytes, change: Callable[[str], str]) -> bytes:
-    """The page with its links changed."""
+    """Return the page with its links changed."""
     pieces = []
     done = 0
     for start, end, link in _links(page):
@@ -276,7 +276,7 @@ def with_links(page: bytes, change: Callable[[str], str]) -> bytes:
 
 
 def _links(page: bytes) -> Iterator[tuple[int, int, str]]:
-    """Where the values of attributes that hold links begin and end, quotes included, and the links."""
+    """Yield start and end of the values of attributes that hold links, quotes included, and the links."""
     position = 0
     while (start := page.find(b"<", position)) >= 0:
         position = _behind(page, start)
@@ -299,7 +299,7 @@ def _links(page: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def _behind(page: bytes, start: int) -> int:
-    """Where the tag or comment that begins at ``start`` ends; less than 0 if it does not."""
+    """Return the end of the tag or comment that begins at ``start``; a negative number if it has none."""
     if page.startswith(b"<!--", start):
         end = page.find(b"-->", start + 4)
         return end + 3 if end >= 0 else -1

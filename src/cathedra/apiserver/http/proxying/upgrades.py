@@ -1,7 +1,7 @@
-"""SPDY through the API server: the bytes of a connection to another server, in both directions, as they are.
+"""SPDY through the API server: the bytes of a connection to another server, unchanged in both directions.
 
-kubectl before 1.31 speaks SPDY/3.1, and so does every kubelet, so nothing in between has to understand it. The node's
-answer to the upgrade is handed on too: an answer that refuses is what the client shows.
+kubectl before 1.31 uses SPDY/3.1, and every kubelet understands it, so nothing in between has to. The answer of the
+node to the upgrade is passed on too: the client shows a refusal.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["BadAnswer", "NodeAnswer", "NodeRequestHead", "ask_node", "copy_both_
 _CONNECT_SECONDS: Final = 30.0
 _CHUNK: Final = 64 * 1024
 _STATUS: Final = re.compile(rb"[1-9][0-9]{2}")
-"""A code of any length would go on to the client, and into metrics."""
+"""A code of any length would be passed to the client and to metrics."""
 _LONGEST_HEAD: Final = 64 * 1024
 _LONGEST_BODY: Final = 64 * 1024
-"""Bytes of a node's refusal that are passed on."""
+"""Limit of the text of a refusal that is passed on, in bytes."""
 _HANDED_ON: Final = frozenset({b"upgrade", b"x-stream-protocol-version", b"x-accepted-stream-protocol-versions"})
-"""Headers of the node's answer that mean something to the client."""
+"""Headers of the answer that the client needs."""
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -40,22 +40,22 @@ class BadAnswer(ConnectionError):
 
 
 class NodeRequestHead(msgspec.Struct, frozen=True):
-    """A request for an upgrade, and where it goes."""
+    """The head of a request for an upgrade, and the address of its server."""
 
     host: str
-    """What the node's certificate has to be for."""
+    """The name or address in the certificate of the node."""
     address: str
     port: int
     target: str
-    """Path and query."""
+    """Path and query of the request."""
     protocols: tuple[str, ...] = ()
     """The stream protocols that the client offers."""
     method: str = "POST"
     headers: tuple[tuple[str, str], ...] = ()
-    """Further headers."""
+    """Headers beside those of the upgrade."""
 
     def encoded(self) -> bytes:
-        """The bytes that are sent."""
+        """Return the bytes of the head."""
         shown = f"[{self.host}]" if ":" in self.host else self.host
         lines = [f"{self.method} {self.target} HTTP/1.1", f"Host: {shown}:{self.port}", "Content-Length: 0"]
         lines += ["Connection: Upgrade", "Upgrade: SPDY/3.1"]
@@ -65,20 +65,20 @@ class NodeRequestHead(msgspec.Struct, frozen=True):
 
 
 class NodeAnswer(msgspec.Struct, frozen=True):
-    """What a node has answered, and the connection that it came on."""
+    """The answer of a node, with its connection."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
-    """In lower case."""
+    """Names are in lower case."""
     connection: Connection
 
     @property
     def handed_on(self) -> list[tuple[bytes, bytes]]:
-        """The headers for the client."""
+        """Return the headers for the client."""
         return [(name, value) for name, value in self.headers if name in _HANDED_ON]
 
     async def body(self) -> bytes:
-        """The text of a refusal, as far as it is passed on."""
+        """Read the text of a refusal, as far as it is passed on."""
         reader, _ = self.connection
         length = next((int(v) for n, v in self.headers if n == b"content-length" and v.isdigit()), _LONGEST_BODY)
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
@@ -91,7 +91,7 @@ class NodeAnswer(msgspec.Struct, frozen=True):
 
 @contextlib.asynccontextmanager
 async def ask_node(head: NodeRequestHead, tls: ssl.SSLContext | None) -> AsyncIterator[NodeAnswer]:
-    """The node's answer; its connection is closed behind the block.
+    """Request an upgrade and yield the answer of the node; its connection is closed when the block ends.
 
     Raises:
         OSError: the node cannot be reached, or does not prove itself.
@@ -128,7 +128,7 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, tuple[tuple[bytes, b
 async def pass_upgrade(
     asking: AbstractAsyncContextManager[NodeAnswer], upgrade: Upgrade, send: Send
 ) -> Response | None:
-    """Hand on bytes as they are, once the other server has left HTTP; else its answer.
+    """Pass bytes both ways once the other server has left HTTP, or return its answer.
 
     Raises:
         OSError: the server cannot be reached.
@@ -146,7 +146,7 @@ async def pass_upgrade(
 
 
 async def copy_both_ways(one: Connection, other: Connection) -> None:
-    """Hand on all bytes until either side ends."""
+    """Pass all bytes both ways until either side ends."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_copy(one[0], other[1])), group.create_task(_copy(other[0], one[1]))]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
