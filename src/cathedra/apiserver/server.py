@@ -46,7 +46,7 @@ from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
 from cathedra.apiserver.http.proxying.proxy import Proxy
 from cathedra.apiserver.http.resources import ResourceHandler
 from cathedra.apiserver.pipeline.audit import AuditLog
-from cathedra.apiserver.pipeline.flowcontrol import Flow
+from cathedra.apiserver.pipeline.flowcontrol import FlowController
 from cathedra.apiserver.pipeline.metrics import Metrics
 from cathedra.apiserver.pipeline.pipeline import Pipeline, Recorder
 from cathedra.apiserver.registry.registry import AnyStorage, Registry
@@ -290,7 +290,7 @@ class APIServer:
         health = HealthAndVersion(self.config.release, checks, lambda: self.health_notes())
         self._proxy = Proxy(self.context, self._kubelet)
         self._proxy.own_summary = lambda name: self._own_summary(name)
-        flow = Flow(self.context.registry, seats=self.config.max_requests_inflight)
+        flow = FlowController(self.context.registry, seats=self.config.max_requests_inflight)
         pipeline = Pipeline(
             self.context,
             authenticator,

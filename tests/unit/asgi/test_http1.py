@@ -17,7 +17,7 @@ import pytest
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.apiserver.config import ServeOptions, ServerConfig
-from cathedra.apiserver.http.answers import pushing
+from cathedra.apiserver.http.answers import broadcast
 from cathedra.apiserver.server import APIServer
 from cathedra.asgi import http1
 from cathedra.asgi.application import Receive, Scope, Send
@@ -68,7 +68,7 @@ async def test_a_connection_serves_many_requests(server: APIServer) -> None:
 
 
 async def test_a_watcher_that_reads_nothing_is_cut(server: APIServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pushing, "SLOW_SECONDS", 0.1)
+    monkeypatch.setattr(broadcast, "SLOW_SECONDS", 0.1)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
     writer.write(b"GET /api/v1/configmaps?watch=true HTTP/1.1\r\nhost: x\r\n\r\n")
     await reader.readuntil(b"\r\n\r\n")

@@ -420,7 +420,7 @@ async def test_a_watch_takes_a_seat_until_its_first_events_are_sent(tmp_path: Pa
         await viewer.call(APICall("list", NAMESPACES, ""))
         app: Any = there.server.app
         question = RequestMessage(1, 0, "watch", "", "v1", "namespaces", "", "", "", 0, RequestOptions())
-        level = app.pipeline.flow.place(TOKENS[VIEWER], request_info_of(question)).level
+        level = app.pipeline.flow.classify(TOKENS[VIEWER], request_info_of(question)).level
         assert level.acquire()
         async with viewer.watch(APICall("watch", NAMESPACES, "")) as events:
             first: asyncio.Future[Any] = asyncio.ensure_future(anext(events))
@@ -485,7 +485,7 @@ async def test_requests_wait_for_a_seat_and_administrators_do_not(tmp_path: Path
         await viewer.call(APICall("list", NAMESPACES, ""))
         app: Any = there.server.app
         question = RequestMessage(1, 0, "list", "", "v1", "namespaces", "", "", "", 0, RequestOptions())
-        level = app.pipeline.flow.place(TOKENS[VIEWER], request_info_of(question)).level
+        level = app.pipeline.flow.classify(TOKENS[VIEWER], request_info_of(question)).level
         assert level.acquire()
         waiting = asyncio.create_task(viewer.call(APICall("list", NAMESPACES, "")))
         await until(lambda: level.waiting == 1)

@@ -92,8 +92,8 @@ class Application:
                     if pipeline.audits:
                         self._note_for_audit(request)
                     pipeline.started(record, record.status)
-                if record.place.headers and "headers" in message:
-                    message["headers"] = [*message["headers"], *record.place.headers]
+                if record.classification.headers and "headers" in message:
+                    message["headers"] = [*message["headers"], *record.classification.headers]
             try:
                 await send(message)
             except OSError as error:  # what a server raises where the client has left
@@ -189,7 +189,7 @@ class Application:
             await send_response(send, response, audit_id=request.audit_id, head=head)
             return
         request.record.status = response.status
-        lines = head_of(response, request.audit_id, request.record.place.lines)
+        lines = head_of(response, request.audit_id, request.record.classification.lines)
         exchange.answer(response.status, lines, response.body, response.tail)
 
     async def _refuse(self, request: Request, send: Send, response: Response) -> None:

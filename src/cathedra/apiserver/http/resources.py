@@ -18,6 +18,7 @@ from cathedra.api.struct import to_dict
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.custom.objects import is_custom
 from cathedra.apiserver.http.answers import render
+from cathedra.apiserver.http.answers.broadcast import WatchBroadcaster
 from cathedra.apiserver.http.answers.negotiation import (
     FOR_PLAIN_JSON,
     JSON_FORM,
@@ -28,7 +29,6 @@ from cathedra.apiserver.http.answers.negotiation import (
     negotiate,
 )
 from cathedra.apiserver.http.answers.protobuf import not_marshalable
-from cathedra.apiserver.http.answers.pushing import Fanout
 from cathedra.apiserver.http.answers.render import ListCache, stamp_of
 from cathedra.apiserver.http.answers.response import Response, json_response, text_response
 from cathedra.apiserver.http.answers.streaming import WatchOptions, WatchStream, send_error_stream
@@ -79,7 +79,7 @@ class ResourceHandler:
         self._proxy = proxy
         self._operations = ResourceOperations(server, catalog)
         self._lists = ListCache()
-        self._fanout = Fanout(server.clock.monotonic)
+        self._broadcaster = WatchBroadcaster(server.clock.monotonic)
         self._measurements = Measurements(server, proxy)
         self._verbs: Mapping[str, Callable[[Request, Call], Awaitable[Response | None]]] = {
             "get": self._get,
@@ -265,7 +265,7 @@ class ResourceHandler:
         watched = WatchOptions(timeout, bookmarks, bookmarks and bool(send_initial), include)
         stream = WatchStream(self._server, call, start, form, watched, request.record.seat.release)
         exchange = request.exchange
-        push = (exchange, self._fanout) if exchange is not None else None
+        push = (exchange, self._broadcaster) if exchange is not None else None
         await stream.run(send, request.receive, request.audit_id, push)
 
     async def _create(self, request: Request, call: Call) -> Response:

@@ -33,7 +33,7 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.requestinfo import RequestInfo
 from cathedra.asgi.direct import header_lines
 
-__all__ = ["QUEUE", "SEATS", "Flow", "Level", "LevelShape", "Place", "Seat", "SharedSeats"]
+__all__ = ["QUEUE", "SEATS", "Classification", "FlowController", "LevelLimits", "PriorityLevel", "Seat", "SharedSeats"]
 
 SEATS: Final = 600
 QUEUE: Final = 200
@@ -43,8 +43,8 @@ _GROUP: Final = "flowcontrol.apiserver.k8s.io"
 _SCHEMAS: Final = GroupResource(_GROUP, "flowschemas")
 _LEVELS: Final = GroupResource(_GROUP, "prioritylevelconfigurations")
 _ALL: Final = "*"
-_MOST_PLACES: Final = 4096
-_PLACE_BYTES: Final = 8 * 1024 * 1024
+_MOST_KNOWN: Final = 4096
+_KNOWN_BYTES: Final = 8 * 1024 * 1024
 """Characters of the users and requests whose places are kept."""
 _ACCOUNT: Final = "system:serviceaccount:"
 _DEFAULT_SHARES: Final = 30
@@ -52,10 +52,10 @@ _DEFAULT_QUEUES: Final = (64, 8, 50)
 _ONE_LEVEL_QUEUES: Final = 4096
 
 
-class Place(msgspec.Struct, frozen=True):
+class Classification(msgspec.Struct, frozen=True):
     """Where a request belongs."""
 
-    level: Level | None
+    level: PriorityLevel | None
     """None: it waits for no seat."""
     flow: str = ""
     """Requests of one flow share their queues."""
@@ -65,7 +65,7 @@ class Place(msgspec.Struct, frozen=True):
     """The same as lines in the head of an answer."""
 
 
-class Flow:
+class FlowController:
     """The levels of one server, as its objects say."""
 
     def __init__(self, registry: Registry | None = None, *, seats: int = SEATS, wait: float = WAIT_SECONDS) -> None:
@@ -74,10 +74,10 @@ class Flow:
         """Another number after the objects have changed."""
         self._registry = registry
         self._wait = wait
-        self._alone = Level(LevelShape(own=seats, queues=_ONE_LEVEL_QUEUES), wait=wait)
-        self._levels: dict[str, Level | None] = {}
+        self._alone = PriorityLevel(LevelLimits(own=seats, queues=_ONE_LEVEL_QUEUES), wait=wait)
+        self._levels: dict[str, PriorityLevel | None] = {}
         self._rules: tuple[_Rule, ...] | None = None
-        self._places: BoundedCache[tuple[Any, ...], Place] = BoundedCache(_MOST_PLACES, most_bytes=_PLACE_BYTES)
+        self._known: BoundedCache[tuple[Any, ...], Classification] = BoundedCache(_MOST_KNOWN, most_bytes=_KNOWN_BYTES)
         if registry is not None:
             for resource in (_SCHEMAS, _LEVELS):
                 registry.observe(resource, lambda _: self._forget())
@@ -97,36 +97,36 @@ class Flow:
         """How many requests were told to come again."""
         return sum(level.rejected for level in self._all())
 
-    def place(self, user: UserInfo, info: RequestInfo) -> Place:
+    def classify(self, user: UserInfo, info: RequestInfo) -> Classification:
         """Where a request belongs; the same ones belong to the same place until the objects change."""
         resource = (info.group, info.resource, info.subresource, info.namespace) if info.is_resource else (info.path,)
         key = (user.name, user.groups, info.verb, *resource)
-        found = self._places.get(key)
+        found = self._known.get(key)
         if found is None:
-            found = self._placed(user, info)
-            self._places.keep(key, found, sum(map(len, (user.name, *user.groups, info.verb, *resource))))
+            found = self._matched(user, info)
+            self._known.keep(key, found, sum(map(len, (user.name, *user.groups, info.verb, *resource))))
         return found
 
-    def _placed(self, user: UserInfo, info: RequestInfo) -> Place:
+    def _matched(self, user: UserInfo, info: RequestInfo) -> Classification:
         if self._rules is None:
             self._rules = tuple(self._load())
         for rule in self._rules:
             if rule.matches(user, info):
-                return Place(rule.level, rule.flow(user, info), rule.headers, header_lines(rule.headers))
-        return Place(None if user.is_master else self._alone, user.name)
+                return Classification(rule.level, rule.flow(user, info), rule.headers, header_lines(rule.headers))
+        return Classification(None if user.is_master else self._alone, user.name)
 
-    def _all(self) -> Iterator[Level]:
+    def _all(self) -> Iterator[PriorityLevel]:
         yield self._alone
         yield from (level for level in self._levels.values() if level is not None)
 
     def _forget(self) -> None:
         self.generation += 1
         self._rules = None
-        self._places.clear()
+        self._known.clear()
 
     def _load(self) -> Iterator[_Rule]:
         configured = {one.metadata.name: one for one in self._objects(_LEVELS)}
-        self._reshape(configured)
+        self._set_limits(configured)
         schemas = sorted(self._objects(_SCHEMAS), key=lambda one: (one.spec.matching_precedence, one.metadata.name))
         for schema in schemas:
             level = configured.get(schema.spec.priority_level_configuration.name)
@@ -137,18 +137,18 @@ class Flow:
                 )
                 yield _Rule(schema, self._levels[level.metadata.name], headers)
 
-    def _reshape(self, configured: dict[str, PriorityLevelConfiguration]) -> None:
+    def _set_limits(self, configured: dict[str, PriorityLevelConfiguration]) -> None:
         """Give every level its seats. A level keeps those who are in it; a removed one serves them to the end."""
         total = sum(_shares(one) for one in configured.values())
         for name, one in configured.items():
-            shape = _shape(one, self.seats, total)
+            limits = _limits(one, self.seats, total)
             known = self._levels.get(name)
-            if shape is None:
+            if limits is None:
                 self._levels[name] = None
             elif known is None:
-                self._levels[name] = Level(shape, wait=self._wait)
+                self._levels[name] = PriorityLevel(limits, wait=self._wait)
             else:
-                known.shape = shape
+                known.limits = limits
         for gone in self._levels.keys() - configured.keys():
             level = self._levels[gone]
             if level is None or not (level.taken or level.waiting):
@@ -172,7 +172,7 @@ class Seat:
 
     __slots__ = ("_level",)
 
-    def __init__(self, level: Level | None = None) -> None:
+    def __init__(self, level: PriorityLevel | None = None) -> None:
         self._level = level
 
     def release(self) -> None:
@@ -182,7 +182,7 @@ class Seat:
             level.release()
 
 
-class LevelShape(msgspec.Struct, frozen=True):
+class LevelLimits(msgspec.Struct, frozen=True):
     """What a level may do."""
 
     own: int
@@ -202,25 +202,25 @@ class LevelShape(msgspec.Struct, frozen=True):
 class SharedSeats:
     """The seats that all levels of a server lend."""
 
-    def __init__(self, levels: Iterable[Level] = ()) -> None:
+    def __init__(self, levels: Iterable[PriorityLevel] = ()) -> None:
         self.levels = tuple(levels)
 
     def has_free(self) -> bool:
         """Whether one of them is free."""
-        return sum(level.borrowed for level in self.levels) < sum(level.shape.lent for level in self.levels)
+        return sum(level.borrowed for level in self.levels) < sum(level.limits.lent for level in self.levels)
 
-    def offer(self, returning: Level) -> None:
+    def offer(self, returning: PriorityLevel) -> None:
         """Give seats that became free to those who wait, first to where they came from."""
         returning.serve()
         for level in self.levels:
             level.serve()
 
 
-class Level:
+class PriorityLevel:
     """The seats and queues of one level."""
 
-    def __init__(self, shape: LevelShape, *, wait: float = WAIT_SECONDS) -> None:
-        self.shape = shape
+    def __init__(self, limits: LevelLimits, *, wait: float = WAIT_SECONDS) -> None:
+        self.limits = limits
         self.taken = 0
         self.rejected = 0
         self._wait = wait
@@ -234,7 +234,7 @@ class Level:
     @property
     def borrowed(self) -> int:
         """Seats beyond its own that it has taken; what it lends and uses itself is among them."""
-        return max(0, self.taken - self.shape.own)
+        return max(0, self.taken - self.limits.own)
 
     @property
     def waiting(self) -> int:
@@ -256,7 +256,7 @@ class Level:
         """
         number = self._queue_of(flow)
         queue = self._queues.setdefault(number, deque()) if number is not None else None
-        if number is None or queue is None or len(queue) >= self.shape.length:
+        if number is None or queue is None or len(queue) >= self.limits.length:
             self.rejected += 1
             raise refused()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -292,15 +292,15 @@ class Level:
                 turn.set_result(None)
 
     def _free(self) -> bool:
-        if self.shape.most is not None and self.taken >= self.shape.most:
+        if self.limits.most is not None and self.taken >= self.limits.most:
             return False
-        return self.taken < self.shape.own or self._shared.has_free()
+        return self.taken < self.limits.own or self._shared.has_free()
 
     def _queue_of(self, flow: str) -> int | None:
         """The shortest of the queues that a flow was dealt; None if there are none."""
-        if not self.shape.queues:
+        if not self.limits.queues:
             return None
-        dealt = _hand(flow, self.shape.queues, self.shape.hand)
+        dealt = _dealt(flow, self.limits.queues, self.limits.hand)
         return min(dealt, key=lambda number: len(self._queues.get(number, ())))
 
     def _forget(self, number: int, turn: asyncio.Future[None]) -> None:
@@ -315,7 +315,7 @@ class _Rule(msgspec.Struct, frozen=True):
     """A schema whose level exists."""
 
     schema: FlowSchema
-    level: Level | None
+    level: PriorityLevel | None
     headers: tuple[tuple[bytes, bytes], ...]
 
     def matches(self, user: UserInfo, info: RequestInfo) -> bool:
@@ -344,7 +344,7 @@ def _shares(level: PriorityLevelConfiguration) -> int:
     return _DEFAULT_SHARES if given is None else given
 
 
-def _shape(level: PriorityLevelConfiguration, seats: int, total: int) -> LevelShape | None:
+def _limits(level: PriorityLevelConfiguration, seats: int, total: int) -> LevelLimits | None:
     """What a level may do; None if it is exempt."""
     limited = level.spec.limited
     if level.spec.type == "Exempt" or limited is None:
@@ -355,11 +355,11 @@ def _shape(level: PriorityLevelConfiguration, seats: int, total: int) -> LevelSh
     most = None if borrowing is None else nominal + round(nominal * borrowing / 100)
     queuing = limited.limit_response.queuing
     if limited.limit_response.type != "Queue":
-        return LevelShape(nominal - lent, lent, most)
+        return LevelLimits(nominal - lent, lent, most)
     queues, hand, length = _DEFAULT_QUEUES
     if queuing is not None:
         queues, hand, length = queuing.queues, queuing.hand_size, queuing.queue_length_limit
-    return LevelShape(nominal - lent, lent, most, queues, hand, length)
+    return LevelLimits(nominal - lent, lent, most, queues, hand, length)
 
 
 def _is_subject(subject: Subject, user: UserInfo) -> bool:
@@ -401,7 +401,7 @@ def refused() -> StatusError:
     return failure(429, "TooManyRequests", text, StatusDetails(retry_after_seconds=1))
 
 
-def _hand(flow: str, queues: int, hand: int) -> list[int]:
+def _dealt(flow: str, queues: int, hand: int) -> list[int]:
     """So many different queues for a flow, always the same: shuffle sharding."""
     seed = int.from_bytes(hashlib.sha256(flow.encode("utf-8", "surrogatepass")).digest()[:16], "big")
     left = list(range(queues))

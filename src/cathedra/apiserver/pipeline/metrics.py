@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import parse_qs
 
 from cathedra.apiserver.authentication.user import ANONYMOUS
-from cathedra.apiserver.pipeline.flowcontrol import Flow
+from cathedra.apiserver.pipeline.flowcontrol import FlowController
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.histogram import Histogram
@@ -45,7 +45,7 @@ class ServedRoutes(Protocol):
 class Metrics:
     """The figures of one server."""
 
-    def __init__(self, registry: Registry, flow: Flow, routes: ServedRoutes) -> None:
+    def __init__(self, registry: Registry, flow: FlowController, routes: ServedRoutes) -> None:
         self._registry = registry
         self._flow = flow
         self._routes = routes

@@ -26,7 +26,7 @@ from cathedra.apiserver.names import generate_uid
 from cathedra.apiserver.pipeline.audit import AuditLog
 from cathedra.apiserver.pipeline.consistency import HasStatus, carried_out
 from cathedra.apiserver.pipeline.deadlines import REQUEST_SECONDS, Deadlines, deadline_of
-from cathedra.apiserver.pipeline.flowcontrol import Flow, Seat
+from cathedra.apiserver.pipeline.flowcontrol import FlowController, Seat
 from cathedra.apiserver.pipeline.metrics import Metrics
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.requestinfo import RequestInfo
@@ -115,7 +115,7 @@ class Pipeline(Recorder):
         self,
         server: ServerContext,
         authenticator: Authenticator,
-        flow: Flow,
+        flow: FlowController,
         *,
         metrics: Metrics,
         audit: AuditLog | None = None,
@@ -153,15 +153,15 @@ class Pipeline(Recorder):
                 is no duration; or what ``work`` raises.
         """
         info = record.info
-        place = record.place = self.flow.place(record.acting, info)
+        classification = record.classification = self.flow.classify(record.acting, info)
         if info.verb == "watch":
             return await self._begin_watch(record, work)
         if info.long_running:
             return await self.authorized(record, work)
         seconds = deadline_of(record.timeout) if record.timeout else REQUEST_SECONDS
-        level = place.level
+        level = classification.level
         if level is not None and not level.acquire():
-            await level.queue_up(place.flow)
+            await level.queue_up(classification.flow)
         try:
             if info.reads:
                 return await self.authorized(record, work)
@@ -204,11 +204,11 @@ class Pipeline(Recorder):
 
     def take_seat(self, record: RequestRecord) -> bool:
         """Take a seat for a watch, to be released by its transport. Return False if none is free now."""
-        place = record.place = self.flow.place(record.acting, record.info)
-        if place.level is not None:
-            if not place.level.acquire():
+        classification = record.classification = self.flow.classify(record.acting, record.info)
+        if classification.level is not None:
+            if not classification.level.acquire():
                 return False
-            record.seat = Seat(place.level)
+            record.seat = Seat(classification.level)
         return True
 
     async def wait_for_seat(self, record: RequestRecord) -> None:
@@ -217,7 +217,7 @@ class Pipeline(Recorder):
         Raises:
             StatusError: 429, the queue is full, or no seat became free in time.
         """
-        place = record.place
-        if place.level is not None:
-            await place.level.queue_up(place.flow)
-            record.seat = Seat(place.level)
+        classification = record.classification
+        if classification.level is not None:
+            await classification.level.queue_up(classification.flow)
+            record.seat = Seat(classification.level)

@@ -8,7 +8,7 @@ import msgspec
 
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.apiserver.authentication.user import ANONYMOUS, UserInfo
-from cathedra.apiserver.pipeline.flowcontrol import Place, Seat
+from cathedra.apiserver.pipeline.flowcontrol import Classification, Seat
 from cathedra.apiserver.requestinfo import RequestInfo
 
 __all__ = ["RequestRecord"]
@@ -18,7 +18,7 @@ _SHOWN: Final = {"get": "GET", "list": "LIST", "watch": "WATCH", "deletecollecti
 _METHODS: Final = {"HEAD": "GET"} | {method: method for method in ("GET", "POST", "PUT", "PATCH", "DELETE")}
 _OTHER: Final = "other"
 """What Kubernetes shows for every other method: clients can make up as many as they like."""
-_UNPLACED: Final = Place(None)
+_UNCLASSIFIED: Final = Classification(None)
 _NO_SEAT: Final = Seat()
 
 
@@ -54,7 +54,7 @@ class RequestRecord(msgspec.Struct):
     impersonated: UserInfo | None = None
     acting: UserInfo = ANONYMOUS
     """The user on whose behalf it is carried out: ``impersonated``, or else ``user``."""
-    place: Place = _UNPLACED
+    classification: Classification = _UNCLASSIFIED
     """Its flow and priority level."""
     seat: Seat = _NO_SEAT
     """The seat of a watch, which is released when its first events are sent."""

@@ -1,4 +1,4 @@
-"""Flow schemas and priority levels: which requests belong where, and what the objects change."""
+"""FlowController schemas and priority levels: which requests belong where, and what the objects change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cathedra.api.core.flowcontrol_v1 import FlowSchema, PriorityLevelConfigurat
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.bootstrap.flowcontrol import flow_control
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
-from cathedra.apiserver.pipeline.flowcontrol import Flow
+from cathedra.apiserver.pipeline.flowcontrol import FlowController
 from cathedra.apiserver.requestinfo import request_info
 from cathedra.client.resources import resource_ref
 from cathedra.client.transport import PatchType
@@ -24,14 +24,14 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x"
 ADMIN = UserInfo("root", ("system:masters", *EVERYONE))
 
 
-async def kept(api: Guarded) -> Flow:
+async def kept(api: Guarded) -> FlowController:
     await ObjectKeeper(api.server.context, list(flow_control())).reconcile()
-    return Flow(api.server.context.registry)
+    return FlowController(api.server.context.registry)
 
 
-async def named(api: Guarded, flow: Flow, user: UserInfo, method: str, path: str) -> tuple[str, str]:
+async def named(api: Guarded, flow: FlowController, user: UserInfo, method: str, path: str) -> tuple[str, str]:
     """The schema that a request belongs to, and its level."""
-    headers = dict(flow.place(user, request_info(method, path)).headers)
+    headers = dict(flow.classify(user, request_info(method, path)).headers)
     uids = [
         headers[name].decode() for name in (b"x-kubernetes-pf-flowschema-uid", b"x-kubernetes-pf-prioritylevel-uid")
     ]
@@ -87,8 +87,8 @@ def test_requests_go_where_a_stock_cluster_sends_them(
 def test_exempt_requests_wait_for_nobody_and_others_share_the_seats() -> None:
     async def body(api: Guarded) -> None:
         flow = await kept(api)
-        assert flow.place(ADMIN, request_info("GET", "/api/v1/pods")).level is None
-        place = flow.place(UserInfo("jane", EVERYONE), request_info("GET", "/api/v1/pods"))
+        assert flow.classify(ADMIN, request_info("GET", "/api/v1/pods")).level is None
+        place = flow.classify(UserInfo("jane", EVERYONE), request_info("GET", "/api/v1/pods"))
         assert place.level is not None
         shape = place.level.shape
         assert (shape.own + shape.lent, shape.lent) == (49, 24)
@@ -102,10 +102,12 @@ def test_exempt_requests_wait_for_nobody_and_others_share_the_seats() -> None:
 def test_flows_are_told_apart_by_user_or_namespace() -> None:
     async def body(api: Guarded) -> None:
         flow = await kept(api)
-        jane, joe = (flow.place(UserInfo(name, EVERYONE), request_info("GET", "/api/v1/pods")) for name in ("a", "b"))
+        jane, joe = (
+            flow.classify(UserInfo(name, EVERYONE), request_info("GET", "/api/v1/pods")) for name in ("a", "b")
+        )
         assert jane.level is joe.level
         assert (jane.flow, joe.flow) == ("global-default/a", "global-default/b")
-        scheduler = flow.place(
+        scheduler = flow.classify(
             UserInfo("system:kube-scheduler", EVERYONE), request_info("GET", "/api/v1/namespaces/n/pods")
         )
         assert scheduler.flow == "kube-scheduler/n"
@@ -117,18 +119,18 @@ def test_a_change_of_the_objects_is_followed() -> None:
     async def body(api: Guarded) -> None:
         flow = await kept(api)
         jane = UserInfo("jane", EVERYONE)
-        before = flow.place(jane, request_info("GET", "/api/v1/pods")).level
+        before = flow.classify(jane, request_info("GET", "/api/v1/pods")).level
         assert before is not None
         limits = {
             "spec": {"limited": {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}}
         }
         await api.admin.resource(LEVELS).patch("global-default", PatchType.MERGE, limits)
-        place = flow.place(jane, request_info("GET", "/api/v1/pods"))
+        place = flow.classify(jane, request_info("GET", "/api/v1/pods"))
         assert place.level is before
         assert not before.acquire()
         await api.admin.resource(LEVELS).delete("global-default")
         assert await named(api, flow, jane, "GET", "/api/v1/pods") == ("catch-all", "catch-all")
-        level = flow.place(jane, request_info("GET", "/api/v1/pods")).level
+        level = flow.classify(jane, request_info("GET", "/api/v1/pods")).level
         assert level is not None
         assert level.shape.queues == 0
 
@@ -136,11 +138,11 @@ def test_a_change_of_the_objects_is_followed() -> None:
 
 
 def test_a_server_without_the_objects_lets_users_take_turns() -> None:
-    flow = Flow(seats=2)
-    jane = flow.place(UserInfo("jane"), request_info("GET", "/api/v1/pods"))
+    flow = FlowController(seats=2)
+    jane = flow.classify(UserInfo("jane"), request_info("GET", "/api/v1/pods"))
     assert jane.level is not None
     assert [jane.level.acquire() for _ in range(3)] == [True, True, False]
-    assert flow.place(ADMIN, request_info("GET", "/api/v1/pods")).level is None
+    assert flow.classify(ADMIN, request_info("GET", "/api/v1/pods")).level is None
     assert (flow.taken, flow.waiting, flow.rejected, jane.headers) == (2, 0, 0, ())
 
 
@@ -158,8 +160,8 @@ def test_answers_show_schema_and_level() -> None:
 
 
 def test_places_of_long_paths_do_not_fill_the_memory() -> None:
-    flow = Flow()
+    flow = FlowController()
     for number in range(2000):
         path = f"/{'x' * 60_000}{number}"
-        assert flow.place(UserInfo("jane", EVERYONE), request_info("GET", path)).flow == "jane"
-        assert sum(len(text) for key in flow._places for text in key if isinstance(text, str)) <= 8 * 1024 * 1024
+        assert flow.classify(UserInfo("jane", EVERYONE), request_info("GET", path)).flow == "jane"
+        assert sum(len(text) for key in flow._known for text in key if isinstance(text, str)) <= 8 * 1024 * 1024

@@ -7,15 +7,15 @@ import asyncio
 import pytest
 
 from cathedra.api.status import StatusError
-from cathedra.apiserver.pipeline.flowcontrol import Level, LevelShape, SharedSeats
+from cathedra.apiserver.pipeline.flowcontrol import LevelLimits, PriorityLevel, SharedSeats
 from cathedra.clock import run_virtual
 
 
-def level(seats: int = 1, *, queues: int = 64, hand: int = 1, length: int = 200, wait: float = 15) -> Level:
-    return Level(LevelShape(own=seats, queues=queues, hand=hand, length=length), wait=wait)
+def level(seats: int = 1, *, queues: int = 64, hand: int = 1, length: int = 200, wait: float = 15) -> PriorityLevel:
+    return PriorityLevel(LevelLimits(own=seats, queues=queues, hand=hand, length=length), wait=wait)
 
 
-async def visit(place: Level, flow: str, order: list[str]) -> None:
+async def visit(place: PriorityLevel, flow: str, order: list[str]) -> None:
     """Take a seat, stay for a second, leave."""
     if not place.acquire():
         await place.queue_up(flow)
@@ -111,8 +111,8 @@ def test_a_cancelled_wait_leaves_no_trace() -> None:
     run_virtual(scenario())
 
 
-def shared(*shapes: LevelShape) -> list[Level]:
-    levels = [Level(shape) for shape in shapes]
+def shared(*shapes: LevelLimits) -> list[PriorityLevel]:
+    levels = [PriorityLevel(shape) for shape in shapes]
     together = SharedSeats(levels)
     for one in levels:
         one.join(together)
@@ -120,19 +120,19 @@ def shared(*shapes: LevelShape) -> list[Level]:
 
 
 def test_a_level_takes_what_others_lend_and_no_more() -> None:
-    low, high = shared(LevelShape(own=1, queues=4), LevelShape(own=2, lent=2))
+    low, high = shared(LevelLimits(own=1, queues=4), LevelLimits(own=2, lent=2))
     assert [low.acquire() for _ in range(4)] == [True, True, True, False]
     assert [high.acquire() for _ in range(3)] == [True, True, False]
 
 
 def test_a_level_borrows_no_more_than_it_may() -> None:
-    low, _ = shared(LevelShape(own=1, most=2), LevelShape(own=0, lent=5))
+    low, _ = shared(LevelLimits(own=1, most=2), LevelLimits(own=0, lent=5))
     assert [low.acquire() for _ in range(3)] == [True, True, False]
 
 
 def test_a_borrowed_seat_goes_back_to_who_waits_for_it() -> None:
     async def scenario() -> None:
-        low, high = shared(LevelShape(own=1, queues=4), LevelShape(own=0, lent=1, queues=4))
+        low, high = shared(LevelLimits(own=1, queues=4), LevelLimits(own=0, lent=1, queues=4))
         assert [low.acquire(), low.acquire(), high.acquire()] == [True, True, False]
         waiting = asyncio.create_task(high.queue_up("x"))
         await asyncio.sleep(0)

@@ -10,7 +10,7 @@ import pytest
 
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
-from cathedra.apiserver.pipeline.flowcontrol import Flow
+from cathedra.apiserver.pipeline.flowcontrol import FlowController
 from cathedra.apiserver.pipeline.pipeline import Pipeline
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.requestinfo import request_info
@@ -20,7 +20,7 @@ JANE = UserInfo("jane")
 ADMIN = UserInfo("root", (MASTERS_GROUP,))
 
 
-def pipeline_of(asgi: ASGIClient, flow: Flow, *, passes_on: bool = False) -> Pipeline:
+def pipeline_of(asgi: ASGIClient, flow: FlowController, *, passes_on: bool = False) -> Pipeline:
     """A pipeline without authentication, beside the server's own."""
     nothing: Any = None
     return Pipeline(asgi.server.context, nothing, flow, metrics=asgi.server.app.metrics, passes_on=lambda _: passes_on)
@@ -41,7 +41,7 @@ def returning(value: Any) -> Callable[[], Awaitable[Any]]:
 
 async def test_a_request_holds_a_seat_for_as_long_as_it_is_carried_out() -> None:
     async with open_asgi() as asgi:
-        flow, go_on = Flow(seats=1), asyncio.Event()
+        flow, go_on = FlowController(seats=1), asyncio.Event()
         pipeline = pipeline_of(asgi, flow)
         wait: Any = go_on.wait
         working = asyncio.create_task(pipeline.run(record("POST"), wait))
@@ -58,7 +58,7 @@ async def test_a_request_holds_a_seat_for_as_long_as_it_is_carried_out() -> None
 
 async def test_a_request_that_waits_too_long_for_a_seat_is_refused() -> None:
     async with open_asgi() as asgi:
-        flow, go_on = Flow(seats=1, wait=0.01), asyncio.Event()
+        flow, go_on = FlowController(seats=1, wait=0.01), asyncio.Event()
         pipeline = pipeline_of(asgi, flow)
         wait: Any = go_on.wait
         working = asyncio.create_task(pipeline.run(record("POST"), wait))
@@ -72,7 +72,7 @@ async def test_a_request_that_waits_too_long_for_a_seat_is_refused() -> None:
 
 async def test_a_watch_holds_its_seat_until_its_first_events_are_sent() -> None:
     async with open_asgi() as asgi:
-        flow = Flow(seats=1)
+        flow = FlowController(seats=1)
         watch, taken = record("GET", watch=True), []
 
         async def work() -> None:
@@ -87,7 +87,7 @@ async def test_a_watch_holds_its_seat_until_its_first_events_are_sent() -> None:
 
 async def test_a_watch_that_another_server_answers_takes_no_seat() -> None:
     async with open_asgi() as asgi:
-        flow = Flow(seats=1)
+        flow = FlowController(seats=1)
         taken = []
 
         async def work() -> None:
@@ -102,7 +102,7 @@ async def test_a_write_ends_with_its_deadline_and_a_read_has_none() -> None:
         await asyncio.sleep(0.05)
 
     async with open_asgi() as asgi:
-        pipeline = pipeline_of(asgi, Flow())
+        pipeline = pipeline_of(asgi, FlowController())
         with pytest.raises(StatusError) as refused:
             await pipeline.run(record("POST", timeout="1ms"), slow)
         assert refused.value.code == 504
@@ -112,5 +112,5 @@ async def test_a_write_ends_with_its_deadline_and_a_read_has_none() -> None:
 async def test_a_timeout_that_is_no_duration_is_refused_for_reads_too() -> None:
     async with open_asgi() as asgi:
         with pytest.raises(StatusError, match="invalid timeout") as refused:
-            await pipeline_of(asgi, Flow()).run(record("GET", timeout="soon"), returning(None))
+            await pipeline_of(asgi, FlowController()).run(record("GET", timeout="soon"), returning(None))
     assert refused.value.code == 400

@@ -15,7 +15,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.protobuf import watch_frame, wrap
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode, replace
-from cathedra.apiserver.http.answers import pushing, tables
+from cathedra.apiserver.http.answers import broadcast, tables
 from cathedra.apiserver.http.answers.negotiation import PROTOBUF_TYPE, AnswerForm
 from cathedra.apiserver.http.answers.protobuf import to_protobuf
 from cathedra.apiserver.http.request import ClientGone
@@ -75,7 +75,11 @@ class WatchStream:
         """The form in which lines are shared with other watches."""
 
     async def run(
-        self, send: Send, receive: Receive, audit_id: bytes, push: tuple[DirectAnswer, pushing.Fanout] | None = None
+        self,
+        send: Send,
+        receive: Receive,
+        audit_id: bytes,
+        push: tuple[DirectAnswer, broadcast.WatchBroadcaster] | None = None,
     ) -> None:
         """Stream until the client goes, the time is over, or the server ends the watch.
 
@@ -91,7 +95,7 @@ class WatchStream:
             await self._send_initial(send)
             self._has_begun()
             if push is not None and not self._converts:
-                await self._pushed(*push).run()
+                await self._broadcast(*push).run()
             else:
                 await self._run_by_messages(send)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -107,12 +111,12 @@ class WatchStream:
             with contextlib.suppress(asyncio.CancelledError):
                 await gone
 
-    def _pushed(self, exchange: DirectAnswer, fanout: pushing.Fanout) -> pushing.PushedWatch:
+    def _broadcast(self, exchange: DirectAnswer, broadcaster: broadcast.WatchBroadcaster) -> broadcast.BroadcastWatch:
         """Return the watch in the form that the fan-out takes."""
-        return pushing.PushedWatch(
+        return broadcast.BroadcastWatch(
             self._start.watcher,
             exchange,
-            fanout,
+            broadcaster,
             encoded=lambda events: b"".join([self._line(seen) for seen in events]),
             shared=None if self._form.transform else self._lines,
             bookmark=(lambda: self._bookmark(self._server.registry.revision)) if self._options.bookmarks else None,
@@ -120,7 +124,7 @@ class WatchStream:
 
     async def _run_by_messages(self, send: Send) -> None:
         while batch := await self._next_batch():
-            async with asyncio.timeout(pushing.SLOW_SECONDS):
+            async with asyncio.timeout(broadcast.SLOW_SECONDS):
                 await self._send_events(send, batch)
 
     async def _next_batch(self) -> list[Seen] | bytes:
@@ -128,7 +132,7 @@ class WatchStream:
         if not self._options.bookmarks:
             return await watcher.take()
         try:
-            async with asyncio.timeout(pushing.BOOKMARK_SECONDS):
+            async with asyncio.timeout(broadcast.BOOKMARK_SECONDS):
                 return await watcher.take()
         except TimeoutError:
             return self._bookmark(self._server.registry.revision)
@@ -150,7 +154,7 @@ class WatchStream:
         await self._send_lines(send, lines)  # also if it is empty: then the headers go out at once
 
     async def _send_lines(self, send: Send, lines: list[bytes]) -> None:
-        async with asyncio.timeout(pushing.SLOW_SECONDS):
+        async with asyncio.timeout(broadcast.SLOW_SECONDS):
             await send({"type": "http.response.body", "body": b"".join(lines), "more_body": True})
 
     async def _send_events(self, send: Send, batch: list[Seen] | bytes) -> None:

@@ -20,8 +20,8 @@ from cathedra.api.status import StatusError, bad_request, failure, invalid, not_
 from cathedra.apiserver.answerbody import read_start, read_whole
 from cathedra.apiserver.http.answers.response import Response
 from cathedra.apiserver.http.proxying.passing import PassedRequests, pass_websocket, refusal_of
-from cathedra.apiserver.http.proxying.places import NodeEndpoint, agent_of
 from cathedra.apiserver.http.proxying.reverse import ReverseProxy
+from cathedra.apiserver.http.proxying.targets import NodeEndpoint, agent_of
 from cathedra.apiserver.http.proxying.upgrades import NodeAnswer, copy_both_ways
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.request import Call

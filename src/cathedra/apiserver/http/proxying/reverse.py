@@ -30,7 +30,7 @@ from cathedra.apiserver.http.proxying.passing import (
     pass_websocket,
     passed_headers,
 )
-from cathedra.apiserver.http.proxying.places import NodeEndpoint, ProxyTarget, place_of
+from cathedra.apiserver.http.proxying.targets import NodeEndpoint, ProxyTarget, target_of
 from cathedra.apiserver.http.proxying.upgrades import NodeRequestHead, ask_node, pass_upgrade
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.registry.registry import Registry
@@ -105,32 +105,32 @@ class ReverseProxy:
         Raises:
             StatusError: there is nowhere to pass it on to; or 503, the server there cannot be reached.
         """
-        place = place_of(self._registry, call)
+        target = target_of(self._registry, call)
         prefix, below = _parted(request.info)
         suffix = _suffix(request)
         if not below and request.info.reads:
             headers = ((b"location", f"{quote(prefix, safe=_UNRESERVED)}/{suffix}".encode()),)
             return Response(301, b"", b"text/plain; charset=utf-8", headers)
-        target = f"{quote(below or '/', safe=_UNRESERVED)}{suffix}"
+        path = f"{quote(below or '/', safe=_UNRESERVED)}{suffix}"
         upgrade: Upgrade | None = request.scope.get("extensions", {}).get(UPGRADE)
-        with self._passed.admitted(request.user.name, _named(place)):
+        with self._passed.admitted(request.user.name, _named(target)):
             if upgrade is not None:
-                return await self._upgrade(request, send, place, target, upgrade)
-            await self._pass(request, send, place, target, prefix)
+                return await self._upgrade(request, send, target, path, upgrade)
+            await self._pass(request, send, target, path, prefix)
         return None
 
     async def _pass(
-        self, request: Request, send: Send, place: NodeEndpoint | ProxyTarget, target: str, prefix: str
+        self, request: Request, send: Send, target: NodeEndpoint | ProxyTarget, path: str, prefix: str
     ) -> None:
         import aiohttp  # start-up time: with the first request that is passed on
         import yarl
 
-        session, origin = self._origin(place, "http")
+        session, origin = self._origin(target, "http")
         body = await PassedBody.of(request)
         try:
             async with session.request(
                 request.info.method,
-                yarl.URL(f"{origin}{target}", encoded=True),
+                yarl.URL(f"{origin}{path}", encoded=True),
                 headers=[*_plain(passed_headers(request)), *body.headers, _forwarded(request)],
                 data=body.data,
                 allow_redirects=False,
@@ -147,44 +147,44 @@ class ReverseProxy:
         Raises:
             StatusError: as `forward`; or what the server there says.
         """
-        place = place_of(self._registry, call)
+        target = target_of(self._registry, call)
         _, below = _parted(request.info)
         import aiohttp  # as above
         import yarl
 
-        session, origin = self._origin(place, "ws")
+        session, origin = self._origin(target, "ws")
         url = yarl.URL(f"{origin}{quote(below or '/', safe=_UNRESERVED)}{_suffix(request)}", encoded=True)
         headers = [*passed_headers(request), _forwarded(request)]
         try:
-            with self._passed.admitted(request.user.name, _named(place)):
+            with self._passed.admitted(request.user.name, _named(target)):
                 await pass_websocket(request, send, session, url, headers=headers)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _unreachable(error) from None
 
     async def _upgrade(
-        self, request: Request, send: Send, place: NodeEndpoint | ProxyTarget, target: str, upgrade: Upgrade
+        self, request: Request, send: Send, target: NodeEndpoint | ProxyTarget, path: str, upgrade: Upgrade
     ) -> Response | None:
         method = request.info.method
         headers = (*passed_headers(request), _forwarded(request))
-        if isinstance(place, NodeEndpoint):
+        if isinstance(target, NodeEndpoint):
             asking = self._nodes().upgrade(
-                place.node, place.address, place.port, target, method=method, headers=headers
+                target.node, target.address, target.port, path, method=method, headers=headers
             )
         else:
-            port = int(place.port or _PORTS[place.scheme])
-            head = NodeRequestHead(place.address, place.address, port, target, method=method, headers=headers)
-            asking = ask_node(head, _unverified() if place.scheme == "https" else None)
+            port = int(target.port or _PORTS[target.scheme])
+            head = NodeRequestHead(target.address, target.address, port, path, method=method, headers=headers)
+            asking = ask_node(head, _unverified() if target.scheme == "https" else None)
         try:
             return await pass_upgrade(asking, upgrade, send)
         except OSError as error:  # a TimeoutError is one too
             raise _unreachable(error) from None
 
-    def _origin(self, place: NodeEndpoint | ProxyTarget, scheme: str) -> tuple[aiohttp.ClientSession, str]:
-        """Return the client for a place, and the beginning of its URLs; ``scheme`` is ``http`` or ``ws``."""
-        if isinstance(place, NodeEndpoint):
+    def _origin(self, target: NodeEndpoint | ProxyTarget, scheme: str) -> tuple[aiohttp.ClientSession, str]:
+        """Return the client for a target, and the beginning of its URLs; ``scheme`` is ``http`` or ``ws``."""
+        if isinstance(target, NodeEndpoint):
             nodes = self._nodes()
-            return nodes.session, nodes.url(scheme, place.node, place.address, place.port, "")
-        return self._client(), f"{scheme}{place.origin.removeprefix('http')}"
+            return nodes.session, nodes.url(scheme, target.node, target.address, target.port, "")
+        return self._client(), f"{scheme}{target.origin.removeprefix('http')}"
 
     def _client(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -198,8 +198,8 @@ class ReverseProxy:
         return self._session
 
 
-def _named(place: NodeEndpoint | ProxyTarget) -> str:
-    return f"node {place.node}" if isinstance(place, NodeEndpoint) else place.origin
+def _named(target: NodeEndpoint | ProxyTarget) -> str:
+    return f"node {target.node}" if isinstance(target, NodeEndpoint) else target.origin
 
 
 def _suffix(request: Request) -> str:

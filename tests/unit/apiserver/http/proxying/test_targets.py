@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.apiserver.http.proxying.places import NodeEndpoint, ProxyTarget, place_of
+from cathedra.apiserver.http.proxying.targets import NodeEndpoint, ProxyTarget, target_of
 from cathedra.apiserver.request import Call
 from cathedra.kinds.served import all_definitions
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
@@ -46,7 +46,7 @@ def found(client: ASGIClient, plural: str, name: str) -> NodeEndpoint | ProxyTar
     version = definition.versions[0]
     user = UserInfo("u")
     call = Call(user=user, verb="get", definition=definition, version=version, namespace=namespace, name=name)
-    return place_of(client.server.context.registry, call)
+    return target_of(client.server.context.registry, call)
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ import pytest
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.apiserver.config import ServeOptions, ServerConfig
-from cathedra.apiserver.http.answers.pushing import (
+from cathedra.apiserver.http.answers.broadcast import (
     BOOKMARK_SECONDS,
     PIECE,
     ROUND_TURNS,
     SLOW_SECONDS,
     TURN_SECONDS,
-    Fanout,
-    PushedWatch,
+    BroadcastWatch,
+    WatchBroadcaster,
 )
 from cathedra.apiserver.http.request import ClientGone
 from cathedra.apiserver.registry.selection import Selection
@@ -91,7 +91,7 @@ class World:
     """Watches of one server, and changes that they see."""
 
     def __init__(self, monotonic: Callable[[], float] = lambda: 0.0) -> None:
-        self.fanout = Fanout(monotonic)
+        self.broadcaster = WatchBroadcaster(monotonic)
         self.watchers = Watchers()
         self.tasks: list[asyncio.Task[None]] = []
         self.encoded = 0
@@ -99,10 +99,10 @@ class World:
 
     def watch(self, namespace: str = "", *, shared: str | None = "JSON", bookmarks: bool = False) -> Connection:
         connection, watcher = Connection(), Watcher(selecting(namespace))
-        pushed = PushedWatch(
+        pushed = BroadcastWatch(
             watcher,
             connection,
-            self.fanout,
+            self.broadcaster,
             encoded=self._encode,
             shared=shared,
             bookmark=(lambda: b"bookmark") if bookmarks else None,
@@ -356,7 +356,7 @@ def test_a_watch_that_fails_is_alone_with_it() -> None:
             raise ValueError("no bytes")
 
         watcher = Watcher(selecting())
-        failed = PushedWatch(watcher, Connection(), world.fanout, encoded=failing, shared=None, bookmark=None)
+        failed = BroadcastWatch(watcher, Connection(), world.broadcaster, encoded=failing, shared=None, bookmark=None)
         world.watchers.add(watcher)
         task = asyncio.create_task(failed.run())
         other = world.watch()
@@ -381,7 +381,7 @@ def test_a_connection_that_cannot_be_aborted_ends_its_watch_alone(gone: bool) ->
         world = World()
         lost = Lost()
         watcher = Watcher(selecting())
-        watch = PushedWatch(watcher, lost, world.fanout, encoded=lambda _: b"", shared=None, bookmark=None)
+        watch = BroadcastWatch(watcher, lost, world.broadcaster, encoded=lambda _: b"", shared=None, bookmark=None)
         world.watchers.add(watcher)
         task = asyncio.create_task(watch.run())
         other = world.watch()

@@ -19,7 +19,7 @@ from cathedra.apiserver.http.request import ClientGone
 from cathedra.apiserver.registry.watching import Seen, Watcher
 from cathedra.asgi.direct import DirectAnswer, framed
 
-__all__ = ["BOOKMARK_SECONDS", "SLOW_SECONDS", "Fanout", "PushedWatch"]
+__all__ = ["BOOKMARK_SECONDS", "SLOW_SECONDS", "BroadcastWatch", "WatchBroadcaster"]
 
 BOOKMARK_SECONDS: Final = 60.0
 SLOW_SECONDS: Final = 60.0
@@ -43,7 +43,7 @@ Frames = dict[tuple[Hashable, ...], bytes]
 """The frames of one round, by form and events."""
 
 
-class Fanout:
+class WatchBroadcaster:
     """The watches of one server that have events to send.
 
     A round begins with a pass over the queues of all watches that are due. Then each watch is sent its piece, a few
@@ -54,8 +54,8 @@ class Fanout:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         """``monotonic`` returns the time in seconds."""
         self._monotonic = monotonic
-        self._due: dict[PushedWatch, None] = {}
-        self._sending: list[PushedWatch] = []
+        self._due: dict[BroadcastWatch, None] = {}
+        self._sending: list[BroadcastWatch] = []
         """The watches that are still to be sent a piece of this round, the last one first."""
         self._at_once = 1
         """The number of watches that are sent theirs in one turn."""
@@ -65,17 +65,17 @@ class Fanout:
         self._rested = 0.0
         """The time before which no round begins."""
 
-    def enter(self, watch: PushedWatch) -> None:
+    def enter(self, watch: BroadcastWatch) -> None:
         """Enter a watch for the next round."""
         self._due[watch] = None
         if self._turn is None:
             self._schedule()
 
-    def leave(self, watch: PushedWatch) -> None:
+    def leave(self, watch: BroadcastWatch) -> None:
         """Remove a watch that has ended."""
         self._due.pop(watch, None)
 
-    def is_due(self, watch: PushedWatch) -> bool:
+    def is_due(self, watch: BroadcastWatch) -> bool:
         """Return True if the watch is entered for the next round."""
         return watch in self._due
 
@@ -109,14 +109,14 @@ class Fanout:
             self._schedule()
 
 
-class PushedWatch:
+class BroadcastWatch:
     """One watch whose events are pushed to its connection."""
 
     def __init__(
         self,
         watcher: Watcher,
         exchange: DirectAnswer,
-        fanout: Fanout,
+        broadcaster: WatchBroadcaster,
         *,
         encoded: Callable[[tuple[Seen, ...]], bytes],
         shared: Hashable,
@@ -126,7 +126,7 @@ class PushedWatch:
         with no other). ``bookmark`` returns a bookmark, for clients that want one after a minute without events."""
         self._watcher = watcher
         self._exchange = exchange
-        self._fanout = fanout
+        self._broadcaster = broadcaster
         self._encoded = encoded
         self._shared = shared
         self._bookmark = bookmark
@@ -154,7 +154,7 @@ class PushedWatch:
         finally:
             self._watcher.on_events = None
             self._exchange.on_ready(None)
-            self._fanout.leave(self)
+            self._broadcaster.leave(self)
             for timer in (self._bookmark_timer, self._slow_timer):
                 if timer is not None:
                     timer.cancel()
@@ -230,7 +230,7 @@ class PushedWatch:
         return frame
 
     def _enter(self) -> None:
-        self._fanout.enter(self)
+        self._broadcaster.enter(self)
 
     def _wait_for_client(self) -> None:
         """Leave events queued until the connection is ready, and disconnect a client that is not ready for long."""
@@ -251,7 +251,7 @@ class PushedWatch:
     def _send_bookmark(self) -> None:
         """Send a bookmark if no event was sent for a minute and none waits, and set the timer for the next one."""
         quiet = self._loop.time() - self._sent
-        waiting = self._frame is not None or self._fanout.is_due(self) or not self._exchange.ready
+        waiting = self._frame is not None or self._broadcaster.is_due(self) or not self._exchange.ready
         if quiet >= BOOKMARK_SECONDS and not waiting and self._bookmark is not None:
             self._exchange.write(framed(self._bookmark()))
             self._sent, quiet = self._loop.time(), 0.0

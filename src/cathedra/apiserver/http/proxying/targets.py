@@ -21,7 +21,7 @@ from cathedra.apiserver.registry.serviceendpoints import NoEndpoint, service_end
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.routes import NODES, PODS, SERVICES
 
-__all__ = ["NodeEndpoint", "ProxyTarget", "agent_of", "place_of"]
+__all__ = ["NodeEndpoint", "ProxyTarget", "agent_of", "target_of"]
 
 _ADDRESS_ORDER: Final = ("InternalIP", "ExternalDNS", "ExternalIP", "Hostname", "InternalDNS")
 _SCHEMES: Final = frozenset({"", "http", "https"})
@@ -76,7 +76,7 @@ def agent_of(registry: Registry, name: str) -> NodeEndpoint:
     raise failure(500, "", f"no preferred addresses found; known addresses: [{shown}]")
 
 
-def place_of(registry: Registry, call: Call) -> NodeEndpoint | ProxyTarget:
+def target_of(registry: Registry, call: Call) -> NodeEndpoint | ProxyTarget:
     """Return the target of a request on ``proxy``.
 
     Raises:
