@@ -8,7 +8,6 @@ from typing import Final, Protocol, Self, runtime_checkable
 
 import msgspec
 
-from cathedra.api.boundedcache import BoundedCache
 from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.core.rbac_v1 import PolicyRule
 from cathedra.api.scheme import GroupResource
@@ -30,11 +29,6 @@ __all__ = [
     "always_allows",
     "refusal",
 ]
-
-_USERS_KEPT: Final = 4096
-"""Users whose authorizers are cached."""
-_USER_BYTES: Final = 4 * 1024 * 1024
-"""Characters of their names and groups."""
 
 REASON: Final = "authorization.k8s.io/reason"
 """Audit annotation: why a request was allowed or not."""
@@ -146,26 +140,17 @@ class MastersOnly:
         """Return True for members of ``system:masters``."""
         return user.is_master
 
-    def concerns(self, user: UserInfo) -> bool:
-        """Return True for members of ``system:masters``."""
-        return user.is_master
-
 
 class Union:
     """Calls several authorizers in order; the first opinion counts."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self._authorizers = tuple(authorizers)
-        self._concerned: BoundedCache[tuple[str, tuple[str, ...]], tuple[Authorizer, ...]] = BoundedCache(
-            _USERS_KEPT, most_bytes=_USER_BYTES
-        )
-        """Name and groups of a user → the authorizers that may have an opinion on some of its requests."""
 
     def authorize(self, attributes: Attributes) -> Decision:
         """Return the first opinion, or none with the reasons of all authorizers."""
         reasons: list[str] = []
-        user = attributes.user
-        for authorizer in self._concerned.get((user.name, user.groups)) or self._find_concerned(user):
+        for authorizer in self._authorizers:
             decision = authorizer.authorize(attributes)
             if decision.verdict is not Verdict.NO_OPINION:
                 return decision
@@ -177,18 +162,6 @@ class Union:
     def trusts(self, user: UserInfo) -> bool:
         """Return True if the first authorizer allows everything to the user: the others are not called then."""
         return always_allows(self._authorizers[0], user)
-
-    def _find_concerned(self, user: UserInfo) -> tuple[Authorizer, ...]:
-        # The key has the name and groups alone, because `concerns` must depend on nothing else.
-        found = tuple(a for a in self._authorizers if not isinstance(a, _Selective) or a.concerns(user))
-        return self._concerned.keep((user.name, user.groups), found, sum(map(len, (user.name, *user.groups))))
-
-
-@runtime_checkable
-class _Selective(Authorizer, Protocol):
-    def concerns(self, user: UserInfo) -> bool:
-        """Return True if there may be an opinion on requests of that user, by its name and groups."""
-        ...
 
 
 @runtime_checkable

@@ -53,10 +53,6 @@ class NodeAuthorizer:
             ("resource.k8s.io", "resourceslices"): self._slice,
         }
 
-    def concerns(self, user: UserInfo) -> bool:
-        """Return True for node agents, by the name and groups of the user."""
-        return node_of(user) is not None
-
     def authorize(self, attributes: Attributes) -> Decision:
         """Allow the requests of a node. "No opinion" leaves them to RBAC, which has no roles for nodes by default."""
         node = node_of(attributes.user)

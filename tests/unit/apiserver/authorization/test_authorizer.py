@@ -44,20 +44,3 @@ def test_an_authorizer_that_allows_one_thing_is_asked_about_each() -> None:
 
     assert not always_allows(ReadsOnly(), MASTER)
     assert not always_allows(Union((ReadsOnly(), AlwaysAllow())), MASTER)
-
-
-def test_who_has_no_opinion_on_a_user_is_asked_once_whom_it_concerns() -> None:
-    class MastersAlone(Denies):
-        def __init__(self) -> None:
-            self.asked = 0
-
-        def concerns(self, user: UserInfo) -> bool:
-            self.asked += 1
-            return user.is_master
-
-    selective = MastersAlone()
-    union = Union((selective, AlwaysAllow()))
-    for verb in ("get", "list", "delete"):
-        assert union.authorize(Attributes(USER, verb, resource="pods")).allowed
-        assert not union.authorize(Attributes(MASTER, verb, resource="pods")).allowed
-    assert selective.asked == 2
