@@ -24,7 +24,7 @@ _CLIENT: Final = "kubernetes.io/kube-apiserver-client"
 
 
 class CertificateChecks(AdmissionPlugin):
-    """Checks who approves, signs and creates requests."""
+    """Checks the right to approve, sign and create requests."""
 
     kinds = frozenset({REQUESTS})
 

@@ -24,7 +24,7 @@ class UserInfo(msgspec.Struct, frozen=True):
 
     @property
     def is_master(self) -> bool:
-        """True if the user is a member of ``system:masters``, who may do everything."""
+        """True for members of ``system:masters``, to whom everything is allowed."""
         return MASTERS_GROUP in self.groups
 
 

@@ -100,7 +100,7 @@ class WebhookConversion:
     ) -> list[tuple[ObjectMeta, dict[str, Any]]]:
         """Metadata and content of objects in a version; those that are in it already are not sent."""
         sent = [(version, one) for version, one in objects if version != wanted]
-        answers = iter(await self._ask(sent, wanted) if sent else ())
+        answers = iter(await self._call(sent, wanted) if sent else ())
         made = []
         for version, one in objects:
             if version == wanted:
@@ -113,7 +113,7 @@ class WebhookConversion:
             made.append((replace(one.metadata, labels=labels, annotations=annotations), rest))
         return made
 
-    async def _ask(self, objects: Sequence[tuple[str, CustomObject]], wanted: str) -> list[dict[str, Any]]:
+    async def _call(self, objects: Sequence[tuple[str, CustomObject]], wanted: str) -> list[dict[str, Any]]:
         kind = type(objects[0][1]).__name__
 
         def failed(what: str) -> StatusError:

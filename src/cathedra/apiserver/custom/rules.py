@@ -151,7 +151,7 @@ class _Run:
             for position, item in enumerate(new):
                 if self._is_over():
                     return
-                # Only keyed lists have elements with a previous value; a position says nothing after an insertion.
+                # Only elements of keyed lists have a previous value: after an insertion positions are different.
                 key = _key(node.schema, item)
                 known = key in counterparts
                 before = counterparts[key] if known else None

@@ -84,8 +84,13 @@ def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", othe
         if not held:
             return with_entries(new, ())
     manager = manager_of(call.field_manager, UPDATE, call.api_version, call.subresource)
-    seen = other or changes_in_versions(call, live)
-    write = Write(manager, Time(now), ignored_fields(call), lambda version: seen(version, new))
+    # Nearly all managers write in one version, so the comparison in others is made only when it is needed.
+    write = Write(
+        manager,
+        Time(now),
+        ignored_fields(call),
+        lambda version: (other or changes_in_versions(call, live))(version, new),
+    )
     try:
         return with_entries(new, _entries_after(call, write, held, live, new, body))
     except TypedError:

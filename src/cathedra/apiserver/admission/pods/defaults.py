@@ -113,7 +113,7 @@ class PodServiceAccount(AdmissionPlugin):
         if name != DEFAULT_ACCOUNT:
             return None
         for _ in range(ACCOUNT_ATTEMPTS - 1):
-            # At random, so that a thousand pods of one manifest do not all look at the same moment.
+            # At random, so that a thousand pods of one manifest do not all try at the same moment.
             await self._clock.sleep(ACCOUNT_PAUSE * (1 + self._random.random()))
             found: ServiceAccount | None = self._registry.find(SERVICE_ACCOUNTS, f"{namespace}/{name}")
             if found is not None:

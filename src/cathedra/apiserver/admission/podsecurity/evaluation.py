@@ -122,7 +122,7 @@ def _checks(level: str, minor: int) -> Sequence[Check]:
     return (*basic, *strict.values())
 
 
-# --- levels that labels ask for -------------------------------------------------------------------------------------
+# --- levels of a namespace ------------------------------------------------------------------------------------------
 
 
 PREFIX: Final = "pod-security.kubernetes.io/"
@@ -168,7 +168,7 @@ def policy_of(labels: Mapping[str, str]) -> tuple[Policy, ErrorList]:
     enforce = _asked(labels, "enforce", RESTRICTED, errors)
     audit = _asked(labels, "audit", PRIVILEGED, errors)
     warn = _asked(labels, "warn", PRIVILEGED, errors)
-    # A level that is enforced is warned of, too, unless the labels say otherwise.
+    # Violations of the enforced level are also warnings, unless the labels set another level for warnings.
     if f"{PREFIX}warn" not in labels and labels.get(f"{PREFIX}enforce") in _LEVELS and enforce.is_stricter(warn):
         minor = warn.minor if f"{PREFIX}warn-version" in labels else enforce.minor
         warn = LevelVersion(enforce.level, minor)

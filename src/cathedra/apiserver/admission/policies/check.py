@@ -51,15 +51,15 @@ _FAILURE_ANNOTATION: Final = "validation.policy.admission.k8s.io/validation_fail
 Policy = BoundPolicy[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding]
 
 
-class _Question(msgspec.Struct, frozen=True):
+class _Evaluation(msgspec.Struct, frozen=True):
     """A policy to be evaluated for one of its bindings and one parameter object."""
 
     policy: Policy
     compiled: Any
-    """The `cathedra.cel.admission.CompiledPolicy`."""
+    """A `cathedra.cel.admission.CompiledPolicy`, whose type would load CEL."""
     binding: ValidatingAdmissionPolicyBinding
     given: Any
-    """The `cathedra.cel.admission.Input`."""
+    """A `cathedra.cel.admission.Input`."""
 
 
 class _Denial(msgspec.Struct, frozen=True):
@@ -119,12 +119,12 @@ class PolicyCheck(AdmissionPlugin):
         if not policies:
             return
         view = VersionedAttributes(request)
-        asked = [one for policy in policies async for one in self._questions(policy, request, view)]
-        questions = [one for one in asked if isinstance(one, _Question)]
-        results = iter(await self._evaluated(request, questions) if questions else ())
+        steps = [one for policy in policies async for one in self._evaluations(policy, request, view)]
+        evaluations = [one for one in steps if isinstance(one, _Evaluation)]
+        results = iter(await self._evaluated(request, evaluations) if evaluations else ())
         outcome = _Outcome()
-        for one in asked:
-            if isinstance(one, _Question):
+        for one in steps:
+            if isinstance(one, _Evaluation):
                 outcome.add(one, next(results))
             else:
                 outcome.denials.append(one)
@@ -148,23 +148,20 @@ class PolicyCheck(AdmissionPlugin):
         if errors:
             raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
 
-    async def _evaluated(self, request: AdmissionAttributes, questions: list[_Question]) -> list[Result]:
+    async def _evaluated(self, request: AdmissionAttributes, evaluations: list[_Evaluation]) -> list[Result]:
         """Evaluate policies beside the event loop, all within the processor time of one request."""
 
         def evaluate(limit: Limit) -> list[Result]:
-            return [
-                question.compiled.evaluate(msgspec.structs.replace(question.given, interrupted=limit))
-                for question in questions
-            ]
+            return [one.compiled.evaluate(msgspec.structs.replace(one.given, interrupted=limit)) for one in evaluations]
 
         # Expressions of an administrator run over objects of any user: without a limit one request could stop the
         # event loop for minutes.
         allowance = self._computations.allowance(request.user.name, EXPRESSION_SECONDS)
         return await allowance.complete(evaluate, size=size_of(request))
 
-    async def _questions(
+    async def _evaluations(
         self, policy: Policy, request: AdmissionAttributes, view: VersionedAttributes
-    ) -> AsyncIterator[_Question | _Denial]:
+    ) -> AsyncIterator[_Evaluation | _Denial]:
         """Evaluations that a policy needs, or the reason why it refuses without them."""
         name = policy.object.metadata.name
         spec = policy.object.spec
@@ -195,7 +192,7 @@ class PolicyCheck(AdmissionPlugin):
             given = self._input(request, view, version)
             compiled = await self._bound.compiled(policy, request.user.name)
             for param in params:
-                yield _Question(policy, compiled, binding, msgspec.structs.replace(given, params=param))
+                yield _Evaluation(policy, compiled, binding, msgspec.structs.replace(given, params=param))
 
     def _input(self, request: AdmissionAttributes, view: VersionedAttributes, version: VersionDefinition) -> Input:
         from cathedra.apiserver.authorization.celauthorizer import decider  # start-up time: CEL, with the first policy
@@ -220,10 +217,10 @@ class _Outcome:
         self._warnings: list[str] = []
         self._annotations: dict[str, str] = {}
 
-    def add(self, question: _Question, result: Result) -> None:
+    def add(self, evaluation: _Evaluation, result: Result) -> None:
         """Add the result of one evaluation."""
-        binding = question.binding
-        name, bound, actions = question.policy.name, binding.metadata.name, binding.spec.validation_actions
+        binding = evaluation.binding
+        name, bound, actions = evaluation.policy.name, binding.metadata.name, binding.spec.validation_actions
         for position, decision in enumerate(result.decisions):
             if decision.action != "deny":
                 continue

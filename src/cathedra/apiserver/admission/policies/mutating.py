@@ -59,7 +59,7 @@ class _Invocation(msgspec.Struct, frozen=True):
 
     policy: Policy
     compiled: Any
-    """The `cathedra.cel.admission.CompiledMutations`."""
+    """A `cathedra.cel.admission.CompiledMutations`, whose type would load CEL."""
     binding: MutatingAdmissionPolicyBinding
     version: VersionDefinition
     param: Any
@@ -148,7 +148,7 @@ class MutatingPolicies(AdmissionPlugin):
             return request.object
         allowance = self._computations.allowance(request.user.name, EXPRESSION_SECONDS)
         passes: _Passes = request.memory.setdefault(type(self).__name__, _Passes())
-        # A webhook changed the object after the policies: those that asked for reinvocation run again.
+        # A webhook changed the object after the policies: those with ``reinvocationPolicy: IfNeeded`` run again.
         if request.again and passes.left != request.object:
             passes.changed()
         refusals: list[tuple[str, str]] = []
