@@ -141,6 +141,7 @@ async def in_batches(
             if isinstance(result, BaseException) and not isinstance(result, (StatusError, ConnectionError)):
                 raise result
         failure = next((r for r in results if isinstance(r, (StatusError, ConnectionError))), None)
+        # The rest of the pods would fail in the same way, for example by a full quota.
         if failure is not None:
             return failure
         done += len(part)
@@ -187,8 +188,11 @@ class PodControl:
                 self._tell(owner, "FailedCreate", self._texts.not_created, pod, error)
             raise
         except ConnectionError:
+            # The pod may exist. Counting again before that is known would create one too many.
             self._expectations.doubt(owner.metadata.uid)
             raise
+        # Recorded before the next reconciliation can run: until the informer shows the pod, it must not be created
+        # again.
         self._expectations.expect(owner.metadata.uid, created)
         self._tell(owner, "SuccessfulCreate", self._texts.created, created)
 
@@ -196,7 +200,9 @@ class PodControl:
         """Delete one pod, that very one."""
         try:
             gone = await self._client.resource(PODS, pod.metadata.namespace).delete(
-                pod.metadata.name, uid=pod.metadata.uid
+                # With its UID: a pod of the same name that replaced it must live.
+                pod.metadata.name,
+                uid=pod.metadata.uid,
             )
         except StatusError as error:
             if error.is_not_found:

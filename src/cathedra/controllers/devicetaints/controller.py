@@ -77,6 +77,7 @@ class DeviceTaintEvictionController:
         self._rules: Informer[Any] | None = None
         if context.enabled("DRADeviceTaintRules"):
             self._rules = informers.of(DEVICETAINTRULES)
+        # Created before the handlers: the first events already read it.
         self._taints = DeviceTaints(self._slices.store, self._rules)
         self._scheduled: dict[TaintKey, EvictionTime] = {}
         """Pods with an eviction ahead."""
@@ -208,6 +209,7 @@ class DeviceTaintEvictionController:
                 self._recorder.record(pod, "Normal", "DeviceTaintManagerEviction", "Cancelling deletion")
             return None
         wait = eviction.due - self._clock.now()
+        # Compared with the last verdict, so that an unchanged one does not refresh the rules' status again.
         if self._scheduled.get(key) != eviction:
             self._scheduled[key] = eviction
             self._refresh_rules(eviction)
@@ -254,6 +256,7 @@ class DeviceTaintEvictionController:
         message = "Device Taint manager: deleting due to NoExecute taint"
         if await evict(self._client, self._clock, pod, "DeletionByDeviceTaintManager", message):
             self._evicted[pod.metadata.uid] = None
+            # Bounded: a forgotten pod would be evicted a second time at worst, which its deletion already does.
             if len(self._evicted) > _REMEMBERED:
                 self._evicted.popitem(last=False)
             for uid in {reason.rule_uid for reason in eviction.reasons if reason.rule}:
@@ -279,11 +282,14 @@ class DeviceTaintEvictionController:
         wait = told + STATUS_PERIOD - self._clock.monotonic()
         if not fresh and rule.spec.taint.effect == "None":
             return None
+        # Statuses of a rule are written at most once per period; thousands of evictions would otherwise mean as many
+        # writes.
         if not fresh and wait > 0:
             return wait
         self._told[rule.metadata.uid] = (rule.metadata.generation, self._clock.monotonic())
         try:
             await self._write_status(rule, self._condition(rule))
+        # Also after a failed write: the pods must not wait for the status of a rule.
         finally:
             if fresh:
                 self._reconsider_selected(rule)

@@ -49,6 +49,7 @@ class GarbageCollector:
 
     async def run(self) -> None:
         """Work until cancelled; nothing is deleted before every resource was listed."""
+        # Before everything is listed, an owner that is not in its informer yet would look deleted.
         await self._custom.wait_synced()
         for informer in tuple(self._graph.informers.values()):
             await informer.wait_synced()
@@ -134,6 +135,8 @@ class GarbageCollector:
         solid = [owner for owner, state in states if state is OwnerState.SOLID]
         waiting = [owner for owner, state in states if state is OwnerState.WAITING]
         if solid:
+            # References to deleted owners are removed while others exist, as in Kubernetes: otherwise they would be
+            # looked up for ever.
             if len(solid) < len(states):
                 await self._set_owners(owned, tuple(solid))
             return
@@ -191,6 +194,8 @@ class GarbageCollector:
         try:
             await self._client.resource(owned.ref, metadata.namespace).delete(
                 metadata.name,
+                # Preconditions: an object of the same name that was created meanwhile, or got an owner, must not be
+                # deleted.
                 uid=metadata.uid,
                 resource_version=metadata.resource_version,
                 propagation_policy=policy,
@@ -242,6 +247,7 @@ class GarbageCollector:
         path = "/metadata/ownerReferences"
         body: list[JSONObject] = [
             {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
+            # The patch applies only to the owners on which the decision was based.
             {"op": "test", "path": path, "value": [to_dict(owner) for owner in metadata.owner_references]},
         ]
         if owners:

@@ -64,6 +64,7 @@ def uncounted(job: Job) -> UncountedTerminatedPods:
 def tally(job: Job, pods: Iterable[Pod], now: float) -> Tally:
     """Count ``pods``, all that the job controls, at ``now`` (epoch seconds)."""
     pods = tuple(pods)
+    # Pods in this list are counted there. They count once, whether or not their finalizer is gone already.
     known = uncounted(job)
     countable = [pod for pod in pods if has_valid_index(job, pod)]
     succeeded = [pod for pod in countable if pod.status.phase == "Succeeded" and _is_new(pod, known.succeeded)]

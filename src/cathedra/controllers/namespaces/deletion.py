@@ -62,7 +62,9 @@ class NamespaceController:
         self._client = context.client
         self._clock = context.clock
         self._refs = sorted(
-            (ref for ref in context.served if ref.namespaced), key=lambda ref: (ref.resource != "pods", ref.group)
+            # Pods first: they may need config maps, secrets and claims until they have ended.
+            (ref for ref in context.served if ref.namespaced),
+            key=lambda ref: (ref.resource != "pods", ref.group),
         )
         self._custom = CustomKinds(context.informers, self._look_after)
         self._queue: WorkQueue[str] = context.queue()
@@ -100,6 +102,8 @@ class NamespaceController:
         if namespace is None or namespace.metadata.deletion_timestamp is None or not namespace.spec.finalizers:
             return None
         age = self._clock.now() - namespace.metadata.deletion_timestamp.timestamp
+        # Other API servers and controllers may not have seen the deletion yet and still create objects, which would be
+        # missed.
         if age < GRACE_PERIOD:
             return GRACE_PERIOD - age
         if namespace.status.phase != "Terminating":
@@ -118,6 +122,7 @@ class NamespaceController:
     async def _empty(self, namespace: str, age: float) -> _Remains:
         remains = _Remains()
         for ref in tuple(self._refs):
+            # Everything else stays until the last pod has ended.
             if ref.resource != "pods" and "pods." in remains.instances:
                 break
             try:

@@ -100,6 +100,7 @@ class ResourceClaimController:
 
     async def run(self) -> None:
         """Reconcile objects until cancelled."""
+        # Nothing is reconciled before the first lists: a claim without a pod in an empty store would be released.
         for informer in (self._pods, self._claims, self._templates, self._groups):
             if informer is not None:
                 await informer.wait_synced()
@@ -112,6 +113,7 @@ class ResourceClaimController:
     def _pod_changed(self, pod: Pod) -> None:
         if not podclaims.has_claims(pod):
             return
+        # A finished pod needs no new claims, but its old ones can be released.
         if podclaims.is_done_with_claims(pod):
             self._enqueue_claims(pod)
         elif pod.metadata.deletion_timestamp is None:
@@ -123,6 +125,8 @@ class ResourceClaimController:
 
     def _pod_deleted(self, pod: Pod) -> None:
         if podclaims.has_claims(pod):
+            # Remembered, because the store of the pods may lag behind a claim's event: the API server need not be read
+            # then.
             self._deleted.add(pod.metadata.uid)
             self._enqueue_claims(pod)
 
@@ -152,6 +156,8 @@ class ResourceClaimController:
         reserved, before = claim.status.reserved_for, old.status.reserved_for
         # Everything else that affects such a claim is an event of a pod, which queues the claim.
         as_before = (
+            # Identity is enough: objects are frozen, and a write that does not touch the list shares it (hot path:
+            # every status update).
             reserved is before
             and claim.metadata.deletion_timestamp is None
             and old.metadata.owner_references is claim.metadata.owner_references
@@ -172,6 +178,7 @@ class ResourceClaimController:
         value = f"{claim.metadata.namespace}/{claim.metadata.name}"
         for pod in self._pods.store.by_index(podindexes.BY_CLAIM, value):
             self._pod_changed(pod)
+        # Groups have no index by claim: they are few, and claims of groups change rarely.
         if self._groups is not None:
             for group in self._groups.store.list():
                 if group.metadata.namespace == claim.metadata.namespace and group.spec.resource_claims:
@@ -257,10 +264,12 @@ class ResourceClaimController:
             if name:
                 names[entry.name] = name
         if failures:
+            # Only an administrator can change that; retries would write the same event for ever.
             if all(isinstance(failure, GroupFeatureDisabled) for failure in failures):
                 return
             # The names are recorded when there is one for every entry.
             raise RetryLater(f"pod {pod.metadata.namespace}/{pod.metadata.name}") from failures[0]
+        # An unchanged list is not written: the write would be an event, and the event another reconciliation.
         if names != recorded:
             await self._record_names(pod, names)
         if pod.spec.node_name:

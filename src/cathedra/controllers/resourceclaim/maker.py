@@ -67,6 +67,7 @@ class ClaimMaker:
         self._claims = informers.of(RESOURCECLAIMS)
         self._claims.store.add_index(_BY_OWNER_AND_ENTRY, _owner_and_entry, _same_owner_and_entry)
         self._templates = informers.of(RESOURCECLAIMTEMPLATES)
+        # Claims that the informer has not shown yet. Without them the next reconciliation would create a second claim.
         self._fresh: dict[ObjectKey, _Made] = {}
         self._fresh_by_owner: dict[str, ObjectKey] = {}
         self._made_at: dict[ObjectKey, float] = {}
@@ -120,6 +121,7 @@ class ClaimMaker:
             raise TemplateMissing(template_name)
         claims = self._client.resource(RESOURCECLAIMS, namespace)
         value = f"{owner.metadata.uid}/{entry}"
+        # The last attempt had no answer: the claim may exist although the informer does not show it yet.
         if value in self._uncertain:
             page = await claims.list()
             _refuse_beside(owner, page.undecodable)
@@ -139,6 +141,7 @@ class ClaimMaker:
         except StatusError as error:
             raise ClaimRefused(str(error)) from error
         self._note_time(created)
+        # The informer may have been faster than the answer; then the memory would never be cleared by its event.
         if (namespace, created.metadata.name) not in self._claims.store.by_key:
             self._remember(created)
         return created

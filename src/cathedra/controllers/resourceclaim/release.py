@@ -37,6 +37,7 @@ class DeletedPods:
     def add(self, uid: str) -> None:
         """Remember; the oldest is forgotten when there are too many."""
         self._uids[uid] = None
+        # Bounded: a forgotten UID only costs a read from the API server.
         if len(self._uids) > _REMEMBERED:
             self._uids.popitem(last=False)
 
@@ -75,12 +76,16 @@ class ClaimRelease:
         protected = FINALIZER in claim.metadata.finalizers
         leaving = protected and claim.metadata.deletion_timestamp is not None and not valid
         if len(valid) < len(reserved) or (leaving and claim.status.allocation is not None):
+            # Reservations and allocation in one write: a claim that is allocated and unreserved could be reserved again
+            # in between, and then lose its devices.
             status = replace(claim.status, reserved_for=valid)
             if not valid:
                 status = self.unused(claim, status)
             claim = await claims.update_status(replace(claim, status=status))
             leaving = protected and not valid
         if leaving and claim.status.allocation is None:
+            # Only after the deallocation was written. The other order would let a deleted claim disappear while its
+            # devices count as allocated.
             finalizers = tuple(name for name in claim.metadata.finalizers if name != FINALIZER)
             claim = await claims.update(with_metadata(claim, finalizers=finalizers))
         if not valid:
@@ -88,6 +93,8 @@ class ClaimRelease:
 
     def unused(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaimStatus:
         """The status of a claim whose last consumer is gone: what the scheduler allocated is free."""
+        # Without the finalizer the allocation was not made by the scheduler, but by a driver's controller (up to 1.31),
+        # which deallocates itself.
         if FINALIZER not in claim.metadata.finalizers:
             return status
         return replace(status, allocation=None, devices=())
