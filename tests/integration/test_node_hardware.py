@@ -20,7 +20,7 @@ from cathedra.api.struct import replace
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.clock import SystemClock
 from cathedra.driver import Driver, DriverRunner
-from cathedra.driver.run import DriverInstance
+from cathedra.driver.run import DriverPlacement
 from cathedra.drivers.cpu import CpuDriver
 from cathedra.drivers.cpu.topology import read_topology
 from cathedra.drivers.hostdev import HostDevices
@@ -47,7 +47,7 @@ async def at_work(node: RealNode, driver: Driver) -> AsyncIterator[None]:
     runner = DriverRunner(
         driver,
         node.client,
-        DriverInstance(
+        DriverPlacement(
             node_name=NODE,
             plugin_dir=node.root / "plugins" / driver.name,
             registry_dir=node.root / "plugins_registry",

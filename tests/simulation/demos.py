@@ -30,7 +30,7 @@ from cathedra.cluster.manifests import create_all, read_manifests
 from cathedra.cluster.parts.nodes import InProcessHealth, InProcessPlugin, driver_for
 from cathedra.controllers.controller_manager import ControllerManager
 from cathedra.driver import DriverRunner, MemoryFiles
-from cathedra.driver.run import DriverInstance
+from cathedra.driver.run import DriverPlacement
 from cathedra.drivers.example.driver import ExampleDriver
 from cathedra.node.agent import NodeAgent, NodeDependencies
 from cathedra.node.claims.checkpoint import MemoryCheckpoint
@@ -150,7 +150,7 @@ class Stage:
         return DriverRunner(
             driver,
             Client(server.transport(f"system:serviceaccount:kube-system:{driver.name}"), clock=self.clock),
-            DriverInstance(
+            DriverPlacement(
                 node_name=NODE,
                 plugin_dir=Path("/plugins") / driver.name,
                 cdi_dir=Path("/cdi"),

@@ -43,7 +43,7 @@ from cathedra.driver.fabric.driver import Attachment, FabricDriver
 from cathedra.driver.files import DiskFiles, Files, MemoryFiles
 from cathedra.driver.health import DeviceHealth, Health
 from cathedra.driver.metrics import Observer, PrometheusMetrics
-from cathedra.driver.run import DriverInstance, DriverRunner, run
+from cathedra.driver.run import DriverPlacement, DriverRunner, run
 
 __all__ = [
     "Attachment",
@@ -60,7 +60,7 @@ __all__ = [
     "DiskFiles",
     "Driver",
     "DriverError",
-    "DriverInstance",
+    "DriverPlacement",
     "DriverRunner",
     "DroppedFieldsError",
     "Edits",

@@ -37,7 +37,7 @@ from cathedra.driver.publishing.layout import DesiredPool, lay_out
 from cathedra.driver.serving.registration import PluginInfo, Registration, socket_paths, supported_services
 from cathedra.files.inotify import wait_for_files
 
-__all__ = ["DEFAULT_CDI_DIRECTORY", "KUBELET_ROOT", "DriverInstance", "DriverRunner", "only_error", "run"]
+__all__ = ["DEFAULT_CDI_DIRECTORY", "KUBELET_ROOT", "DriverPlacement", "DriverRunner", "only_error", "run"]
 
 KUBELET_ROOT = Path("/var/lib/kubelet")
 DEFAULT_CDI_DIRECTORY = Path("/var/run/cdi")
@@ -53,8 +53,8 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriverInstance:
-    """One instance of a driver: its node, and its directories there."""
+class DriverPlacement:
+    """Placement of one instance of a driver: its node, and its directories there."""
 
     node_name: str
     plugin_dir: Path
@@ -79,7 +79,7 @@ class DriverRunner:
         self,
         driver: Driver,
         client: Client,
-        instance: DriverInstance,
+        instance: DriverPlacement,
         *,
         clock: Clock,
         random: Random,
@@ -337,7 +337,7 @@ def _runner_in(environment: Mapping[str, str], driver: Driver, client: Client, c
     return DriverRunner(
         driver,
         client,
-        DriverInstance(
+        DriverPlacement(
             node_name=environment.get("NODE_NAME", ""),
             plugin_dir=plugins / driver.name,
             registry_dir=Path(registry),

@@ -18,7 +18,7 @@ from cathedra.client.resources import NAMESPACES, NODES, RESOURCECLAIMS, RESOURC
 from cathedra.clock import Clock, LoopClock, SystemClock, run_virtual
 from cathedra.driver import Claim, Device, Driver, DriverRunner, Edits, MemoryFiles, Prepared, PreparedClaim, Ref
 from cathedra.driver.files import Files
-from cathedra.driver.run import DriverInstance
+from cathedra.driver.run import DriverPlacement
 from cathedra.releases import FeatureGates
 
 R = TypeVar("R")
@@ -92,7 +92,7 @@ class World:
         return DriverRunner(
             driver,
             Client(through(self.server.transport()), clock=self.clock, field_manager=driver.name),
-            DriverInstance(
+            DriverPlacement(
                 node_name=NODE,
                 plugin_dir=directory / "plugins" / driver.name,
                 cdi_dir=directory / "cdi",

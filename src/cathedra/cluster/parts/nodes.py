@@ -28,7 +28,7 @@ from cathedra.driver.errors import CallFailed
 from cathedra.driver.files import MemoryFiles
 from cathedra.driver.health import DeviceHealth, Health, HealthBoard
 from cathedra.driver.preparing.service import ClaimService
-from cathedra.driver.run import DriverInstance, DriverRunner
+from cathedra.driver.run import DriverPlacement, DriverRunner
 from cathedra.driver.serving.registration import DRA_OF_131
 from cathedra.drivers.example.controls import Controls
 from cathedra.drivers.example.driver import DriverOptions, ExampleDriver
@@ -217,7 +217,7 @@ class RunningNode:
             driver.name: DriverRunner(
                 driver,
                 driver_client(driver.name),
-                DriverInstance(
+                DriverPlacement(
                     node_name=config.name,
                     plugin_dir=root / "plugins" / driver.name,
                     registry_dir=None if simulated else root / "plugins_registry",

@@ -22,7 +22,7 @@ from cathedra.client.http import HTTPTransport
 from cathedra.clock import SystemClock
 from cathedra.cluster.process.signals import run_until, stop_event
 from cathedra.driver.files import DiskFiles
-from cathedra.driver.run import DriverInstance, DriverRunner
+from cathedra.driver.run import DriverPlacement, DriverRunner
 from cathedra.releases import classic
 from cathedra.releases.table import DEFAULT_CLASSIC
 
@@ -141,7 +141,7 @@ async def _run_plugin_of_131(config: TestPluginConfig, *, say: Say) -> None:
         runner = DriverRunner(
             ControlPlaneTestPlugin(config.driver),
             Client(transport, clock=SystemClock()),
-            DriverInstance(
+            DriverPlacement(
                 node_name=config.node_name,
                 plugin_dir=config.plugin_dir,
                 registry_dir=config.registry_dir,

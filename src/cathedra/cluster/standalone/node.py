@@ -123,7 +123,7 @@ async def run_driver(config: PartConfig, *, say: Say) -> None:
 
     from cathedra.driver.metrics import PrometheusMetrics
     from cathedra.driver.progress import narrate
-    from cathedra.driver.run import DriverInstance, DriverRunner
+    from cathedra.driver.run import DriverPlacement, DriverRunner
 
     driver = _driver(config)
     stopped, target, denials = stop_event(), config.target(), Denials(SystemClock())
@@ -135,7 +135,7 @@ async def run_driver(config: PartConfig, *, say: Say) -> None:
         runner = DriverRunner(
             driver,
             Client(transport, clock=SystemClock()),
-            DriverInstance(
+            DriverPlacement(
                 node_name=config.node_name,
                 plugin_dir=config.root / "plugins" / driver.name,
                 registry_dir=config.root / "plugins_registry",

@@ -22,7 +22,7 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
 from cathedra.controllers.finalizers import remove_finalizer
 from cathedra.controllers.job import outcome as outcomes
-from cathedra.controllers.job.outcome import Outcome, with_condition
+from cathedra.controllers.job.outcome import JobOutcome, with_condition
 from cathedra.controllers.job.pods import (
     TRACKING,
     PodFailures,
@@ -429,7 +429,7 @@ class _Sync:
             written = await remove_finalizer(resource, pod, TRACKING)
             self._controller._expected_pods.expect(self._job.metadata.uid, written)
 
-    async def _finish(self, status: JobStatus, outcome: Outcome) -> None:
+    async def _finish(self, status: JobStatus, outcome: JobOutcome) -> None:
         """Set the final condition once every pod has ended and is counted."""
         job = self._job
         waiting = uncounted(replace(job, status=status))

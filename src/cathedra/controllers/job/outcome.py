@@ -14,13 +14,13 @@ from cathedra.controllers.job.pods import is_indexed
 from cathedra.controllers.job.tally import Tally, parse_indexes
 from cathedra.semantics.conditions import is_true, with_condition_restarted
 
-__all__ = ["Outcome", "deadline_in", "decide", "has_finished", "reached_completions", "with_condition"]
+__all__ = ["JobOutcome", "deadline_in", "decide", "has_finished", "reached_completions", "with_condition"]
 
 _TIMER_SECONDS: Final = 0.001
 """A timer may fire so much before its time."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class JobOutcome(msgspec.Struct, frozen=True):
     """End of a job: ``final`` is Complete or Failed, ``interim`` the condition before its pods have ended."""
 
     interim: str
@@ -29,12 +29,12 @@ class Outcome(msgspec.Struct, frozen=True):
     message: str
 
 
-def _complete(reason: str, message: str) -> Outcome:
-    return Outcome("SuccessCriteriaMet", "Complete", reason, message)
+def _complete(reason: str, message: str) -> JobOutcome:
+    return JobOutcome("SuccessCriteriaMet", "Complete", reason, message)
 
 
-def _failed(reason: str, message: str) -> Outcome:
-    return Outcome("FailureTarget", "Failed", reason, message)
+def _failed(reason: str, message: str) -> JobOutcome:
+    return JobOutcome("FailureTarget", "Failed", reason, message)
 
 
 def has_finished(job: Job) -> bool:
@@ -42,7 +42,7 @@ def has_finished(job: Job) -> bool:
     return is_true(job.status.conditions, "Complete") or is_true(job.status.conditions, "Failed")
 
 
-def interim_outcome(job: Job) -> Outcome | None:
+def interim_outcome(job: Job) -> JobOutcome | None:
     """The outcome that was decided earlier and waits for pods to end."""
     for condition in job.status.conditions:
         if condition.status != "True":
@@ -67,7 +67,7 @@ def with_condition(status: JobStatus, kind: str, value: str, reason: str, messag
     return replace(status, conditions=with_condition_restarted(status.conditions, new))
 
 
-def decide(job: Job, counted: Tally, pods: Iterable[Pod], now: float) -> Outcome | None:
+def decide(job: Job, counted: Tally, pods: Iterable[Pod], now: float) -> JobOutcome | None:
     """Return True if the job is to end now, and how; None while it goes on."""
     earlier = interim_outcome(job)
     if earlier is not None:
@@ -83,7 +83,7 @@ def decide(job: Job, counted: Tally, pods: Iterable[Pod], now: float) -> Outcome
     return _failed_indexes(job, counted) or _success_policy(job, counted)
 
 
-def reached_completions(job: Job, counted: Tally) -> Outcome | None:
+def reached_completions(job: Job, counted: Tally) -> JobOutcome | None:
     """Complete, if enough pods have succeeded and none is active."""
     if counted.active:
         return None
@@ -114,7 +114,7 @@ def _too_many_restarts(job: Job, pods: Iterable[Pod], limit: int) -> bool:
     return restarts > 0 if limit == 0 else restarts >= limit
 
 
-def _failed_indexes(job: Job, counted: Tally) -> Outcome | None:
+def _failed_indexes(job: Job, counted: Tally) -> JobOutcome | None:
     if not is_indexed(job) or job.spec.backoff_limit_per_index is None:
         return None
     most = job.spec.max_failed_indexes
@@ -126,7 +126,7 @@ def _failed_indexes(job: Job, counted: Tally) -> Outcome | None:
     return None
 
 
-def _success_policy(job: Job, counted: Tally) -> Outcome | None:
+def _success_policy(job: Job, counted: Tally) -> JobOutcome | None:
     policy = job.spec.success_policy
     if policy is None or not is_indexed(job):
         return None

@@ -29,7 +29,7 @@ from cathedra.driver.driver import Driver
 from cathedra.driver.kit.memoryapi import MemoryAPI, asked, results_for
 from cathedra.driver.preparing.checkpoint import DeviceAnswer
 from cathedra.driver.preparing.service import PrepareResult
-from cathedra.driver.run import DriverInstance, DriverRunner
+from cathedra.driver.run import DriverPlacement, DriverRunner
 
 __all__ = ["NAMESPACE", "NODE", "Kit", "KitError"]
 
@@ -89,7 +89,7 @@ class Kit:
         self._runner = runner = DriverRunner(
             driver,
             self.client,
-            DriverInstance(
+            DriverPlacement(
                 node_name=NODE,
                 plugin_dir=self._directory / "plugin",
                 cdi_dir=self.cdi_directory,

@@ -31,7 +31,7 @@ from cathedra.cluster.parts.nodes import BareNode, InProcessPlugin, driver_for
 from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions, served_resources
 from cathedra.driver.driver import Driver
 from cathedra.driver.files import MemoryFiles
-from cathedra.driver.run import DriverInstance, DriverRunner
+from cathedra.driver.run import DriverPlacement, DriverRunner
 from cathedra.node.config import NodeConfig
 from cathedra.node.runtime.simulated import RUN_SECONDS
 from cathedra.releases import FeatureGates
@@ -206,7 +206,7 @@ class World:
         return DriverRunner(
             driver,
             self.part(driver.name),
-            DriverInstance(node_name=node, plugin_dir=Path("/plugins"), files=MemoryFiles(), boot_id="simulated"),
+            DriverPlacement(node_name=node, plugin_dir=Path("/plugins"), files=MemoryFiles(), boot_id="simulated"),
             clock=self.clock,
             random=self.random,
         )
