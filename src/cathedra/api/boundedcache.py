@@ -53,7 +53,7 @@ class BoundedCache(dict[K, V], Generic[K, V]):
         return value
 
     def clear(self) -> None:
-        """Drop everything."""
+        """Drop all entries."""
         super().clear()
         self._bytes = 0
 

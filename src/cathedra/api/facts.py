@@ -83,7 +83,7 @@ _OLD_SELECTOR: Final = {
         "type": "[]DeviceSelector",
     },
 }
-"""What a taint rule could say of its devices beside their names, before it came to beta."""
+"""Fields that select devices besides their names, which taint rules had before they came to beta."""
 _NEW_TYPES: Final[dict[str, Any]] = {
     "DeviceDerivedAttribute": {
         "fields": {
@@ -220,7 +220,7 @@ _RESOURCE_1ALPHA3_131: Final[dict[str, dict[str, Any]]] = {
         "suitableNodes": {"omitempty": True, "optional": True, "pb": 3, "pbtype": "bytes", "type": "*v1.NodeSelector"}
     },
 }
-"""What 1.31 had besides, for claims that a controller in the control plane allocates."""
+"""Fields that 1.31 has for claims that a controller in the control plane allocates."""
 _CONTEXT: Final = (
     "PodSchedulingContext",
     "PodSchedulingContextList",

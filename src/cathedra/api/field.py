@@ -1,11 +1,9 @@
-"""Where in an object something is wrong, and what: field paths and field errors.
+"""Field paths and field errors.
 
-Validation collects every error it finds, in Kubernetes' order; together they become the causes of a 422 Status
-(docs/spec/api.md §3.1).
-
-An object may have thousands of faults, and each message may show a whole list of it. So an error keeps values and
-names as they are, and its text is made when it is read. A text has at most `MAX_TEXT` characters and lists at most
-`MAX_NAMES` names.
+Validation collects every error, in Kubernetes' order; together they are the causes of a 422 Status (docs/spec/api.md
+§3.1). An object may have thousands of errors, and each message may show a whole list of the object. An error therefore
+keeps values and names as they are, and its text is made when it is read. A text has at most `MAX_TEXT` characters and
+lists at most `MAX_NAMES` names.
 """
 
 from __future__ import annotations
@@ -93,12 +91,12 @@ class ErrorType(enum.Enum):
 
     @property
     def reason(self) -> str:
-        """The cause's ``reason``."""
+        """The ``reason`` of the cause in a Status."""
         return self.value[0]
 
     @property
     def words(self) -> str:
-        """How messages of this kind begin."""
+        """First words of the messages of this type."""
         return self.value[1]
 
 
@@ -142,7 +140,7 @@ class FieldError:
     value: Any
     detail: str
     origin: str = dataclasses.field(default="", compare=False)
-    """The rule, where it has to be told from another that finds errors of the same type in the same field."""
+    """The rule that found the error, if several rules find errors of the same type in the same field."""
     names: Names | None = None
     """Names to be listed after the detail."""
 

@@ -1,7 +1,7 @@
-"""The forms that names, keys and values of the API must have, each as a function from text to problems.
+"""Formats of names, keys and values of the API, each a function from text to problems.
 
-A format function returns the texts of what is wrong, in Kubernetes' wording and order; an empty result means fine. Who
-calls it knows the field (docs/spec/api.md §3.2).
+A format function returns the problems of a text in Kubernetes' wording and order, or nothing. Its caller adds the path
+of the field (docs/spec/api.md §3.2).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BYTES: Final = "no more than 253 bytes"
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SHORT_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-"""A label, and so a subdomain, as most names are; what is none is looked at more closely."""
+"""Matches most names: a label, which is a subdomain too. Other texts are checked in full."""
 _LABEL_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _NAME: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
@@ -104,8 +104,8 @@ def check(errors: ErrorList, field: str, value: str, form: Format) -> None:
 
 
 def problems_of(form: Format, value: str) -> Sequence[str]:
-    """What ``form`` finds in ``value``. The same few names of drivers, pools, classes and accounts come again and
-    again, so it is remembered of what is no longer than a name may be."""
+    """Return the problems that ``form`` finds in ``value``. Results for texts that are no longer than a name are
+    cached, because objects repeat few names of drivers, pools, classes and accounts."""
     return _known_problems(form, value) if len(value) <= _LONGEST else form(value)
 
 
@@ -128,7 +128,7 @@ def _size(text: str) -> int:
 
 
 def longer_than(text: str, limit: int) -> bool:
-    """Whether the UTF-8 of ``text`` has more than ``limit`` bytes."""
+    """Return True if the UTF-8 of ``text`` has more than ``limit`` bytes."""
     return len(text) > limit if text.isascii() else len(text.encode()) > limit
 
 
@@ -149,7 +149,7 @@ def dns_1035_label(value: str) -> list[str]:
 
 
 def path_segment(value: str) -> list[str]:
-    """What can stand in a URL as one segment."""
+    """A text that can be one segment of a URL's path."""
     if value in {".", ".."}:
         return [f"may not be '{value}'"]
     if "/" not in value and "%" not in value:
@@ -256,7 +256,8 @@ def uuid(value: str) -> list[str]:
 
 
 def _parsed_uuid(value: str) -> str | None:
-    """Why ``value`` is no UUID in any of the accepted spellings; None if it is one, if not the normal one."""
+    """Return why ``value`` is no UUID in any of the accepted forms. Return None if it is one, even if not in the normal
+    form."""
     size = _size(value)
     text = value
     if size == 45:
@@ -329,7 +330,7 @@ def _canonical_interface(parsed: ipaddress.IPv4Interface | ipaddress.IPv6Interfa
 
 
 def extended_resource_name(value: str) -> bool:
-    """Whether it names a resource of another domain than Kubernetes', as «example.com/gpu»."""
+    """Return True if it names a resource of another domain than Kubernetes', as «example.com/gpu»."""
     if "/" not in value or "kubernetes.io/" in value or value.startswith("requests."):
         return False
     return not qualified_name(f"requests.{value}")

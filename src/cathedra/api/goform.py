@@ -47,7 +47,7 @@ _ATTRIBUTE: Final[Mapping[str, str]] = {
 
 
 def go_values(value: JSONValue) -> Any:
-    """Plain values as Go's maps spell them in JSON: keys in order, whole numbers without a fraction."""
+    """Return plain values in the form in which Go encodes maps: keys sorted, whole numbers without a fraction."""
     if isinstance(value, dict):
         # Most values are texts.
         return {key: item if type(item) is str else go_values(item) for key, item in sorted(value.items())}

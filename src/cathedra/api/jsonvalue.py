@@ -7,6 +7,6 @@ from typing import TypeAlias
 __all__ = ["JSONObject", "JSONValue"]
 
 JSONValue: TypeAlias = "bool | int | float | str | list[JSONValue] | dict[str, JSONValue] | None"
-"""What a JSON text spells."""
+"""A decoded JSON value."""
 JSONObject: TypeAlias = dict[str, JSONValue]
 """A JSON object: fields in the order in which they were written."""

@@ -32,7 +32,7 @@ MAX_DEPTH: Final = 200
 WRAPPED_DEPTH: Final = MAX_DEPTH + 20
 """Levels in what a server answers or a store keeps: lists, events and reviews are written around objects."""
 TOO_DEEP: Final = "exceeded max depth"
-"""What Go's decoder says of a body that is nested too deeply."""
+"""Error of Go's decoder for a body that is nested too deeply."""
 
 _COUNTED: Final = 8192
 """Bytes of bodies that hardly ever have more brackets than levels are allowed; counting them settles it."""
@@ -66,7 +66,7 @@ def check_nesting(data: bytes | str, limit: int = MAX_DEPTH) -> None:
 
 
 def _depth(body: bytes, limit: int) -> int:
-    """Levels of nesting."""
+    """Return the number of nesting levels."""
     if b"\\" in body:
         body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     # Taking two quotes away that stand side by side leaves every bracket inside or outside of strings as it was.
@@ -108,7 +108,7 @@ def check_value_nesting(value: JSONValue, limit: int = MAX_DEPTH) -> None:
 
 
 def load_json(data: bytes | str, limit: int = MAX_DEPTH) -> Any:
-    """The plain values that JSON from a peer spells.
+    """Decode JSON from a peer into plain values.
 
     Raises:
         msgspec.DecodeError: it is no JSON, or nested too deeply (`NestingError`).

@@ -1,9 +1,9 @@
-"""Null in JSON, with the meaning that it has for Go's decoder.
+"""Null in JSON, with the meaning that it has in Go.
 
-Go writes a nil slice or map as ``null`` unless the field's tag says ``omitempty``, and reads ``null`` into any field as
-nothing: the field keeps its zero value. Structs are decoded without regard to that, because a type that admits None
-everywhere would burden whatever reads the objects. Values that hold a null in a place that has none are therefore
-mended by type and decoded a second time (`cathedra.api.struct.decode`).
+Go writes a nil slice or map as ``null`` unless the field's tag says ``omitempty``, and decodes ``null`` into any field
+as its zero value. Our structs do not accept null everywhere, because then every reader of an object would have to
+handle None. A body that msgspec refuses for a null is corrected by type and decoded again
+(`cathedra.api.struct.decode`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ S = TypeVar("S", bound=KubeStruct)
 
 
 class _TimelessMeta(ObjectMeta, frozen=True, rename=json_names(ObjectMeta)):
-    """Metadata that says that it has no time of creation."""
+    """Metadata that is encoded with ``creationTimestamp: null``."""
 
     creation_timestamp: Time | None = UNSET_LIST
 
@@ -33,7 +33,8 @@ def as_shown(obj: S, gates: FeatureGates) -> S:
 
 
 def with_null_times(obj: S) -> S:
-    """The object for showing: all metadata in it without a time of creation say so. It is not to be kept."""
+    """Return the object to be encoded, with ``creationTimestamp: null`` in all metadata without a time. It must not be
+    stored."""
     changed = {}
     for name, kind in _ways(type(obj)):
         value = getattr(obj, name)

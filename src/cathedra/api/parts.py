@@ -1,9 +1,9 @@
-"""Objects read part by part: a part with the bytes that it had before is the very same object as before.
+"""Objects decoded part by part: a part whose bytes are unchanged stays the same object.
 
-In one process a part hands on frozen objects, and what a change leaves alone stays the object that it was; much of what
-is remembered goes by that (`cathedra.remembering`). An object that comes as bytes would be new in all its parts. So
-its JSON is cut at its fields, and at those of the structs in them, which costs a microsecond or two, and a field is
-decoded only where its bytes differ from those of an earlier state of the object. New objects of a kind share specs.
+In one process, parts pass frozen objects by reference, and a change leaves most fields of an object the same; many
+memos depend on that (`cathedra.remembering`). An object that arrives as bytes would be new in all its fields. Its JSON
+is therefore cut at its fields, and at those of the structs in them, which costs a microsecond or two. A field is
+decoded only if its bytes differ from those of an earlier state of the object. New objects of a kind share equal specs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PartsDecoder(Generic[K]):
         self._specs: dict[bytes, Any] = {}
 
     def new(self, body: bytes) -> K:
-        """The object that ``body`` spells; one with the same spec shares it, as do those of a template.
+        """Decode a new object. Objects with the same spec share it.
 
         Raises:
             msgspec.ValidationError: a value has the wrong type; the text names the path.
@@ -69,7 +69,7 @@ class PartsDecoder(Generic[K]):
         return made
 
     def later(self, body: bytes, earlier: K, earlier_body: bytes) -> K:
-        """The object that ``body`` spells, which shares with an earlier state of it the parts that are the same.
+        """Decode a later state of an object, which shares unchanged parts with the earlier state.
 
         Raises:
             msgspec.ValidationError: a value has the wrong type; the text names the path.
@@ -86,7 +86,7 @@ class _Field(msgspec.Struct, frozen=True):
     """A field of a struct."""
 
     name: str
-    """As an attribute."""
+    """Attribute of the struct."""
     decode: Callable[[Any], Any]
     inner: type[KubeStruct] | None
     """Its type, where that is a struct."""
@@ -100,8 +100,8 @@ def parts_decoder(kind: type[K]) -> PartsDecoder[K]:
 
 
 def with_parts_of(obj: K, body: bytes, earlier: K, earlier_body: bytes) -> K:
-    """An object that was read from ``body`` as a whole, with the parts of an earlier state that have the same bytes
-    in its place. What spells out an empty list stays: that may mean something (`cathedra.api.struct.EMPTY_LIST`)."""
+    """Return an object that was decoded from ``body`` as a whole, with the parts of an earlier state whose bytes are
+    the same. Explicit empty lists stay, because they may differ in meaning (`cathedra.api.struct.EMPTY_LIST`)."""
     try:
         return _shared(obj, body, earlier, earlier_body, 1)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -125,8 +125,8 @@ def _shared(obj: K, body: Any, earlier: K, earlier_body: Any, depth: int) -> K:
 
 
 def reader_of(kind: type[K]) -> Callable[[bytes], K]:
-    """What reads the objects of a kind that a server shows: claims with the same spec, as those of a template, share
-    it. Of pods each has a volume with a name of its own."""
+    """Return the reader of a kind's objects from a server. Claims with equal specs, as those of a template, share one
+    object as their spec; pods do not, because each has a volume with a name of its own."""
     return parts_decoder(kind).new if kind is ResourceClaim else json_reader(kind)
 
 

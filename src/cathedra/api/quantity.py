@@ -25,7 +25,7 @@ class QuantityError(ValueError):
 
 
 class Format(enum.Enum):
-    """How a quantity was written, which is how it is printed again."""
+    """Suffixes with which a quantity was written and is printed."""
 
     BINARY_SI = "BinarySI"
     DECIMAL_SI = "DecimalSI"
@@ -53,7 +53,7 @@ _WRONG_NUMBER: Final = "unable to parse numeric part of quantity"
 
 @total_ordering
 class Quantity:
-    """An amount, exact to a nano-unit, with the format in which it is printed.
+    """An amount, exact to a nano-unit, with its `Format`.
 
     Immutable. Equality, order and hash look at the amount alone: ``Quantity("1Gi") == Quantity("1073741824")``.
     """
@@ -77,7 +77,7 @@ class Quantity:
 
     @staticmethod
     def parse(text: str) -> Quantity:
-        """The quantity that ``text`` spells; equal texts may share one object.
+        """Parse a quantity. Equal texts may share one object.
 
         Raises:
             QuantityError: it is not of a quantity's form.
@@ -115,7 +115,7 @@ class Quantity:
         return _away_from_zero(self.nanos, 10**6)
 
     def is_zero(self) -> bool:
-        """Whether the amount is exactly zero."""
+        """Return True if the amount is exactly zero."""
         return self.nanos == 0
 
     def sign(self) -> int:
@@ -226,7 +226,7 @@ def _suffix(suffix: str) -> tuple[Format, int]:
 
 
 def _is_short_binary(whole: str, fraction: str, exponent: int) -> bool:
-    """Whether Kubernetes reads it as an integer, without the cap."""
+    """Return True if Kubernetes reads it as an integer, without the cap."""
     return not fraction and 15 - len(whole) - exponent * 3 // 10 - 1 >= 0
 
 

@@ -63,7 +63,7 @@ __all__ = [
 
 
 class AllocatedDeviceStatus(KubeStruct, frozen=True, rename={"network_data": "networkData", "share_id": "shareID"}):
-    """What a driver reports about a device."""
+    """State of an allocated device, as its driver reports it."""
 
     driver: str = always(str)
     pool: str = always(str)
@@ -77,7 +77,7 @@ class AllocatedDeviceStatus(KubeStruct, frozen=True, rename={"network_data": "ne
 class AllocationResult(
     KubeStruct, frozen=True, rename={"node_selector": "nodeSelector", "allocation_timestamp": "allocationTimestamp"}
 ):
-    """What an allocated claim has."""
+    """Devices of an allocated claim, their configuration, and the nodes that can use them."""
 
     devices: DeviceAllocationResult = always(lambda: DeviceAllocationResult())
     node_selector: core_v1.NodeSelector | None = None
@@ -93,7 +93,7 @@ class CELDeviceSelector(KubeStruct, frozen=True):
 class CapacityRequestPolicy(
     KubeStruct, frozen=True, rename={"valid_values": "validValues", "valid_range": "validRange"}
 ):
-    """Says how much of a capacity claims may take."""
+    """Amounts of a capacity that a claim may request."""
 
     default: Quantity | None = UNSET_LIST
     valid_values: tuple[Quantity, ...] = ()
@@ -109,7 +109,7 @@ class CapacityRequestPolicyRange(KubeStruct, frozen=True):
 
 
 class CapacityRequirements(KubeStruct, frozen=True):
-    """Says how much of a shared device is asked for."""
+    """Amounts of a shared device's capacity that a claim requests."""
 
     requests: dict[str, Quantity] = {}
 
@@ -197,7 +197,7 @@ class DeviceCapacity(KubeStruct, frozen=True, rename={"request_policy": "request
 
 
 class DeviceClaim(KubeStruct, frozen=True):
-    """Asks for devices with requests, constraints among them, and configuration."""
+    """Requests for devices, constraints among them, and configuration."""
 
     requests: tuple[DeviceRequest, ...] | None = UNSET_LIST
     constraints: tuple[DeviceConstraint, ...] = ()
@@ -236,7 +236,7 @@ class DeviceClassList(KubeStruct, frozen=True, rename={"api_version": "apiVersio
 
 
 class DeviceClassSpec(KubeStruct, frozen=True, rename={"extended_resource_name": "extendedResourceName"}):
-    """Says which devices belong to a class."""
+    """Selectors, configuration and properties that a class gives to its devices."""
 
     selectors: tuple[DeviceSelector, ...] = ()
     config: tuple[DeviceClassConfiguration, ...] = ()
@@ -264,7 +264,7 @@ class DeviceCounterConsumption(
     frozen=True,
     rename={"counter_set": "counterSet", "compatibility_groups": "compatibilityGroups"},
 ):
-    """What a device takes from a set of counters."""
+    """Amounts of counters that a device consumes from one counter set."""
 
     counter_set: str = always(str)
     counters: dict[str, Counter] = {}
@@ -279,7 +279,8 @@ class DeviceDerivedAttribute(KubeStruct, frozen=True):
 
 
 class DeviceRequest(KubeStruct, frozen=True, rename={"first_available": "firstAvailable"}):
-    """Asks for one kind of device: either exactly one way, or the first of several that can be had."""
+    """A request for devices of one kind: either exactly, or by a list of alternatives of which the first possible is
+    used."""
 
     name: str = always(str)
     exactly: ExactDeviceRequest | None = None
@@ -298,7 +299,7 @@ class DeviceRequestAllocationResult(
         "skip_node_operations": "skipNodeOperations",
     },
 ):
-    """One allocated device."""
+    """One allocated device, with the request that it satisfies."""
 
     request: str = always(str)
     driver: str = always(str)
@@ -314,7 +315,7 @@ class DeviceRequestAllocationResult(
 
 
 class DeviceSelector(KubeStruct, frozen=True):
-    """Says by an expression which devices match."""
+    """An expression that selects devices."""
 
     cel: CELDeviceSelector | None = None
 
@@ -369,14 +370,14 @@ class DeviceTaintRuleList(KubeStruct, frozen=True, rename={"api_version": "apiVe
 
 
 class DeviceTaintRuleSpec(KubeStruct, frozen=True, rename={"device_selector": "deviceSelector"}):
-    """Says which devices get which taint."""
+    """Taint of a rule, and the devices that get it."""
 
     device_selector: DeviceTaintSelector | None = None
     taint: DeviceTaint = always(lambda: DeviceTaint())
 
 
 class DeviceTaintRuleStatus(KubeStruct, frozen=True):
-    """Says what a rule has done."""
+    """Conditions that report the effect of a rule."""
 
     conditions: tuple[meta_v1.Condition, ...] = ()
 
@@ -411,7 +412,7 @@ class ExactDeviceRequest(
         "derived_attributes": "derivedAttributes",
     },
 ):
-    """Asks for devices of one class."""
+    """A request for devices of one class."""
 
     device_class_name: str = always(str)
     selectors: tuple[DeviceSelector, ...] = ()
@@ -426,7 +427,7 @@ class ExactDeviceRequest(
 class NetworkDeviceData(
     KubeStruct, frozen=True, rename={"interface_name": "interfaceName", "hardware_address": "hardwareAddress"}
 ):
-    """Says how a device appears in the network."""
+    """Network interface, hardware address and IP addresses of a device."""
 
     interface_name: str = ""
     ips: tuple[str, ...] = ()
@@ -442,7 +443,7 @@ class NodeAllocatableMapping(
         "device_multiplier": "deviceMultiplier",
     },
 ):
-    """Says how much of a node's resource an allocated device is."""
+    """Amount of a node's resource that an allocated device stands for."""
 
     capacity_key: str | None = None
     capacity_multiplier: Quantity | None = None
@@ -452,21 +453,21 @@ class NodeAllocatableMapping(
 class NodeAllocatableResourceMapping(
     KubeStruct, frozen=True, rename={"capacity_key": "capacityKey", "allocation_multiplier": "allocationMultiplier"}
 ):
-    """What one device takes from a node resource, in the form of release 1.36."""
+    """Amount of a node resource that one device consumes, in the form of release 1.36."""
 
     capacity_key: str | None = None
     allocation_multiplier: Quantity | None = None
 
 
 class NodeAllocatableOverhead(KubeStruct, frozen=True, rename={"per_pod": "perPod", "per_container": "perContainer"}):
-    """What using a device costs of a node's resource."""
+    """Amount of a node's resource that the use of a device costs."""
 
     per_pod: Quantity | None = None
     per_container: Quantity | None = None
 
 
 class NodeAllocatableResource(KubeStruct, frozen=True):
-    """Says what a device takes from its node's own resources, such as cpu and memory."""
+    """Amounts that a device consumes of its node's own resources, such as cpu and memory."""
 
     mapping: NodeAllocatableMapping | None = None
     overhead: NodeAllocatableOverhead | None = None
@@ -480,7 +481,7 @@ class OpaqueDeviceConfiguration(KubeStruct, frozen=True):
 
 
 class ResourceClaim(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):
-    """Asks for devices."""
+    """A request for devices, and its allocation."""
 
     kind: str = ""
     api_version: str = ""
@@ -508,13 +509,13 @@ class ResourceClaimList(KubeStruct, frozen=True, rename={"api_version": "apiVers
 
 
 class ResourceClaimSpec(KubeStruct, frozen=True):
-    """Says what is asked for and how to set it up."""
+    """Requests for devices, with their constraints and configuration."""
 
     devices: DeviceClaim = always(lambda: DeviceClaim())
 
 
 class ResourceClaimStatus(KubeStruct, frozen=True, rename={"reserved_for": "reservedFor"}):
-    """Says what became of a claim."""
+    """Allocation, consumers and devices of a claim."""
 
     allocation: AllocationResult | None = None
     reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
@@ -540,14 +541,14 @@ class ResourceClaimTemplateList(KubeStruct, frozen=True, rename={"api_version": 
 
 
 class ResourceClaimTemplateSpec(KubeStruct, frozen=True):
-    """What claims are made from."""
+    """Metadata and spec of the claims that a template creates."""
 
     metadata: meta_v1.ObjectMeta = always(lambda: meta_v1.ObjectMeta())
     spec: ResourceClaimSpec = always(lambda: ResourceClaimSpec())
 
 
 class ResourcePool(KubeStruct, frozen=True, rename={"resource_slice_count": "resourceSliceCount"}):
-    """Says which pool a slice belongs to."""
+    """Pool, generation and number of slices to which a slice belongs."""
 
     name: str = always(str)
     generation: Int64 = always(int)

@@ -53,7 +53,7 @@ class Requirement(msgspec.Struct, frozen=True):
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether ``labels`` meet it; an absent key meets the negative operators."""
+        """Return True if ``labels`` meet it; an absent key meets the negative operators."""
         value = labels.get(self.key)
         if self.operator in (EQUALS, DOUBLE_EQUALS, IN):
             return value in self.values if value is not None else False
@@ -99,12 +99,12 @@ class Selector(msgspec.Struct, frozen=True):
     """Selects no object whatever its labels (the selector of an absent `LabelSelector`)."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
+        """Return True if an object with these labels is selected."""
         return not self.nothing and all(requirement.matches(labels) for requirement in self.requirements)
 
     @property
     def empty(self) -> bool:
-        """Whether it selects everything."""
+        """True if it selects everything."""
         return not self.nothing and not self.requirements
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ _OBJECT_OPERATORS: Final = {"In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNo
 
 
 def from_label_selector(selector: meta_v1.LabelSelector | None) -> Selector:
-    """The selector that an object spells: absent selects nothing, empty selects everything.
+    """Return the selector of an object: an absent one selects nothing, an empty one everything.
 
     Raises:
         SelectorError: an operator is unknown, or has the wrong number of values.
@@ -135,7 +135,7 @@ def from_label_selector(selector: meta_v1.LabelSelector | None) -> Selector:
 
 
 def parse_label_selector(text: str) -> Selector:
-    """The selector that a query's ``labelSelector`` spells.
+    """Parse the ``labelSelector`` of a query.
 
     Raises:
         SelectorError: it does not parse.
@@ -301,7 +301,7 @@ class FieldSelector(msgspec.Struct, frozen=True):
     terms: tuple[FieldTerm, ...] = ()
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether an object with these selectable fields is selected."""
+        """Return True if an object with these selectable fields is selected."""
         return all((fields.get(term.field, "") == term.value) is not term.negated for term in self.terms)
 
     def required(self, field: str) -> str | None:
@@ -321,7 +321,7 @@ _FIELD_TERM: Final = re.compile(r"((?:[^\\!=]|\\.|!(?!=))*)(!=|==|=)(.*)", re.DO
 
 
 def parse_field_selector(text: str) -> FieldSelector:
-    """The selector that a query's ``fieldSelector`` spells; a backslash escapes comma, equals sign and itself.
+    """Parse the ``fieldSelector`` of a query. A backslash escapes comma, equals sign and itself.
 
     Raises:
         SelectorError: it does not parse.
@@ -372,12 +372,12 @@ _NODE_OPERATORS: Final = {**_OBJECT_OPERATORS, "Gt": GREATER, "Lt": LESS}
 
 
 def node_selector_matches(selector: core_v1.NodeSelector, node: core_v1.Node) -> bool:
-    """Whether some term of ``selector`` holds for ``node``; a term without any condition never holds."""
+    """Return True if some term of ``selector`` holds for ``node``; a term without any condition never holds."""
     return any(node_selector_term_matches(term, node) for term in selector.node_selector_terms)
 
 
 def node_selector_term_matches(term: core_v1.NodeSelectorTerm, node: core_v1.Node) -> bool:
-    """Whether all label conditions and all field conditions of ``term`` hold for ``node``."""
+    """Return True if all label conditions and all field conditions of ``term`` hold for ``node``."""
     if not term.match_expressions and not term.match_fields:
         return False
     labels = node.metadata.labels

@@ -39,7 +39,7 @@ MAX_CAUSES: Final = 500
 
 
 class StatusError(Exception):
-    """An API call failed; ``status`` says how, in Kubernetes' own terms."""
+    """An API call failed. ``status`` has the reason in Kubernetes' own terms."""
 
     status: Status
 
@@ -63,12 +63,12 @@ class StatusError(Exception):
 
     @property
     def code(self) -> int:
-        """The HTTP status."""
+        """The HTTP status code."""
         return self.status.code
 
     @property
     def causes(self) -> tuple[StatusCause, ...]:
-        """What is wrong, field by field."""
+        """Errors by field."""
         return self.status.details.causes if self.status.details else ()
 
     def to_json(self) -> JSONObject:
@@ -78,27 +78,27 @@ class StatusError(Exception):
 
     @property
     def is_not_found(self) -> bool:
-        """Whether the object is not there."""
+        """True if the object is not there."""
         return self.reason == "NotFound"
 
     @property
     def is_conflict(self) -> bool:
-        """Whether another write came in between."""
+        """True if another write came in between."""
         return self.reason == "Conflict"
 
     @property
     def is_already_exists(self) -> bool:
-        """Whether an object of that name is there already."""
+        """True if an object of that name is there already."""
         return self.reason == "AlreadyExists"
 
     @property
     def is_namespace_terminating(self) -> bool:
-        """Whether nothing can be created any more because the namespace is going away."""
+        """True if nothing can be created any more because the namespace is going away."""
         return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
 
     @property
     def is_expired(self) -> bool:
-        """Whether the resource version is too old to start from: list again."""
+        """True if the resource version is too old to start from: list again."""
         return self.code == 410
 
 
@@ -191,6 +191,6 @@ def too_many_requests(message: str, retry_after: int) -> StatusError:
 
 
 def internal_error(message: str) -> StatusError:
-    """500: our fault."""
+    """Return a 500: an error of the server itself."""
     causes = (StatusCause(message=message),)
     return failure(500, "InternalError", f"Internal error occurred: {message}", StatusDetails(causes=causes))

@@ -48,13 +48,13 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class _EmptyList(tuple[Any, ...]):
-    """An empty list that the request spells out."""
+    """An explicit empty list."""
 
     __slots__ = ()
 
 
 EMPTY_LIST: Final[Any] = _EmptyList()
-"""An empty list that the request spells out, in the few places where Kubernetes tells it from an absent one.
+"""An explicit empty list, in the few fields where Kubernetes distinguishes it from an absent one.
 
 Equal to ``()`` in every other respect; nothing that is stored contains it.
 """
@@ -99,7 +99,7 @@ class RawJSON:
             return compact
 
     def load(self) -> Any:
-        """The plain Python values that the JSON spells.
+        """Decode JSON into plain Python values.
 
         Raises:
             msgspec.DecodeError: it is no JSON, or nested too deeply.

@@ -73,7 +73,7 @@ class Time:
 
     @classmethod
     def of_micros(cls, micros: int) -> Self:
-        """The instant so many microseconds after the Unix epoch, cut to this type's precision.
+        """Return the instant at a number of microseconds after the Unix epoch, cut to this type's precision.
 
         Raises:
             OverflowError: it is outside of the years 0 to 9999, and could not be written in RFC 3339.
@@ -94,7 +94,7 @@ class Time:
 
     @property
     def is_zero(self) -> bool:
-        """Whether it is the instant that Kubernetes takes for none and writes as null: the beginning of year 1."""
+        """True if it is the instant that Kubernetes takes for none and writes as null: the beginning of year 1."""
         return self.micros == BEGINNING
 
     @property

@@ -45,7 +45,7 @@ class FieldInfo(msgspec.Struct, frozen=True):
     number: int = 0
     """In protobuf; 0 is not on that wire."""
     embedded: bool = False
-    """Whether it is a struct whose fields stand directly in this one's JSON."""
+    """True if it is a struct whose fields stand directly in this one's JSON."""
     required: bool = False
     optional: bool = False
     omitempty: bool = False
@@ -60,11 +60,11 @@ class FieldInfo(msgspec.Struct, frozen=True):
 
     @property
     def is_pointer(self) -> bool:
-        """Whether its absence is told from its zero value."""
+        """True if its absence differs from its zero value."""
         return self.go.startswith("*")
 
     def is_known(self, release: str) -> bool:
-        """Whether a release (as ``1.36``) has it."""
+        """Return True if a release (as ``1.36``) has it."""
         return is_known(self.owner, self.name, release)
 
 
@@ -73,7 +73,7 @@ class TypeInfo:
     """A named Go type: a struct with fields, or another name for ``alias``."""
 
     package: str
-    """As ``core/v1``."""
+    """Package of the facts, as ``core/v1``."""
     name: str
     alias: str = ""
     declared: tuple[FieldInfo, ...] = ()

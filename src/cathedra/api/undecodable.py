@@ -63,7 +63,7 @@ class Undecodable(msgspec.Struct, frozen=True, eq=False, dict=True):
     problem: str
     """The fault, in the decoder's words."""
     body: bytes
-    """Its JSON."""
+    """The object as JSON."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -139,7 +139,7 @@ def identify(kind: type[KubeStruct] | str, body: bytes, error: Exception) -> Und
 
 
 def rest_of(kind: type[S], what: Undecodable) -> tuple[S | None, tuple[str, ...]]:
-    """The object without the values that cannot be decoded, and their paths.
+    """Return the object without the values that cannot be decoded, and the paths of these.
 
     A value in a map is left out together with its map, for the decoder does not say which one it is. Of an object with
     too many faults nothing but the metadata is left; None if these cannot be read either.

@@ -1,8 +1,8 @@
-"""Which device a qualified name means, given all documents of the CDI directories.
+"""Devices of all CDI documents by qualified name.
 
-docs/spec/node.md §19.1. The catalogue is a value: reading the directories makes a new one. Reading takes well
-under a millisecond for the few files a node has, so the node agent reads anew for every container instead of watching;
-a name that a driver has just written is therefore always found.
+docs/spec/node.md §19.1. The catalogue is a value: reading the directories returns a new one. That takes less
+than a millisecond for the few files of a node. The node agent therefore reads them for every container instead of
+watching them, and always finds a name that a driver has just written.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _joined(blocks: Sequence[ContainerEdits]) -> ContainerEdits:
 
 
 def load(directories: Sequence[Path] = DEFAULT_DIRECTORIES) -> Catalogue:
-    """Read every document directly in ``directories``; the later a directory, the higher its priority.
+    """Read all documents in ``directories``, but not below them. Later directories have higher priority.
 
     A broken document costs only its own devices. The same device twice in one directory is a conflict: no rule can
     say which is meant, so it is not usable at all, not even from a directory of higher priority.

@@ -1,7 +1,7 @@
-"""Applying CDI edits to an OCI runtime spec.
+"""Application of CDI edits to an OCI runtime spec.
 
-docs/spec/node.md §20. `apply_edits` is a pure function from one runtime spec (plain JSON values) to another; all
-it asks of the outside is a `HostNodes`, which says what a device path on the host is.
+docs/spec/node.md §20. `apply_edits` is a pure function from one runtime spec (plain JSON values) to another. The
+host's device nodes are passed in as a `HostNodes`.
 """
 
 from __future__ import annotations

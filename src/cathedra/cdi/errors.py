@@ -1,4 +1,4 @@
-"""What can be wrong with CDI names, documents and edits.
+"""Errors of CDI names, documents and edits.
 
 CDIError
 ├── InvalidName          a name is not vendor/class=name

@@ -40,7 +40,7 @@ class QualifiedName(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """``vendor/class``."""
+        """The kind: ``vendor/class``."""
         return f"{self.vendor}/{self.class_}"
 
     def __str__(self) -> str:

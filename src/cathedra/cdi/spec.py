@@ -104,7 +104,7 @@ class NetDevice(_Part, frozen=True):
 
 
 class ContainerEdits(_Part, frozen=True):
-    """What to change in a container."""
+    """Edits of a container."""
 
     env: tuple[str, ...] = ()
     device_nodes: tuple[DeviceNode, ...] = ()
@@ -196,7 +196,7 @@ def _validate_devices(spec: Spec) -> None:
 
 
 def minimum_version(spec: Spec) -> str:
-    """The oldest version of the format that can say what ``spec`` says; what a writer should declare."""
+    """Return the oldest version of the format that has all fields of ``spec``. Writers should declare it."""
     edits = tuple(spec.all_edits())
     rdts = [e.intel_rdt for e in edits if e.intel_rdt is not None]
     if any(e.net_devices for e in edits) or any(rdt.schemata or rdt.enable_monitoring for rdt in rdts):
@@ -258,7 +258,7 @@ def _validate_net_devices(devices: tuple[NetDevice, ...]) -> None:
 
 
 EXTENSIONS: Final = (".json", ".yaml")
-"""What a document's name ends with; ``.yml`` is none."""
+"""Suffixes of a document's name. ``.yml`` is none."""
 
 
 def file_name(kind: str, transient_id: str = "") -> str:

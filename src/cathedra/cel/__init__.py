@@ -1,4 +1,4 @@
-"""CEL as Kubernetes speaks it: parse, check, estimate, compile, evaluate, explain.
+"""Kubernetes' CEL: parse, check, estimate, compile, evaluate and explain expressions.
 
     environment = Environment(variables={"x": types.INT})
     cel.check("x > 1", environment)                the checked tree, or `CompileError` with its `issues`
@@ -16,8 +16,8 @@ For the allocator and the API server (stable signatures):
 * `DeviceView.of(driver, allow_multiple_allocations, attributes, capacity) -> DeviceView`
 * `validate_selector(expression, …) -> Admission | None`
 
-Data flow: `syntax` → `checking` → `evaluation`; `library` holds the functions, `device` and `admission` the
-environments, `selector` and `explanation` what is asked of them.
+Data flow: `syntax` → `checking` → `evaluation`. `library` has the functions, `device` and `admission` the
+environments, `selector` the compiled selectors, and `explanation` the values of an expression's parts.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ Descent = Generator[Any, Any, T]
 
 
 def run(descent: Descent[T]) -> T:
-    """What ``descent`` returns. An exception of a part is raised at the ``yield`` that asked for it."""
+    """Run a descent and return its result. An exception of a part is raised at the ``yield`` that called it."""
     waiting: list[Descent[Any]] = []
     current: Descent[Any] = descent
     answer: Any = None

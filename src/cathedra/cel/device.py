@@ -34,7 +34,7 @@ _VALUE_SIZE: Final = 64
 
 
 class Attribute(Protocol):
-    """What is read of a device attribute; exactly one field is set, the others are None or empty lists."""
+    """Value of a device attribute. Exactly one field is set, the others are None or empty lists."""
 
     @property
     def int_(self) -> int | None: ...
@@ -55,14 +55,14 @@ class Attribute(Protocol):
 
 
 class Capacity(Protocol):
-    """What is read of a device capacity."""
+    """Value of a device capacity."""
 
     @property
     def value(self) -> CELValue: ...
 
 
 class DomainMap(dict[str, CELValue]):
-    """Domain → identifier → value. Looking up a domain that is not there gives an empty map; ``in`` tells the truth."""
+    """Domain → identifier → value. A domain that does not exist gives an empty map, but ``in`` is false for it."""
 
     __slots__ = ()
     default: Final[dict[str, CELValue]] = {}
@@ -105,7 +105,7 @@ class DeviceView:
         attributes: Mapping[str, Attribute],
         capacity: Mapping[str, Capacity],
     ) -> DeviceView:
-        """Convert what a slice says about a device.
+        """Return the view of a device with the values that its slice declares.
 
         A name without «/» is filed under the driver; a qualified spelling of the same thing wins. Bad data do not raise
         here: they make every evaluation fail (`EvaluationError`), as in Kubernetes.

@@ -1,7 +1,7 @@
-"""What an expression may mention: variables, object types, functions, macros.
+"""Environments of expressions: variables, object types, functions and macros.
 
-An `Environment` is made once per place where expressions are written (selectors, admission policies) and shared by all
-of them. `Environment.extend` makes a larger one. It holds declarations only; values come with each evaluation.
+An `Environment` is created once for each kind of expression (selectors, admission policies) and shared by all of them.
+`Environment.extend` returns a larger one. It has declarations only; values are passed to each evaluation.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ _LIBRARY_MACROS: Mapping[str, MacroTable] = {
 
 
 class Environment(msgspec.Struct, frozen=True, dict=True):
-    """Declarations. ``size_of`` tells the cost estimate how large the value behind a path can get.
+    """Declarations that expressions may use. ``size_of`` returns the largest size of the value at a path, for the cost
+    estimate.
 
     ``checked_literals`` runs the validators, which also demand one type for all elements of a literal, as Kubernetes
     does everywhere; ``homogeneous`` lets the checker demand it.
@@ -67,7 +68,7 @@ class Environment(msgspec.Struct, frozen=True, dict=True):
     checked_literals: bool = True
     size_of: SizeOf | None = None
     patch_types: bool = False
-    """Whether patches may be written: ``Object{…}``, ``JSONPatch{…}``."""
+    """True if patches may be written: ``Object{…}``, ``JSONPatch{…}``."""
 
     @cached_property
     def macros(self) -> MacroTable:
@@ -89,8 +90,8 @@ class Environment(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def resolutions(self) -> dict[Hashable, tuple[Type, tuple[Overload, ...], int]]:
-        """What the checker has found out about calls: function and types of arguments → result type, overloads, and how
-        many type variables it took."""
+        """Cache of resolved calls: function and types of arguments → result type, overloads, and the number of type
+        variables."""
         return {}
 
     def remember(self, call: Hashable, result: Type, overloads: tuple[Overload, ...], variables: int) -> None:

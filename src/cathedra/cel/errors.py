@@ -1,8 +1,8 @@
-"""What can go wrong with an expression, as data first and as text second.
+"""Errors of expressions, as data first and as text second.
 
-Two moments, two errors. An expression that cannot be accepted raises `CompileError` before any claim looks at a device;
-an accepted one that fails on a certain device raises `EvaluationError`. Both carry Kubernetes' own wording, because
-users search for it (docs/spec/cel.md §4.2 and §8).
+An expression that is refused raises `CompileError` before any claim is allocated with it. An accepted one that fails on
+a certain device raises `EvaluationError`. Both have Kubernetes' own wording, because users search for it
+(docs/spec/cel.md §4.2 and §8).
 
     CELError
     ├── CompileError      the expression is refused (`type` says how the API reports it)

@@ -1,8 +1,7 @@
-"""Why an expression gave what it gave: the value or error of every part of it, with its place in the text.
+"""Explanation of a result: the value or error of every part of an expression, with its place in the text.
 
-People who read «no device matched» ask which half of the ``&&`` said no. The counting evaluator leaves the value of
-every node behind (`cathedra.cel.program.Program.trace`); this module puts them beside the stretches of source they
-belong to. `cathedra.insight` and the command line draw them.
+It shows which half of an ``&&`` is false if no device matches. The counting evaluator records the value of every node
+(`cathedra.cel.program.Program.trace`), and this module adds the text of each. `cathedra.insight` prints them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["ExpressionExplanation", "Finding", "explain", "explain_program"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What one part of the expression gave.
+    """Value or error of one part of an expression.
 
     ``start`` and ``end`` count code points of the source. ``reached`` is false for parts that were not needed, as the
     right of ``false && …``. ``error`` is the text of the failure, None if there is a value. ``repeated`` marks parts
@@ -57,7 +56,7 @@ class ExpressionExplanation(msgspec.Struct, frozen=True):
 def explain(
     expression: str, environment: Environment, variables: Mapping[str, CELValue], limit: int | None = None
 ) -> ExpressionExplanation:
-    """Evaluate once, and tell the value or error of every part.
+    """Evaluate once, and return the value or error of every part.
 
     Raises:
         CompileError: the expression is refused.

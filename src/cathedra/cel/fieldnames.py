@@ -1,5 +1,4 @@
-"""How the fields of objects are written in expressions, where their own names are no identifiers
-(docs/spec/apimachinery.md §17)."""
+"""Names of fields in expressions, where a field's own name is no identifier (docs/spec/apimachinery.md §17)."""
 
 from __future__ import annotations
 
@@ -27,5 +26,5 @@ def escaped(name: str) -> str:
 
 
 def is_writable(name: str) -> bool:
-    """Whether expressions can mention a field of that name at all."""
+    """Return True if expressions can mention a field of that name at all."""
     return _WRITABLE.fullmatch(name) is not None

@@ -1,9 +1,8 @@
-"""When an evaluation is stopped, whatever it has cost: the processor time that one request may take.
+"""Limit of the processor time of an evaluation.
 
-Kubernetes' cost limits count units that its own machine code runs through in about a second; the same units may take
-Python ten times as long, and the server has one event loop. So an evaluation also ends when its request has used up its
-share of processor time, as Kubernetes' ends with the request's deadline. A busy machine does not count: processor time
-is that of the thread.
+Kubernetes' cost limits correspond to about a second of its own code. The same cost may take Python ten times as long,
+and the server has one event loop. An evaluation therefore also ends when its request has used its processor time, as
+Kubernetes' ends at the request's deadline. The time is that of the thread, so a busy machine does not shorten it.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from collections.abc import Callable
 __all__ = ["CPULimit"]
 
 _BETWEEN = 0.02
-"""Seconds between two looks at the processor time, which costs ten times as much as a look at the clock."""
+"""Seconds between two readings of the processor time, which cost ten times as much as reading the clock."""
 
 
 class CPULimit:
-    """Says whether more than ``seconds`` of the thread's processor time have passed since it was made."""
+    """Returns True when more than ``seconds`` of the thread's processor time have passed since it was created."""
 
     __slots__ = ("_cpu", "_end", "_monotonic", "_next")
 

@@ -25,7 +25,7 @@ __all__ = ["Evaluation", "Program", "check", "compile_expression", "parse"]
 
 
 class Evaluation:
-    """What an evaluation gave: a value or the text of an error, and what it cost."""
+    """Result of an evaluation: a value or an error text, and the cost."""
 
     __slots__ = ("cost", "error", "value")
 

@@ -1,9 +1,9 @@
-"""Device selectors: compiled once, asked for every device.
+"""Device selectors: compiled once, evaluated for every device.
 
-The allocator calls `CompiledSelector.matches` thousands of times per pod, so an answer is remembered per device view,
-and an expression whose cost cannot come near the limit runs as plain Python code. Anything unusual in that code (a
-missing key, values of another type) sends the evaluation to the counting evaluator, which knows Kubernetes' answer
-exactly (docs/spec/cel.md §4 and §7; docs/spec/api.md §3.4).
+The allocator calls `CompiledSelector.matches` thousands of times per pod. Results are therefore cached per device view,
+and an expression whose cost cannot come near the limit runs as Python code. If that code meets anything unusual (a
+missing key, a value of another type), the counting evaluator decides, which is exact in every case (docs/spec/cel.md §4
+and §7; docs/spec/api.md §3.4).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CompiledSelector:
     __slots__ = ("_code", "_memory", "_prepared", "cost_limit", "list_attributes", "program")
 
     MEMORY: Final = 100_000
-    """So many answers are remembered at most."""
+    """Maximum number of results that are cached."""
 
     def __init__(self, compiled: Program, cost_limit: int, *, list_attributes: bool) -> None:
         self.program, self.cost_limit, self.list_attributes = compiled, cost_limit, list_attributes
@@ -58,16 +58,16 @@ class CompiledSelector:
 
     @property
     def expression(self) -> str:
-        """The text."""
+        """The source text of the expression."""
         return self.program.source
 
     @property
     def max_cost(self) -> int:
-        """The estimate that admission looks at."""
+        """The cost estimate that admission compares with its limit."""
         return self.program.max_cost
 
     def matches(self, view: DeviceView, interrupted: Callable[[], bool] | None = None) -> bool:
-        """Whether the device is selected; remembered for this view.
+        """Return True if the device is selected; remembered for this view.
 
         ``interrupted`` is called at every step of an evaluation that may take long; an exception that it raises ends
         the evaluation, and nothing is remembered.
@@ -174,7 +174,7 @@ def compile_selector(
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """What validation says about a selector: a reason (`FieldValueTooLong`, …) and the detail of the field error."""
+    """A validation error of a selector: its reason (`FieldValueTooLong`, …) and the detail of the field error."""
 
     reason: str
     detail: str

@@ -50,8 +50,8 @@ __all__ = [
 
 
 CELValue: TypeAlias = Any
-"""A value of one of the classes above, or a `Failure`. Which one it is, CEL's checker knows or its run time finds out;
-Python's checker is told nothing."""
+"""A value of one of the classes above, or a `Failure`. CEL's checker and run time know the class; Python's type checker
+does not."""
 
 MAX_INT: Final = 2**63 - 1
 MIN_INT: Final = -(2**63)
@@ -74,7 +74,7 @@ NO_SUCH_OVERLOAD: Final = Failure("no such overload")
 
 
 class UInt(int):
-    """An unsigned 64-bit integer; its class is what tells it from an int."""
+    """An unsigned 64-bit integer. Its class distinguishes it from an int."""
 
     __slots__ = ()
 
@@ -307,7 +307,7 @@ def walkable(value: CELValue) -> CELValue:
 
 
 def comparable(value: CELValue, times: int) -> None:
-    """Refuse to compare ``value`` with so many others, if that would take forever.
+    """Raise an error if comparing ``value`` with that many others would take too long.
 
     Raises:
         CostLimitExceeded: it would.
@@ -389,8 +389,7 @@ def _equal_optionals(left: CELValue, right: CELValue) -> bool | Failure:
 
 
 def _equal_parts(left: CELValue, right: CELValue) -> bool:
-    """Equality of lists and maps, which users nest as deeply as they like; what cannot be compared inside of them does
-    not tell them apart."""
+    """Compare lists and maps, whatever their nesting. Parts that cannot be compared count as equal."""
     pairs = [(left, right)]
     while pairs:
         left, right = pairs.pop()
@@ -414,7 +413,7 @@ def _equal_parts(left: CELValue, right: CELValue) -> bool:
 
 
 def contains(values: list[CELValue], wanted: CELValue) -> bool:
-    """Whether ``wanted in values``."""
+    """Return True if ``wanted in values``."""
     comparable(wanted, len(values))
     return any(_equal_values(wanted, value) is True for value in values)
 

@@ -19,7 +19,7 @@ C = TypeVar("C", bound=AnyClaim)
 
 
 def ref_of(claim: AnyClaim) -> ResourceRef[Any]:
-    """How the claim is reached."""
+    """Return the resource of the claim's kind."""
     return RESOURCECLAIMS if isinstance(claim, ControlledClaim) else CLAIMS
 
 

@@ -55,7 +55,7 @@ _BY_OWNER_AND_ENTRY: Final = "classic-resourceclaim-owner-entry"
 
 
 class ClassicClaimKey(NamedTuple):
-    """What to look at."""
+    """The object to reconcile."""
 
     kind: Literal["pod", "claim"]
     namespace: str
@@ -100,7 +100,7 @@ class ClassicResourceClaimController:
         self._templates.add_handler(self._template_changed, lambda _, template: self._template_changed(template))
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile claims until cancelled."""
         for informer in (self._pods, self._claims, self._templates, self._contexts):
             await informer.wait_synced()
         async with asyncio.TaskGroup() as group:
@@ -291,7 +291,8 @@ class ClassicResourceClaimController:
             await self._delete_if_owner_is_done(claim)
 
     def _takes_back(self, claim: v1alpha2.ResourceClaim) -> bool:
-        """Whether the driver is asked to take the claim back after its last consumer: it was allocated for one."""
+        """Return True if the driver must deallocate the claim after its last consumer, because it was allocated for
+        one."""
         return self._gates.has(classic.CONTROLLER_DEALLOCATES) and claim.spec.allocation_mode != "Immediate"
 
     async def _still_needs(

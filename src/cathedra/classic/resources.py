@@ -1,4 +1,4 @@
-"""How parts reach the classic kinds, in every release that has them, and how rooms of today see classic claims.
+"""Resources of the classic kinds for clients, and the conversion of classic claims to today's form.
 
 Parts of this wing work with v1alpha2; with 1.26 the client converts from and to v1alpha1. The node agent is today's: it
 asks for claims in v1 and is shown what a classic claim would be there, one result for each handle.
@@ -32,7 +32,7 @@ SLICES: Final = resource_ref(v1alpha2.ResourceSlice, "resourceslices", namespace
 
 
 def seen_by_node(claim: v1alpha2.ResourceClaim) -> resource.ResourceClaim:
-    """The claim as today's node agent reads it: who may use it, and which drivers prepare it.
+    """Return the claim in the form that today's node agent reads: its consumers, and the drivers that prepare it.
 
     An allocation without handles is prepared by the driver that the status names.
     """

@@ -62,7 +62,7 @@ def taken_by(claim: v1alpha2.ResourceClaim) -> Iterable[Instance]:
 
 
 class Stock:
-    """What slices offer, less what claims hold."""
+    """Resources of slices that no claim holds."""
 
     def __init__(self, slices: Iterable[v1alpha2.ResourceSlice], claims: Iterable[v1alpha2.ResourceClaim]) -> None:
         self._offered: dict[tuple[str, str], list[v1alpha2.NamedResourcesInstance]] = {}
@@ -73,7 +73,7 @@ class Stock:
         self._taken = {instance for claim in claims for instance in taken_by(claim)}
 
     def free(self, node: str, driver: str) -> list[v1alpha2.NamedResourcesInstance]:
-        """What a driver has left on a node, in the order of its slices."""
+        """Return the free resources of a driver on a node, in the order of its slices."""
         return [
             instance
             for instance in self._offered.get((node, driver), ())
@@ -91,7 +91,7 @@ class StructuredClaim:
     parameters: v1alpha2.ResourceClaimParameters
 
     def allocate(self, stock: Stock, node: str, held: set[Instance]) -> v1alpha2.AllocationResult | None:
-        """What the claim gets on the node; None if that is not enough. What it gets is entered in ``held``.
+        """Allocate the claim on the node and enter it in ``held``. Return None if the node has too few resources.
 
         Raises:
             CompileError, EvaluationError: a selector cannot be used.
@@ -163,7 +163,7 @@ class AmbiguousParameters(Exception):
 
 
 def default_claim_parameters(driver: str) -> v1alpha2.ResourceClaimParameters:
-    """What a claim means that refers to nothing: any one instance of its class's driver, to be shared."""
+    """Return the parameters of a claim without a reference: any one instance of its class's driver, shareable."""
     request = v1alpha2.ResourceRequest(named_resources=v1alpha2.NamedResourcesRequest(selector="true"))
     return v1alpha2.ResourceClaimParameters(
         shareable=True, driver_requests=(v1alpha2.DriverRequests(driver_name=driver, requests=(request,)),)
@@ -180,7 +180,7 @@ class StructuredParameters:
         self._claims = claims
 
     def of_class(self, resource_class: v1alpha2.ResourceClass) -> v1alpha2.ResourceClassParameters | None:
-        """The parameters of a class; None if it refers to none.
+        """Return the parameters of a class. Return None if it refers to none.
 
         Raises:
             MissingParameters: they are not there.
@@ -201,7 +201,7 @@ class StructuredParameters:
     def of_claim(
         self, claim: v1alpha2.ResourceClaim, resource_class: v1alpha2.ResourceClass
     ) -> v1alpha2.ResourceClaimParameters:
-        """The parameters of a claim, or those of one that refers to none.
+        """Return the parameters of a claim, or the default ones.
 
         Raises:
             MissingParameters: they are not there.
@@ -268,7 +268,7 @@ def compile_selector(expression: str) -> Program:
 
 
 def matches(expression: str, instance: v1alpha2.NamedResourcesInstance) -> bool:
-    """Whether the instance is selected.
+    """Return True if the instance is selected.
 
     Raises:
         CompileError: the expression is refused.

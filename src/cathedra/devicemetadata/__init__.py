@@ -1,8 +1,8 @@
-"""What a container can learn about its devices: the reader of device metadata files (KEP-5304).
+"""The reader of device metadata files, for programs in containers (KEP-5304).
 
 A driver writes the files when it prepares a claim, the container runtime mounts them, and a program in the container
 reads them here. It needs the standard library alone, so the folder can be copied into any image. In the order of data
-flow: `locations` (where the files are), `stream` (several versions of one object in one file), `_metadata` (the
+flow: `locations` (paths of the files), `stream` (several versions of one object in one file), `_metadata` (the
 object), `_reader` (the four functions that most programs call).
 
     from cathedra.devicemetadata import read_resource_claim_metadata

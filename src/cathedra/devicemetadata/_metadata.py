@@ -1,4 +1,4 @@
-"""The object in a device metadata file: which devices serve a request, and what the driver says about them.
+"""The object in a device metadata file: the devices of a request, with the attributes that the driver gives them.
 
 Plain frozen data, equal for all versions of the format (docs/spec/node.md §21.3).
 """
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 AttributeValue = int | bool | str | tuple[int, ...] | tuple[bool, ...] | tuple[str, ...]
-"""An attribute's value. Strings and versions both are ``str``; `PreparedDevice.kinds` tells them apart."""
+"""An attribute's value. Strings and versions both are ``str``; `PreparedDevice.kinds` distinguishes them."""
 
 
 class MetadataError(Exception):
@@ -45,7 +45,7 @@ class ClaimIdentity:
 
 @dataclass(frozen=True, slots=True)
 class NetworkData:
-    """What is known of a network device."""
+    """Interface name, hardware address and IP addresses of a network device."""
 
     interface_name: str = ""
     ips: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class PreparedRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMetadata:
-    """All that one file says, or, merged, what the files of all drivers of a request say."""
+    """The content of one file, or the merged content of all drivers' files of a request."""
 
     claim: ClaimIdentity
     requests: tuple[PreparedRequest, ...] = ()

@@ -39,7 +39,7 @@ __all__ = [
 
 
 def read_resource_claim_metadata(claim: str, request: str, *, base: Path | None = None) -> DeviceMetadata:
-    """What all drivers say about ``request`` of a claim that the pod names itself.
+    """Return the metadata of all drivers for ``request`` of a claim that the pod names itself.
 
     Raises:
         MetadataNotFound: no driver wrote a file, or this container does not use the request.
@@ -49,7 +49,7 @@ def read_resource_claim_metadata(claim: str, request: str, *, base: Path | None 
 
 
 def read_resource_claim_template_metadata(pod_claim: str, request: str, *, base: Path | None = None) -> DeviceMetadata:
-    """What all drivers say about ``request`` of a claim made from a template.
+    """Return the metadata of all drivers for ``request`` of a claim made from a template.
 
     ``pod_claim`` is the name in the pod's ``spec.resourceClaims``.
 
@@ -63,7 +63,7 @@ def read_resource_claim_template_metadata(pod_claim: str, request: str, *, base:
 def read_resource_claim_metadata_with_driver_name(
     driver: str, claim: str, request: str, *, base: Path | None = None
 ) -> DeviceMetadata:
-    """What ``driver`` says about ``request`` of a claim that the pod names itself.
+    """Return the metadata of ``driver`` for ``request`` of a claim that the pod names itself.
 
     Raises:
         MetadataNotFound: that driver wrote no file, or this container does not use the request.
@@ -75,7 +75,7 @@ def read_resource_claim_metadata_with_driver_name(
 def read_resource_claim_template_metadata_with_driver_name(
     driver: str, pod_claim: str, request: str, *, base: Path | None = None
 ) -> DeviceMetadata:
-    """What ``driver`` says about ``request`` of a claim made from a template.
+    """Return the metadata of ``driver`` for ``request`` of a claim made from a template.
 
     ``pod_claim`` is the name in the pod's ``spec.resourceClaims``.
 
@@ -140,7 +140,7 @@ MAX_ATTRIBUTES = 32
 
 
 def validate(metadata: DeviceMetadata) -> tuple[str, ...]:
-    """What is wrong with ``metadata`` by the rules of ``v1beta1``: one line for each finding, none if all is well."""
+    """Return the errors of ``metadata`` by the rules of ``v1beta1``: one line for each finding, none if all is well."""
     return tuple(_findings(metadata))
 
 

@@ -1,4 +1,4 @@
-"""Where a container finds its device metadata, which is also where the driver mounts it.
+"""Paths of device metadata in a container, which are also the paths where the driver mounts it.
 
 The driver's writer and the reader share these names, so they cannot drift apart (docs/spec/node.md §21.1).
 """
@@ -22,10 +22,10 @@ CONTAINER_DIRECTORY = Path("/var/run/kubernetes.io/dra-device-attributes")
 """The base directory in every container."""
 
 MOUNTS_VARIABLE = "CATHEDRA_MOUNTS"
-"""Where a node runs plain processes, nothing can be mounted; then this variable says below which directory it is."""
+"""Variable with the directory above these paths, for nodes that run plain processes and cannot mount."""
 
 FILE_SUFFIX = "-metadata.json"
-"""How the name of every metadata file ends; the driver's name stands before it."""
+"""Suffix of every metadata file's name, after the driver's name."""
 
 
 def base_directory(environment: Mapping[str, str] = os.environ) -> Path:
@@ -40,7 +40,7 @@ def metadata_file_name(driver: str) -> str:
 
 
 def claim_request_directory(claim: str, request: str, base: Path = CONTAINER_DIRECTORY) -> Path:
-    """Where the files of a request are when the pod names the claim itself.
+    """Return the directory of a request's files if the pod names the claim itself.
 
     ``request`` is the top-level request, also when one of its subrequests was chosen.
     """
@@ -48,7 +48,7 @@ def claim_request_directory(claim: str, request: str, base: Path = CONTAINER_DIR
 
 
 def template_request_directory(pod_claim: str, request: str, base: Path = CONTAINER_DIRECTORY) -> Path:
-    """Where the files of a request are when the claim was made from a template.
+    """Return the directory of a request's files if the claim was made from a template.
 
     ``pod_claim`` is the name in the pod's ``spec.resourceClaims``, because the claim's own name is not known before.
     """

@@ -1,8 +1,8 @@
-"""The rules of every kind that the API server has built in: one folder per group, and one per kind where it is big.
+"""Rules of all built-in kinds: one folder per group, and one per kind where it is large.
 
-`definition` is the form in which a kind is described, `builtin` and `strategies` the short way to write it down.
-`core`, `apps`, `batch`, `resource`, `scheduling` and `machinery` hold the kinds: defaults, fields of disabled features,
-conversion, validation, table columns, strategy and definition of a kind stand together. `metadata`, `conditions`,
-`nodeselectors`, `defaults` and `columns` are what many of them are made of. `served` lists what a release serves,
-`evaluators` say what is charged to quotas.
+`definition` is the form of a kind's description, `builtin` and `strategies` the short way to write one. `core`, `apps`,
+`batch`, `resource`, `scheduling` and `machinery` have the kinds: each has its defaults, disabled fields, conversion,
+validation, columns, strategy and definition together. `metadata`, `conditions`, `nodeselectors`, `defaults`, `columns`
+and `deletion` are parts that many kinds share, and `declarative` applies rules that are tags. `served` returns the
+kinds of a release, and `evaluators` charges objects to quotas.
 """

@@ -35,7 +35,7 @@ NAME_AND_AGE: Final = (NAME, AGE)
 
 
 def age(moment: Time | None, now: float) -> str:
-    """How long ago ``moment`` was; ``<unknown>`` where there is none."""
+    """Return the time since ``moment``, or ``<unknown>`` if there is none."""
     if moment is None:
         return "<unknown>"
     return human_duration(now - moment.timestamp)

@@ -42,7 +42,7 @@ ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patc
 
 
 class ExpressionFault(msgspec.Struct, frozen=True):
-    """What is wrong with an expression: INVALID (with the compiler's text), FORBIDDEN (too expensive) or INTERNAL."""
+    """Error of an expression: INVALID (with the compiler's text), FORBIDDEN (too expensive) or INTERNAL."""
 
     type: ErrorType
     detail: str
@@ -56,10 +56,10 @@ class ExpressionChecker(Protocol):
     """
 
     def selector(self, expression: str, *, stored: bool) -> ExpressionFault | None:
-        """What is wrong with a device selector: it must compile, answer a bool, and be cheap enough."""
+        """Return the errors of a device selector: it must compile, answer a bool, and be cheap enough."""
 
     def derived_attribute(self, expression: str, *, stored: bool) -> tuple[ExpressionFault | None, int]:
-        """What is wrong with a derived attribute's expression, and its estimated cost."""
+        """Return the errors of a derived attribute's expression, and its estimated cost."""
 
 
 class FieldAccess(Protocol):
@@ -77,11 +77,12 @@ class FieldAccess(Protocol):
         """The one node that the user's token is bound to, or ""."""
 
     def refusal(self, subresource: str, verb: str, *, namespace: str = "", name: str = "") -> str:
-        """Why the user may not do that on a sub-resource of the request's resource; "" if it may."""
+        """Return why the user may not do that on a sub-resource of the request's resource, or "" if that is
+        permitted."""
 
 
 class RequestContext(msgspec.Struct, frozen=True):
-    """What a strategy may know of the request and the world. A struct, because every write makes one or two."""
+    """Properties of a request on which strategies may depend. A struct, because every write creates one or two."""
 
     gates: FeatureGates
     now: float
@@ -89,7 +90,7 @@ class RequestContext(msgspec.Struct, frozen=True):
     api_version: str = ""
     """The version in which the object was sent, as ``resource.k8s.io/v1beta1``."""
     namespace_labels: Callable[[], Mapping[str, str]] = dict
-    """Finds the labels of the object's namespace, which few rules ask for; none for cluster-scoped kinds."""
+    """Returns the labels of the object's namespace, which few rules need, or none for cluster-scoped kinds."""
     user: str = ""
     groups: tuple[str, ...] = ()
     uid: str = ""
@@ -104,7 +105,7 @@ class RequestContext(msgspec.Struct, frozen=True):
 
 
 class Strategy(Generic[T]):
-    """How objects of a kind are written through the main resource, or through a sub-resource such as ``status``.
+    """Rules for writing objects of a kind through the main resource, or through a sub-resource such as ``status``.
 
     The order on create is default → prepare_create → validate_access → validate_create; on update default →
     prepare_update → validate_update. Metadata common to all kinds (names, labels, owner references, uid …) is the API
@@ -119,11 +120,11 @@ class Strategy(Generic[T]):
     """Paths that a sub-resource cannot change, so that no manager owns them through it
     (docs/spec/apimachinery.md §6.5)."""
     metadata_checks: int = 1
-    """How often the kind's own rules check changed metadata as if it were new."""
+    """Number of times that the kind's own rules validate changed metadata like that of a new object."""
     returns_deleted_object: bool = True
-    """True if DELETE answers with the object that is gone, False if with a Status."""
+    """True if DELETE returns the deleted object, False if it returns a Status."""
     is_lengthy: bool = False
-    """Whether users can make its validation long. Then it calls the context's ``interrupted`` and may be started again
+    """True if users can make its validation long. Then it calls the context's ``interrupted`` and may be started again
     in another thread; it ends with `cathedra.offload.DeadlineExceeded` if that returns True."""
 
     def default(self, obj: T, context: RequestContext) -> T:
@@ -131,8 +132,8 @@ class Strategy(Generic[T]):
         return obj
 
     def default_change(self, obj: T, old: T, context: RequestContext) -> T:
-        """Fill in what was left out of an object that a patch or an apply has made from ``old``. What they left alone
-        is the very same in both, and was filled in when it was written."""
+        """Set the defaults of an object that a patch or an apply has made from ``old``. Unchanged parts are the same
+        objects in both, and already have their defaults."""
         return self.default(obj, context)
 
     def prepare_create(self, obj: T, context: RequestContext) -> T:
@@ -140,17 +141,17 @@ class Strategy(Generic[T]):
         return obj
 
     def validate_access(self, obj: T, context: RequestContext) -> ErrorList:
-        """What a new object must not ask for in its namespace; Kubernetes says this before what is wrong with its
+        """Return the errors of a new object that its namespace causes. Kubernetes reports them before those of
         metadata."""
         return ErrorList()
 
     def selectors(self, obj: T) -> Sequence[str]:
-        """Return the device selectors that `validate_create` would compile, if they are so many that they are to be
-        compiled one by one before it; an empty sequence if they are few."""
+        """Return the device selectors that `validate_create` would compile, if they are many and therefore must be
+        compiled one by one beforehand. An empty sequence means that they are few."""
         return ()
 
     def validate_create(self, obj: T, context: RequestContext) -> ErrorList:
-        """What else is wrong with a new object beside its metadata, in Kubernetes' order."""
+        """Return the errors of a new object besides those of its metadata, in Kubernetes' order."""
         return ErrorList()
 
     def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
@@ -196,7 +197,7 @@ class VersionDefinition(msgspec.Struct, frozen=True):
     """Sub-resources in this version where they differ from the definition's."""
     deprecation_warning: str = ""
     shown: Callable[[Any], Any] | None = None
-    """What is shown of an object, where that is more or less than what its struct spells."""
+    """Returns the form of an object in answers, if it differs from that of the struct."""
 
 
 PROXY_VERBS: Final = ("create", "delete", "get", "patch", "update")
@@ -252,22 +253,21 @@ class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     gate: str = ""
     """The feature gate without which the kind is not served."""
     deletion: DeletionRules[T] = msgspec.field(default_factory=DeletionRules)
-    """How objects are deleted."""
+    """Rules for deleting objects."""
     scalable: bool = False
-    """Whether the kind has the sub-resource ``scale``, for ``spec.replicas``."""
+    """True if the kind has the sub-resource ``scale``, for ``spec.replicas``."""
     name_rule: Format = dns_subdomain
-    """What is wrong with a name, in Kubernetes' words."""
+    """Returns the errors of a name, in Kubernetes' words."""
     checks_generate_name: bool = True
-    """Whether ``generateName`` itself obeys the rule, not only the name made from it."""
+    """True if ``generateName`` itself obeys the rule, not only the name made from it."""
     storage_version: str = ""
     """The version whose form is kept, where it is not the preferred one."""
     stored_as: GroupResource | None = None
     """The resource whose objects these are, where one kind is served in two groups."""
     stored_types: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """apiVersion → struct, where the store holds objects in several versions; "" for those that do not say it."""
+    """apiVersion → struct, if the store has objects in several versions. "" is for objects without an apiVersion."""
     conversion: ObjectConversion | None = None
-    """How objects get from the store to the only version of this definition, and back; None: by the versions' own
-    functions."""
+    """Conversion between the store and the only version of this definition. None: by the versions' own functions."""
     equivalents: tuple[VersionDefinition, ...] = ()
     """The served versions that show the same objects, where ``versions`` has the one of the request alone."""
     by_version: Mapping[str, ResourceDefinition[T]] = msgspec.field(default_factory=dict)
@@ -294,7 +294,7 @@ class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return self.by_version.get(version, self)
 
     def posted_kind(self, subresource: str, version: str) -> GroupVersionKind:
-        """What is posted to a sub-resource with a kind of its own.
+        """Return the kind of the bodies that are posted to a sub-resource.
 
         Raises:
             KeyError: there is no such sub-resource.

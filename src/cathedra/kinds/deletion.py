@@ -14,27 +14,28 @@ T = TypeVar("T", bound=KubeObject)
 
 
 class DeletionRules(Generic[T]):
-    """How objects of a kind are deleted. Most kinds need nothing but this: they go at once. The others inherit."""
+    """Rules for deleting objects of a kind. Objects of most kinds are removed at once; other kinds inherit from this
+    class."""
 
     orphans_dependents: bool = False
-    """Whether dependents stay when the request says nothing of propagation."""
+    """True if dependents are orphaned when the request has no propagation policy."""
     finalizers: tuple[str, ...] = ()
     """Finalizers that deletion itself adds, for work that the server does before the object may go."""
     announced: bool = False
-    """Whether watchers see the object marked as deleted before it goes, even if it goes at once."""
+    """True if watchers see the object marked as deleted before it goes, even if it goes at once."""
     permanent: frozenset[str] = frozenset()
     """Names of objects that are never deleted."""
 
     def grace_period(self, obj: T, wanted: int | None) -> int:
-        """Seconds between the request and the end; ``wanted`` is what the request says."""
+        """Return the seconds between the request and the removal. ``wanted`` is the grace period of the request."""
         return 0
 
     def is_held(self, obj: T) -> bool:
-        """Whether something besides metadata keeps the object that is being deleted."""
+        """Return True if something besides metadata keeps the object that is being deleted."""
         return False
 
     def mark(self, obj: T) -> T:
-        """The held object, whose metadata says already that it is being deleted, with what its kind adds."""
+        """Return the object that is being deleted, with the changes of its kind. Its metadata is marked already."""
         return obj
 
     def warnings(self, options: DeleteOptions) -> Sequence[str]:
@@ -43,5 +44,5 @@ class DeletionRules(Generic[T]):
 
 
 def states_propagation(options: DeleteOptions) -> bool:
-    """Whether the request says what becomes of dependents."""
+    """Return True if the request has a propagation policy."""
     return options.orphan_dependents is not None or bool(options.propagation_policy)

@@ -29,7 +29,7 @@ class QuotaLookups(Protocol):
     """The other objects that a charge depends on."""
 
     def classes(self) -> Iterable[DeviceClass]:
-        """All device classes."""
+        """Return all device classes."""
         ...
 
     def claims(self, namespace: str) -> Iterable[ResourceClaim]:
@@ -48,23 +48,23 @@ class QuotaEvaluator:
         self.resource = resource
 
     def is_charged(self, operation: str, subresource: str, new: Any, old: Any) -> bool:
-        """Whether a write of ``new`` over ``old`` may change what is charged."""
+        """Return True if a write of ``new`` over ``old`` may change what is charged."""
         return not subresource and (operation == "CREATE" or (operation == "UPDATE" and self.resource in _CHANGING))
 
     def tracked(self, names: Iterable[str], obj: Any) -> set[str]:
-        """Which of a quota's resources ``obj`` can be charged for."""
+        """Return the resources of a quota that ``obj`` can be charged for."""
         return set(names) & self.usage(obj).keys()
 
     def is_in_scope(self, quota: ResourceQuota, obj: Any) -> bool:
-        """Whether the quota's scopes hold the object; only pods are in any."""
+        """Return True if the quota's scopes hold the object; only pods are in any."""
         return not quota.spec.scopes and quota.spec.scope_selector is None
 
     def missing(self, obj: Any, required: Iterable[str]) -> str:
-        """What the object does not state although a quota needs to know it; "" if nothing."""
+        """Return the amounts that a quota requires and the object does not state, or ""."""
         return ""
 
     def usage(self, obj: Any) -> Mapping[str, Quantity]:
-        """What the object is charged."""
+        """Return the charge of the object."""
         return object_usage(self.resource, obj)
 
 

@@ -46,7 +46,7 @@ STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDelet
 
 
 def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta) -> ErrorList:
-    """What is wrong with a new object's metadata, by its kind's own rule for names."""
+    """Return the errors of a new object's metadata, by its kind's own rule for names."""
     errors = ErrorList()
     problems = definition.name_rule
     if metadata.generate_name and definition.checks_generate_name:
@@ -74,7 +74,7 @@ def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta) -> Er
 
 
 def validate_path_name(metadata: ObjectMeta) -> ErrorList:
-    """What is wrong with any name at all: it must stand in a URL."""
+    """Return the errors of any name at all: it must stand in a URL."""
     errors = ErrorList()
     for problem in path_segment(metadata.name):
         errors.invalid(METADATA.child("name"), metadata.name, problem)

@@ -83,7 +83,7 @@ class DefaultedStrategy(Strategy[T]):
         return with_tags(self._rules.update(new, old), self._rules.tags, new, old, context.gates)
 
     def warnings(self, new: T, old: T | None, context: RequestContext) -> Sequence[str]:
-        """What is accepted, and better done otherwise."""
+        """Warn of accepted values that are discouraged."""
         return tuple(self._rules.warnings(new, old))
 
 
@@ -91,7 +91,7 @@ class SpecStrategy(DefaultedStrategy[T]):
     """The main resource of a kind with status: it is emptied on create and kept on update."""
 
     def prepare_create(self, obj: T, context: RequestContext) -> T:
-        """Empty the status."""
+        """Clear the status."""
         return replace(obj, status=_empty_status(type(obj)))
 
     def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
@@ -169,11 +169,11 @@ class CountedStrategy(DefaultedStrategy[Any]):
     """A kind without a status of its own whose generation counts."""
 
     def prepare_create(self, obj: Any, context: RequestContext) -> Any:
-        """Start counting."""
+        """Start the generation at 1."""
         return first_generation(obj)
 
     def prepare_update(self, new: Any, old: Any, context: RequestContext) -> Any:
-        """Count a change."""
+        """Increment the generation if the spec has changed."""
         if hasattr(new, "spec"):
             return next_generation(new, old)
         generation = old.metadata.generation + (new.webhooks != old.webhooks)

@@ -39,12 +39,13 @@ class BootstrapToken(msgspec.Struct, frozen=True):
 
 
 def is_token_secret(secret: Secret) -> bool:
-    """Whether a secret is meant to be a token."""
+    """Return True if a secret is meant to be a token."""
     return secret.type == _TYPE and secret.metadata.namespace == NAMESPACE
 
 
 def expiration(secret: Secret) -> float | None:
-    """When a token ends (seconds since the Unix epoch); 0 for a time that cannot be read, None for one without."""
+    """Return the time at which a token expires (seconds since the Unix epoch). It is 0 if the time is malformed, and
+    None if there is none."""
     text = secret.data.get("expiration", b"").decode(errors="replace")
     if not text:
         return None

@@ -1,8 +1,8 @@
-"""Conditions of objects: find one, ask whether it holds, set one.
+"""Conditions of objects: find, check and set them.
 
-Conditions of different kinds are different types with the same core, so the functions take any of them. Three ways of
-setting one exist in Kubernetes, which differ in where the condition stands afterwards and when its transition time
-moves; each has a function here.
+Conditions of different kinds are different types with common fields, and the functions accept all of them. Kubernetes
+sets conditions in three ways, which differ in the position of the new condition and in its transition time. Each has a
+function here.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Stated(Protocol):
 
     @property
     def type(self) -> str:
-        """What is stated."""
+        """The type of the condition."""
 
     @property
     def status(self) -> str:
-        """Whether it holds."""
+        """True if it holds."""
 
 
 class _Explained(Stated, Protocol):
@@ -59,7 +59,7 @@ def find_condition(conditions: Iterable[S], kind: str) -> S | None:
 
 
 def is_true(conditions: Iterable[Stated], kind: str) -> bool:
-    """Whether the condition of that type is there and True."""
+    """Return True if the condition of that type is there and True."""
     found = find_condition(conditions, kind)
     return found is not None and found.status == "True"
 
@@ -91,7 +91,7 @@ def with_condition_moved_last(conditions: Sequence[C], new: C) -> tuple[C, ...]:
 
 
 def with_condition_restarted(conditions: Sequence[C], new: C) -> tuple[C, ...]:
-    """``conditions`` with ``new``, whose times stand as given, in place; the same if it says nothing new.
+    """Replace a condition by ``new`` with its own times. Return the same conditions if nothing else differs.
 
     A condition that is False is not added where none was. Source: ``pkg/controller/job/job_controller.go``
     (ensureJobConditionStatus).

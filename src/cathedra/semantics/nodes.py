@@ -1,4 +1,4 @@
-"""Readiness of nodes."""
+"""Readiness of nodes: their condition Ready."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["is_node_ready", "ready_status"]
 
 
 def is_node_ready(node: Node) -> bool:
-    """Whether condition Ready is True. Source: ``pkg/util/node/node.go`` (IsNodeReady)."""
+    """Return True if condition Ready is True. Source: ``pkg/util/node/node.go`` (IsNodeReady)."""
     return is_true(node.status.conditions, "Ready")
 
 

@@ -1,4 +1,4 @@
-"""Owner references: which object controls another, and the reference that says so.
+"""Owner references: the controller of an object, and the reference to it.
 
 Source: apimachinery ``pkg/apis/meta/v1/controller_ref.go``.
 """
@@ -29,7 +29,7 @@ def controller_of(obj: KubeObject) -> OwnerReference | None:
 
 
 def is_controlled_by(obj: KubeObject, owner: KubeObject) -> bool:
-    """Whether ``owner`` is the controller of ``obj``; the UID alone decides."""
+    """Return True if ``owner`` is the controller of ``obj``; the UID alone decides."""
     controller = controller_of(obj)
     return controller is not None and controller.uid == owner.metadata.uid
 
@@ -47,7 +47,8 @@ def owner_uids(obj: KubeObject) -> Iterator[str]:
 
 
 def same_owners(old: KubeObject, new: KubeObject) -> bool:
-    """Whether two states of an object have the very same owner references, so that it stays in indexes of owners."""
+    """Return True if two states of an object have the same object as their owner references, so that indexes by owner
+    keep it."""
     return old.metadata.owner_references is new.metadata.owner_references
 
 

@@ -1,10 +1,10 @@
-"""From a pod's entries to its claims: their names, whom they were made for, who may use them.
+"""Claims of a pod's entries: their names, their owners and their consumers.
 
 Spec: docs/spec/controllers.md §2.1; docs/spec/scheduling.md §2 and §14; docs/spec/node.md §7.2. Source:
 ``k8s.io/dynamic-resource-allocation/resourceclaim``. The texts are Kubernetes' own.
 
-The scheduler knows a PodGroup by its object, the node and the controllers only by its name: so there are two ways to
-ask for a reservation.
+The scheduler has the object of a PodGroup, node and controllers only its name. There are therefore two functions that
+look up a reservation.
 """
 
 from __future__ import annotations
@@ -92,12 +92,13 @@ class EntryClaim(msgspec.Struct, frozen=True):
 
 
 def claim_source(entry: PodResourceClaim) -> PodResourceClaim | ClaimSource:
-    """What names an entry's claim or template: the entry itself; until 1.30 a field of its own, ``source``."""
+    """Return the part of an entry that names its claim or template: the entry itself, until 1.30 its field
+    ``source``."""
     return entry.source or entry
 
 
 def entry_claim(pod: Pod, entry: PodResourceClaim) -> EntryClaim | None:
-    """The claim of an entry of the pod; None if the entry turned out to need none.
+    """Return the claim of a pod's entry. Return None if the entry needs none.
 
     Raises:
         EntryUnset: the entry says nothing.
@@ -131,7 +132,7 @@ def group_entry_claim(group: PodGroup, entry: PodResourceClaim) -> EntryClaim | 
 
 
 def shares_claim(entry: PodResourceClaim, group: PodGroup) -> bool:
-    """Whether the claim of this entry is the PodGroup's: same name and same reference."""
+    """Return True if the claim of this entry is the PodGroup's: same name and same reference."""
     wanted = (entry.name, entry.resource_claim_name or "", entry.resource_claim_template_name or "")
     return any(
         wanted == (other.name, other.resource_claim_name or "", other.resource_claim_template_name or "")
@@ -140,7 +141,7 @@ def shares_claim(entry: PodResourceClaim, group: PodGroup) -> bool:
 
 
 def has_claims(pod: Pod) -> bool:
-    """Whether the pod uses claims, its own or those made for its extended resources."""
+    """Return True if the pod uses claims, its own or those made for its extended resources."""
     return bool(pod.spec.resource_claims) or pod.status.extended_resource_claim_status is not None
 
 
@@ -164,7 +165,7 @@ def claim_names(pod: Pod) -> list[str]:
 
 
 def names_same_claims(old: Pod, new: Pod) -> bool:
-    """Whether all that `claim_names` looks at is the very same in both states of a pod."""
+    """Return True if everything that `claim_names` reads is the same object in both states of a pod."""
     before, after = old.status, new.status
     return (
         old.spec.resource_claims is new.spec.resource_claims
@@ -193,7 +194,7 @@ def pod_group_name(pod: Pod) -> str:
 
 
 def is_done_with_claims(pod: Pod) -> bool:
-    """Whether the pod will never use its claims (again): it has ended, or was deleted before it was scheduled.
+    """Return True if the pod will never use its claims (again): it has ended, or was deleted before it was scheduled.
 
     Source: ``pkg/controller/resourceclaim/controller.go`` (isPodDone).
     """
@@ -227,7 +228,7 @@ def check_group_owner(claim: ResourceClaim, group: PodGroup) -> None:
 
 
 def is_made_for(claim: KubeObject, pod: Pod, group: str) -> bool:
-    """Whether `check_owner` has nothing to say."""
+    """Return True if `check_owner` has no error."""
     owner = controller_of(claim)
     if owner is None or owner.uid == pod.metadata.uid:
         return owner is not None
@@ -236,7 +237,7 @@ def is_made_for(claim: KubeObject, pod: Pod, group: str) -> bool:
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod, group: PodGroup | None) -> bool:
-    """Whether the pod, or its PodGroup, is among the claim's consumers (scheduler)."""
+    """Return True if the pod, or its PodGroup, is among the claim's consumers (scheduler)."""
     if not claim.status.reserved_for:
         return False
     uids = (pod.metadata.uid,) if group is None else (pod.metadata.uid, group.metadata.uid)
@@ -244,7 +245,7 @@ def is_reserved_for(claim: ResourceClaim, pod: Pod, group: PodGroup | None) -> b
 
 
 def is_reserved_for_group_named(claim: ResourceClaim, pod: Pod, group: str) -> bool:
-    """Whether the pod, or the PodGroup named ``group``, is among the claim's consumers (controllers, node)."""
+    """Return True if the pod, or the PodGroup named ``group``, is among the claim's consumers (controllers, node)."""
     uid, wanted = pod.metadata.uid, (SCHEDULING_GROUP, "podgroups", group)
     for consumer in claim.status.reserved_for:
         if consumer.uid == uid:

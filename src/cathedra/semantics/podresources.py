@@ -1,10 +1,10 @@
-"""What a pod asks of its node: containers, init containers and sidecars, devices, overhead, pod-level resources.
+"""Requests of a pod to its node: containers, init containers and sidecars, devices, overhead, pod-level resources.
 
-The long-running containers count together, and beside that the most demanding step of initialisation: an init container
-with the sidecars started before it. What claims take of the node comes on top, pod-level resources override cpu,
-memory and huge pages, and the overhead of the pod's runtime class is added last.
+The request is the sum of the long-running containers, or the largest step of initialisation if that is more: an init
+container with the sidecars started before it. Amounts that claims consume on the node are added, pod-level resources
+override cpu, memory and huge pages, and the overhead of the pod's runtime class is added last.
 
-The sums work on any amounts: `Quantity` where the written form matters (quota), whole nano-units where speed does
+The sums work on any amounts: `Quantity` if the written form matters (quota), integers of nano-units for speed
 (scheduler, node). Source: ``k8s.io/component-helpers/resource/helpers.go``; docs/spec/scheduling.md §13 and §17,
 docs/spec/node.md §13.
 """
@@ -39,13 +39,13 @@ __all__ = [
 ]
 
 HUGE_PAGES: Final = "hugepages-"
-"""What the names of huge pages begin with."""
+"""Prefix of the names of huge pages."""
 
 ClaimStatuses = Iterable[NodeAllocatableResourceClaimStatus]
 
 
 class Amount(Protocol):
-    """What can be added and compared."""
+    """A value that can be added and compared."""
 
     def __add__(self: A, other: A, /) -> A: ...
 
@@ -61,12 +61,13 @@ def nanos(quantities: Mapping[str, Quantity]) -> dict[str, int]:
 
 
 def is_pod_level_resource(name: str) -> bool:
-    """Whether the resource may be asked for by the pod as a whole (IsSupportedPodLevelResource)."""
+    """Return True if a pod may request the resource as a whole (IsSupportedPodLevelResource)."""
     return name in ("cpu", "memory") or name.startswith(HUGE_PAGES)
 
 
 def container_totals(pod: Pod, of: Callable[[Container], Mapping[str, A]]) -> dict[str, A]:
-    """What the containers of ``pod`` need together at most, when each needs what ``of`` says of it.
+    """Return the largest sum of amounts that the containers of ``pod`` need at a time. ``of`` returns the amounts of
+    one.
 
     Source: aggregateContainerResourcesByFn.
     """
@@ -96,7 +97,7 @@ def container_totals(pod: Pod, of: Callable[[Container], Mapping[str, A]]) -> di
 def pod_request_nanos(
     pod: Pod, claims: ClaimStatuses, defaults: Mapping[str, Quantity] | None = None
 ) -> dict[str, int]:
-    """What ``pod`` asks of its node in all, in nano-units (PodRequests).
+    """Return the total request of ``pod``, in nano-units (PodRequests).
 
     ``claims`` say what devices take of the node: the pod's ``status.nodeAllocatableResourceClaimStatuses`` where the
     gate DRANodeAllocatableResources is on, else nothing. ``defaults`` fill in for containers that ask for none of a
@@ -119,7 +120,8 @@ def pod_request_nanos(
 
 
 def pod_held_nanos(pod: Pod, claims: ClaimStatuses, defaults: Mapping[str, Quantity] | None = None) -> dict[str, int]:
-    """What ``pod`` holds of its node while it is resized in place, in nano-units (PodRequests with UseStatusResources).
+    """Return the amounts that ``pod`` holds while it is resized in place, in nano-units (PodRequests with
+    UseStatusResources).
 
     That is the largest of what is asked for, what the kubelet has granted, and what it has put into effect: room that
     is being given up is not free yet. A resize that the node can never grant does not count. A pod whose status
@@ -141,7 +143,8 @@ def pod_held_nanos(pod: Pod, claims: ClaimStatuses, defaults: Mapping[str, Quant
 
 
 def reported_resources(pod: Pod) -> tuple[object, ...]:
-    """What the pod's status says of resources granted and in effect, and of a resize; equal for equal reports."""
+    """Return the resources in the pod's status that are granted and in effect, and its resize. Equal reports give equal
+    values."""
     status = pod.status
     containers = (*status.container_statuses, *status.init_container_statuses)
     reports = tuple(
@@ -157,7 +160,7 @@ def reported_resources(pod: Pod) -> tuple[object, ...]:
 
 
 def reports_nothing(pod: Pod) -> bool:
-    """Whether the pod's status plainly says nothing of what it holds: it has none of the fields that could."""
+    """Return True if the pod's status has none of the fields that report resources."""
     status = pod.status
     return not (
         status.container_statuses
@@ -170,14 +173,14 @@ def reports_nothing(pod: Pod) -> bool:
 
 
 def is_resize_infeasible(pod: Pod) -> bool:
-    """Whether the node can never grant what the pod asks for now (IsPodResizeInfeasible)."""
+    """Return True if the node can never grant the pod's present requests (IsPodResizeInfeasible)."""
     conditions = pod.status.conditions
     pending = find_condition(conditions, "PodResizePending") if conditions else None
     return pending is not None and pending.reason == "Infeasible"
 
 
 def pod_request_quantities(pod: Pod) -> dict[str, Quantity]:
-    """What ``pod`` asks of its node in all, in the form in which it is written, without its claims (PodRequests)."""
+    """Return the total request of ``pod`` without its claims, in the written form (PodRequests)."""
     total = container_totals(pod, lambda container: container.resources.requests)
     if pod.spec.resources is not None:
         total |= _pod_level(pod.spec.resources.requests)
@@ -186,7 +189,7 @@ def pod_request_quantities(pod: Pod) -> dict[str, Quantity]:
 
 
 def pod_limit_quantities(pod: Pod) -> dict[str, Quantity]:
-    """What ``pod`` may use at most, without its claims; overhead is added to limits that there are (PodLimits)."""
+    """Return the limits of ``pod`` without its claims. Overhead is added to existing limits (PodLimits)."""
     return _with_overhead_of_limits(pod, container_totals(pod, lambda container: container.resources.limits))
 
 
@@ -199,8 +202,8 @@ def _with_overhead_of_limits(pod: Pod, total: dict[str, Quantity]) -> dict[str, 
 
 
 def pod_held_quantities(pod: Pod) -> dict[str, Quantity]:
-    """What ``pod`` holds of its node while it is resized in place, without its claims (PodRequests with
-    UseStatusResources); amounts that it states keep the form in which they are written."""
+    """Return the amounts that ``pod`` holds while it is resized in place, without its claims (PodRequests with
+    UseStatusResources). Amounts of its spec keep their written form."""
     stated = pod_request_quantities(pod)
     if not any(reported_resources(pod)):
         return stated
@@ -212,8 +215,8 @@ def pod_held_quantities(pod: Pod) -> dict[str, Quantity]:
 
 
 def pod_held_limit_quantities(pod: Pod) -> dict[str, Quantity]:
-    """What ``pod`` may use at most while it is resized in place (PodLimits with UseStatusResources): the larger of what
-    it states and what is in effect; of a resize that the node can never grant only what is in effect."""
+    """Return the limits of ``pod`` while it is resized in place (PodLimits with UseStatusResources): the larger of spec
+    and effect. For a resize that the node can never grant, only the limits in effect count."""
     if not any(reported_resources(pod)):
         return pod_limit_quantities(pod)
     feasible = not is_resize_infeasible(pod)
@@ -232,7 +235,8 @@ def pod_held_limit_quantities(pod: Pod) -> dict[str, Quantity]:
 
 
 def claims_share_of_pod(claims: ClaimStatuses) -> dict[str, int]:
-    """What claims take of the node for the pod as a whole, in nano-units (addDRANodeAllocatableClaimResources).
+    """Return the amounts that claims consume for the pod as a whole, in nano-units
+    (addDRANodeAllocatableClaimResources).
 
     An overhead per container counts once for each container that refers to the claim.
     """
@@ -243,7 +247,7 @@ def claims_share_of_pod(claims: ClaimStatuses) -> dict[str, int]:
 
 
 def claims_share_of_container(claims: ClaimStatuses, container: str) -> dict[str, int]:
-    """What claims add to one container, in nano-units (GetContainerDRAAllocations).
+    """Return the amounts that claims add to one container, in nano-units (GetContainerDRAAllocations).
 
     The pod's overhead counts in full in each container, since any of them may be the one that pays it.
     """
@@ -263,7 +267,8 @@ def add_amounts(total: dict[str, A], part: Mapping[str, A]) -> None:
 def _reported_totals(
     pod: Pod, taken: Mapping[str, int], assumed: Mapping[str, int], *, feasible: bool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """What the kubelet has granted, and what it has put into effect; the pod's own figures include its claims."""
+    """Return the amounts that the kubelet has granted, and those in effect. The pod's own amounts include its
+    claims."""
     status = pod.status
     if status.allocated_resources and status.resources is not None and status.resources.requests:
         return nanos(status.allocated_resources), nanos(status.resources.requests)

@@ -1,4 +1,4 @@
-"""What a pod's phase means, and since when it is ready.
+"""Meaning of a pod's phase, and readiness of pods.
 
 Sources: ``pkg/api/v1/pod/util.go``, ``pkg/controller/controller_utils.go`` (IsPodActive, IsPodTerminating).
 """
@@ -26,22 +26,22 @@ TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 
 def is_terminal(pod: Pod) -> bool:
-    """Whether the pod has ended for good (IsPodTerminal)."""
+    """Return True if the pod has ended for good (IsPodTerminal)."""
     return pod.status.phase in TERMINAL_PHASES
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether the pod has not ended and is not being deleted (IsPodActive)."""
+    """Return True if the pod has not ended and is not being deleted (IsPodActive)."""
     return not is_terminal(pod) and pod.metadata.deletion_timestamp is None
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether condition Ready is True (IsPodReady)."""
+    """Return True if condition Ready is True (IsPodReady)."""
     return is_true(pod.status.conditions, "Ready")
 
 
 def ready_since(pod: Pod) -> float | None:
-    """When the pod became ready (epoch seconds, 0 if that is not recorded); None while it is not."""
+    """Return when the pod became ready (epoch seconds, 0 if that is not recorded). Return None if it is not ready."""
     ready = find_condition(pod.status.conditions, "Ready")
     if ready is None or ready.status != "True":
         return None
@@ -49,13 +49,13 @@ def ready_since(pod: Pod) -> float | None:
 
 
 def is_available(pod: Pod, min_ready_seconds: int, now: float) -> bool:
-    """Whether the pod has been ready for so many seconds at ``now`` (epoch seconds; IsPodAvailable)."""
+    """Return True if the pod has been ready for that many seconds at ``now`` (epoch seconds; IsPodAvailable)."""
     since = ready_since(pod)
     return since is not None and (min_ready_seconds == 0 or since + min_ready_seconds <= now)
 
 
 def is_sidecar(container: Container) -> bool:
-    """Whether an init container goes on beside the pod's containers (``restartPolicy: Always``)."""
+    """Return True if an init container goes on beside the pod's containers (``restartPolicy: Always``)."""
     return container.restart_policy == "Always"
 
 

@@ -1,4 +1,4 @@
-"""Which pods a service leads to, and at which of their ports."""
+"""Pods of a service, and their ports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["has_hostname_in", "is_endpoint", "selects_pod", "target_port"]
 
 
 def selects_pod(service: Service, pod: Pod) -> bool:
-    """Whether the pod is behind the service; a service without a selector, or with another name, leads to no pods."""
+    """Return True if the service selects the pod. One without a selector, or of type ExternalName, selects none."""
     spec, labels = service.spec, pod.metadata.labels
     if not spec.selector or spec.type == "ExternalName" or service.metadata.namespace != pod.metadata.namespace:
         return False
@@ -17,12 +17,12 @@ def selects_pod(service: Service, pod: Pod) -> bool:
 
 
 def is_endpoint(pod: Pod) -> bool:
-    """Whether the pod can be reached at all; one that is being deleted still counts (ShouldPodBeInEndpoints)."""
+    """Return True if the pod can be reached at all; one that is being deleted still counts (ShouldPodBeInEndpoints)."""
     return not is_terminal(pod) and bool(pod.status.pod_ip or pod.status.pod_ips)
 
 
 def has_hostname_in(service: Service, pod: Pod) -> bool:
-    """Whether the pod has a name of its own within the service (ShouldSetHostname)."""
+    """Return True if the pod has a name of its own within the service (ShouldSetHostname)."""
     spec = pod.spec
     same = pod.metadata.namespace == service.metadata.namespace
     return bool(spec.hostname) and spec.subdomain == service.metadata.name and same

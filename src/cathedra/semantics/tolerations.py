@@ -28,7 +28,7 @@ _LIMIT: Final = 2**63
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration covers a taint of a node.
+    """Return True if a toleration covers a taint of a node.
 
     An empty effect or key covers all. ``Gt`` and ``Lt`` compare the taint's value with the toleration's as 64-bit
     integers; a value that is none is not covered. Source: ``k8s.io/api/core/v1/toleration.go`` (ToleratesTaint).
@@ -49,7 +49,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def concerns_taint(toleration: Toleration, key: str, effect: str) -> bool:
-    """Whether a toleration speaks of taints with that key and effect, whatever their value.
+    """Return True if a toleration applies to taints with that key and effect, whatever their value.
 
     That is all that admission asks before it adds the default tolerations. Source:
     ``plugin/pkg/admission/defaulttolerationseconds/admission.go``.
@@ -58,7 +58,7 @@ def concerns_taint(toleration: Toleration, key: str, effect: str) -> bool:
 
 
 def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Whether some toleration covers a taint of a node."""
+    """Return True if some toleration covers a taint of a node."""
     return any(tolerates(toleration, taint) for toleration in tolerations)
 
 
@@ -76,7 +76,7 @@ def first_untolerated(
 
 
 def tolerates_device_taint(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    """Whether a toleration covers a taint of a device; for how long is not asked.
+    """Return True if a toleration covers a taint of a device. Its duration is not considered.
 
     Spec: docs/spec/allocation.md §11.3. Source:
     ``k8s.io/dynamic-resource-allocation/resourceclaim/devicetoleration.go``.
@@ -125,7 +125,7 @@ def merged_tolerations(first: Iterable[Toleration], second: Iterable[Toleration]
 
 
 def _includes(wide: Toleration, narrow: Toleration) -> bool:
-    """Whether ``wide`` tolerates everything that ``narrow`` does."""
+    """Return True if ``wide`` tolerates everything that ``narrow`` does."""
     if wide == narrow:
         return True
     if narrow.key != wide.key and (wide.key or wide.operator != "Exists"):

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from cathedra.api.decoding._opaque import restore_empty_lists, restore_opaque
-from cathedra.api.decoding.gotypes import Form, GoType, go_type_of
+from cathedra.api.decoding.gotypes import GoType, ValueForm, go_type_of
 from cathedra.api.decoding.reader import DecodeError, Reader, parse, well_formed
 from cathedra.api.nesting import TOO_DEEP, check_nesting
 from cathedra.api.scheme import GroupVersionKind
@@ -38,8 +38,8 @@ class Decoded(msgspec.Struct, Generic[T], frozen=True):
 
 
 def decode_sound(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str = NEWEST) -> T | None:
-    """The object of a JSON body in which nothing is wrong, its kind included, as most are. None for any other: what is
-    wrong, if anything is, its envelope and `decode_json` tell."""
+    """Decode a JSON body that has no errors and names its kind, as most do. Return None for any other body;
+    `read_envelope` and `decode_json` report what is wrong."""
     if gvk.kind in KINDS_WITH_SCHEMAS:
         return None
     try:
@@ -98,7 +98,7 @@ def decode_values(kind: type[T], gvk: GroupVersionKind, values: Any, release: st
 
 
 def has_known_fields(values: Any, gvk: GroupVersionKind, release: str = NEWEST) -> bool:
-    """Whether a release knows all fields of plain values of a kind."""
+    """Return True if a release knows all fields of plain values of a kind."""
     return _known_keys(values, go_type_of(gvk, release)) >= 0
 
 
@@ -112,7 +112,7 @@ def _finished(obj: Any, body: bytes) -> Any:
 
 @remembered("api.decoding.bodies.names_its_kind", size=1024)
 def _names_its_kind(kind: Any) -> bool:
-    """Whether objects of a type have room for kind and apiVersion, which hardly any have."""
+    """Return True if objects of a type have room for kind and apiVersion, which hardly any have."""
     return "kind" in kind.__struct_fields__ and "api_version" in kind.__struct_fields__
 
 
@@ -143,7 +143,7 @@ KINDS_WITH_SCHEMAS: Final = frozenset(("CustomResourceDefinition", "CustomResour
 
 
 def _known_keys(value: Any, shape: GoType) -> int:
-    """How many keys ``value`` has in all; negative if one of them is unknown.
+    """Count the keys in ``value`` and below it. Return a negative number if one of them is unknown.
 
     The hot part of field validation: one pass over what holds something in plain dicts, without a call for each.
     """
@@ -177,23 +177,24 @@ def _known_keys(value: Any, shape: GoType) -> int:
 
 @remembered("api.decoding.bodies.holding", size=4096)
 def _holding(shape: GoType, keys: tuple[str, ...]) -> tuple[tuple[str, GoType, bool], ...] | None:
-    """Which of the keys of a struct have values with keys of their own below them, with the types of these values, and
-    whether they are texts by name, as labels and data; None if one of the keys is unknown. Objects of a kind are
-    written with the same few sets of keys."""
+    """Return the keys of a struct whose values have keys of their own, each with the type of its value, and True for
+    values that are texts by name, as labels and data. Return None if a key is unknown. Objects of a kind are written
+    with few different sets of keys."""
     fields = shape.fields
     if not fields.keys() >= set(keys):
         return None
     holding = []
     for key in keys:
         inner = fields[key]
-        of_texts = inner.element is not None and inner.element.form is Form.STRING
-        if inner.form in _HOLDING and not (of_texts and inner.form is Form.LIST):
+        of_texts = inner.element is not None and inner.element.form is ValueForm.STRING
+        if inner.form in _HOLDING and not (of_texts and inner.form is ValueForm.LIST):
             holding.append((key, inner, of_texts))
     return tuple(holding)
 
 
 def written_keys(body: bytes) -> int:
-    """How many keys the text has at most: more than the parsed body means repetition, or a look-alike in a string."""
+    """Return an upper bound of the keys in the text. If it exceeds the keys of the parsed body, a key is repeated, or a
+    string looks like one."""
     tight = body.count(b'":')
     if b'\\":' in body and b"\\\\" not in body:
         # Field owners name the elements of lists by JSON of their own. Where no backslash is written, one before a
@@ -203,14 +204,16 @@ def written_keys(body: bytes) -> int:
     return tight + loose
 
 
-_STRUCT: Final = Form.STRUCT
-_STRING: Final = Form.STRING
+_STRUCT: Final = ValueForm.STRUCT
+_STRING: Final = ValueForm.STRING
 """Members of an enumeration are looked for anew at each use."""
-_HOLDING: Final = frozenset({Form.STRUCT, Form.LIST, Form.MAP, Form.OPAQUE, Form.ONE_OF_SEVERAL})
+_HOLDING: Final = frozenset(
+    {ValueForm.STRUCT, ValueForm.LIST, ValueForm.MAP, ValueForm.OPAQUE, ValueForm.ONE_OF_SEVERAL}
+)
 """Of values that may have keys below them."""
 _LOOSE: Final = re.compile(rb'"\s+:')
 
 
 def head_of(gvk: GroupVersionKind) -> bytes:
-    """How the JSON of every object of the kind begins, up to and including the comma."""
+    """Return the first bytes of the JSON of every object of the kind, up to and including the comma."""
     return b'{"kind":"%s","apiVersion":"%s",' % (gvk.kind.encode(), gvk.api_version.encode())

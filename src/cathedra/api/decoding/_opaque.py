@@ -147,7 +147,8 @@ _WITHOUT_DEVICES: Final = frozenset({"cathedra.api.core.resource_v1alpha1", "cat
 
 
 def restore_empty_lists(obj: Any, body: bytes) -> Any:
-    """``obj`` with `EMPTY_LIST` where the body spells out an empty list and Kubernetes tells that from none."""
+    """Return ``obj`` with `EMPTY_LIST` where the body has an explicit empty list and Kubernetes distinguishes it from
+    an absent one."""
     restore = _RESTORERS.get(type(obj).__name__)
     if restore is None or not _EMPTY.search(body) or type(obj).__module__ in _WITHOUT_DEVICES:
         return obj

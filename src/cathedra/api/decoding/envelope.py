@@ -1,5 +1,4 @@
-"""What a body claims to be: kind and apiVersion, and whether that fits the address
-(docs/spec/apimachinery.md §1)."""
+"""Kind and apiVersion of a body, and their comparison with the request's address (docs/spec/apimachinery.md §1)."""
 
 from __future__ import annotations
 

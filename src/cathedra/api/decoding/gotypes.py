@@ -16,11 +16,11 @@ from cathedra.api.typeinfo import locate, package_of, type_info
 from cathedra.releases import NEWEST
 from cathedra.remembering import remembered
 
-__all__ = ["Form", "GoType", "go_type_of"]
+__all__ = ["GoType", "ValueForm", "go_type_of"]
 
 
-class Form(enum.Enum):
-    """How a value is read."""
+class ValueForm(enum.Enum):
+    """The way in which a value is decoded."""
 
     STRUCT = enum.auto()
     LIST = enum.auto()
@@ -43,7 +43,7 @@ class Form(enum.Enum):
 class GoType(msgspec.Struct, eq=False):
     """A type: how it is read, its Go name, and what is inside."""
 
-    form: Form
+    form: ValueForm
     name: str
     fields: dict[str, GoType] = msgspec.field(default_factory=dict)
     element: GoType | None = None
@@ -57,34 +57,34 @@ class GoType(msgspec.Struct, eq=False):
         return self.name.rpartition(".")[2]
 
 
-_SCALARS: Final[Mapping[str, tuple[Form, int]]] = {
-    "string": (Form.STRING, 0),
-    "bool": (Form.BOOL, 0),
-    "int32": (Form.INTEGER, 32),
-    "int64": (Form.INTEGER, 64),
-    "int": (Form.INTEGER, 64),
-    "float64": (Form.FLOAT, 64),
-    "byte": (Form.INTEGER, 8),
+_SCALARS: Final[Mapping[str, tuple[ValueForm, int]]] = {
+    "string": (ValueForm.STRING, 0),
+    "bool": (ValueForm.BOOL, 0),
+    "int32": (ValueForm.INTEGER, 32),
+    "int64": (ValueForm.INTEGER, 64),
+    "int": (ValueForm.INTEGER, 64),
+    "float64": (ValueForm.FLOAT, 64),
+    "byte": (ValueForm.INTEGER, 8),
 }
 _SPECIAL: Final = {
-    "resource.Quantity": Form.QUANTITY,
-    "intstr.IntOrString": Form.INT_OR_STRING,
-    "runtime.RawExtension": Form.OPAQUE,
-    "runtime.Object": Form.OPAQUE,
-    "metav1.Time": Form.TIME,
-    "v1.Time": Form.TIME,
-    "metav1.MicroTime": Form.MICRO_TIME,
-    "v1.MicroTime": Form.MICRO_TIME,
-    "metav1.Duration": Form.DURATION,
-    "v1.Duration": Form.DURATION,
-    "metav1.FieldsV1": Form.OPAQUE,
-    "v1.FieldsV1": Form.OPAQUE,
+    "resource.Quantity": ValueForm.QUANTITY,
+    "intstr.IntOrString": ValueForm.INT_OR_STRING,
+    "runtime.RawExtension": ValueForm.OPAQUE,
+    "runtime.Object": ValueForm.OPAQUE,
+    "metav1.Time": ValueForm.TIME,
+    "v1.Time": ValueForm.TIME,
+    "metav1.MicroTime": ValueForm.MICRO_TIME,
+    "v1.MicroTime": ValueForm.MICRO_TIME,
+    "metav1.Duration": ValueForm.DURATION,
+    "v1.Duration": ValueForm.DURATION,
+    "metav1.FieldsV1": ValueForm.OPAQUE,
+    "v1.FieldsV1": ValueForm.OPAQUE,
 }
 _META_SPECIAL: Final = {
-    "Time": Form.TIME,
-    "MicroTime": Form.MICRO_TIME,
-    "Duration": Form.DURATION,
-    "FieldsV1": Form.OPAQUE,
+    "Time": ValueForm.TIME,
+    "MicroTime": ValueForm.MICRO_TIME,
+    "Duration": ValueForm.DURATION,
+    "FieldsV1": ValueForm.OPAQUE,
 }
 _PLAIN_NAMES: Final = ("types.UID", "types.NodeName")
 _ONE_OF_SEVERAL: Final = frozenset(("JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray"))
@@ -123,11 +123,11 @@ class _GoTypes:
         if info.alias:
             aliased = self.of(info.alias)
             made = GoType(aliased.form, go_name, aliased.fields, aliased.element, aliased.bits)
-            if aliased.form is Form.STRUCT:
+            if aliased.form is ValueForm.STRUCT:
                 made = aliased
             self._made[name] = made
             return made
-        made = self._made[name] = GoType(Form.STRUCT, go_name)
+        made = self._made[name] = GoType(ValueForm.STRUCT, go_name)
         for field_info in info.declared:
             if field_info.embedded:
                 inner = self.of(field_info.go)
@@ -144,18 +144,18 @@ class _GoTypes:
             form, bits = _SCALARS[go]
             return GoType(form, go, bits=bits)
         if go in _PLAIN_NAMES:
-            return GoType(Form.STRING, go)
+            return GoType(ValueForm.STRING, go)
         if go in _SPECIAL:
             return GoType(_SPECIAL[go], go.replace("metav1.", "v1."))
         if go in ("[]byte", "[]uint8"):
-            return GoType(Form.BYTES, "[]uint8")
+            return GoType(ValueForm.BYTES, "[]uint8")
         if go.startswith("[]"):
             element = self.of(go[2:])
-            return GoType(Form.LIST, f"[]{element.name}", element=element)
+            return GoType(ValueForm.LIST, f"[]{element.name}", element=element)
         keyed = re.fullmatch(r"map\[([^\]]+)\](.+)", go)
         if keyed:
             element = self.of(keyed[2])
-            return GoType(Form.MAP, f"map[{self.of(keyed[1]).name}]{element.name}", element=element)
+            return GoType(ValueForm.MAP, f"map[{self.of(keyed[1]).name}]{element.name}", element=element)
         return self._named(go)
 
     def _named(self, go: str) -> GoType:
@@ -164,10 +164,10 @@ class _GoTypes:
             if self._package == "meta/v1" and name in _META_SPECIAL:
                 return GoType(_META_SPECIAL[name], f"v1.{name}")
             if self._package == "apiextensions/v1" and name == "JSON":
-                return GoType(Form.OPAQUE, "v1.JSON")
+                return GoType(ValueForm.OPAQUE, "v1.JSON")
             if self._package == "apiextensions/v1" and name in _ONE_OF_SEVERAL:
-                return GoType(Form.ONE_OF_SEVERAL, f"v1.{name}", element=self.struct("JSONSchemaProps"))
+                return GoType(ValueForm.ONE_OF_SEVERAL, f"v1.{name}", element=self.struct("JSONSchemaProps"))
         info = locate(self._package, go)
         if info is None:
-            return GoType(Form.OPAQUE, go)  # without facts: kept as it comes
+            return GoType(ValueForm.OPAQUE, go)  # without facts: kept as it comes
         return _go_types(info.package, self._release).struct(info.name)

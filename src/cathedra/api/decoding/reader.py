@@ -12,7 +12,7 @@ import json
 import re
 from typing import Any, Final, TypeAlias
 
-from cathedra.api.decoding.gotypes import Form, GoType
+from cathedra.api.decoding.gotypes import GoType, ValueForm
 from cathedra.api.decoding.syntax import explain_syntax
 from cathedra.api.goquote import go_quote
 from cathedra.api.jsonvalue import JSONValue
@@ -98,15 +98,15 @@ def _no_constant(name: str) -> Any:
 
 _LONGEST_INTEGER: Final = 1000
 _KINDS: Final = {str: "string", bool: "bool", Pairs: "object", list: "array", Number: "number"}
-_EMPTY: Final[dict[Form, Any]] = {
-    Form.STRING: "",
-    Form.BOOL: False,
-    Form.INTEGER: 0,
-    Form.FLOAT: 0.0,
-    Form.BYTES: "",
-    Form.QUANTITY: "0",
-    Form.INT_OR_STRING: 0,
-    Form.DURATION: "0s",
+_EMPTY: Final[dict[ValueForm, Any]] = {
+    ValueForm.STRING: "",
+    ValueForm.BOOL: False,
+    ValueForm.INTEGER: 0,
+    ValueForm.FLOAT: 0.0,
+    ValueForm.BYTES: "",
+    ValueForm.QUANTITY: "0",
+    ValueForm.INT_OR_STRING: 0,
+    ValueForm.DURATION: "0s",
 }
 
 
@@ -138,21 +138,21 @@ class Reader:
         form = shape.form
         if value is None:
             return None
-        if form is Form.STRUCT:
+        if form is ValueForm.STRUCT:
             if isinstance(value, Pairs):
                 return self._struct(value, shape, path, fields, {})
             return self._mismatch(value, shape, fields, owner)
-        if form is Form.LIST:
+        if form is ValueForm.LIST:
             if not isinstance(value, list) or isinstance(value, Pairs):
                 return self._mismatch(value, shape, fields, owner)
             return self._list(value, shape, path, fields, owner)
-        if form is Form.MAP:
+        if form is ValueForm.MAP:
             if not isinstance(value, Pairs):
                 return self._mismatch(value, shape, fields, owner)
             return self._map(value, shape, path, fields, owner)
-        if form is Form.OPAQUE:
+        if form is ValueForm.OPAQUE:
             return plain(value)
-        if form is Form.ONE_OF_SEVERAL:
+        if form is ValueForm.ONE_OF_SEVERAL:
             return self._one_of_several(value, shape, path, fields, owner)
         return self._scalar(value, shape, fields, owner)
 
@@ -172,7 +172,7 @@ class Reader:
                 continue
             through = shape.embedded.get(name)
             below = (*fields, name) if through is None else (*fields, through, name)
-            if known.form is Form.STRUCT and isinstance(value, Pairs) and isinstance(result.get(name), dict):
+            if known.form is ValueForm.STRUCT and isinstance(value, Pairs) and isinstance(result.get(name), dict):
                 self._struct(value, known, where, below, result[name])
                 continue
             read = self._value(value, known, where, below, shape)
@@ -220,35 +220,35 @@ class Reader:
             raise DecodeError("boolean or JSON schema expected")
         if not isinstance(value, list):
             return None
-        element = schema if shape.short == "JSONSchemaPropsOrArray" else GoType(Form.STRING, "string")
-        return self._list(value, GoType(Form.LIST, f"[]{element.name}", element=element), path, fields, owner)
+        element = schema if shape.short == "JSONSchemaPropsOrArray" else GoType(ValueForm.STRING, "string")
+        return self._list(value, GoType(ValueForm.LIST, f"[]{element.name}", element=element), path, fields, owner)
 
     def _scalar(self, value: JSONValue, shape: GoType, fields: tuple[str, ...], owner: GoType | None) -> Any:
         form = shape.form
-        if form is Form.QUANTITY:
+        if form is ValueForm.QUANTITY:
             return _quantity(value)
-        if form in (Form.TIME, Form.MICRO_TIME, Form.DURATION):
+        if form in (ValueForm.TIME, ValueForm.MICRO_TIME, ValueForm.DURATION):
             if not isinstance(value, str) or isinstance(value, Number):
                 raise DecodeError(_text(value, "string", fields, owner))
-            return value if form is Form.DURATION else check_time(value, micro=form is Form.MICRO_TIME)
-        if form is Form.INT_OR_STRING:
+            return value if form is ValueForm.DURATION else check_time(value, micro=form is ValueForm.MICRO_TIME)
+        if form is ValueForm.INT_OR_STRING:
             if isinstance(value, str) and not isinstance(value, Number):
                 return value
             number = _integer(value, 32)
             if number is None:
                 raise DecodeError(_text(value, "int32", fields, owner))
             return number
-        if form is Form.STRING and type(value) is str:
+        if form is ValueForm.STRING and type(value) is str:
             return value
-        if form is Form.BOOL and isinstance(value, bool):
+        if form is ValueForm.BOOL and isinstance(value, bool):
             return value
-        if form is Form.INTEGER:
+        if form is ValueForm.INTEGER:
             number = _integer(value, shape.bits)
             if number is not None:
                 return number
-        if form is Form.FLOAT and isinstance(value, Number):
+        if form is ValueForm.FLOAT and isinstance(value, Number):
             return float(value)
-        if form is Form.BYTES and type(value) is str:
+        if form is ValueForm.BYTES and type(value) is str:
             return _bytes(value)
         return self._mismatch(value, shape, fields, owner)
 
@@ -260,7 +260,7 @@ class Reader:
 
     def _mismatch(self, value: JSONValue, shape: GoType, fields: tuple[str, ...], owner: GoType | None) -> None:
         if self._first is None:
-            self._first = DecodeError(_text(value, shape.name, fields, owner, numeric=shape.form is Form.INTEGER))
+            self._first = DecodeError(_text(value, shape.name, fields, owner, numeric=shape.form is ValueForm.INTEGER))
 
 
 def _text(value: JSONValue, go: str, fields: tuple[str, ...], owner: GoType | None, *, numeric: bool = False) -> str:
@@ -273,9 +273,9 @@ def _text(value: JSONValue, go: str, fields: tuple[str, ...], owner: GoType | No
 
 
 def _zero(shape: GoType) -> Any:
-    if shape.form is Form.STRUCT or shape.form is Form.MAP:
+    if shape.form is ValueForm.STRUCT or shape.form is ValueForm.MAP:
         return {}
-    if shape.form is Form.LIST:
+    if shape.form is ValueForm.LIST:
         return []
     return _EMPTY.get(shape.form)
 
@@ -383,4 +383,4 @@ def _go(text: str) -> str:
 
 
 class DecodeError(ValueError):
-    """The body is not what it should be; the text is what Kubernetes says, without naming the object."""
+    """A body that cannot be decoded. The text is Kubernetes' own, without the name of the object."""

@@ -1,4 +1,4 @@
-"""What is wrong with broken JSON, in the words of the Go decoder that Kubernetes uses."""
+"""Errors of malformed JSON, in the words of the Go decoder that Kubernetes uses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _SIMPLE: Final = (
 )
 _ELEMENTS: Final = re.compile(f"(?:{_SIMPLE}){{1,4096}}")
 _FIELDS: Final = re.compile(rf'(?:"[^"\\\x00-\x1f]*+"[ \t\r\n]*+:[ \t\r\n]*+{_SIMPLE}){{1,4096}}')
-"""Rows of simple elements and fields, each with its comma: a body of millions of them is passed over in few steps.
+"""Sequences of simple elements and fields, each with its comma. They let a body of millions of elements be skipped in
+few steps.
 
 Rows have an end because each element takes memory while it is matched. ``++`` would let go of it; but before Python
 3.11.5 a possessive group that begins to match and fails leaves behind what it had passed over.

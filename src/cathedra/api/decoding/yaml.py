@@ -32,10 +32,10 @@ _TEXT_LIMIT: Final = 16 * 1024 * 1024
 """Letters of a document's scalars, those that aliases repeat included."""
 _TOO_MANY_ALIASES: Final = "yaml: document contains excessive aliasing"
 _REPETITIONS: Final = 1000
-"""Keys said twice that are told of at most."""
+"""Number of repeated keys that are reported at most."""
 _TOO_DEEP: Final = f"yaml: exceeded max depth of {MAX_DEPTH}"
 _PARSER_TOO_DEEP: Final = "exceeded maximum nesting depth"
-"""What libyaml says of a text that is deeper than its own limit, which it may find before it gives any event."""
+"""Text of libyaml for a document that exceeds its own depth limit, which it may raise before any event."""
 _TAG: Final = "tag:yaml.org,2002:"
 _MISSING: Final[Any] = object()
 
@@ -45,7 +45,7 @@ class YAMLDocument(msgspec.Struct, frozen=True):
 
     value: Any
     repeated: tuple[str, ...] = ()
-    """Its keys that are said twice, as ``line 3: key "name" already set in map``."""
+    """Keys that occur twice, each as ``line 3: key "name" already set in map``."""
 
 
 def read_yaml(body: bytes | str) -> YAMLDocument:
@@ -128,7 +128,7 @@ class _Node(msgspec.Struct):
     nodes: int = 1
     letters: int = 0
     is_open: bool = False
-    """Whether it is a container whose end has not come: an alias within would contain itself."""
+    """True if it is a container whose end has not come: an alias within would contain itself."""
 
 
 class _Container(msgspec.Struct):
@@ -155,7 +155,7 @@ class _Composer(msgspec.Struct):
     _repeated: list[str] = msgspec.field(default_factory=list)
 
     def document(self) -> YAMLDocument:
-        """What came of the events."""
+        """Return the value of the document."""
         value = None if self._root is None else self._root.value
         if self._aliased:
             # What an alias repeats is one object so far; values that get changed must not be shared.
@@ -260,7 +260,8 @@ class _Composer(msgspec.Struct):
 
 
 def _alias_share(nodes: int) -> float:
-    """Which share of the nodes may come from aliases: nearly all of a small document, a tenth of a huge one."""
+    """Return the share of the nodes that may come from aliases: nearly all of a small document, a tenth of a huge
+    one."""
     low, high = 400_000, 4_000_000
     return 0.99 - 0.89 * min(max(nodes - low, 0) / (high - low), 1.0)
 
@@ -320,7 +321,7 @@ def _tag_of(value: Any) -> str:
 
 
 def _plain(text: str) -> Any:
-    """What a plain scalar is."""
+    """Resolve a plain scalar."""
     if text in _WORDS:
         return _finite(_WORDS[text], text)
     if text[0] not in _NUMBER_STARTS:
@@ -374,7 +375,7 @@ def _short_float(value: float) -> str:
 
 
 def _go_syntax(value: Any) -> str:
-    """A value as Go source would spell it; long ones are cut."""
+    """Return a value in Go's syntax. Long values are cut."""
     if isinstance(value, str):
         return go_quote(value[:256])
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Values with a protobuf form of their own: how each is written, read, and what it is when nothing was written.
+"""Values with a protobuf form of their own: encoding, decoding, and the value of an absent field.
 
 Kubernetes' encoders write every field that is no pointer, even an empty one; so each `Scalar` writes whatever it is
 given, and who calls decides about absence.
@@ -36,7 +36,7 @@ class Scalar(msgspec.Struct, frozen=True):
     write: Callable[[Any], bytes]
     read: Callable[[Any], Any]
     zero: Any
-    """What a non-pointer field is when the message does not mention it."""
+    """Value of a non-pointer field that is absent from the message."""
 
 
 def _signed(bits: int) -> Callable[[int], int]:

@@ -46,7 +46,7 @@ def _named(go: str) -> Scalar:
 
 
 def _inside(go: str) -> tuple[str, str]:
-    """Whether a Go type is a ``list``, a ``map`` or neither, and what it is made of."""
+    """Return True if a Go type is a ``list``, a ``map`` or neither, and what it is made of."""
     go = go.lstrip("*")
     info = locate(_PACKAGE, go)
     go = info.alias if info is not None and info.alias else go
@@ -179,7 +179,7 @@ _ONE_OF_SEVERAL: Final = {
 
 
 def _read_whole(data: bytes) -> RawJSON:
-    """The schema that a message spells, as JSON of bounded depth."""
+    """Decode a schema as JSON of bounded depth."""
     try:
         schema = RawJSON.of(_read_schema(data))
         check_nesting(schema.data)

@@ -64,7 +64,7 @@ _SCALARS: Final[dict[Any, Scalar]] = {
 }
 _EMPTY: Final = Scalar(LENGTH, lambda value: b"\0", lambda data: RawJSON(b"{}"), None)
 _OPAQUE: Final = {"JSONSchemaProps": SCHEMA, "CustomResourceSubresourceStatus": _EMPTY}
-"""What our structs keep as opaque JSON although it is a message."""
+"""Message types that our structs keep as opaque JSON."""
 _KEYS_AND_VALUES: Final = "map entry"
 _NEVER: Final = object()
 
@@ -75,7 +75,7 @@ def encode_message(obj: KubeStruct) -> bytes:
 
 
 def decode_message(kind: type[S], data: bytes, release: str = NEWEST) -> S:
-    """The object that a bare message spells; fields that the release does not know are dropped.
+    """Decode a bare message. Fields that the release does not know are dropped.
 
     Raises:
         ProtobufError: the bytes are no such message.
@@ -85,7 +85,7 @@ def decode_message(kind: type[S], data: bytes, release: str = NEWEST) -> S:
 
 
 def has_message(kind: type[KubeStruct]) -> bool:
-    """Whether the type has a protobuf form: every built-in one has, custom resources have none."""
+    """Return True if the type has a protobuf form: every built-in one has, custom resources have none."""
     return _has_message(kind)
 
 
@@ -95,19 +95,19 @@ def _has_message(kind: Any) -> bool:
 
 
 class _Part(NamedTuple):
-    """How one field is written. Most fields of most objects are empty, so that case is looked up, not computed."""
+    """Encoding of one field. Most fields of most objects are empty, so that case is a lookup."""
 
     attribute: str
     """Empty: the part is made of the object's own fields."""
     empty: Any
     """The very value (by identity) that stands for emptiness; anything equal goes through ``write``."""
     spelled: bytes
-    """What is written then."""
+    """Bytes of the empty value."""
     write: Writer
 
 
 class _Codec:
-    """How one struct is written and read."""
+    """Encoder and decoder of one struct."""
 
     def __init__(self, kind: Any, release: str) -> None:
         self._kind = kind
@@ -361,7 +361,7 @@ _NO_ENCODING: Final = tag(3, LENGTH) + b"\0" + tag(4, LENGTH) + b"\0"
 
 
 class ProtobufEnvelope(msgspec.Struct, frozen=True):
-    """What a body claims to be, and the bare message."""
+    """Kind and apiVersion of a body, and the bare message."""
 
     api_version: str
     kind: str

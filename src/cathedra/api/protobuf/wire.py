@@ -26,7 +26,7 @@ Field = tuple[int, int | bytes]
 
 
 class ProtobufError(ValueError):
-    """The bytes are no protobuf message of the type that was asked for."""
+    """Bytes that are no protobuf message of the requested type."""
 
 
 def varint(value: int) -> bytes:
@@ -43,7 +43,7 @@ def varint(value: int) -> bytes:
 
 
 def tag(number: int, wire_type: int) -> bytes:
-    """What stands before a field."""
+    """Return the bytes that begin a field: its number and wire type."""
     return varint(number << 3 | wire_type)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.api.decoding.gotypes import Form, GoType
+from cathedra.api.decoding.gotypes import GoType, ValueForm
 from cathedra.api.jsonvalue import JSONValue
 from cathedra.apiserver.patches.schema import LEAF, DocumentShape, ListShape, MapShape, Shape, StructShape
 
@@ -275,12 +275,19 @@ def _go_value(value: JSONValue) -> str:
 
 _KINDS: Final = {str: "string", bool: "bool", int: "int64", float: "float64", dict: "map", list: "slice"}
 _GO_KINDS: Final = {
-    Form.STRING: "string",
-    Form.BOOL: "bool",
-    Form.FLOAT: "float64",
+    ValueForm.STRING: "string",
+    ValueForm.BOOL: "bool",
+    ValueForm.FLOAT: "float64",
 }
 _OWN_DECODERS: Final = frozenset(
-    {Form.QUANTITY, Form.TIME, Form.MICRO_TIME, Form.DURATION, Form.INT_OR_STRING, Form.OPAQUE}
+    {
+        ValueForm.QUANTITY,
+        ValueForm.TIME,
+        ValueForm.MICRO_TIME,
+        ValueForm.DURATION,
+        ValueForm.INT_OR_STRING,
+        ValueForm.OPAQUE,
+    }
 )
 
 
@@ -289,16 +296,16 @@ def unrestorable(value: JSONValue, shape: GoType) -> str:
     if value is None or shape.form in _OWN_DECODERS:
         return ""
     kind = _KINDS[type(value)]
-    if shape.form is Form.STRUCT:
+    if shape.form is ValueForm.STRUCT:
         if not isinstance(value, dict):
             return f"cannot restore struct from: {kind}"
         return _first(unrestorable(value.get(name), inner) for name, inner in shape.fields.items())
-    if shape.form is Form.MAP:
+    if shape.form is ValueForm.MAP:
         if not isinstance(value, dict):
             return f"cannot restore map from {kind}"
         element = shape.element
         return _first(unrestorable(item, element) for item in value.values()) if element else ""
-    if shape.form is Form.LIST:
+    if shape.form is ValueForm.LIST:
         if not isinstance(value, list):
             return f"cannot restore slice from {kind}"
         element = shape.element
@@ -311,20 +318,20 @@ def _first(problems: Any) -> str:
 
 
 def _scalar(value: JSONValue, kind: str, shape: GoType) -> str:
-    if shape.form is Form.BYTES:
+    if shape.form is ValueForm.BYTES:
         return "" if isinstance(value, str) else f"cannot restore slice from {kind}"
     wanted = _GO_KINDS.get(shape.form, f"int{shape.bits}")
     if isinstance(value, (dict, list)):
         return f"unrecognized type: {wanted}"
-    if shape.form is Form.STRING:
+    if shape.form is ValueForm.STRING:
         if isinstance(value, str):
             return ""
         # Go calls whole numbers convertible to text, and then refuses them one by one.
         return f"cannot convert {kind} to {shape.name}" if kind == "int64" else "unrecognized type: string"
-    if shape.form is Form.BOOL:
+    if shape.form is ValueForm.BOOL:
         return "" if isinstance(value, bool) else "unrecognized type: bool"
     if isinstance(value, (bool, str)):
         return f"unrecognized type: {wanted}"
-    if isinstance(value, float) and shape.form is Form.INTEGER and not value.is_integer():
+    if isinstance(value, float) and shape.form is ValueForm.INTEGER and not value.is_integer():
         return f"cannot convert {kind} to {shape.name}"
     return ""

@@ -1,5 +1,4 @@
-"""What the expressions of admission policies may mention: the variables and the types of what they look at
-(docs/spec/cel.md §10)."""
+"""Variables and types that expressions of admission policies may use (docs/spec/cel.md §10)."""
 
 from __future__ import annotations
 
@@ -75,7 +74,8 @@ NAMESPACE_METADATA: Final = frozenset(_OBJECTS["kubernetes.NamespaceMetadata"]) 
 def environment(
     *, params: bool, authorizer: bool, variables: Mapping[str, Type] | None = None, patches: bool = False
 ) -> Environment:
-    """What an expression of a policy may mention; ``variables`` are the composed ones before it, by type.
+    """Return the environment of a policy's expressions. ``variables`` are the composed variables declared before, by
+    type.
 
     With ``patches`` it may write patches: ``Object{…}``, ``JSONPatch{…}`` and ``jsonpatch.escapeKey()``.
     """
@@ -105,8 +105,8 @@ def typed_environment(
     objects: Mapping[str, Mapping[str, Type]],
     variables: Mapping[str, Type],
 ) -> Environment:
-    """What an expression may mention when its types are checked: objects have types, ``params`` are there if their
-    type is known, and of the authorizer there is only its own variable."""
+    """Return the environment for type checks: objects have types, ``params`` exists if its type is known, and the
+    authorizer is a variable without a type."""
     declared: dict[str, Type] = {
         "object": object_type or types.DYN,
         "oldObject": object_type or types.DYN,

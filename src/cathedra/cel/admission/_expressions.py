@@ -17,11 +17,11 @@ from cathedra.cel.values import CELValue
 __all__ = ["EXPRESSION_LIMIT", "BudgetExhausted", "CostBudget", "Expression", "PolicyCompileError", "compile_one"]
 
 EXPRESSION_LIMIT: Final = 1_000_000
-"""What one evaluation may cost."""
+"""Cost limit of one evaluation."""
 
 
 class PolicyCompileError(msgspec.Struct, frozen=True):
-    """What validation says about one field of a policy's spec: path, reason (`FieldValueInvalid`, …), text."""
+    """A validation error of one field of a policy's spec: path, reason (`FieldValueInvalid`, …) and text."""
 
     field: str
     reason: str
@@ -71,7 +71,8 @@ def compile_one(source: str, declared: Environment, wanted: Sequence[Type]) -> E
 
 
 class CostBudget:
-    """What the expressions of a policy may cost together; ``composed`` is what variables cost since the last charge."""
+    """Cost limit that all expressions of a policy share. ``composed`` is the cost of variables since the last
+    charge."""
 
     def __init__(self, amount: int, interrupted: Callable[[], bool] | None) -> None:
         self.left = amount

@@ -40,7 +40,7 @@ class Input(msgspec.Struct, frozen=True):
     namespace: Mapping[str, CELValue] | None = None
     decide: Decide = msgspec.field(default=_deny_all)
     interrupted: Callable[[], bool] | None = None
-    """Whether the evaluation has taken too long (`cathedra.cel.interruption`); without it only the cost counts."""
+    """True if the evaluation has taken too long (`cathedra.cel.interruption`); without it only the cost counts."""
 
 
 class RequestValues:
@@ -86,13 +86,13 @@ class RequestValues:
         return values
 
     def without_authorizer(self) -> dict[str, CELValue]:
-        """What messages and annotations see."""
+        """Return the values for messages and annotations."""
         values = self._base()
         values["variables"] = _Composed(self.variables, values, self.budget)
         return values
 
     def for_conditions(self) -> dict[str, CELValue]:
-        """What match conditions see."""
+        """Return the values for match conditions."""
         values = self.all()
         values["namespaceObject"] = None
         return values

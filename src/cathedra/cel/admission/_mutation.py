@@ -18,7 +18,7 @@ from cathedra.cel.library.patches import JSON_PATCH, OBJECT, NotJSON, ObjectValu
 __all__ = ["CompiledMutations", "Mutated", "compile_mutations"]
 
 MUTATION_BUDGET: Final = 10_000_000
-"""What one mutation may cost, variables included."""
+"""Cost limit of one mutation, variables included."""
 _WANTED: Final[Mapping[str, tuple[str, Type]]] = {
     "ApplyConfiguration": ("applyConfiguration", types.struct(OBJECT)),
     "JSONPatch": ("jsonPatch", types.list_of(types.struct(JSON_PATCH))),
@@ -26,10 +26,10 @@ _WANTED: Final[Mapping[str, tuple[str, Type]]] = {
 
 
 class Mutated(msgspec.Struct, frozen=True):
-    """What one mutation wants: a patch as plain JSON, or the text of an error."""
+    """Result of one mutation: a patch as plain JSON, or an error text."""
 
     patch_type: str
-    """``ApplyConfiguration`` or ``JSONPatch``."""
+    """The kind of patch: ``ApplyConfiguration`` or ``JSONPatch``."""
     patch: Any = None
     error: str = ""
 
@@ -75,7 +75,7 @@ class CompiledMutations:
         return objection(self.conditions, self.variables, given, fails=self.fails)
 
     def mutate(self, position: int, given: Input) -> Mutated:
-        """What the mutation at that position wants of the object."""
+        """Evaluate the mutation at that position for the object."""
         patch_type, expression = self.mutations[position]
         budget = CostBudget(MUTATION_BUDGET, given.interrupted)
         try:

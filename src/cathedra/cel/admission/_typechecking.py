@@ -40,7 +40,7 @@ class KindSchema(msgspec.Struct, frozen=True):
 
 
 class TypeWarning(msgspec.Struct, frozen=True):
-    """What is wrong with an expression: the path of its field, and a text with a line per kind."""
+    """Type errors of an expression: the path of its field, and a text with one line per kind."""
 
     field: str
     text: str
@@ -49,8 +49,8 @@ class TypeWarning(msgspec.Struct, frozen=True):
 def type_warnings(
     spec: Mapping[str, Any], kinds: Sequence[KindSchema], params: KindSchema | None, mark: str = ""
 ) -> list[TypeWarning]:
-    """The warnings about a policy's spec (plain JSON); ``params`` is the kind of its parameters, where its schema is
-    known. ``mark`` tells the types of one check from those of another, behind the kinds' names in messages."""
+    """Return the type warnings of a policy's spec (plain JSON). ``params`` is the kind of its parameters if its schema
+    is known. ``mark`` is appended to the names of kinds in messages, to distinguish the types of several checks."""
     declared = [(kind.name, _environment(spec, kind, params, mark)) for kind in kinds]
     return list(_warnings(spec, declared))
 
@@ -67,7 +67,7 @@ def _warnings(spec: Mapping[str, Any], declared: Sequence[tuple[str, Environment
 
 
 def _environment(spec: Mapping[str, Any], kind: KindSchema, params: KindSchema | None, mark: str) -> Environment:
-    """What expressions may mention for objects of a kind, the policy's own variables included."""
+    """Return the environment for objects of a kind, with the policy's own variables."""
     collected = ObjectTypes()
     own = collected.of_kind(kind.schema, kind.components, f"{kind.kind}{mark}")
     given = None

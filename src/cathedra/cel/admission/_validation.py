@@ -22,7 +22,7 @@ _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 
 
 class PolicyDecision(msgspec.Struct, frozen=True):
-    """What a policy decides about one request (one per validation)."""
+    """Decision of a policy about one request, one for each validation."""
 
     action: Literal["admit", "deny"]
     evaluation: Literal["admit", "deny", "error"]

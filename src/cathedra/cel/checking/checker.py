@@ -1,4 +1,4 @@
-"""Finds the type of every node and what is wrong with it.
+"""Type inference for every node, with Kubernetes' errors.
 
 The rules, the order in which nodes are looked at and the words are Kubernetes' (docs/spec/cel.md §2, §4 and §5).
 What the checker learns (types, overloads, which names are types) is written onto the tree.
@@ -46,9 +46,9 @@ _NESTED: Final = (Kind.OPAQUE, Kind.LIST, Kind.MAP)
 
 
 _MAX_RECURSIONS: Final = 30
-"""So many levels are walked by plain recursion, the parts below them by the trampoline, once that has returned.
-Measured: 4 % of a compilation of ``cel.bind`` over three attributes (247 to 237 µs). An expression of the usual size
-never gets deeper."""
+"""Number of levels that are walked by plain recursion. Parts below them are walked by the trampoline.
+
+Recursion saves 4 % of a compilation of ``cel.bind`` over three attributes (237 instead of 247 µs)."""
 
 
 class _Checker:
@@ -475,7 +475,7 @@ class _Checker:
         return kind is other and left.name == right.name
 
     def binds(self, one: Type, variable: Type) -> tuple[bool, bool]:
-        """Whether ``variable`` may stand for ``one``, and whether it stood for something before."""
+        """Return True if ``variable`` may stand for ``one``, and whether it stood for something before."""
         if one == variable:
             return True, True
         bound = self.bound.get(variable.name)
@@ -509,7 +509,7 @@ class _Checker:
 
 
 def _rest(walk: Descent[None], deeper: Any) -> Descent[None]:
-    """What is left of a walk that has come to ``deeper``, a part too deep for recursion."""
+    """Continue a walk at ``deeper``, a part that is too deep for recursion."""
     while deeper is not None:
         yield deeper
         deeper = next(walk, None)

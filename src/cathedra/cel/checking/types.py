@@ -34,7 +34,7 @@ __all__ = [
 
 
 class Kind(enum.IntEnum):
-    """What sort of type it is."""
+    """Kind of a type."""
 
     ANY = 1
     DYN = 2
@@ -159,22 +159,22 @@ TYPE: Final = Type(Kind.TYPE, "type")
 
 
 def list_of(element: Type) -> Type:
-    """``list(element)``."""
+    """Return ``list(element)``."""
     return Type(Kind.LIST, "list", (element,))
 
 
 def map_of(key: Type, value: Type) -> Type:
-    """``map(key, value)``."""
+    """Return ``map(key, value)``."""
     return Type(Kind.MAP, "map", (key, value))
 
 
 def optional_of(value: Type) -> Type:
-    """``optional_type(value)``."""
+    """Return ``optional_type(value)``."""
     return Type(Kind.OPAQUE, "optional_type", (value,))
 
 
 def type_of(value: Type) -> Type:
-    """``type(value)``."""
+    """Return ``type(value)``, the type of a type."""
     return Type(Kind.TYPE, "type", (value,))
 
 
@@ -199,7 +199,7 @@ def struct(name: str) -> Type:
 
 
 def param(name: str) -> Type:
-    """A type variable."""
+    """Return a type variable."""
     return Type(Kind.PARAM, name)
 
 
@@ -246,7 +246,7 @@ BY_NAME: Final = {
 
 
 def parse(text: str) -> Type:
-    """The type that ``text`` spells; single capitals are type variables, unknown names are object types."""
+    """Parse a type. Single capitals are type variables, unknown names are object types."""
     rest, made = _parse(text.replace(" ", ""))
     if rest:
         raise ValueError(f"no type: {text}")
@@ -310,7 +310,7 @@ MESSAGES: Final[Mapping[str, Type]] = {
 """Name → the CEL type that the message stands for."""
 
 CONSTANTS: Final[Mapping[str, tuple[Type, int]]] = {"google.protobuf.NullValue.NULL_VALUE": (types.INT, 0)}
-"""Values of enumerations."""
+"""Values of enumerations by name."""
 
 _MOMENT: Final = {"seconds": types.INT, "nanos": types.INT}
 _FIELDS: Final[Mapping[str, Mapping[str, Type]]] = {

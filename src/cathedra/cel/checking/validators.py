@@ -1,5 +1,4 @@
-"""What is checked of literals after the types: durations, timestamps, patterns, format strings
-(docs/spec/cel.md §4.2).
+"""Checks of literals after the types: durations, timestamps, patterns and format strings (docs/spec/cel.md §4.2).
 
 Such a literal fails at run time for certain; so it is reported as a mistake of the expression.
 """
@@ -20,7 +19,7 @@ __all__ = ["validate"]
 
 
 def validate(root: Expr) -> list[Issue]:
-    """What is wrong with the literals below ``root``."""
+    """Return the errors of the literals below ``root``."""
     issues: list[Issue] = []
     pending = [(root, False)]
     while pending:
@@ -116,7 +115,7 @@ def _name(one: Type) -> str:
 
 
 def _unfit(root: Expr, letter: str) -> Expr | None:
-    """The first part whose type does not fit; of ``%s`` also the parts of list and map literals are looked at."""
+    """Return the first part whose type does not fit. For ``%s`` the parts of list and map literals are checked too."""
     kinds = _ACCEPTED[letter.lower()]
     pending = [root]
     while pending:

@@ -59,7 +59,7 @@ class AttributePath:
         raise NotImplementedError  # each kind of attribute does
 
     def qualified(self, run: Run, scope: VariableScope, value: CELValue) -> CELValue:
-        """What the qualifiers lead to from ``value``, or a walk that finds it."""
+        """Apply the qualifiers to ``value``. Return the result, or a walk that finds it."""
         return self.walk(run, scope, value) if self.computed else self.look_up(run, value)
 
     def look_up(self, run: Run, value: CELValue) -> CELValue:
@@ -197,7 +197,7 @@ def _index(key: CELValue) -> CELValue:
 
 
 class Qualifier:
-    """``.name`` or ``[constant]``."""
+    """A qualifier: ``.name`` or ``[constant]``."""
 
     __slots__ = ("id", "key", "optional", "test")
     computed = False

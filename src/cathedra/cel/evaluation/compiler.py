@@ -52,7 +52,7 @@ __all__ = ["UNUSUAL", "Code", "Unsupported", "is_cheap", "selector_code"]
 
 
 Code = Callable[[DeviceView], bool]
-"""A compiled selector."""
+"""Function of a compiled selector."""
 
 
 class Unusual(Exception):
@@ -64,7 +64,7 @@ class Unsupported(Exception):
 
 
 UNUSUAL: Final = (Unusual, LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-"""What compiled code raises when the counting evaluator has to decide."""
+"""Exceptions of compiled code that make the counting evaluator decide."""
 
 _MAX_CODE: Final = 20_000
 _MAX_HEIGHT: Final = 50
@@ -83,8 +83,8 @@ _FEW: Final = 2_000
 
 
 def is_cheap(root: Expr) -> bool:
-    """Whether the limit is out of reach for certain, without estimating: nothing is repeated, and every function costs
-    a fraction of the sizes of its arguments at most."""
+    """Return True if the cost limit cannot be reached, so that no estimate is needed: nothing is repeated, and every
+    function costs at most a fraction of the sizes of its arguments."""
     for count, node in enumerate(walk(root)):
         if node.__class__ is CallExpr:
             if node.function not in _CHEAP:
@@ -545,8 +545,8 @@ def _some(node: Expr | None) -> Expr:
 
 
 def _compares_plainly(literal: CELValue) -> bool:
-    """Whether Python's ``==`` between it and anything says what CEL says: 1 is True only in Python, and doubles are
-    exact only up to 2⁵³."""
+    """Return True if Python's ``==`` equals CEL's for this value. 1 equals True in Python alone, and doubles are exact
+    up to 2⁵³ only."""
     if literal.__class__ is int:
         return literal not in (0, 1) and -(2**53) < literal < 2**53
     return literal.__class__ is str

@@ -30,7 +30,7 @@ from cathedra.cel.evaluation.attributes import (
     Qualifier,
     Relative,
 )
-from cathedra.cel.evaluation.run import Constant, Numbered, Run, Step, Variables, VariableScope, Walk, go_type
+from cathedra.cel.evaluation.run import ConstantStep, Numbered, Run, Step, Variables, VariableScope, Walk, go_type
 from cathedra.cel.evaluation.steps import (
     And,
     CallStep,
@@ -49,7 +49,7 @@ from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident
 from cathedra.cel.values import NO_SUCH_OVERLOAD, CELValue, Failure, MutableList, MutableMap, UInt, decode_key
 
 __all__ = [
-    "Fold",
+    "ComprehensionStep",
     "plan",
 ]
 
@@ -69,7 +69,7 @@ def plan(root: Expr) -> Step:
 
 def _planned(node: Expr) -> Descent[Step]:
     if isinstance(node, Const):
-        return Constant(node.id, node.value)
+        return ConstantStep(node.id, node.value)
     if isinstance(node, Ident):
         return _plan_ident(node)
     return (yield from _PLANNERS[node.__class__](node))
@@ -84,7 +84,7 @@ def _all_planned(nodes: Iterable[Expr]) -> Descent[list[Step]]:
 
 def _plan_ident(node: Ident) -> Step:
     if node.constant is not None:
-        return Constant(node.id, node.constant)
+        return ConstantStep(node.id, node.constant)
     return AttributeStep(Absolute(node.id, node.name))
 
 
@@ -94,7 +94,7 @@ def _attribute(step: Step) -> AttributeStep:
 
 def _plan_select(node: Select) -> Descent[Step]:
     if node.constant is not None:
-        return Constant(node.id, node.constant)
+        return ConstantStep(node.id, node.constant)
     if node.qualified is not None:
         return AttributeStep(Absolute(node.id, node.qualified))
     step = _attribute((yield _planned(node.operand)))
@@ -125,13 +125,13 @@ def _plan_function(node: CallExpr, args: list[Step]) -> Step:
         return OptionalOr(id_, args[0], args[1], unwrap=function == "orValue")
     if function == "@not_strictly_false":
         return NotStrictlyFalse(id_, function, overload, args, early=False)
-    if overload is not None and overload.id == "in_list" and isinstance(args[1], Constant):
+    if overload is not None and overload.id == "in_list" and isinstance(args[1], ConstantStep):
         return _plan_membership(id_, function, overload, args, args[1].value)
-    if function in registry.FOLDED and len(args) == 1 and isinstance(args[0], Constant):
+    if function in registry.FOLDED and len(args) == 1 and isinstance(args[0], ConstantStep):
         return _folded(id_, function, overload, args[0].value)
     many = overload is None and function not in registry.SINGLE_FUNCTIONS
     call = CallStep(id_, function, overload, args, early=len(args) > 2 or many or function in _SINGLE_OVERLOAD_MANY)
-    if function in registry.PATTERNS and isinstance(args[1], Constant) and args[1].value.__class__ is str:
+    if function in registry.PATTERNS and isinstance(args[1], ConstantStep) and args[1].value.__class__ is str:
         _prepare_pattern(call, args[1].value)
     return call
 
@@ -149,7 +149,7 @@ def _plan_index(node: CallExpr, operand: Step, key: Step) -> Step:
     step = _attribute(operand)
     optional = node.function != "_[_]"
     qualifier: AnyQualifier
-    if isinstance(key, Constant):
+    if isinstance(key, ConstantStep):
         if key.value.__class__ not in KEY_TYPES:
             raise CompileError(
                 "InternalError", f"program instantiation failed: invalid qualifier type: {go_type(key.value)}"
@@ -165,7 +165,7 @@ def _plan_index(node: CallExpr, operand: Step, key: Step) -> Step:
 
 def _plan_membership(id_: int, function: str, overload: Overload | None, args: list[Step], values: CELValue) -> Step:
     if not values:
-        return Constant(id_, False)
+        return ConstantStep(id_, False)
     if any(value.__class__ not in _PRIMITIVES for value in values):
         return CallStep(id_, function, overload, args, early=False)
     return Membership(id_, args[0], values)
@@ -175,7 +175,7 @@ def _folded(id_: int, function: str, overload: Overload | None, value: CELValue)
     result = value if value.__class__ is Failure else registry.call(function, overload, [value])
     if result.__class__ is Failure:
         raise CompileError("InternalError", f"program instantiation failed: {result.text}")
-    return Constant(id_, result)
+    return ConstantStep(id_, result)
 
 
 def _prepare_pattern(call: CallStep, pattern: str) -> None:
@@ -196,8 +196,8 @@ def _prepare_pattern(call: CallStep, pattern: str) -> None:
 def _plan_list(node: ListLit) -> Descent[Step]:
     elements = yield from _all_planned(node.elements)
     step = ListStep(node.id, elements, node.optional)
-    if all(isinstance(element, Constant) for element in elements):
-        return Constant(node.id, (yield step.build(Run(), Variables({}))))
+    if all(isinstance(element, ConstantStep) for element in elements):
+        return ConstantStep(node.id, (yield step.build(Run(), Variables({}))))
     return step
 
 
@@ -207,8 +207,8 @@ def _plan_map(node: MapLit) -> Descent[Step]:
         key = yield _planned(_key(entry.key))
         entries.append((key, (yield _planned(entry.value)), entry.optional))
     step = MapStep(node.id, entries)
-    if all(isinstance(key, Constant) and isinstance(value, Constant) for key, value, _ in entries):
-        return Constant(node.id, (yield step.build(Run(), Variables({}))))
+    if all(isinstance(key, ConstantStep) and isinstance(value, ConstantStep) for key, value, _ in entries):
+        return ConstantStep(node.id, (yield step.build(Run(), Variables({}))))
     return step
 
 
@@ -226,7 +226,7 @@ def _plan_struct(node: StructLit) -> Descent[Step]:
 def _plan_comprehension(node: Comprehension) -> Descent[Step]:
     parts = (node.init, node.range, node.condition, node.step, node.result)
     init, over, condition, step, result = yield from _all_planned(parts)
-    return Fold(node, (over, init, condition, step, result))
+    return ComprehensionStep(node, (over, init, condition, step, result))
 
 
 _PLANNERS: Final[dict[type, Callable[[Any], Descent[Step]]]] = {
@@ -239,7 +239,7 @@ _PLANNERS: Final[dict[type, Callable[[Any], Descent[Step]]]] = {
 }
 
 
-class Fold(Numbered):
+class ComprehensionStep(Numbered):
     __slots__ = ("accu", "condition", "init", "range", "result", "step", "var", "var2")
 
     def __init__(self, node: Comprehension, parts: tuple[Step, Step, Step, Step, Step]) -> None:
@@ -290,7 +290,7 @@ class Fold(Numbered):
 class _FoldScope:
     __slots__ = ("finished", "first", "fold", "initialized", "outer", "second", "value")
 
-    def __init__(self, fold: Fold, outer: VariableScope) -> None:
+    def __init__(self, fold: ComprehensionStep, outer: VariableScope) -> None:
         self.fold, self.outer = fold, outer
         self.first: CELValue = None
         self.second: CELValue = None
@@ -298,7 +298,7 @@ class _FoldScope:
         self.initialized = self.finished = False
 
     def find(self, run: Run, name: str) -> CELValue:
-        """The value of a name, or a walk that finds it: the accumulator begins when it is first asked for."""
+        """Return the value of a name, or a walk that finds it. The accumulator is initialized when it is first read."""
         scope: Any = self
         while scope.__class__ is _FoldScope:
             fold = scope.fold

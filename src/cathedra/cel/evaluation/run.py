@@ -28,7 +28,7 @@ from cathedra.cel.values import (
 
 __all__ = [
     "ABSENT",
-    "Constant",
+    "ConstantStep",
     "Numbered",
     "Run",
     "Step",
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 ABSENT: Final = object()
-"""What a look-up gives that finds nothing."""
+"""Result of a lookup that finds nothing."""
 
 
 class Run:
@@ -105,7 +105,8 @@ class Run:
 
 
 class Variables:
-    """The variables of an evaluation. A value may be a function of no arguments: then it is asked for when used."""
+    """Variables of an evaluation. A value may be a function without arguments, which is called when the variable is
+    read."""
 
     __slots__ = ("values",)
 
@@ -152,7 +153,7 @@ class Numbered(Step):
     id: int
 
 
-class Constant(Numbered):
+class ConstantStep(Numbered):
     """A value known beforehand."""
 
     __slots__ = ("value",)

@@ -74,7 +74,7 @@ class And(Or):
 
 
 _EQUALITY: Final = {False: EQUAL, True: COMPARED}
-"""What ``==`` and ``!=`` cost."""
+"""Cost of ``==`` and ``!=``."""
 
 
 class Equality(Numbered):
@@ -142,7 +142,7 @@ class CallStep(Numbered):
         return value
 
     def count(self, args: list[CELValue], result: CELValue) -> int:
-        """What the call costs."""
+        """Add the cost of the call."""
         if self.overload is not None and self.overload.cost.walked is not None:
             _require_list(args[self.overload.cost.walked])
         return registry.count(self.function, self.overload, args, result)
@@ -207,7 +207,7 @@ class Membership(Numbered):
 
 
 class OptionalOr(Numbered):
-    """``or`` and ``orValue``: the right side is only looked at when the left is none."""
+    """``or`` and ``orValue``. The right side is evaluated only if the left is none."""
 
     __slots__ = ("left", "right", "unwrap")
 
@@ -303,7 +303,7 @@ class MapStep(Numbered):
 
 
 class StructStep(Numbered):
-    """A message literal."""
+    """Evaluates a message literal."""
 
     __slots__ = ("fields", "name")
 

@@ -1,6 +1,6 @@
 """The authorizer: permission checks as values that are built step by step (docs/spec/cel.md §10.5).
 
-Who decides is handed in as a function of the finished question; nothing here knows where the answer comes from.
+The function that decides a complete check is passed in, so this module does not depend on an authorizer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["OVERLOADS", "AccessAnswer", "AccessQuestion", "AuthorizerValue", "De
 
 
 class User(msgspec.Struct, frozen=True):
-    """Who asks."""
+    """The user whose permissions are checked."""
 
     name: str = ""
     uid: str = ""
@@ -46,7 +46,7 @@ class AccessQuestion(msgspec.Struct, frozen=True):
 
 
 class AccessAnswer(msgspec.Struct, frozen=True):
-    """What the authorizer says; ``error`` is set if it could not decide."""
+    """Result of a permission check. ``error`` is set if the authorizer could not decide."""
 
     allowed: bool
     reason: str = ""
@@ -63,23 +63,23 @@ class _Check(Opaque):
         self.decide, self.question = decide, question
 
     def same(self, other: CELValue) -> bool:
-        """The same question."""
+        """Return True if both are the same check."""
         return bool(self.question == other.question)
 
     def check(self, verb: str) -> AccessDecision:
-        """Ask."""
+        """Decide the check."""
         return AccessDecision(self.decide(replace(self.question, verb=verb)))
 
 
 class AuthorizerValue(_Check):
-    """Where every check begins: an authorizer for one user."""
+    """An authorizer for one user, with which every check begins."""
 
     __slots__ = ()
     type_name = "kubernetes.authorization.Authorizer"
 
 
 class PathCheck(_Check):
-    """About a path."""
+    """A check of a path."""
 
     __slots__ = ()
     type_name = "kubernetes.authorization.PathCheck"
@@ -93,7 +93,7 @@ class GroupCheck(_Check):
 
 
 class ResourceCheck(_Check):
-    """About a resource."""
+    """A check of a resource."""
 
     __slots__ = ()
     type_name = "kubernetes.authorization.ResourceCheck"
@@ -109,7 +109,7 @@ class AccessDecision(Opaque):
         self.answer = answer
 
     def same(self, other: CELValue) -> bool:
-        """The same answer."""
+        """Return True if both have the same decision."""
         return bool(self.answer == other.answer)
 
 

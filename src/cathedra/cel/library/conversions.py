@@ -50,7 +50,7 @@ def _failed(value: CELValue, target: str) -> Failure:
 
 
 def to_bool(value: CELValue) -> CELValue:
-    """bool(…)."""
+    """Convert to bool."""
     if value.__class__ is bool:
         return value
     if value in _TRUE:
@@ -59,7 +59,7 @@ def to_bool(value: CELValue) -> CELValue:
 
 
 def to_int(value: CELValue) -> CELValue:
-    """int(…)."""
+    """Convert to int."""
     kind = value.__class__
     if kind is int:
         return value
@@ -81,7 +81,7 @@ def to_int(value: CELValue) -> CELValue:
 
 
 def to_uint(value: CELValue) -> CELValue:
-    """uint(…)."""
+    """Convert to uint."""
     kind = value.__class__
     if kind is UInt:
         return value
@@ -96,7 +96,7 @@ def to_uint(value: CELValue) -> CELValue:
 
 
 def to_double(value: CELValue) -> CELValue:
-    """double(…)."""
+    """Convert to double."""
     kind = value.__class__
     if kind is float:
         return value
@@ -121,7 +121,7 @@ def parse_double(text: str) -> float | None:
 
 
 def to_string(value: CELValue) -> CELValue:
-    """string(…)."""
+    """Convert to string."""
     kind = value.__class__
     if kind is str:
         return value
@@ -151,12 +151,12 @@ def double_text(value: float) -> str:
 
 
 def to_bytes(value: CELValue) -> CELValue:
-    """bytes(…)."""
+    """Convert to bytes."""
     return value if value.__class__ is bytes else value.encode("utf-8", "surrogatepass")
 
 
 def to_duration(value: CELValue) -> CELValue:
-    """duration(…)."""
+    """Convert to a duration."""
     if value.__class__ is Duration:
         return value
     parsed = times.parse_duration(value) if value.__class__ is str else None
@@ -164,7 +164,7 @@ def to_duration(value: CELValue) -> CELValue:
 
 
 def to_timestamp(value: CELValue) -> CELValue:
-    """timestamp(…)."""
+    """Convert to a timestamp."""
     kind = value.__class__
     if kind is Timestamp:
         return value
@@ -175,5 +175,5 @@ def to_timestamp(value: CELValue) -> CELValue:
 
 
 def to_type(value: CELValue) -> TypeValue:
-    """type(…)."""
+    """Return the type of a value."""
     return TypeValue(type_name(value))

@@ -1,8 +1,7 @@
-"""What calls cost: counted at run time, and estimated beforehand, as Kubernetes does both (docs/spec/cel.md §7.2 and
-§7.3).
+"""Costs of calls: counted at run time and estimated beforehand, as in Kubernetes (docs/spec/cel.md §7.2 and §7.3).
 
-A `Cost` holds both, because they belong together: a selector that the estimate lets pass should not be stopped when it
-runs. The quirks in which they differ are Kubernetes' own. Costs that only one library has stand beside its functions.
+A `Cost` has both, because a selector whose estimate is accepted should not be stopped when it is evaluated. Where they
+differ nevertheless, Kubernetes does. Costs of one library only are beside its functions.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _LIST_BASE: Final = 10
 
 
 class Cost(msgspec.Struct, frozen=True, eq=False):
-    """What a call costs.
+    """Cost of a call, counted and estimated.
 
     Attributes:
         count: What it did cost.
@@ -62,12 +61,12 @@ def deep_size(value: CELValue) -> int:
 
 
 def scan(amount: int, factor: float = STRING) -> int:
-    """Looking at so many characters."""
+    """Return the cost of reading a number of characters."""
     return math.ceil(amount * factor)
 
 
 def search(text: int, expression: int) -> int:
-    """Searching a text of so many characters with an expression of so many."""
+    """Return the cost of searching a text with an expression, by the lengths of both."""
     return math.ceil((1.0 + text) * STRING) * math.ceil(expression * PATTERN)
 
 
@@ -136,7 +135,7 @@ INCLUDED: Final = Cost(lambda args, result: 1, estimates.included)
 MEMBERSHIP: Final = Cost(lambda args, result: deep_size(args[1]), estimates.membership)
 
 SCANNED: Final = Cost(_first, estimates.scanned, named=True)
-"""A text is looked at."""
+"""Cost of reading a text."""
 REWRITTEN: Final = Cost(_first, estimates.rewritten, named=True)
 """A text becomes another of the same length at most."""
 SCANNED_TWICE: Final = Cost(_first_twice, estimates.scanned_twice, named=True)

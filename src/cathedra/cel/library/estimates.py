@@ -39,17 +39,17 @@ UNBOUNDED: Final = MAX_UINT
 
 
 class Range(NamedTuple):
-    """Least and most."""
+    """A range of sizes or costs: its lower and upper bound."""
 
     low: int
     high: int
 
     def plus(self, other: Range) -> Range:
-        """The sum, saturating."""
+        """Return the saturated sum."""
         return Range(capped(self.low + other.low), capped(self.high + other.high))
 
     def times(self, other: Range) -> Range:
-        """The product, saturating."""
+        """Return the saturated product."""
         return Range(capped(self.low * other.low), capped(self.high * other.high))
 
     def scaled(self, factor: float) -> Range:
@@ -107,12 +107,12 @@ class Operand(NamedTuple):
 
     @property
     def local_size(self) -> Range:
-        """The size, as far as the expression itself tells it."""
+        """The size, as far as it follows from the expression itself."""
         return UNKNOWN if self.size is None else self.size
 
 
 class EstimatedCall(msgspec.Struct, frozen=True):
-    """A call as the formulas see it.
+    """A call, with the sizes of its operands.
 
     Attributes:
         operands: The target if there is one, then the arguments.
@@ -141,7 +141,7 @@ Formula = Callable[[EstimatedCall], Estimate]
 
 
 def one(_: EstimatedCall) -> Estimate:
-    """One unit."""
+    """One unit, whatever the operands."""
     return ONE, None
 
 
@@ -197,12 +197,12 @@ def included(_: EstimatedCall) -> Estimate:
 
 
 def scanned(call: EstimatedCall) -> Estimate:
-    """A text is looked at."""
+    """Read a text once."""
     return call.size(0).scaled(_STRING), None
 
 
 def scanned_twice(call: EstimatedCall) -> Estimate:
-    """A text is looked at twice."""
+    """Read a text twice."""
     return call.size(0).scaled(2 * _STRING), None
 
 
@@ -213,7 +213,7 @@ def rewritten(call: EstimatedCall) -> Estimate:
 
 
 def replaced(call: EstimatedCall) -> Estimate:
-    """replace."""
+    """Cost of ``replace``."""
     size = call.size(0)
     return size.scaled(2 * _STRING), _after_replacement(size, call.size(1), call.size(2))
 
@@ -260,7 +260,7 @@ def joined(call: EstimatedCall) -> Estimate:
 
 
 def formatted(call: EstimatedCall) -> Estimate:
-    """format."""
+    """Cost of ``format``."""
     return call.operands[0].local_size.scaled(_STRING), None
 
 
@@ -283,25 +283,25 @@ def decoded(call: EstimatedCall) -> Estimate:
 
 
 def prefixed(call: EstimatedCall) -> Estimate:
-    """startsWith and endsWith look at as much as they are given."""
+    """Cost of ``startsWith`` and ``endsWith``: they read as many characters as the argument has."""
     return call.operands[1].local_size.scaled(_STRING), None
 
 
 def contained(call: EstimatedCall) -> Estimate:
-    """contains."""
+    """Cost of ``contains``."""
     text, part = call.operands
     return text.local_size.scaled(_STRING).times(part.local_size.scaled(_STRING)), None
 
 
 def added(call: EstimatedCall) -> Estimate:
-    """``+`` of texts."""
+    """Cost of ``+`` of texts."""
     call.unite_entries(0, 1)
     size = call.operands[0].local_size.plus(call.operands[1].local_size)
     return size.scaled(_STRING), size
 
 
 def added_lists(call: EstimatedCall) -> Estimate:
-    """``+`` of lists."""
+    """Cost of ``+`` of lists."""
     call.unite_entries(0, 1)
     return ONE, call.operands[0].local_size.plus(call.operands[1].local_size)
 
@@ -310,13 +310,13 @@ def added_lists(call: EstimatedCall) -> Estimate:
 
 
 def matched(call: EstimatedCall) -> Estimate:
-    """matches."""
+    """Cost of ``matches``."""
     text, expression = call.operands
     return text.local_size.plus(ONE).scaled(_STRING).times(expression.local_size.scaled(_PATTERN)), None
 
 
 def searched(call: EstimatedCall) -> Estimate:
-    """find and findAll."""
+    """Cost of ``find`` and ``findAll``."""
     size = call.size(0)
     return size.plus(ONE).scaled(_STRING).times(call.size(1).scaled(_PATTERN)), Range(0, size.high)
 
@@ -325,7 +325,7 @@ def searched(call: EstimatedCall) -> Estimate:
 
 
 def traversed(call: EstimatedCall) -> Estimate:
-    """Each element is looked at; of texts, each character."""
+    """Read each element of a list, or each character of a text."""
     size, type_ = call.size(0), call.operands[0].type
     if not type_.params:
         return size.scaled(_STRING), None
@@ -346,25 +346,25 @@ def _literal(operand: Operand, otherwise: int) -> int:
 
 
 def ranged(call: EstimatedCall) -> Estimate:
-    """lists.range."""
+    """Cost of ``lists.range``."""
     count = _literal(call.operands[0], UNBOUNDED)
     return _allocating(1.0, Range(count, count))
 
 
 def sliced(call: EstimatedCall) -> Estimate:
-    """slice."""
+    """Cost of ``slice``."""
     own = call.size(0)
     count = (_literal(call.operands[2], own.high) - _literal(call.operands[1], 0)) % 2**64
     return _allocating(1.0, Range(count, count))
 
 
 def reversed_(call: EstimatedCall) -> Estimate:
-    """reverse."""
+    """Cost of ``reverse``."""
     return _allocating(1.0, call.size(0))
 
 
 def flattened(call: EstimatedCall) -> Estimate:
-    """flatten."""
+    """Cost of ``flatten``."""
     depth = _literal(call.operands[1], UNBOUNDED) if len(call.operands) > 1 else 1
     return _allocating(float(depth), call.size(0))
 
@@ -375,22 +375,22 @@ def _each_with_each(call: EstimatedCall, position: int, factor: float) -> Estima
 
 
 def distinct(call: EstimatedCall) -> Estimate:
-    """distinct."""
+    """Cost of ``distinct``."""
     return _each_with_each(call, 0, 2.0)
 
 
 def sorted_(call: EstimatedCall) -> Estimate:
-    """sort."""
+    """Cost of ``sort``."""
     return _each_with_each(call, 0, 2.0)
 
 
 def sorted_texts(call: EstimatedCall) -> Estimate:
-    """sort of texts."""
+    """Cost of ``sort`` of texts."""
     return _each_with_each(call, 0, 2.1)
 
 
 def sorted_by_keys(call: EstimatedCall) -> Estimate:
-    """sortBy."""
+    """Cost of ``sortBy``."""
     return _each_with_each(call, 1, 2.0)
 
 

@@ -38,7 +38,7 @@ def _too_long(text: str, limit: int, unit: str = "characters") -> list[str]:
 
 
 def dns_label_errors(text: str, *, prefix: bool = False) -> list[str]:
-    """What keeps ``text`` from being an RFC 1123 label."""
+    """Return the reasons why ``text`` is no RFC 1123 label."""
     text = _masked(text) if prefix else text
     errors = _too_long(text, 63)
     if not re.fullmatch(_LABEL, text, re.ASCII):
@@ -51,7 +51,7 @@ def dns_label_errors(text: str, *, prefix: bool = False) -> list[str]:
 
 
 def dns_subdomain_errors(text: str, *, prefix: bool = False) -> list[str]:
-    """What keeps ``text`` from being an RFC 1123 subdomain."""
+    """Return the reasons why ``text`` is no RFC 1123 subdomain."""
     text = _masked(text) if prefix else text
     errors = _too_long(text, 253)
     if not re.fullmatch(_SUBDOMAIN, text, re.ASCII):
@@ -155,7 +155,7 @@ class NamedFormat(Opaque):
         self.name, self.validate, self.regex_size = name, validate, regex_size
 
     def same(self, other: CELValue) -> bool:
-        """The same name."""
+        """Return True if both are the same format."""
         return bool(self.name == other.name)
 
     def __str__(self) -> str:

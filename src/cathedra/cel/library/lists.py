@@ -56,7 +56,7 @@ _ADDABLE: Final = frozenset(
 
 
 def is_sorted(values: CELValue) -> CELValue:
-    """isSorted."""
+    """Return True if the list is sorted."""
     previous: CELValue = None
     for position, value in enumerate(values):
         if type_name(value) not in _SORTABLE:
@@ -121,7 +121,7 @@ def includes(value: CELValue, wanted: CELValue) -> CELValue:
 
 
 def cut(values: CELValue, start: CELValue, end: CELValue) -> CELValue:
-    """slice."""
+    """Return the elements between two positions."""
     if start < 0 or end < 0:
         return Failure(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:
@@ -132,7 +132,7 @@ def cut(values: CELValue, start: CELValue, end: CELValue) -> CELValue:
 
 
 def flatten(values: CELValue, depth: CELValue = 1) -> CELValue:
-    """flatten."""
+    """Return the list with nested lists replaced by their elements."""
     if not isinstance(values, list):
         return Failure(f"no such overload: {type_name(values)}.flatten()")
     if depth.__class__ is not int:
@@ -184,7 +184,7 @@ def range_(count: CELValue) -> CELValue:
 
 
 def distinct(values: CELValue) -> list[CELValue]:
-    """distinct, by ``==``."""
+    """Return the elements without repetitions, compared by ``==``."""
     unique: list[CELValue] = []
     for value in values:
         comparable(value, len(unique))
@@ -194,17 +194,17 @@ def distinct(values: CELValue) -> list[CELValue]:
 
 
 def intersects(left: CELValue, right: CELValue) -> bool:
-    """sets.intersects."""
+    """Return True if the lists have an element in common."""
     return any(contains(right, value) for value in left)
 
 
 def contains_all(left: CELValue, right: CELValue) -> bool:
-    """sets.contains."""
+    """Return True if the first list has all elements of the second."""
     return all(contains(left, value) for value in right)
 
 
 def equivalent(left: CELValue, right: CELValue) -> bool:
-    """sets.equivalent."""
+    """Return True if each list has all elements of the other."""
     return contains_all(left, right) and contains_all(right, left)
 
 

@@ -1,4 +1,4 @@
-"""What a literal of a protobuf message gives: the value it stands for (`cathedra.cel.checking.types`)."""
+"""Values of protobuf message literals (`cathedra.cel.checking.types`)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _BITS: Final = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 
 
 class IP(Opaque):
-    """An address."""
+    """An IP address."""
 
     __slots__ = ("address",)
     type_name = "net.IP"
@@ -43,7 +43,7 @@ class IP(Opaque):
         self.address = address
 
     def same(self, other: CELValue) -> bool:
-        """The same address."""
+        """Return True if both are the same address."""
         return bool(self.address == other.address)
 
     def size(self) -> int:
@@ -125,12 +125,12 @@ def _bad_cidr(reason: str) -> Failure:
 
 
 def parse_ip(text: CELValue) -> CELValue:
-    """ip(…)."""
+    """Parse an IP address."""
     return _parsed_ip(text)
 
 
 def parse_cidr(text: CELValue) -> CELValue:
-    """cidr(…)."""
+    """Parse a network."""
     return _parsed_cidr(text)
 
 
@@ -181,8 +181,8 @@ def _masked(cidr: CIDR) -> CIDR:
 
 
 def _contains_cost(*, network: bool, text: bool) -> Cost:
-    """What containsIP and containsCIDR cost: both sides as bytes, ``network`` for one more look at the prefix, ``text``
-    for an argument that has to be read first."""
+    """Return the cost of containsIP and containsCIDR: both sides in bytes, ``network`` for the comparison of prefixes,
+    and ``text`` for an argument that must be parsed first."""
 
     def count(args: Sequence[CELValue], _: CELValue) -> int:
         own = size(args[0])

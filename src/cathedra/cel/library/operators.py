@@ -56,7 +56,7 @@ def timestamp_of(nanos: int, offset: int = 0) -> Timestamp | Failure:
 
 
 def add(left: CELValue, right: CELValue) -> CELValue:
-    """``left + right``."""
+    """Return ``left + right``."""
     kind = left.__class__
     if kind is MutableList and isinstance(right, list):
         left.extend(right)
@@ -86,7 +86,7 @@ def add(left: CELValue, right: CELValue) -> CELValue:
 
 
 def subtract(left: CELValue, right: CELValue) -> CELValue:
-    """``left - right``."""
+    """Return ``left - right``."""
     kind, other = left.__class__, right.__class__
     if kind is Timestamp and other is Duration:
         return timestamp_of(left.nanos - right.nanos, left.offset)
@@ -102,7 +102,7 @@ def subtract(left: CELValue, right: CELValue) -> CELValue:
 
 
 def multiply(left: CELValue, right: CELValue) -> CELValue:
-    """``left * right``."""
+    """Return ``left * right``."""
     kind = left.__class__
     if kind is not right.__class__:
         return NO_SUCH_OVERLOAD
@@ -152,7 +152,7 @@ def modulo(left: CELValue, right: CELValue) -> CELValue:
 
 
 def negate(value: CELValue) -> CELValue:
-    """``-value``."""
+    """Return ``-value``."""
     kind = value.__class__
     if kind is bool:
         return NO_SUCH_OVERLOAD
@@ -174,7 +174,7 @@ def ordered(wanted: tuple[int, ...]) -> CELValue:
 
 
 def is_in(value: CELValue, container: CELValue) -> bool | Failure:
-    """``value in container``."""
+    """Return True if the container has the value."""
     if isinstance(container, dict):
         if getattr(container, "default", None) is not None:
             return value.__class__ is str and value in container

@@ -11,7 +11,7 @@ __all__ = ["OVERLOADS", "is_zero"]
 
 
 def is_zero(value: CELValue) -> bool:
-    """Whether ``optional.ofNonZeroValue`` takes the value for nothing."""
+    """Return True if ``optional.ofNonZeroValue`` takes the value for nothing."""
     kind = value.__class__
     if value is None:
         return True
@@ -25,7 +25,7 @@ def is_zero(value: CELValue) -> bool:
 
 
 def unwrap(values: CELValue) -> CELValue:
-    """optional.unwrap."""
+    """Return the values of the optionals that have one."""
     present = []
     for value in values:
         if value.__class__ is not Optional:

@@ -22,7 +22,7 @@ OBJECT: Final = "Object"
 JSON_PATCH: Final = "JSONPatch"
 _TEXTS: Final = ("op", "path", "from")
 _MOST_PARTS: Final = 1_000_000
-"""So many values a patch may consist of."""
+"""Number of values that a patch may have."""
 
 
 class NotJSON(ValueError):
@@ -91,7 +91,7 @@ class PatchOperation(Opaque):
         self.fields = dict(fields)
 
     def same(self, other: CELValue) -> bool:
-        """Equal fields."""
+        """Return True if both have equal fields."""
         return equal(self.fields, other.fields) is True
 
     def plain(self) -> dict[str, CELValue]:

@@ -34,7 +34,7 @@ class QuantityValue(Opaque):
         return QuantityValue(quantity, integral=_is_integral(str(quantity)))
 
     def same(self, other: CELValue) -> bool:
-        """Numeric equality."""
+        """Return True if both are the same number."""
         return bool(self.nanos == other.nanos)
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ _BINARY_POWERS: Final = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 
 
 def _is_integral(text: str) -> bool:
-    """Whether Kubernetes keeps the number as an integer: no fraction written, few enough digits."""
+    """Return True if Kubernetes keeps the number as an integer: no fraction written, few enough digits."""
     match = _WHOLE.fullmatch(text)
     if match is None:
         return False
@@ -67,12 +67,12 @@ def _parsed(text: str) -> QuantityValue | Failure:
 
 
 def parse(text: CELValue) -> CELValue:
-    """quantity(…)."""
+    """Parse a quantity."""
     return _parsed(text)
 
 
 def is_quantity(text: CELValue) -> bool:
-    """isQuantity(…)."""
+    """Return True if the text is a quantity."""
     return not isinstance(_parsed(text), Failure)
 
 
@@ -81,22 +81,22 @@ def _both(left: CELValue, right: CELValue) -> bool:
 
 
 def greater(left: CELValue, right: CELValue) -> CELValue:
-    """isGreaterThan."""
+    """Return True if the first is greater."""
     return left.nanos > right.nanos if _both(left, right) else NO_SUCH_OVERLOAD
 
 
 def less(left: CELValue, right: CELValue) -> CELValue:
-    """isLessThan."""
+    """Return True if the first is less."""
     return left.nanos < right.nanos if _both(left, right) else NO_SUCH_OVERLOAD
 
 
 def compare(left: CELValue, right: CELValue) -> CELValue:
-    """compareTo."""
+    """Return -1, 0 or 1, as the first is less, equal or greater."""
     return (left.nanos > right.nanos) - (left.nanos < right.nanos) if _both(left, right) else NO_SUCH_OVERLOAD
 
 
 def sign(value: CELValue) -> int:
-    """sign."""
+    """Return -1, 0 or 1, the sign of the quantity."""
     return int(value.nanos > 0) - int(value.nanos < 0)
 
 
@@ -106,18 +106,18 @@ def _whole(value: QuantityValue) -> int | None:
 
 
 def as_integer(value: CELValue) -> CELValue:
-    """asInteger."""
+    """Return the quantity as an integer."""
     whole = _whole(value)
     return whole if whole is not None else Failure("cannot convert value to integer")
 
 
 def is_integer(value: CELValue) -> bool:
-    """isInteger."""
+    """Return True if the quantity fits an integer."""
     return _whole(value) is not None
 
 
 def as_float(value: CELValue) -> float:
-    """asApproximateFloat."""
+    """Return the quantity as a double."""
     return float(value.nanos / _NANO)
 
 

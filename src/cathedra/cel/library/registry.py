@@ -104,7 +104,7 @@ _SINGLE: Final[dict[str, frozenset[str] | None]] = {
 SINGLE_FUNCTIONS: Final = frozenset(_SINGLE)
 
 _UNGUARDED: Final = frozenset(("contains", "startsWith", "endsWith", "flatten"))
-"""Functions that look at the types of their arguments themselves."""
+"""Functions that check the types of their arguments themselves."""
 _RECEIVERS: Final = (str, Timestamp, Duration)
 
 
@@ -132,7 +132,7 @@ def _implementation(overload: Overload) -> Callable[..., CELValue]:
 
 
 def count(function: str, overload: Overload | None, args: Sequence[CELValue], result: CELValue) -> int:
-    """What a call has cost, without that of computing the arguments (docs/spec/cel.md §7.2)."""
+    """Return the cost of a call without that of its arguments (docs/spec/cel.md §7.2)."""
     if overload is not None:
         return overload.cost.count(args, result)
     counted = _COUNTS.get(function)
@@ -140,7 +140,8 @@ def count(function: str, overload: Overload | None, args: Sequence[CELValue], re
 
 
 def accepts(wanted: Type, value: CELValue) -> bool:
-    """Whether a value may be given where ``wanted`` is declared; of lists and maps the first element is looked at."""
+    """Return True if a value may be passed where ``wanted`` is declared. Of lists and maps the first element is
+    checked."""
     kind = wanted.kind
     if kind in (Kind.DYN, Kind.ANY, Kind.PARAM):
         return True

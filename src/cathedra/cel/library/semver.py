@@ -34,7 +34,7 @@ class Semver(Opaque):
 
     @staticmethod
     def parse(text: str) -> Semver:
-        """The version that ``text`` spells strictly.
+        """Parse a version in strict form.
 
         Raises:
             SemverError: it spells none.
@@ -42,7 +42,7 @@ class Semver(Opaque):
         return _strict(text)
 
     def same(self, other: CELValue) -> bool:
-        """Equality of precedence."""
+        """Return True if both have the same precedence."""
         return bool(self.order == other.order)
 
     def __str__(self) -> str:
@@ -123,7 +123,7 @@ def _normalized(text: str) -> Semver:
 
 
 def parse(text: CELValue, normalize: CELValue = False) -> CELValue:
-    """semver(…)."""
+    """Parse a version."""
     try:
         return _normalized(text) if normalize else _strict(text)
     except SemverError as error:
@@ -131,7 +131,7 @@ def parse(text: CELValue, normalize: CELValue = False) -> CELValue:
 
 
 def is_semver(text: CELValue, normalize: CELValue = False) -> bool:
-    """isSemver(…)."""
+    """Return True if the text is a version."""
     return not isinstance(parse(text, normalize), Failure)
 
 

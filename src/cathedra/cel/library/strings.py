@@ -40,7 +40,7 @@ def char_at(value: CELValue, index: CELValue) -> CELValue:
 
 
 def index_of(value: CELValue, wanted: CELValue, start: CELValue = 0) -> CELValue:
-    """indexOf."""
+    """Return the position of the first occurrence."""
     if start < 0:
         return _out_of_range(start)
     if not wanted:
@@ -104,7 +104,7 @@ def substring_range(value: CELValue, start: CELValue, end: CELValue) -> CELValue
 
 
 def join(values: CELValue, separator: CELValue = "") -> CELValue:
-    """join."""
+    """Join texts."""
     for value in values:
         if value.__class__ is not str:
             return Failure(f"join: invalid input: {text(value)}")
@@ -113,7 +113,7 @@ def join(values: CELValue, separator: CELValue = "") -> CELValue:
 
 
 def quote(value: CELValue) -> str:
-    """strings.quote."""
+    """Return the text in quotes, with escapes."""
     return '"' + "".join(_QUOTES.get(c, c) for c in value) + '"'
 
 

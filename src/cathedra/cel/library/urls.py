@@ -65,7 +65,7 @@ class _Bad(ValueError):
 
 
 def request_uri_error(text: str) -> str | None:
-    """What is wrong with ``text`` as an absolute URI or path, in Go's words; None if nothing is."""
+    """Return the errors of ``text`` as an absolute URI or path, in Go's words; None if nothing is."""
     try:
         _parse(text, via_request=True)
     except _Bad as error:

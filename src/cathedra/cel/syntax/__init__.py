@@ -1,6 +1,6 @@
-"""From text to syntax tree.
+"""Syntax trees from text.
 
-`tokens` cuts the text, `literals` gives tokens their values, `parser` builds the `tree` and lets `macros` expand in it.
-If something is wrong, `recognizer` reads the text once more as Kubernetes' parser does, and `diagnosis` collects what
-there is to say.
+`tokens` splits the text, `literals` computes the values of tokens, `parser` builds the `tree`, and `macros` expand in
+it. If the text has an error, `recognizer` parses it again with the error recovery of Kubernetes' parser, and
+`diagnosis` collects the errors.
 """

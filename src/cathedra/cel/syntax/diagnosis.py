@@ -27,7 +27,7 @@ MAX_CODE_POINTS: Final = 100_000
 
 
 def diagnose(source: str, macros: MacroTable) -> list[Issue]:
-    """What is wrong with ``source``; at least one issue if it is incorrect."""
+    """Return the errors of ``source``; at least one issue if it is incorrect."""
     if len(source) > MAX_CODE_POINTS:
         message = f"expression code point size exceeds limit: size: {len(source)}, limit {MAX_CODE_POINTS}"
         return [Issue(-1, message)]
@@ -100,7 +100,7 @@ class _Reader:
         return made
 
     def made(self, found: Expr | Descent[Expr]) -> Descent[Expr]:
-        """What a visit found; a node with parts answers a walk."""
+        """Return the result of a visit. The walk of a node with parts is returned as it is."""
         return found if isinstance(found, Expr) else (yield from found)
 
     def all(self, *contexts: Context | None) -> Descent[list[Expr]]:
@@ -209,7 +209,7 @@ class _Reader:
         return self.call(it.op, ("." if it.dot is not None else "") + it.id.text, (yield from self.arguments(it)))
 
     def call(self, op: Token, function: str, args: list[Expr], target: Expr | None = None) -> Expr:
-        """A call, or what the macro of this name makes of it."""
+        """Build a call, or the expansion of the macro of this name."""
         expander = self.macros.get((function, len(args), target is not None))
         if expander is not None:
             self.build.offset = op.start

@@ -1,4 +1,4 @@
-"""What a literal token means: numbers in their ranges, strings and bytes without their escapes."""
+"""Values of literal tokens: numbers in their ranges, strings and bytes without their escapes."""
 
 from __future__ import annotations
 

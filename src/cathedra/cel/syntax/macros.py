@@ -61,28 +61,28 @@ class Builder:
         self.offset = 0
 
     def next_id(self) -> int:
-        """A new id."""
+        """Return a new node ID."""
         self.last_id += 1
         return self.last_id
 
     def const(self, value: CELValue) -> Const:
-        """A literal."""
+        """Build a literal."""
         return Const(self.next_id(), self.offset, value)
 
     def ident(self, name: str) -> Ident:
-        """A name."""
+        """Build a name."""
         return Ident(self.next_id(), self.offset, name)
 
     def call(self, function: str, *args: Expr, target: Expr | None = None) -> CallExpr:
-        """A call."""
+        """Build a call."""
         return CallExpr(self.next_id(), self.offset, function, list(args), target)
 
     def list_of(self, *elements: Expr) -> ListLit:
-        """A list literal."""
+        """Build a list literal."""
         return ListLit(self.next_id(), self.offset, list(elements))
 
     def comprehension(self, macro: str, over: Iteration, fold: Fold) -> Comprehension:
-        """A comprehension."""
+        """Build a comprehension."""
         return Comprehension(self.next_id(), self.offset, macro, over, fold)
 
     def copy(self, node: Expr) -> Expr:

@@ -235,7 +235,7 @@ class _Parser:
         return node
 
     def message_end(self) -> int | None:
-        """Where the brace of a message literal stands, if dots and names lead up to one."""
+        """Return the position of the brace of a message literal, if dots and names lead up to one."""
         at, tokens = self.at, self.tokens
         while tokens[at].kind == "." and tokens[at + 1].kind == "IDENTIFIER":
             at += 2

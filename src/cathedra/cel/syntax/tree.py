@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Expr:
-    """A node: ``id`` is unique in its tree; ``depth`` counts the nesting that the depth limit looks at."""
+    """A node. ``id`` is unique in its tree; ``depth`` is its nesting for the depth limit."""
 
     __slots__ = ("depth", "end", "id", "offset", "start", "type")
     type: Type
@@ -52,7 +52,7 @@ class Expr:
 
 
 class Const(Expr):
-    """A literal."""
+    """A literal value."""
 
     __slots__ = ("value",)
 
@@ -138,7 +138,7 @@ class MapLit(Expr):
 
 
 class StructLit(Expr):
-    """``name{field: v}``."""
+    """A message literal: ``name{field: v}``."""
 
     __slots__ = ("entries", "name")
 
@@ -197,7 +197,7 @@ def walk(root: Expr) -> Iterator[Expr]:
 
 
 def higher_than(limit: int, root: Expr) -> bool:
-    """Whether some node has more than ``limit`` others above it."""
+    """Return True if some node has more than ``limit`` others above it."""
     level, above = [root], 0
     while level:
         if above > limit:

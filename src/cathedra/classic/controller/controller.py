@@ -43,7 +43,7 @@ __all__ = [
 
 
 RECHECK_SECONDS: Final = 30.0
-"""How often a scheduling context is looked at again, so that what it says stays true."""
+"""Seconds after which a scheduling context is reconciled again, because its answers can become outdated."""
 
 
 WORKERS: Final = 10
@@ -56,7 +56,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class SchedulingKey(NamedTuple):
-    """What to look at."""
+    """The object to reconcile."""
 
     kind: Literal["claim", "schedulingCtx"]
     namespace: str
@@ -70,7 +70,7 @@ class NegotiatingController(ABC, Generic[C, W]):
     """The controller of one driver: `run` until cancelled. A subclass has the claims of a release."""
 
     resource: ClassVar[ResourceRef[Any]]
-    """The claims."""
+    """The resource of the claims."""
 
     def __init__(
         self,
@@ -101,7 +101,8 @@ class NegotiatingController(ABC, Generic[C, W]):
 
     @abstractmethod
     async def wanted(self, pod: Pod, claim: C) -> W | None:
-        """The unallocated claim with all that the driver must know; None if it is not this driver's.
+        """Return the unallocated claim with everything that the driver needs. Return None if it belongs to another
+        driver.
 
         Raises:
             RetryLater: something is missing, and the user has been told.
@@ -119,7 +120,7 @@ class NegotiatingController(ABC, Generic[C, W]):
         """Allocate a claim that waits for no pod, where a release has such claims."""
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile claims until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run())
             group.create_task(self._informers.run())

@@ -1,4 +1,4 @@
-"""What a driver of that time decides: which parameters make sense, which nodes do, and what a claim gets."""
+"""Interface of a driver that allocates: it checks parameters and nodes, and allocates claims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cathedra.classic.anyclaim import C
 __all__ = ["AllocatingDriver", "Allocation", "ClaimAllocation", "ClassicDriver", "W", "WantedClaim"]
 
 Allocation = v1alpha2.AllocationResult
-"""What a claim gets: handles for node plugins, the nodes where it can be used, whether pods may share it."""
+"""Allocation of a claim: handles for node plugins, the nodes that can use it, and whether pods may share it."""
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class WantedClaim(Generic[C]):
 
     claim: C
     pod_claim_name: str = field(default="", kw_only=True)
-    """The pod's entry; "" where no pod asks."""
+    """Name of the pod's entry, or "" without a pod."""
     unsuitable_nodes: list[str] = field(default_factory=list, kw_only=True)
     allocation: Any = field(default=None, kw_only=True)
     error: Exception | None = field(default=None, kw_only=True)
@@ -57,9 +57,9 @@ class ClaimAllocation(WantedClaim[v1alpha2.ResourceClaim]):
 
     resource_class: v1alpha2.ResourceClass
     claim_parameters: Any = None
-    """What `ClassicDriver.get_claim_parameters` answered."""
+    """Result of `ClassicDriver.get_claim_parameters`."""
     class_parameters: Any = None
-    """What `ClassicDriver.get_class_parameters` answered."""
+    """Result of `ClassicDriver.get_class_parameters`."""
 
 
 class ClassicDriver(AllocatingDriver[v1alpha2.ResourceClaim, ClaimAllocation]):

@@ -1,4 +1,4 @@
-"""The resource claim controller of 1.31: today's, and claims that controllers of drivers allocate.
+"""The resource claim controller of 1.31: today's, with claims that controllers of drivers allocate.
 
 What a controller allocated only its driver can take back, so after the last consumer it is asked to. And a pod that was
 put on a node by hand has such claims allocated there (docs/spec/controllers.md §2; docs/spec/node.md §16).
@@ -21,7 +21,7 @@ __all__ = ["ControlPlaneClaimController"]
 
 
 class RequestingRelease(ClaimRelease):
-    """Frees what the scheduler allocated, and asks controllers for what they did."""
+    """Deallocates the scheduler's allocations, and requests deallocation of those of controllers."""
 
     def unused(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaimStatus:
         """The status of a claim whose last consumer is gone."""
@@ -41,7 +41,7 @@ class ControlPlaneClaimController(ResourceClaimController):
         self._contexts = context.informers.of(CONTEXTS)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile claims until cancelled."""
         await self._contexts.wait_synced()
         await super().run()
 
@@ -49,7 +49,7 @@ class ControlPlaneClaimController(ResourceClaimController):
         return super()._entry_needs_work(pod, entry) or self._waits_for_controller(pod, entry)
 
     def _waits_for_controller(self, pod: Pod, entry: PodResourceClaim) -> bool:
-        """Whether the entry's claim has to be allocated by a controller on the node that the pod has already."""
+        """Return True if the entry's claim has to be allocated by a controller on the node that the pod has already."""
         if not pod.spec.node_name:
             return False
         try:

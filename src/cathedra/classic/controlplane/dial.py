@@ -1,4 +1,4 @@
-"""How the agent of a node of 1.31 speaks to drivers: they offer numbers, and there is one protocol."""
+"""Connections of a 1.31 node agent to drivers. Drivers offer version numbers, and there is one protocol."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["control_plane_dial"]
 
 
 def control_plane_dial(gates: FeatureGates) -> MakeDial:
-    """What connects to drivers in 1.31."""
+    """Return the function that connects to drivers in 1.31."""
 
     def make(clock: Clock, metrics: NodeMetrics) -> DialPlugin:
         return _Dial(gates, clock, metrics)

@@ -75,7 +75,7 @@ class ControllerClaims(Negotiating[ControlledClaim]):
         forward(self._contexts, Resource.POD_SCHEDULING_CONTEXT, wake)
 
     def events(self) -> Sequence[EventRegistration]:
-        """Answers of drivers."""
+        """Register the events of drivers' answers."""
         return (context_registration(self._find, CONTROL_PLANE_RELEASE),)
 
     def claims_of(self, pod: Pod) -> list[PodClaim[ControlledClaim]]:
@@ -87,7 +87,7 @@ class ControllerClaims(Negotiating[ControlledClaim]):
         return claim if isinstance(claim, ControlledClaim) else None
 
     def allocatable(self, claim: PodClaim[ControlledClaim]) -> Status | None:
-        """Whether the classes of all requests are there; they say where controllers may allocate."""
+        """Return True if the classes of all requests exist, because they limit where controllers may allocate."""
         nodes = []
         for request in claim.claim.spec.devices.requests or ():
             name = request.exactly.device_class_name if request.exactly is not None else ""
@@ -134,7 +134,7 @@ class ControlPlaneResources(
             self._controllers.listen(wake)
 
     def observe(self, observer: PluginObserver) -> None:
-        """As today."""
+        """Report to the observer, as today's plugin does."""
         self._devices.observe(observer)
 
     def events(self) -> Sequence[EventRegistration]:
@@ -143,7 +143,7 @@ class ControlPlaneResources(
         return (*self._devices.events(), *answers)
 
     def statistics(self) -> Mapping[str, int]:
-        """As today."""
+        """Return the statistics of today's plugin."""
         return self._devices.statistics()
 
     def backs(self, resource: str) -> bool:
@@ -155,7 +155,7 @@ class ControlPlaneResources(
         return self._devices.pre_enqueue(pod)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
-        """Looks at everything that is the same on all nodes; each half keeps what it needs."""
+        """Check everything that is the same on all nodes. Each half stores what it needs."""
         try:
             claims = pod_claims(pod.pod, self._find, CONTROL_PLANE_RELEASE)
         except Unresolved as why:
@@ -185,7 +185,7 @@ class ControlPlaneResources(
         return self._devices.filter_batch(state, pod, nodes)
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Whether no driver or class excludes the node, and devices are found there."""
+        """Return True if no driver or class excludes the node, and devices are found there."""
         refusal = None
         if self._controllers is not None and self._cycle(state) is not None:
             refusal = self._controllers.filter(state, pod, node)
@@ -201,20 +201,20 @@ class ControlPlaneResources(
         return await self._devices.post_filter(state, pod, diagnosis)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
-        """The moment to ask drivers about nodes; the release prefers none."""
+        """Propose nodes to drivers. The release does not prefer any node."""
         if self._controllers is not None:
             self._controllers.score(state, pod, nodes)
         return None
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
-        """Holds the devices found on the node, and decides what to tell drivers."""
+        """Reserve the devices found on the node, and choose the next message to drivers."""
         refusal = self._devices.reserve(state, pod, node)
         if refusal is None and self._controllers is not None:
             refusal = self._controllers.reserve(state, pod, node)
         return refusal
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Tells drivers what is decided, and lets go of devices and reservations."""
+        """Send the chosen message to drivers, and release devices and reservations."""
         if self._controllers is not None:
             await self._controllers.unreserve(state, pod, node)
         await self._devices.unreserve(state, pod, node)

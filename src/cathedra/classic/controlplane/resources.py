@@ -1,4 +1,4 @@
-"""How parts reach the kinds of 1.31: claims and classes as in v1, with what that release had besides."""
+"""Client of the kinds of 1.31: claims and classes as in v1, with the additional fields of that release."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ _OLDER: Final[OlderVersions] = {
 
 
 def control_plane_client(client: Client) -> Client:
-    """The same client, for which claims and classes of 1.31 keep what they say about controllers."""
+    """Return a client that keeps the fields for controllers in claims and classes of 1.31."""
     transport = NegotiatedTransport(client.transport, _OLDER)
     return Client(transport, clock=client.clock, field_manager=client.field_manager)

@@ -40,7 +40,7 @@ NOWHERE = "none"
 
 
 class UnusableParameters(Exception):
-    """The claim asks for what this driver has not, or there is nothing left."""
+    """The claim requests something that this driver does not have, or no resource is left."""
 
 
 class ControlPlaneTestDriver(ControllerDriver):
@@ -53,7 +53,7 @@ class ControlPlaneTestDriver(ControllerDriver):
         self._allocated = AllocatedClaims(resources)
 
     async def recover(self) -> None:
-        """Count what an earlier life of the controller gave away.
+        """Count the allocations that exist when the controller starts.
 
         Raises:
             StatusError, ConnectionError: the API server cannot be asked.
@@ -120,7 +120,7 @@ def _only_request(claim: ControlledClaim) -> resource.DeviceRequest:
 def _configuration(
     claim: ControlledClaim, request: str, classes: Mapping[str, resource.DeviceClass], driver: str
 ) -> Iterator[resource.DeviceAllocationConfiguration]:
-    """What claim and class say to the driver, the claim's first."""
+    """Return the configuration for the driver, that of the claim before that of the class."""
     for config in claim.spec.devices.config:
         if config.opaque is not None and config.opaque.driver == driver and request in (config.requests or (request,)):
             yield resource.DeviceAllocationConfiguration(source="FromClaim", opaque=config.opaque)
@@ -133,7 +133,7 @@ def _configuration(
 
 
 def _only_node(allocation: resource.AllocationResult) -> str:
-    """The one node on which the allocation can be used; "" if it says nothing of the kind."""
+    """Return the only node that can use the allocation, or "" if it is not limited to one."""
     terms = allocation.node_selector.node_selector_terms if allocation.node_selector is not None else ()
     values = [value for term in terms or () for expression in term.match_expressions for value in expression.values]
     return values[0] if len(values) == 1 else ""
@@ -161,7 +161,7 @@ class ControlPlaneTestPlugin(Driver):
         return ()
 
     def prepare(self, claim: Claim) -> Iterator[Prepared]:
-        """The variables of each device, with one that says which claim and request it is for."""
+        """Return the environment variables of each device, with one that names its claim and request."""
         allocation = claim.raw.status.allocation
         entries = allocation.devices.config if allocation is not None else ()
         for device in claim.allocations:

@@ -68,22 +68,22 @@ def claim_from_hub(claim: v1alpha2.ResourceClaim) -> v1alpha1.ResourceClaim:
 
 
 def template_to_hub(template: v1alpha1.ResourceClaimTemplate) -> v1alpha2.ResourceClaimTemplate:
-    """The same template."""
+    """Convert a template to its stored form."""
     return _renamed(template, v1alpha2.ResourceClaimTemplate)
 
 
 def template_from_hub(template: v1alpha2.ResourceClaimTemplate) -> v1alpha1.ResourceClaimTemplate:
-    """The same template."""
+    """Convert a template from its stored form."""
     return _renamed(template, v1alpha1.ResourceClaimTemplate)
 
 
 def class_to_hub(resource_class: v1alpha1.ResourceClass) -> v1alpha2.ResourceClass:
-    """The same class."""
+    """Convert a class to its stored form."""
     return _renamed(resource_class, v1alpha2.ResourceClass)
 
 
 def class_from_hub(resource_class: v1alpha2.ResourceClass) -> v1alpha1.ResourceClass:
-    """The same class."""
+    """Convert a class from its stored form."""
     return _renamed(resource_class, v1alpha1.ResourceClass)
 
 

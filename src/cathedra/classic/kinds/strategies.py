@@ -1,4 +1,4 @@
-"""How claims, templates, classes and scheduling contexts are written (docs/spec/api.md §7)."""
+"""Strategies of claims, templates, classes and scheduling contexts (docs/spec/api.md §7)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ClassicClaimStrategy(Strategy[v1alpha2.ResourceClaim]):
         return replace(obj, spec=_defaulted(obj.spec))
 
     def prepare_create(self, obj: v1alpha2.ResourceClaim, context: RequestContext) -> v1alpha2.ResourceClaim:
-        """Empty the status."""
+        """Clear the status."""
         return replace(obj, status=v1alpha2.ResourceClaimStatus())
 
     def validate_create(self, obj: v1alpha2.ResourceClaim, context: RequestContext) -> ErrorList:
@@ -57,7 +57,7 @@ class ClassicClaimStrategy(Strategy[v1alpha2.ResourceClaim]):
 
 
 class ClassicClaimStatusStrategy(StatusStrategy[v1alpha2.ResourceClaim]):
-    """The claim's status: what the driver allocated, who uses it, whether it is wanted back."""
+    """The claim's status: the driver's allocation, its consumers, and the request to deallocate it."""
 
     def __init__(self) -> None:
         super().__init__(lambda claim: replace(claim, spec=_defaulted(claim.spec)))
@@ -84,7 +84,7 @@ class ClassicTemplateStrategy(Strategy[v1alpha2.ResourceClaimTemplate]):
     metadata_checks = 2
 
     def default(self, obj: v1alpha2.ResourceClaimTemplate, context: RequestContext) -> v1alpha2.ResourceClaimTemplate:
-        """As for claims."""
+        """Apply the defaults of claims."""
         return replace(obj, spec=replace(obj.spec, spec=_defaulted(obj.spec.spec)))
 
     def validate_create(self, obj: v1alpha2.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
@@ -108,7 +108,7 @@ class ClassicClassStrategy(Strategy[v1alpha2.ResourceClass]):
     def validate_update(
         self, new: v1alpha2.ResourceClass, old: v1alpha2.ResourceClass, context: RequestContext
     ) -> ErrorList:
-        """The same."""
+        """Apply the rules of a new object."""
         return validation.validate_class(new)
 
 
@@ -118,7 +118,7 @@ class ContextStrategy(Strategy[v1alpha2.PodSchedulingContext]):
     def prepare_create(
         self, obj: v1alpha2.PodSchedulingContext, context: RequestContext
     ) -> v1alpha2.PodSchedulingContext:
-        """Empty the status."""
+        """Clear the status."""
         return replace(obj, status=v1alpha2.PodSchedulingContextStatus())
 
     def validate_create(self, obj: v1alpha2.PodSchedulingContext, context: RequestContext) -> ErrorList:
@@ -134,7 +134,7 @@ class ContextStrategy(Strategy[v1alpha2.PodSchedulingContext]):
     def validate_update(
         self, new: v1alpha2.PodSchedulingContext, old: v1alpha2.PodSchedulingContext, context: RequestContext
     ) -> ErrorList:
-        """The same."""
+        """Apply the rules of a new object."""
         return validation.validate_context(new)
 
 

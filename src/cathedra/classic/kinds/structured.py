@@ -129,7 +129,7 @@ def _generated_from(
 
 
 class ClaimParametersStrategy(Strategy[v1alpha2.ResourceClaimParameters]):
-    """What a claim asks of drivers; unchanged requests count as accepted."""
+    """Requests of a claim to drivers. Unchanged requests are accepted."""
 
     def validate_create(self, obj: v1alpha2.ResourceClaimParameters, context: RequestContext) -> ErrorList:
         """All rules of new parameters."""
@@ -138,7 +138,7 @@ class ClaimParametersStrategy(Strategy[v1alpha2.ResourceClaimParameters]):
     def validate_update(
         self, new: v1alpha2.ResourceClaimParameters, old: v1alpha2.ResourceClaimParameters, context: RequestContext
     ) -> ErrorList:
-        """The same."""
+        """Apply the rules of a new object."""
         return self._validate(new, stored=new.driver_requests == old.driver_requests)
 
     @staticmethod
@@ -162,7 +162,7 @@ class ClaimParametersStrategy(Strategy[v1alpha2.ResourceClaimParameters]):
 
 
 class ClassParametersStrategy(Strategy[v1alpha2.ResourceClassParameters]):
-    """What a class demands of instances, and tells drivers."""
+    """Conditions of a class on instances, and its parameters for drivers."""
 
     def validate_create(self, obj: v1alpha2.ResourceClassParameters, context: RequestContext) -> ErrorList:
         """All rules of new parameters."""
@@ -186,7 +186,7 @@ class ClassParametersStrategy(Strategy[v1alpha2.ResourceClassParameters]):
     def validate_update(
         self, new: v1alpha2.ResourceClassParameters, old: v1alpha2.ResourceClassParameters, context: RequestContext
     ) -> ErrorList:
-        """The same."""
+        """Apply the rules of a new object."""
         return self.validate_create(new, context)
 
 
@@ -204,7 +204,7 @@ def _slice_cells(piece: v1alpha2.ResourceSlice, now: float) -> list[Any]:
 
 
 def structured_definitions() -> tuple[AnyDefinition, ...]:
-    """The three kinds."""
+    """Return the definitions of the three kinds."""
     fields = {"nodeName": lambda piece: piece.node_name, "driverName": lambda piece: piece.driver_name}
     generated: dict[str, Any] = {"columns": _GENERATED, "cells": _generated_cells}
     return (

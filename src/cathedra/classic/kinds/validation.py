@@ -37,7 +37,7 @@ _STATUS: Final = FieldPath("status")
 
 
 def validate_class(resource_class: v1alpha2.ResourceClass) -> ErrorList:
-    """What is wrong with a class."""
+    """Return the errors of a class."""
     errors = ErrorList()
     validate_driver_name(errors, FieldPath("driverName"), resource_class.driver_name)
     reference = resource_class.parameters_ref
@@ -58,14 +58,14 @@ def _reference(errors: ErrorList, path: FieldPath, kind: str, name: str) -> None
 
 
 def validate_claim(claim: v1alpha2.ResourceClaim) -> ErrorList:
-    """What is wrong with a new claim."""
+    """Return the errors of a new claim."""
     errors = ErrorList()
     _claim_spec(errors, _SPEC, claim.spec)
     return errors
 
 
 def validate_claim_update(new: v1alpha2.ResourceClaim, old: v1alpha2.ResourceClaim) -> ErrorList:
-    """The spec is immutable, and looked at all the same."""
+    """Require an unchanged spec, and validate it nevertheless."""
     errors = ErrorList()
     if new.spec != old.spec:
         errors.invalid(_SPEC, new.spec, IMMUTABLE)
@@ -74,14 +74,14 @@ def validate_claim_update(new: v1alpha2.ResourceClaim, old: v1alpha2.ResourceCla
 
 
 def validate_template(template: v1alpha2.ResourceClaimTemplate) -> ErrorList:
-    """What is wrong with a new template."""
+    """Return the errors of a new template."""
     errors = ErrorList()
     _claim_spec(errors, _SPEC.child("spec"), template.spec.spec)
     return errors
 
 
 def validate_template_update(new: v1alpha2.ResourceClaimTemplate, old: v1alpha2.ResourceClaimTemplate) -> ErrorList:
-    """The spec is immutable, and looked at all the same."""
+    """Require an unchanged spec, and validate it nevertheless."""
     errors = ErrorList()
     if new.spec != old.spec:
         errors.invalid(_SPEC, new.spec, IMMUTABLE)
@@ -100,7 +100,7 @@ def _claim_spec(errors: ErrorList, path: FieldPath, spec: v1alpha2.ResourceClaim
 def validate_claim_status(
     new: v1alpha2.ResourceClaim, old: v1alpha2.ResourceClaim, context: RequestContext
 ) -> ErrorList:
-    """What is wrong with a claim's new status."""
+    """Return the errors of a claim's new status."""
     errors = ErrorList()
     status, before = new.status, old.status
     if status.driver_name:
@@ -186,7 +186,7 @@ def _reservations(errors: ErrorList, new: v1alpha2.ResourceClaim, old: v1alpha2.
 
 
 class DeallocatableStatus(Protocol):
-    """The status of a claim that can be asked back from its driver, in any release."""
+    """The status of a claim whose driver can be requested to deallocate it, in any release."""
 
     @property
     def allocation(self) -> object | None: ...
@@ -209,7 +209,7 @@ def _refuse_consumers(errors: ErrorList, status: DeallocatableStatus, before: De
 def validate_deallocation(
     errors: ErrorList, status: DeallocatableStatus, before: DeallocatableStatus, *, refuses_consumers: bool
 ) -> None:
-    """A claim is asked back when it has no consumer, and stays so until it has nothing.
+    """Permit the request to deallocate only without consumers, and its end only without an allocation.
 
     ``refuses_consumers``: new consumers are an error that no other rule has entered.
     """
@@ -225,14 +225,14 @@ def validate_deallocation(
 
 
 def validate_context(context: v1alpha2.PodSchedulingContext) -> ErrorList:
-    """What is wrong with the scheduler's side of the negotiation."""
+    """Return the errors of the scheduler's side of the negotiation."""
     errors = ErrorList()
     _nodes(errors, _SPEC.child("potentialNodes"), context.spec.potential_nodes)
     return errors
 
 
 def validate_context_status(context: v1alpha2.PodSchedulingContext) -> ErrorList:
-    """What is wrong with the drivers' side of the negotiation; its paths speak of ``claims``, as Kubernetes' do."""
+    """Return the errors of the drivers' side of the negotiation; its paths speak of ``claims``, as Kubernetes' do."""
     errors = ErrorList()
     path = _STATUS.child("claims")
     seen: set[str] = set()

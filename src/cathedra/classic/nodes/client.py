@@ -38,9 +38,9 @@ from cathedra.node.plugins.grpcclient import PluginChannel
 from cathedra.releases import FeatureGates, classic
 
 __all__ = [
+    "AgentContext",
     "ClassicPluginClient",
     "Handle",
-    "NodeAgent",
     "classic_dial",
     "handle_of",
     "services_of",
@@ -57,7 +57,7 @@ def services_of(gates: FeatureGates) -> tuple[str, ...]:
     return ("v1alpha2",) if gates.has(classic.SERVICE_V1ALPHA2) else ("v1alpha1",)
 
 
-class NodeAgent(NamedTuple):
+class AgentContext(NamedTuple):
     """The agent of a node, as far as its clients of drivers use it."""
 
     api: Client
@@ -75,7 +75,7 @@ class ClassicPluginClient(PluginChannel):
         self,
         driver: str,
         endpoint: str,
-        agent: NodeAgent,
+        agent: AgentContext,
         *,
         listing: ResourceListing | None = None,
         on_close: Callable[[], None] = lambda: None,
@@ -91,7 +91,7 @@ class ClassicPluginClient(PluginChannel):
         self._api = agent.api
         self._services = tuple(agent.services)
         self._handles: dict[str, Handle] = {}
-        """By claim UID: a claim that is gone must still be let go of."""
+        """By claim UID, because a claim that is gone must still be unprepared."""
         self._devices: dict[str, tuple[str, ...]] = {}
 
     async def follow_connection(self, on_connection: Callable[[bool], None]) -> None:
@@ -102,7 +102,7 @@ class ClassicPluginClient(PluginChannel):
             await super().follow_connection(on_connection)
 
     async def close(self) -> None:
-        """Let go of the connection, and remove what was published for the driver."""
+        """Close the connection, and remove the slices that were published for the driver."""
         await super().close()
         self._on_close()
         if self._listing is not None:
@@ -129,7 +129,7 @@ class ClassicPluginClient(PluginChannel):
         return answers
 
     async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
-        """Let go of the claims; by claim UID, an error text or "".
+        """Unprepare the claims. Return an error text or "" by claim UID.
 
         Raises:
             PluginCallError: the call failed as a whole.
@@ -145,7 +145,7 @@ class ClassicPluginClient(PluginChannel):
         return answers
 
     async def _read_handle(self, claim: ClaimReference) -> Handle:
-        """What the driver's controller wrote into the claim; nothing if that is gone."""
+        """Return the handle that the driver's controller wrote into the claim. It is empty if the claim is gone."""
         try:
             found = await self._api.resource(CLAIMS, claim.namespace).get(claim.name)
         except StatusError as error:
@@ -249,7 +249,7 @@ def _outcome(cdi_devices: Sequence[str], error: str) -> PrepareOutcome:
 
 
 def classic_dial(api: Client, gates: FeatureGates, node: str) -> MakeDial:
-    """How the agent of ``node`` speaks to drivers in the release; ``api`` reads claims as the node."""
+    """Return the function by which the agent of ``node`` connects to drivers. ``api`` reads claims as the node."""
 
     def make(clock: Clock, metrics: NodeMetrics) -> DialPlugin:
         return ClassicDial(api, gates, node, clock, metrics)
@@ -279,7 +279,7 @@ class ClassicDial:
         self._versions.enter(driver, endpoint, offered)
         clock = self._clock
         listing = ResourceListing(self._slices, driver, clock=clock) if self._slices is not None else None
-        agent = NodeAgent(self._api, services_of(self._gates), clock, self._metrics)
+        agent = AgentContext(self._api, services_of(self._gates), clock, self._metrics)
         client = ClassicPluginClient(
             driver, endpoint, agent, listing=listing, on_close=lambda: self._versions.leave(driver)
         )
@@ -293,7 +293,7 @@ class ClassicDial:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """What one driver is told of one claim."""
+    """The data that one driver receives about one claim."""
 
     data: str = ""
     structured: v1alpha2.StructuredResourceHandle | None = None
@@ -329,7 +329,8 @@ def _raw(value: RawJSON | None) -> Any:
 
 
 def handle_of(claim: v1alpha2.ResourceClaim, driver: str) -> Handle:
-    """What ``driver`` is told of an allocated claim; nothing where the allocation has no handle for it."""
+    """Return the data for ``driver`` about an allocated claim. It is empty if the allocation has no handle for the
+    driver."""
     allocation = claim.status.allocation
     handles = allocation.resource_handles if allocation is not None else ()
     for handle in handles:

@@ -38,7 +38,7 @@ class InProcessNodeDriver:
         return outcomes
 
     async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
-        """Let go of the claims; by claim UID, an error text or ""."""
+        """Unprepare the claims. Return an error text or "" by claim UID."""
         errors: dict[str, str] = {}
         for reference in claims:
             try:

@@ -1,4 +1,4 @@
-"""What drivers of 1.30 list to the node agent, and the ResourceSlices in which it publishes that.
+"""Resources that drivers of 1.30 list to the node agent, and the ResourceSlices in which it publishes them.
 
 The stream ``v1alpha3.Node/NodeListAndWatchResources`` (docs/spec/protocols.md §6). Each of its messages is everything
 that the driver has on the node; slices of the node that say something else are rewritten or removed, those of drivers
@@ -32,13 +32,13 @@ LIST_METHOD: Final = "NodeListAndWatchResources"
 _MESSAGE: Final = "NodeListAndWatchResourcesResponse"
 _RESOURCES: Final = tag(1, LENGTH)
 _RECONNECT: Final = 5.0
-"""Seconds before a broken stream is asked for again."""
+"""Seconds before a broken stream is opened again."""
 _LOG = logging.getLogger(__name__)
 
 Model = v1alpha2.NamedResourcesResources
-"""What one slice says."""
+"""The resources of one slice."""
 Listen = Callable[[], AsyncGenerator[bytes]]
-"""Asks for the stream of messages; raises `PluginCallError` when it breaks."""
+"""Opens the stream of messages. It raises `PluginCallError` when the stream breaks."""
 
 
 def encode_listing(models: Sequence[Model]) -> bytes:
@@ -48,7 +48,7 @@ def encode_listing(models: Sequence[Model]) -> bytes:
 
 
 def decode_listing(data: bytes) -> tuple[Model, ...]:
-    """What a driver listed; a model of a kind that 1.30 does not know is left out.
+    """Decode a driver's list. Models of a kind that 1.30 does not know are left out.
 
     Raises:
         ProtobufError: the bytes are no such message.
@@ -101,7 +101,7 @@ class NodeSlices:
         self._queue.add(piece.driver_name)
 
     async def _sync(self, driver: str) -> None:
-        """Keep what is already there; what is not goes into slices that say something else, then into new ones."""
+        """Keep slices that are up to date, rewrite those that differ, and create the missing ones."""
         models = self._listings[driver].models if driver in self._listings else ()
         found = (await self._slices.list(field_selector=f"nodeName={self._node},driverName={driver}")).items
         kept = [piece.named_resources for piece in found if piece.named_resources in models]
@@ -127,17 +127,17 @@ class NodeSlices:
 
 
 class ResourceListing:
-    """What one instance of a driver lists."""
+    """The resources that one instance of a driver lists."""
 
     def __init__(self, slices: NodeSlices, driver: str, *, clock: Clock) -> None:
         self.driver = driver
         self.models: tuple[Model, ...] = ()
-        """What it listed last."""
+        """The last list."""
         self._slices = slices
         self._clock = clock
 
     async def follow(self, listen: Listen) -> None:
-        """Read what the driver lists until it has no more to say; that stays published until `end`."""
+        """Read the driver's lists until the stream ends. The last one stays published until `end`."""
         self._slices.register(self)
         while True:
             try:

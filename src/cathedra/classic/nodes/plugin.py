@@ -25,12 +25,12 @@ from cathedra.driver.serving.registration import PluginInfo, Registration, socke
 __all__ = ["NodeClaim", "NodeDriver", "StructuredHandle", "serving"]
 
 VERSION: Final = "1.0.0"
-"""What plugins of that time registered with."""
+"""The version with which plugins of that time registered."""
 
 
 @dataclass(frozen=True, slots=True)
 class StructuredHandle:
-    """What the scheduler allocated, in 1.30: instances by name, and the parameters that go with them."""
+    """An allocation of the scheduler of 1.30: names of instances, and their parameters."""
 
     node: str
     instances: tuple[str, ...] = ()
@@ -43,13 +43,13 @@ class StructuredHandle:
 
 @dataclass(frozen=True, slots=True)
 class NodeClaim:
-    """A claim as a node plugin is told of it."""
+    """A claim, as a node plugin receives it."""
 
     namespace: str
     uid: str
     name: str
     handle: str = ""
-    """What the driver's controller wrote for this plugin."""
+    """Data that the driver's controller wrote for this plugin."""
     structured: StructuredHandle | None = None
 
 
@@ -62,10 +62,11 @@ class NodeDriver(ABC):
 
     @abstractmethod
     async def unprepare(self, claim: NodeClaim) -> None:
-        """Let go of a claim; one that is not known is fine."""
+        """Unprepare a claim. An unknown claim is no error."""
 
     def resources(self) -> AsyncIterator[Sequence[v1alpha2.NamedResourcesResources]] | None:
-        """What the driver has on this node, again after each change: node agents of 1.30 publish it as ResourceSlices.
+        """Yield the resources of this node, and again after each change. Node agents of 1.30 publish them as
+        ResourceSlices.
 
         None: the driver lists nothing. When the iterator ends, what it said last stays true.
         """
@@ -105,7 +106,7 @@ class _Services:
         self._driver = driver
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        """Serve all three."""
+        """Register all three services with a server."""
         first = messages.NodeUnprepareResourceRequestV1alpha1
         server.add_generic_rpc_handlers(
             (
@@ -188,7 +189,7 @@ def _handler(method: Method, request: type[Any]) -> grpc.RpcMethodHandler[Any, A
 
 
 def _claim(request: Any) -> NodeClaim:
-    """Of a request about one claim; v1alpha1 has no handle when it lets go."""
+    """Return the claim of a request. In v1alpha1 the request to unprepare has no handle."""
     return NodeClaim(
         request.namespace,
         request.claim_uid,

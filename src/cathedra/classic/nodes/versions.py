@@ -1,4 +1,4 @@
-"""The versions with which drivers registered until 1.31, and what kubelets of that time said of others.
+"""Versions with which drivers registered until 1.31, and the errors of kubelets for others.
 
 A driver offered numbers, not services: the highest one below 2 counted. One instance of a driver was registered at a
 time, unless another came with a higher number.

@@ -46,23 +46,23 @@ class PodClaim(Generic[C]):
     """Name of the pod's entry, under which drivers answer."""
     claim: C
     nodes: tuple[NodeSelector, ...] = ()
-    """Where it can be used: where its allocation is available, or where its classes may be allocated."""
+    """The nodes of its allocation, or the nodes where its classes may be allocated."""
     unsuitable: frozenset[str] = frozenset()
     """Nodes that its driver excludes."""
     informed: bool = False
-    """Whether its driver has answered at all."""
+    """True if its driver has answered at all."""
     fault: Status | None = None
-    """Why no node can be judged."""
+    """Reason why no node can be evaluated."""
     structured: StructuredClaim | None = None
-    """How the scheduler itself allocates it; None: a driver does."""
+    """The scheduler's own allocation of the claim. None means that a driver allocates."""
 
     @property
     def pending(self) -> bool:
-        """Whether a driver has yet to allocate it."""
+        """True if a driver has yet to allocate it."""
         return self.claim.status.allocation is None and self.structured is None
 
     def allows(self, node: Node) -> bool:
-        """Whether each of `nodes` selects the node."""
+        """Return True if each of `nodes` selects the node."""
         return all(node_selector_matches(selector, node) for selector in self.nodes)
 
 
@@ -114,12 +114,12 @@ def _missing(namespace: str, name: str, release: str) -> str:
 
 
 def is_reserved(claim: AnyClaim, pod: Pod) -> bool:
-    """Whether the pod is among the claim's consumers."""
+    """Return True if the pod is among the claim's consumers."""
     return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
 
 
 def can_be_reserved(claim: AnyClaim) -> bool:
-    """Whether an allocated claim takes one more consumer; in 1.31 only the API server says no."""
+    """Return True if an allocated claim takes one more consumer. In 1.31 only the API server decides."""
     if isinstance(claim, ControlledClaim):
         return True
     status = claim.status
@@ -128,5 +128,5 @@ def can_be_reserved(claim: AnyClaim) -> bool:
 
 
 def waits_for_consumer(claim: AnyClaim) -> bool:
-    """Whether the claim is allocated when a pod needs it, not before; since 1.31 all are."""
+    """Return True if the claim is allocated when a pod needs it, not before; since 1.31 all are."""
     return isinstance(claim, ControlledClaim) or claim.spec.allocation_mode != "Immediate"

@@ -1,4 +1,4 @@
-"""Which answers of drivers wake a pod that waits for its claims (docs/spec/scheduling.md §18.2)."""
+"""Events of drivers that queue a pod that waits for its claims (docs/spec/scheduling.md §18.2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ClassicHints", "context_registration"]
 
 
 class ClassicHints:
-    """The plugin's registrations."""
+    """The plugin's registrations of events."""
 
     def __init__(self, find: FindClaim[AnyClaim], release: str) -> None:
         self._find = find

@@ -70,15 +70,15 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class Cycle(Generic[C]):
-    """What the plugin remembers of one pod between the extension points."""
+    """State of one pod between the extension points."""
 
     def __init__(self, claims: list[PodClaim[C]], negotiation: Negotiation) -> None:
         self.claims = claims
         self.negotiation = negotiation
         self.allocates: int = 0
-        """How many unallocated claims of the pod the scheduler allocates itself."""
+        """Number of the pod's unallocated claims that the scheduler itself allocates."""
         self.stock: Stock | None = None
-        """What is free for claims that the scheduler of 1.30 allocates, if there are any."""
+        """Free resources for claims that the scheduler of 1.30 allocates."""
         self.unavailable: set[int] = set()
         """Positions of claims that are allocated where the pod cannot go."""
 
@@ -98,11 +98,11 @@ class Negotiating(
     PostBindPlugin,
     Generic[C],
 ):
-    """Claims that drivers allocate, from the first look at the pod to the end of the negotiation."""
+    """Claims that drivers allocate, from the first extension point to the end of the negotiation."""
 
     name = "DynamicResources"
     excluded: Status = unresolvable("excluded by resource class node filter")
-    """What is said of a node where a claim's class may not be allocated."""
+    """Message for a node where a claim's class may not be allocated."""
 
     def __init__(
         self,
@@ -129,13 +129,13 @@ class Negotiating(
 
     @abstractmethod
     def allocatable(self, claim: PodClaim[C]) -> Status | None:
-        """Whether an unallocated claim can be allocated at all; fills in where, and by whom."""
+        """Return True if an unallocated claim can be allocated. Sets its nodes and its allocator."""
 
     def begin(self, cycle: Cycle[C]) -> None:
-        """All claims have been looked at."""
+        """Called after all claims have been read."""
 
     def allocate(self, cycle: Cycle[C], node: str) -> Status | None:
-        """Whether the scheduler itself finds on the node what it has to allocate."""
+        """Return True if the scheduler itself finds on the node what it has to allocate."""
         return None
 
     def hold(self, cycle: Cycle[C], node: str) -> Status | None:
@@ -143,14 +143,14 @@ class Negotiating(
         return None
 
     def drop(self, cycle: Cycle[C]) -> None:
-        """Let go of what is held and not written."""
+        """Release everything that is reserved and not written."""
 
     async def write(self, claim: PodClaim[C], pod: Pod) -> None:
         """Write what is held for a claim."""
         raise NotImplementedError("nothing is held")
 
     async def give_back(self, cycle: Cycle[C], claim: C) -> None:
-        """Ask the driver to take an allocation back.
+        """Request that the driver deallocates the claim.
 
         Raises:
             StatusError, ConnectionError: the server refused or cannot be reached.
@@ -164,7 +164,7 @@ class Negotiating(
     # --- before the nodes
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
-        """Looks at everything that is the same on all nodes."""
+        """Check everything that is the same on all nodes."""
         try:
             claims = self.claims_of(pod.pod)
         except Unresolved as why:
@@ -187,7 +187,7 @@ class Negotiating(
         return None
 
     def _usable(self, claim: PodClaim[C], pod: Pod, negotiation: Negotiation) -> Status | None:
-        """Whether the claim is, or can be, allocated for the pod; fills in where."""
+        """Return True if the claim is, or can be, allocated for the pod; fills in where."""
         status = claim.claim.status
         if status.allocation is None and not waits_for_consumer(claim.claim):
             return unresolvable("unallocated immediate resourceclaim")
@@ -209,7 +209,7 @@ class Negotiating(
     # --- for every node
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Whether existing allocations can be used on the node, and no driver or class excludes it."""
+        """Return True if existing allocations can be used on the node, and no driver or class excludes it."""
         cycle: Cycle[C] = state.data[self.name]
         unavailable: list[int] = []
         for position, claim in enumerate(cycle.claims):
@@ -234,7 +234,7 @@ class Negotiating(
     # --- when no node will do
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
-        """Asks for one claim of the pod back that is allocated in the wrong place."""
+        """Request the deallocation of one of the pod's claims that is allocated on the wrong nodes."""
         cycle: Cycle[C] | None = state.data.get(self.name)
         if cycle is None:
             return unschedulable("no new claims to deallocate")
@@ -256,7 +256,7 @@ class Negotiating(
     # --- when several will do
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
-        """Asked while several nodes are left: the moment to ask drivers about them. It prefers none."""
+        """Propose nodes to drivers, since several are left. No node is preferred."""
         cycle: Cycle[C] | None = state.data.get(self.name)
         if cycle is not None and cycle.pending:
             names = [node.name for node in nodes]
@@ -267,7 +267,7 @@ class Negotiating(
     # --- once the node is chosen
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
-        """Decides what to tell drivers next; the pod goes on when there is nothing left to tell or to wait for."""
+        """Choose the next message to drivers. The pod continues if there is none and no answer is missing."""
         cycle: Cycle[C] | None = state.data.get(self.name)
         if cycle is None:
             return None
@@ -290,7 +290,7 @@ class Negotiating(
         return Status(Code.PENDING, ("waiting for resource driver to provide information",))
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Tells drivers what is decided, and lets go of reservations."""
+        """Send the chosen message to drivers, and release reservations."""
         cycle: Cycle[C] | None = state.data.get(self.name)
         if cycle is None:
             return
@@ -340,7 +340,7 @@ class Negotiating(
 
 
 def _available_on(claim: AnyClaim) -> NodeSelector | None:
-    """Where an allocated claim can be used; None: everywhere."""
+    """Return the nodes that can use an allocated claim. None means all."""
     if isinstance(claim, ControlledClaim):
         return claim.status.allocation.node_selector if claim.status.allocation is not None else None
     return claim.status.allocation.available_on_nodes if claim.status.allocation is not None else None
@@ -351,7 +351,7 @@ def _only_used_by(claim: AnyClaim, pod: Pod) -> bool:
 
 
 def forward(informer: Informer[Any], resource: Resource, wake: Notify) -> None:
-    """Tell the queue of every change that the informer shows."""
+    """Notify the queue of every change that the informer reports."""
     informer.add_handler(
         lambda new: wake(ClusterEvent(resource, Action.ADD, None, new)),
         lambda old, new: wake(ClusterEvent(resource, Action.UPDATE, old, new)),
@@ -380,7 +380,7 @@ async def withdraw(client: Client, claim: AnyClaim, pod: Pod) -> None:
 
 
 async def request_deallocation(client: Client, claim: AnyClaim) -> None:
-    """Ask the driver to take its allocation back; the claim has no consumer from then on.
+    """Request that the driver deallocates the claim. The claim then has no consumer.
 
     Raises:
         StatusError, ConnectionError: the server refused or cannot be reached.

@@ -1,4 +1,4 @@
-"""What the scheduler tells drivers about one pod, and what they have answered: its PodSchedulingContext.
+"""The negotiation about one pod: the scheduler's messages and the drivers' answers, in its PodSchedulingContext.
 
 A cycle decides in memory what to tell next (`propose`, `select`); `publish` writes it, later and at once for all
 changes (docs/spec/scheduling.md §18.2).
@@ -21,7 +21,7 @@ from cathedra.semantics.owners import controller_reference, is_controlled_by
 __all__ = ["MAX_NODES", "ForeignContext", "Negotiation"]
 
 MAX_NODES: Final = 128
-"""So many nodes can be proposed."""
+"""Number of nodes that can be proposed."""
 
 
 class ForeignContext(Exception):
@@ -52,7 +52,7 @@ class Negotiation:
 
     @property
     def dirty(self) -> bool:
-        """Whether something is decided and not written."""
+        """True if something is decided and not written."""
         return self._selected is not None or self._potential is not None
 
     @property
@@ -64,14 +64,14 @@ class Negotiation:
 
     @property
     def potential(self) -> tuple[str, ...]:
-        """The nodes about which drivers shall say whether they suit."""
+        """The nodes that drivers must check."""
         if self._potential is not None:
             return self._potential
         return self._context.spec.potential_nodes if self._context is not None else ()
 
     @property
     def proposed(self) -> bool:
-        """Whether this cycle has proposed nodes."""
+        """True if this cycle has proposed nodes."""
         return self._potential is not None
 
     def answer(self, entry: str) -> frozenset[str] | None:
@@ -80,7 +80,7 @@ class Negotiation:
         return next((frozenset(claim.unsuitable_nodes) for claim in claims if claim.name == entry), None)
 
     def propose(self, nodes: list[str], random: Random) -> None:
-        """Ask drivers about these nodes, or about as many of them as can be asked about, chosen at random."""
+        """Propose these nodes to drivers, or a random choice of them if they are too many."""
         chosen = nodes if len(nodes) <= MAX_NODES else random.sample(nodes, MAX_NODES)
         self._potential = tuple(sorted(chosen))
 

@@ -76,7 +76,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
             forward(informer, resource, wake)
 
     def events(self) -> Sequence[EventRegistration]:
-        """See `ClassicHints`."""
+        """Return the registrations of `ClassicHints`."""
         return self._hints.registrations()
 
     def backs(self, resource: str) -> bool:
@@ -84,7 +84,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
         return False
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """All claims must be there; until 1.27 that is first looked at when the pod's turn comes."""
+        """Require that all claims exist. Until 1.27 this is checked only in the scheduling cycle."""
         if not self._gates.has(classic.CLAIMS_CHECKED_BEFORE_QUEUE):
             return None
         try:
@@ -98,7 +98,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
         return pod_claims(pod, self._claims.store.get, self._gates.release)
 
     def allocatable(self, claim: PodClaim[ResourceClaim]) -> Status | None:
-        """Whether the claim's class is there; 1.30 has classes whose claims the scheduler allocates."""
+        """Return True if the claim's class is there; 1.30 has classes whose claims the scheduler allocates."""
         name = claim.claim.spec.resource_class_name
         found = self._classes.store.get("", name)
         if found is None:
@@ -120,7 +120,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
             cycle.stock = self._structured.stock()
 
     def allocate(self, cycle: Cycle[ResourceClaim], node: str) -> Status | None:
-        """Whether the node has instances for all of them together."""
+        """Return True if the node has instances for all of them together."""
         if self._structured is None or cycle.stock is None:
             return None
         results = self._structured.allocate(cycle.claims, cycle.stock, node)
@@ -147,7 +147,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
         await self._structured.write(claim, pod)
 
     async def give_back(self, cycle: Cycle[ResourceClaim], claim: ResourceClaim) -> None:
-        """What the scheduler allocated it clears itself."""
+        """Deallocate the claim, because the scheduler allocated it."""
         if self._structured is not None and FINALIZER in claim.metadata.finalizers:
             await self._structured.deallocate(claim)
         else:
@@ -165,7 +165,7 @@ _UNSUITABLE: Final = unresolvable("resourceclaim cannot be allocated for the nod
 
 
 class StructuredClaims:
-    """What the scheduler knows of slices and parameters, and what it has decided and not written."""
+    """Slices and parameters that the scheduler has read, and its decisions that are not written yet."""
 
     def __init__(self, client: Client, informers: SharedInformers) -> None:
         self._client = client
@@ -180,7 +180,7 @@ class StructuredClaims:
         self._claims.add_handler(self._seen, lambda _, claim: self._seen(claim), self._gone)
 
     def informers(self) -> Iterable[tuple[Informer[Any], Resource]]:
-        """What is followed, and what its changes are called."""
+        """The informers, and the names of their changes."""
         yield self._slices, Resource.RESOURCE_SLICE
         yield self._class_parameters, Resource.RESOURCE_CLASS_PARAMETERS
         yield self._claim_parameters, Resource.RESOURCE_CLAIM_PARAMETERS
@@ -201,7 +201,7 @@ class StructuredClaims:
         return None
 
     def stock(self) -> Stock:
-        """What is free now, with all that is decided taken off."""
+        """Return the free resources without those of decisions that are not written yet."""
         claims = list(self._claims.store.list())
         for what in self._claims.store.undecodable.values():
             rest, faults = rest_of(v1alpha2.ResourceClaim, what)
@@ -213,7 +213,7 @@ class StructuredClaims:
 
     @staticmethod
     def allocate(claims: Iterable[Claim], stock: Stock, node: str) -> list[v1alpha2.AllocationResult] | Status:
-        """What the pod's structured claims get on a node, together; or why not."""
+        """Allocate all structured claims of the pod on a node, or return why that is impossible."""
         held: set[Instance] = set()
         results: list[v1alpha2.AllocationResult] = []
         for claim in claims:
@@ -236,7 +236,7 @@ class StructuredClaims:
             self._in_flight[claim.claim.metadata.uid] = replace(claim.claim, status=status)
 
     def drop(self, claims: Iterable[Claim]) -> None:
-        """Let go of what is decided; what is written stays until it is seen."""
+        """Forget the decision. A decision that is written stays until its event arrives."""
         for claim in claims:
             if claim.claim.metadata.uid not in self._written:
                 self._in_flight.pop(claim.claim.metadata.uid, None)

@@ -54,7 +54,7 @@ class TestDriver(ClassicDriver):
         self._allocated = AllocatedClaims(resources)
 
     async def recover(self) -> None:
-        """Count what an earlier life of the controller gave away.
+        """Count the allocations that exist when the controller starts.
 
         Raises:
             StatusError, ConnectionError: the API server cannot be asked.

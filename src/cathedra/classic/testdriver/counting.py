@@ -1,4 +1,5 @@
-"""What a test driver has given away, counted from the claims themselves, so that its controller may die at any time."""
+"""Count of a test driver's allocations, made from the claims themselves, so that its controller may be killed at any
+time."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class AllocatedClaims:
         """Claim UID → its node, "" for the cluster's."""
 
     async def recover(self, claims: ResourceClient[C], node_of: Callable[[C], str | None]) -> None:
-        """Count what an earlier life of the controller gave away.
+        """Count the allocations that exist when the controller starts.
 
         ``node_of`` says where a claim was allocated; None: not at all, or by another driver. A server without claims
         has none to count.
@@ -53,11 +54,11 @@ class AllocatedClaims:
         return len(self._nodes)
 
     def node_of(self, claim: KubeObject) -> str | None:
-        """Where the claim is allocated; "" is the cluster, None nowhere."""
+        """Return the node of the claim's allocation. "" is the cluster; None is no allocation."""
         return self._nodes.get(claim.metadata.uid)
 
     def enter(self, claim: KubeObject, node: str) -> None:
-        """Count the claim."""
+        """Count a claim as allocated."""
         self._nodes[claim.metadata.uid] = node
 
     def remove(self, claim: KubeObject) -> None:
@@ -65,7 +66,7 @@ class AllocatedClaims:
         self._nodes.pop(claim.metadata.uid, None)
 
     def has_room(self, node: str, claims: int) -> bool:
-        """Whether so many claims more can be allocated for use on the node."""
+        """Return True if that many more claims can be allocated for use on the node."""
         resources = self._resources
         if resources.nodes and node not in resources.nodes:
             return False

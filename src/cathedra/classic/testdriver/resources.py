@@ -1,4 +1,4 @@
-"""What the test driver has to give: how many claims, on which nodes, for one pod each or for many."""
+"""Resources of the test driver: the number of claims, their nodes, and whether pods share them."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ class TestResources(msgspec.Struct, frozen=True, rename="pascal", forbid_unknown
     dont_set_reserved_for: bool = False
     """Leave it to the scheduler to reserve claims for pods."""
     node_local: bool = False
-    """Whether each node has resources of its own, rather than the cluster."""
+    """True if each node has resources of its own, rather than the cluster."""
     nodes: tuple[str, ...] = ()
     """The nodes that have resources; () means all, where they are the cluster's."""
     max_allocations: int = 0
-    """So many claims at a time, on each node or in the cluster; 0 is without limit."""
+    """Number of claims at a time, on each node or in the cluster. 0 is no limit."""
     shareable: bool = False
-    """Whether an allocated claim serves any number of pods."""
+    """True if an allocated claim serves any number of pods."""
 
     def available_on(self, node: str) -> NodeSelector | None:
-        """Where a claim can be used that was allocated on ``node``, or in the cluster (""); None is everywhere."""
+        """Return the nodes that can use a claim that was allocated on ``node``, or in the cluster (""). None means
+        all."""
         names = (node,) if node else self.nodes
         if not names:
             return None
@@ -56,7 +57,7 @@ class TestResources(msgspec.Struct, frozen=True, rename="pascal", forbid_unknown
 
 @dataclass(frozen=True, slots=True)
 class HandleData:
-    """What the controller tells the node plugin, as JSON in the claim's handle."""
+    """Data for the node plugin, as JSON in the claim's handle."""
 
     env: dict[str, str]
     node: str

@@ -30,7 +30,7 @@ def controller_revision_cells(revision: apps_v1.ControllerRevision, now: float) 
 
 
 def _controller(revision: apps_v1.ControllerRevision) -> str:
-    """``daemonset.apps/name``."""
+    """Return the owner as ``daemonset.apps/name``."""
     owner = controller_of(revision)
     if owner is None:
         return "<none>"

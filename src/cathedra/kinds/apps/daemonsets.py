@@ -80,7 +80,7 @@ def default_daemonset(daemon: apps_v1.DaemonSet) -> apps_v1.DaemonSet:
 
 
 def validate_daemonset(daemon: apps_v1.DaemonSet) -> ErrorList:
-    """What is wrong with a daemon set."""
+    """Return the errors of a daemon set."""
     errors = ErrorList()
     spec = daemon.spec
     if spec.selector is not None:  # Kubernetes does not miss it, but no pod matches none
@@ -174,7 +174,7 @@ class DaemonSetStatusStrategy(StatusStrategy[apps_v1.DaemonSet]):
 
 
 def validate_daemonset_update(new: apps_v1.DaemonSet, old: apps_v1.DaemonSet) -> ErrorList:
-    """The selector stays."""
+    """Require an unchanged selector."""
     return with_immutable_selector(validate_daemonset(new), new, old)
 
 

@@ -63,7 +63,7 @@ def default_deployment(deployment: apps_v1.Deployment) -> apps_v1.Deployment:
 
 
 def validate_deployment(deployment: apps_v1.Deployment) -> ErrorList:
-    """What is wrong with a deployment."""
+    """Return the errors of a deployment."""
     errors = ErrorList()
     spec = deployment.spec
     validate_not_negative(errors, replicas=spec.replicas)
@@ -84,7 +84,7 @@ def validate_deployment(deployment: apps_v1.Deployment) -> ErrorList:
 
 
 def validate_deployment_update(new: apps_v1.Deployment, old: apps_v1.Deployment) -> ErrorList:
-    """The selector stays."""
+    """Require an unchanged selector."""
     return with_immutable_selector(validate_deployment(new), new, old)
 
 

@@ -59,7 +59,7 @@ def default_replicaset(replicas: apps_v1.ReplicaSet) -> apps_v1.ReplicaSet:
 
 
 def validate_replicaset(replicas: apps_v1.ReplicaSet) -> ErrorList:
-    """What is wrong with a replica set."""
+    """Return the errors of a replica set."""
     errors = ErrorList()
     spec = replicas.spec
     validate_not_negative(errors, replicas=spec.replicas, minReadySeconds=spec.min_ready_seconds)
@@ -92,7 +92,7 @@ def validate_replicaset_status(new: apps_v1.ReplicaSet, old: apps_v1.ReplicaSet)
 
 
 def validate_replicaset_update(new: apps_v1.ReplicaSet, old: apps_v1.ReplicaSet) -> ErrorList:
-    """The selector stays."""
+    """Require an unchanged selector."""
     return with_immutable_selector(validate_replicaset(new), new, old)
 
 

@@ -73,7 +73,7 @@ def default_statefulset(stateful: apps_v1.StatefulSet) -> apps_v1.StatefulSet:
 
 
 def validate_statefulset(stateful: apps_v1.StatefulSet) -> ErrorList:
-    """What is wrong with a stateful set."""
+    """Return the errors of a stateful set."""
     errors = ErrorList()
     spec = stateful.spec
     policy = _SPEC.child("podManagementPolicy")

@@ -61,7 +61,7 @@ def _without_counts(spec: batch_v1.JobSpec) -> batch_v1.JobSpec:
 
 
 def validate_cronjob(job: batch_v1.CronJob) -> ErrorList:
-    """What is wrong with a cron job: its schedule, its limits, the jobs it would make."""
+    """Return the errors of a cron job: its schedule, its limits, the jobs it would make."""
     errors = ErrorList()
     if len(job.metadata.name) > MAX_CRON_NAME:
         path = FieldPath("metadata").child("name")

@@ -55,7 +55,7 @@ class ScheduleError(ValueError):
 
 
 class Schedule(Protocol):
-    """Points in time."""
+    """Points in time at which a CronJob runs."""
 
     def after(self, moment: float) -> float | None:
         """The first one after ``moment`` (epoch seconds); None if there is none."""
@@ -77,7 +77,7 @@ class _Fields(msgspec.Struct, frozen=True):
     months: frozenset[int]
     weekdays: frozenset[int]
     either_day: bool
-    """Whether day of month or day of week is enough, because both are restricted."""
+    """True if day of month or day of week is enough, because both are restricted."""
     zone: tzinfo
 
     def after(self, moment: float) -> float | None:
@@ -102,7 +102,7 @@ class _Fields(msgspec.Struct, frozen=True):
 
 
 def parse_schedule(text: str, zone: tzinfo = UTC) -> Schedule:
-    """The schedule that ``text`` describes, on clocks of ``zone``.
+    """Parse a schedule in the time zone ``zone``.
 
     Raises:
         ScheduleError: it describes none; the text says why.
@@ -151,7 +151,7 @@ def most_recent(schedule: Schedule, earliest: float, now: float) -> tuple[float 
 
 
 def _is_open(field: str) -> bool:
-    """Whether a part of the field is a plain star; a star with a step restricts the day as numbers do."""
+    """Return True if a part of the field is a plain star; a star with a step restricts the day as numbers do."""
     return any(_is_plain_star(part) for part in field.split(","))
 
 

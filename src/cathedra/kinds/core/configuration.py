@@ -93,7 +93,7 @@ _BINARY_DATA: Final = FieldPath("binaryData")
 
 
 def validate_config_map_update(new: core_v1.ConfigMap, old: core_v1.ConfigMap) -> ErrorList:
-    """What was declared immutable stays."""
+    """Require that immutable data is unchanged."""
     if not old.immutable:
         return validate_config_map(new)
     errors = ErrorList()

@@ -1,4 +1,4 @@
-"""LimitRanges: what containers get when they say nothing, and what is too little or too much.
+"""LimitRanges: default, least and largest amounts of containers, pods and volumes.
 
 The admission plugin LimitRanger (`cathedra.apiserver.admission.limitranger`) applies them.
 """

@@ -69,7 +69,7 @@ class NamespaceDeletion(DeletionRules[core_v1.Namespace]):
     permanent = frozenset({"default", "kube-system", "kube-public"})
 
     def is_held(self, obj: core_v1.Namespace) -> bool:
-        """Whether finalizers are left in the spec."""
+        """Return True if finalizers are left in the spec."""
         return bool(obj.spec.finalizers)
 
     def mark(self, obj: core_v1.Namespace) -> core_v1.Namespace:

@@ -35,7 +35,7 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def validate_node(node: core_v1.Node) -> ErrorList:
-    """What is wrong with the taints of a node, which are one for each key and effect."""
+    """Return the errors of the taints of a node, which are one for each key and effect."""
     errors = ErrorList()
     seen: set[tuple[str, str]] = set()
     for position, taint in enumerate(node.spec.taints):
@@ -59,7 +59,7 @@ class NodeStrategy(SpecStrategy[core_v1.Node]):
     """A node agent registers its node together with the status: unlike others, this one is kept on create."""
 
     def prepare_create(self, obj: core_v1.Node, context: RequestContext) -> core_v1.Node:
-        """The status stays."""
+        """Keep the status."""
         return obj
 
 

@@ -54,7 +54,7 @@ def count_name(resource: GroupResource) -> str:
 
 
 def object_usage(resource: GroupResource, obj: KubeObject) -> dict[str, Quantity]:
-    """What an object is charged."""
+    """Return the charge of an object."""
     usage = {count_name(resource): Quantity.of_value(1)}
     if resource.group or resource.resource not in _OWN_NAMES:
         return usage

@@ -1,5 +1,5 @@
-"""Declarative validation: rules that stand as tags beside the fields of an API type (docs/spec/api.md §3.1).
+"""Declarative validation: rules that are tags beside the fields of an API type (docs/spec/api.md §3.1).
 
-`tags` is what the tags say, `formats` the checks of single values that they name, `walking` goes through an object
-with them, and `merging` makes one list of what they and the rules of the kind found.
+`tags` has the form of the tags, `formats` the checks that they name, and `walking` applies them to an object and merges
+their errors with those of the kind's own rules.
 """

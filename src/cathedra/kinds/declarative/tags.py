@@ -1,4 +1,4 @@
-"""The tags of an API type as data: what each field may hold, and how elements of its list are told apart.
+"""Tags of an API type as data: the rules of its fields, and the keys of its lists.
 
 They are written down per version of a kind, since declarative validation sees the object in the version of the
 request. Fields without a rule, in themselves or below, are left out (k8s.io/code-generator, cmd/validation-gen).
@@ -26,7 +26,7 @@ class TypeTags(msgspec.Struct, frozen=True, eq=False):
     union: tuple[str, ...] = ()
     """``unionMember``: the JSON names of the fields of which exactly one is set."""
     stable: bool = False
-    """Whether the union is enforced without ``DeclarativeValidationBeta``."""
+    """True if the union is enforced without ``DeclarativeValidationBeta``."""
 
 
 class FieldTags(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class FieldTags(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[Check, ...] = ()
     """``eachKey``: of each key of a map."""
     unique: tuple[str, ...] | None = None
-    """``unique=map``, ``listType=map``: JSON names of the fields that tell elements apart; none of them for a set."""
+    """``unique=map``, ``listType=map``: JSON names of the key fields of an element. A set has none."""
     of: TypeTags | None = None
     """The tags of the field's own type, or of its elements' or values'."""
     stable: bool = False

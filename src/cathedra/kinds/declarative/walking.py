@@ -42,7 +42,7 @@ def declared_errors(tags: TypeTags, new: KubeStruct, old: KubeStruct | None, *, 
 
 
 def _is_unchanged(tags: TypeTags, new: KubeStruct, old: KubeStruct) -> bool:
-    """Whether the fields that have tags are as they were, as in a change of metadata."""
+    """Return True if the fields that have tags are as they were, as in a change of metadata."""
     read, _ = _plan(type(new), tags)
     return read(new) == read(old)
 

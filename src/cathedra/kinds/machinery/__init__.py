@@ -1,5 +1,5 @@
-"""Kinds of the machinery's own groups: who may do what, what is admitted, what exists besides the built-in kinds.
+"""Kinds of the machinery's own groups: permissions, admission, and kinds besides the built-in ones.
 
 `rbac`, `policies`, `webhooks`, `customresources`, `leases`, `disruptionbudgets`, `signingrequests`, `networking` and
-`storage` hold one group or kind each; `definitions` is the list, and holds the kinds that need nothing but their names.
+`storage` have one group or kind each. `definitions` returns all, and defines those without rules of their own.
 """

@@ -145,7 +145,7 @@ _ZERO: Final = Quantity("0")
 
 
 def autoscaler_to_hub(scaler: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAutoscaler:
-    """The autoscaler with everything that its annotations say; what they say badly is dropped."""
+    """Convert an autoscaler of v1, with the values of its annotations. Malformed ones are dropped."""
     said, spec, status = scaler.metadata.annotations, scaler.spec, scaler.status
     metrics = tuple(_to_hub(one, _WANTED) for one in _list(said, _METRICS, v1.MetricSpec))
     if spec.target_cpu_utilization_percentage is not None:
@@ -241,7 +241,7 @@ def _one(annotations: Mapping[str, str], name: str, kind: type[K]) -> K | None:
 
 
 class _Side(NamedTuple):
-    """What is wanted of a metric, or what is used."""
+    """Target or current value of a metric."""
 
     word: str
     """Names the amounts in v2, and begins their names in v1."""
@@ -301,7 +301,7 @@ _AMOUNTS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Kind → amount in v2 → its name in v1, behind the side's word."""
 _SELECTORS: Final = {"object_": "selector", "pods": "selector", "external": "metric_selector"}
-"""What selects a metric in v1, for those kinds that have a name and a selector."""
+"""Fields of v1 that select a metric, for kinds with a name and a selector."""
 
 
 def _to_hub(metric: Any, side: _Side) -> Any:

@@ -32,7 +32,7 @@ BUDGET_COLUMNS: Final = (
 
 
 def validate_budget(budget: policy_v1.PodDisruptionBudget) -> ErrorList:
-    """What is wrong with a budget: one bound, of pods or of a share of them, and a selector that can be read."""
+    """Return the errors of a budget: one bound, of pods or of a share of them, and a selector that can be read."""
     errors, spec = ErrorList(), budget.spec
     if spec.min_available is not None and spec.max_unavailable is not None:
         errors.invalid(_SPEC, spec, "minAvailable and maxUnavailable cannot be both set")

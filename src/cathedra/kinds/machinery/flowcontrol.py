@@ -1,4 +1,4 @@
-"""FlowSchemas and PriorityLevelConfigurations: which requests wait in which queues.
+"""FlowSchemas and PriorityLevelConfigurations: the flows and queues of requests.
 
 What they are is said here; `cathedra.apiserver.pipeline.flowcontrol` puts requests into flows and queues by them.
 """

@@ -1,4 +1,4 @@
-"""Leases."""
+"""Leases, for leader election and the heartbeats of nodes."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def policy_binding_cells(binding: admissionregistration_v1.ValidatingAdmissionPo
 
 
 def param_ref_cell(reference: admissionregistration_v1.ParamRef | None) -> str:
-    """Which parameters a binding gives, in one cell."""
+    """Return the parameters of a binding as one cell."""
     if reference is None:
         return "<unset>"
     return f"{reference.namespace}/{reference.name}" if reference.namespace else reference.name or "*"

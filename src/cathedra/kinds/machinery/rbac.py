@@ -1,4 +1,4 @@
-"""Roles and bindings."""
+"""Roles and their bindings."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def _default_subject(subject: rbac_v1.Subject) -> rbac_v1.Subject:
 
 
 def validate_role(role: rbac_v1.Role) -> ErrorList:
-    """What is wrong with the rules of a namespace's role."""
+    """Return the errors of the rules of a namespace's role."""
     errors = ErrorList()
     _rules(errors, role.rules or (), namespaced=True)
     return errors
 
 
 def validate_cluster_role(role: rbac_v1.ClusterRole) -> ErrorList:
-    """What is wrong with the rules of a cluster's role."""
+    """Return the errors of the rules of a cluster's role."""
     errors = ErrorList()
     _rules(errors, role.rules or (), namespaced=False)
     aggregation = role.aggregation_rule
@@ -115,7 +115,7 @@ def _rules(errors: ErrorList, rules: Sequence[rbac_v1.PolicyRule], *, namespaced
 
 
 def validate_binding(binding: rbac_v1.RoleBinding | rbac_v1.ClusterRoleBinding) -> ErrorList:
-    """What is wrong with a binding: its role, and its subjects."""
+    """Return the errors of a binding: its role, and its subjects."""
     errors = ErrorList()
     namespaced = isinstance(binding, rbac_v1.RoleBinding)
     path = FieldPath("roleRef")

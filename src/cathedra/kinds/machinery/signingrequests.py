@@ -1,4 +1,4 @@
-"""Certificate signing requests: the server writes down who asks; approving and signing are sub-resources."""
+"""Certificate signing requests. The server records the requester; approving and signing are sub-resources."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SigningRequestStrategy(SpecStrategy[Request]):
     """The main resource: its spec never changes, and its user is that of the request."""
 
     def prepare_create(self, obj: Request, context: RequestContext) -> Request:
-        """Write down who asks; creating approves nothing."""
+        """Record the requester. A new request has no approval."""
         spec = replace(
             obj.spec, username=context.user, uid=context.uid, groups=context.groups, extra=dict(context.extra)
         )

@@ -54,7 +54,7 @@ def _names(errors: ErrorList, path: FieldPath, names: Sequence[str]) -> None:
 
 
 def validate_skipped_operations(errors: ErrorList, path: FieldPath, operations: Sequence[str]) -> None:
-    """Node operations that a driver can do without (1.37); tags say which there are."""
+    """Validate the node operations that a driver can do without (1.37). Tags list the possible ones."""
     if "NodePrepareResources" in operations and not {"NodeUnprepareResources", "*"} & set(operations):
         text = "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped"
         errors.invalid(path, list(operations), text)

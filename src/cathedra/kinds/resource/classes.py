@@ -45,7 +45,7 @@ def enabled_class_spec(
 
 
 def validate_class(new: resource.DeviceClass, old: resource.DeviceClass | None, context: RequestContext) -> ErrorList:
-    """What is wrong with a class; lists that did not change count as stored."""
+    """Return the errors of a class; lists that did not change count as stored."""
     errors = ErrorList()
     spec = new.spec
     stored = old is not None and old.spec.selectors == spec.selectors
@@ -94,12 +94,12 @@ class ClassStrategy(Strategy[resource.DeviceClass]):
 
 
 def class_to_hub(device_class: v1beta1.DeviceClass) -> v1.DeviceClass:
-    """The same class."""
+    """Convert a class to its stored form."""
     return v1.DeviceClass(metadata=device_class.metadata, spec=reshape(device_class.spec, v1.DeviceClassSpec))
 
 
 def class_from_hub(device_class: v1.DeviceClass) -> v1beta1.DeviceClass:
-    """The same class."""
+    """Convert a class from its stored form."""
     return v1beta1.DeviceClass(metadata=device_class.metadata, spec=reshape(device_class.spec, v1beta1.DeviceClassSpec))
 
 

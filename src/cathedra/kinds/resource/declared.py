@@ -168,7 +168,7 @@ _CLASS: Final = TypeTags(
     }
 )
 CLASS_TAGS: Final = KindTags(_CLASS, _CLASS)
-"""Of DeviceClass."""
+"""Tags of DeviceClass."""
 
 # --- slices
 
@@ -215,7 +215,7 @@ _SLICE_WITHOUT_TYPE: Final = _slice_tags(FieldTags(checks=(forbidden,), stable=T
 
 
 def slice_tags(gates: FeatureGates) -> KindTags:
-    """Of ResourceSlice."""
+    """Return the tags of ResourceSlice."""
     return _SLICE if gates["DRAPartitionableDevicesType"] else _SLICE_WITHOUT_TYPE
 
 
@@ -223,7 +223,7 @@ def slice_tags(gates: FeatureGates) -> KindTags:
 
 _RULE: Final = TypeTags({"spec": FieldTags(of=TypeTags({"taint": FieldTags(of=_TAINT)}))})
 TAINT_RULE_TAGS: Final = KindTags(_RULE, _RULE)
-"""Of DeviceTaintRule."""
+"""Tags of DeviceTaintRule."""
 
 _FLAT_FIELD: Final = re.compile(
     r"spec\.devices\.requests\[(\d+)\]\."
@@ -240,7 +240,7 @@ def _in_hub_form(path: str) -> str:
 def with_declared(
     found: ErrorList, tags: KindTags, shapes: Shapes | None, new: Any, old: Any, context: RequestContext
 ) -> ErrorList:
-    """What the rules of a kind ``found`` in an object, with what the tags of the request's version find."""
+    """Merge the errors that a kind's rules ``found`` in an object with those of the request version's tags."""
     gates = context.gates
     if (
         shapes is None

@@ -1,4 +1,4 @@
-"""Where older releases report an error: the paths of their time (docs/spec/api.md §3.1, appendix D).
+"""Error paths of older releases (docs/spec/api.md §3.1, appendix D).
 
 Validation runs on the form of v1 and writes the paths of the newest releases. Until 1.34 a repeated element was
 reported at its key field, and until 1.32 the form inside was that of v1beta1: flat requests, and devices wrapped in

@@ -177,7 +177,7 @@ EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 
 
 def dated_taint(taint: resource.DeviceTaint, now: float) -> resource.DeviceTaint:
-    """The taint with the time at which it was added; ``now`` where it says none (epoch seconds)."""
+    """Return the taint with the time at which it was added, or ``now`` if it has none (epoch seconds)."""
     return taint if taint.time_added is not None else replace(taint, time_added=Time(now))
 
 

@@ -248,14 +248,14 @@ def _declared(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest | N
 def validate_pool_status_request(
     new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest | None, gates: FeatureGates
 ) -> ErrorList:
-    """What is wrong with a question about pools, which never changes."""
+    """Return the errors of a question about pools, which never changes."""
     return _declared(new, old, gates)
 
 
 def validate_pool_status(
     new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, gates: FeatureGates
 ) -> ErrorList:
-    """What is wrong with an answer; one that was given stays."""
+    """Return the errors of an answer; one that was given stays."""
     errors = ErrorList()
     if old.status is None and new.status is not None:
         validate_conditions(errors, _STATUS.child("conditions"), new.status.conditions)

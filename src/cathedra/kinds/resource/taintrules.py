@@ -44,7 +44,7 @@ TAINT_RULE_COLUMNS: Final = (
 
 
 def default_taint_rule(rule: resource.DeviceTaintRule, now: float) -> resource.DeviceTaintRule:
-    """A rule whose taint says since when."""
+    """Return a rule whose taint has a time."""
     taint = dated_taint(rule.spec.taint, now)
     return rule if taint is rule.spec.taint else replace(rule, spec=replace(rule.spec, taint=taint))
 
@@ -52,7 +52,7 @@ def default_taint_rule(rule: resource.DeviceTaintRule, now: float) -> resource.D
 def validate_taint_rule(
     new: resource.DeviceTaintRule, old: resource.DeviceTaintRule | None, context: RequestContext
 ) -> ErrorList:
-    """What is wrong with a taint rule."""
+    """Return the errors of a taint rule."""
     errors = ErrorList()
     if new.spec.device_selector is not None:
         known = old.spec.device_selector if old is not None else None
@@ -83,7 +83,7 @@ def _validate_selector(
 
 
 def validate_taint_rule_status(new: resource.DeviceTaintRule) -> ErrorList:
-    """What is wrong with a taint rule's status."""
+    """Return the errors of a taint rule's status."""
     errors = ErrorList()
     path = _STATUS.child("conditions")
     if len(new.status.conditions) > MAX_RULE_CONDITIONS:
@@ -96,7 +96,7 @@ class TaintRuleStrategy(Strategy[resource.DeviceTaintRule]):
     """A rule that taints devices, written by an administrator."""
 
     def default(self, obj: resource.DeviceTaintRule, context: RequestContext) -> resource.DeviceTaintRule:
-        """Date the taint."""
+        """Set the time of the taint."""
         return default_taint_rule(obj, context.now)
 
     def prepare_create(self, obj: resource.DeviceTaintRule, context: RequestContext) -> resource.DeviceTaintRule:
@@ -137,12 +137,12 @@ class TaintRuleStrategy(Strategy[resource.DeviceTaintRule]):
 
 
 class TaintRuleStatusStrategy(Strategy[resource.DeviceTaintRule]):
-    """What the eviction controller reports of a rule."""
+    """The status of a rule, which the eviction controller reports."""
 
     reset_fields = ("spec", "metadata")
 
     def default(self, obj: resource.DeviceTaintRule, context: RequestContext) -> resource.DeviceTaintRule:
-        """Date the taint."""
+        """Set the time of the taint."""
         return default_taint_rule(obj, context.now)
 
     def prepare_update(

@@ -31,7 +31,7 @@ class PodGroupStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
     returns_deleted_object = False
 
     def default(self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext) -> scheduling_v1alpha3.PodGroup:
-        """Pods of a group are disrupted one by one, unless its author says otherwise."""
+        """Set the default: pods of a group are disrupted one by one."""
         if obj.spec.disruption_mode is not None:
             return obj
         single = scheduling_v1alpha3.DisruptionMode(single=scheduling_v1alpha3.SingleDisruptionMode())

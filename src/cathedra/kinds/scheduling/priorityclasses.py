@@ -68,7 +68,7 @@ class CountedPriority(DefaultedStrategy[scheduling_v1.PriorityClass]):
     """Priority classes are at generation 1, for their value never changes."""
 
     def prepare_create(self, obj: scheduling_v1.PriorityClass, context: RequestContext) -> scheduling_v1.PriorityClass:
-        """Start counting."""
+        """Start the generation at 1."""
         return first_generation(obj)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Union, get_args, get_origin
 import msgspec
 
 from cathedra.api.core.core_v1 import NodeAffinity, TopologySpreadConstraint
-from cathedra.api.decoding.gotypes import Form, GoType, go_type_of
+from cathedra.api.decoding.gotypes import GoType, ValueForm, go_type_of
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.scheduler.configuration import document
 
@@ -271,7 +271,7 @@ _TEXT_TYPES: Final[Mapping[str, str]] = {
 def go_type_of_file(kind: type[msgspec.Struct]) -> GoType:
     """Return the type that a mapping of the file is decoded as, and its name in Kubernetes' errors."""
     name = _NAMES.get(kind, kind.__name__)
-    made = GoType(Form.STRUCT, f"{_PACKAGES.get(kind, 'v1')}.{name}", embedded=dict(_EMBEDDED.get(kind, {})))
+    made = GoType(ValueForm.STRUCT, f"{_PACKAGES.get(kind, 'v1')}.{name}", embedded=dict(_EMBEDDED.get(kind, {})))
     for one in msgspec.structs.fields(kind):
         made.fields[one.encode_name] = _of(one.type, one.name, name)
     return made
@@ -282,22 +282,22 @@ def _of(kind: Any, field_name: str, owner: str) -> GoType:
         kind = next(choice for choice in get_args(kind) if choice is not type(None))
     if get_origin(kind) is list:
         element = _of(get_args(kind)[0], field_name, owner)
-        return GoType(Form.LIST, f"[]{element.name}", element=element)
+        return GoType(ValueForm.LIST, f"[]{element.name}", element=element)
     if kind is str:
         name = _TEXT_TYPES.get(field_name, "string")
-        return GoType(Form.DURATION, "v1.Duration") if field_name in _DURATIONS else GoType(Form.STRING, name)
+        return GoType(ValueForm.DURATION, "v1.Duration") if field_name in _DURATIONS else GoType(ValueForm.STRING, name)
     if kind is bool:
-        return GoType(Form.BOOL, "bool")
+        return GoType(ValueForm.BOOL, "bool")
     if kind is int:
         bits = 64 if (owner, field_name) in _INT64 else 32
-        return GoType(Form.INTEGER, f"int{bits}", bits=bits)
+        return GoType(ValueForm.INTEGER, f"int{bits}", bits=bits)
     if kind is float:
-        return GoType(Form.FLOAT, "float32")
+        return GoType(ValueForm.FLOAT, "float32")
     if kind in (NodeAffinity, TopologySpreadConstraint):
         return _core(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return go_type_of_file(kind)
-    return GoType(Form.OPAQUE, "runtime.RawExtension")
+    return GoType(ValueForm.OPAQUE, "runtime.RawExtension")
 
 
 def _core(kind: type[msgspec.Struct]) -> GoType:

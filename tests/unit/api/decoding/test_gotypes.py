@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.api.decoding.gotypes import Form, GoType, go_type_of
+from cathedra.api.decoding.gotypes import GoType, ValueForm, go_type_of
 from cathedra.api.scheme import GroupVersionKind
 
 
@@ -22,19 +22,19 @@ def at(path: str, kind: str = "Pod", api_version: str = "v1", release: str = "1.
 @pytest.mark.parametrize(
     ("path", "form", "name"),
     [
-        ("spec", Form.STRUCT, "v1.PodSpec"),
-        ("spec.containers", Form.LIST, "[]v1.Container"),
-        ("spec.priority", Form.INTEGER, "int32"),
-        ("spec.terminationGracePeriodSeconds", Form.INTEGER, "int64"),
-        ("spec.hostNetwork", Form.BOOL, "bool"),
-        ("metadata.labels", Form.MAP, "map[string]string"),
-        ("metadata.creationTimestamp", Form.TIME, "v1.Time"),
-        ("metadata.uid", Form.STRING, "types.UID"),
-        ("spec.containers.[].resources.limits.[]", Form.QUANTITY, "resource.Quantity"),
-        ("spec.containers.[].livenessProbe.httpGet.port", Form.INT_OR_STRING, "intstr.IntOrString"),
+        ("spec", ValueForm.STRUCT, "v1.PodSpec"),
+        ("spec.containers", ValueForm.LIST, "[]v1.Container"),
+        ("spec.priority", ValueForm.INTEGER, "int32"),
+        ("spec.terminationGracePeriodSeconds", ValueForm.INTEGER, "int64"),
+        ("spec.hostNetwork", ValueForm.BOOL, "bool"),
+        ("metadata.labels", ValueForm.MAP, "map[string]string"),
+        ("metadata.creationTimestamp", ValueForm.TIME, "v1.Time"),
+        ("metadata.uid", ValueForm.STRING, "types.UID"),
+        ("spec.containers.[].resources.limits.[]", ValueForm.QUANTITY, "resource.Quantity"),
+        ("spec.containers.[].livenessProbe.httpGet.port", ValueForm.INT_OR_STRING, "intstr.IntOrString"),
     ],
 )
-def test_fields_are_read_and_named_as_in_go(path: str, form: Form, name: str) -> None:
+def test_fields_are_read_and_named_as_in_go(path: str, form: ValueForm, name: str) -> None:
     found = at(path)
     assert (found.form, found.name) == (form, name)
 
@@ -49,7 +49,7 @@ def test_a_field_is_known_from_its_release_on() -> None:
 
 
 def test_bytes_are_no_list_of_numbers() -> None:
-    assert at("data.[]", "Secret").form is Form.BYTES
+    assert at("data.[]", "Secret").form is ValueForm.BYTES
 
 
 def test_a_kind_without_facts_is_a_key_error() -> None:

@@ -11,7 +11,14 @@ import pytest
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.struct import from_dict, replace
-from cathedra.classic.nodes.client import ClassicPluginClient, Handle, NodeAgent, classic_dial, handle_of, services_of
+from cathedra.classic.nodes.client import (
+    AgentContext,
+    ClassicPluginClient,
+    Handle,
+    classic_dial,
+    handle_of,
+    services_of,
+)
 from cathedra.classic.nodes.plugin import NodeClaim, NodeDriver, StructuredHandle, serving
 from cathedra.classic.resources import CLAIMS
 from cathedra.clock import SystemClock
@@ -139,7 +146,7 @@ def test_a_structured_handle_arrives_with_its_parameters(tmp_path: Path) -> None
 
 def _client(world: World, endpoint: str, services: Sequence[str]) -> ClassicPluginClient:
     clock = SystemClock()
-    return ClassicPluginClient(NAME, endpoint, NodeAgent(world.client, services, clock, NodeMetrics(clock)))
+    return ClassicPluginClient(NAME, endpoint, AgentContext(world.client, services, clock, NodeMetrics(clock)))
 
 
 def test_a_driver_of_today_cannot_register_at_a_classic_node() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cathedra.api.decoding.gotypes import Form
+from cathedra.api.decoding.gotypes import ValueForm
 from cathedra.scheduler.configuration.document import (
     Document,
     DynamicResourcesArgs,
@@ -111,7 +111,7 @@ def test_arguments_of_plugins_have_kubernetes_defaults() -> None:
 def test_a_field_has_the_type_that_it_has_in_kubernetes(kind: type[msgspec.Struct], path: str, name: str) -> None:
     found = go_type_of_file(kind)
     for step in path.split("."):
-        found = (found.element if found.form is Form.LIST and found.element else found).fields[step]
+        found = (found.element if found.form is ValueForm.LIST and found.element else found).fields[step]
     assert found.name == name
 
 

@@ -1,4 +1,4 @@
-"""How claims and templates of 1.31 are written: as today, with what concerns controllers (docs/spec/api.md §7.4).
+"""Strategies of claims and templates of 1.31: today's, with the fields for controllers (docs/spec/api.md §7.4).
 
 With the gate closed these fields are dropped, unless what is stored uses them already.
 """
@@ -60,14 +60,15 @@ class ControlledClaimStrategy(ClaimStrategy):
     def validate_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
-        """The spec is immutable, and looked at all the same."""
+        """Require an unchanged spec, and validate it nevertheless."""
         errors = super().validate_update(new, old, context)
         _validate_controller(errors, _SPEC, controller_of(new))
         return errors
 
 
 class ControlledClaimStatusStrategy(ClaimStatusStrategy):
-    """The claim's status: what scheduler or controller allocated, who uses it, whether it is wanted back."""
+    """The claim's status: the allocation by scheduler or controller, its consumers, and the request to deallocate
+    it."""
 
     def prepare_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
@@ -85,7 +86,7 @@ class ControlledClaimStatusStrategy(ClaimStatusStrategy):
     def validate_update(
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
-        """All rules of a status; an allocation is looked at again with every change."""
+        """Apply all rules of a status. The allocation is validated with every change."""
         errors = super().validate_update(new, old, context)
         _validate_controller(errors, _STATUS.child("allocation"), allocated_by(new.status.allocation))
         if isinstance(new, ControlledClaim) and isinstance(old, ControlledClaim):
@@ -106,7 +107,7 @@ class ControlledTemplateStrategy(TemplateStrategy):
     def validate_update(
         self, new: resource.ResourceClaimTemplate, old: resource.ResourceClaimTemplate, context: RequestContext
     ) -> ErrorList:
-        """The spec is immutable, and looked at all the same."""
+        """Require an unchanged spec, and validate it nevertheless."""
         errors = super().validate_update(new, old, context)
         _validate_controller(errors, _SPEC.child("spec"), getattr(new.spec.spec, "controller", ""))
         return errors
@@ -122,7 +123,7 @@ def _without_controller(claim: resource.ResourceClaim) -> resource.ResourceClaim
 
 
 def _without_admin_access(status: resource.ResourceClaimStatus) -> resource.ResourceClaimStatus:
-    """Results of 1.31 do not say that they are for administrators."""
+    """Remove the admin access of results, a field that 1.31 does not have."""
     allocation = status.allocation
     if allocation is None or all(result.admin_access is None for result in allocation.devices.results):
         return status

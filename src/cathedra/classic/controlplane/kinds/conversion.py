@@ -34,7 +34,7 @@ __all__ = [
 
 
 def claim_to_hub(claim: v1alpha3.ResourceClaim) -> ControlledClaim:
-    """The same claim."""
+    """Convert a claim to its stored form."""
     return ControlledClaim(
         metadata=claim.metadata,
         spec=_spec_to_hub(claim.spec),
@@ -43,7 +43,7 @@ def claim_to_hub(claim: v1alpha3.ResourceClaim) -> ControlledClaim:
 
 
 def claim_from_hub(claim: ControlledClaim) -> v1alpha3.ResourceClaim:
-    """The same claim."""
+    """Convert a claim from its stored form."""
     return v1alpha3.ResourceClaim(
         metadata=claim.metadata,
         spec=_spec_from_hub(claim.spec),
@@ -52,13 +52,13 @@ def claim_from_hub(claim: ControlledClaim) -> v1alpha3.ResourceClaim:
 
 
 def template_to_hub(template: v1alpha3.ResourceClaimTemplate) -> ControlledTemplate:
-    """The same template."""
+    """Convert a template to its stored form."""
     spec = ControlledTemplateSpec(metadata=template.spec.metadata, spec=_spec_to_hub(template.spec.spec))
     return ControlledTemplate(metadata=template.metadata, spec=spec)
 
 
 def template_from_hub(template: ControlledTemplate) -> v1alpha3.ResourceClaimTemplate:
-    """The same template."""
+    """Convert a template from its stored form."""
     spec = v1alpha3.ResourceClaimTemplateSpec(metadata=template.spec.metadata, spec=_spec_from_hub(template.spec.spec))
     return v1alpha3.ResourceClaimTemplate(metadata=template.metadata, spec=spec)
 
@@ -78,12 +78,12 @@ def _spec_from_hub(spec: ControlledClaimSpec) -> v1alpha3.ResourceClaimSpec:
 
 
 def class_to_hub(device_class: v1alpha3.DeviceClass) -> ControlledClass:
-    """The same class."""
+    """Convert a class to its stored form."""
     return ControlledClass(metadata=device_class.metadata, spec=reshape(device_class.spec, ControlledClassSpec))
 
 
 def class_from_hub(device_class: ControlledClass) -> v1alpha3.DeviceClass:
-    """The same class."""
+    """Convert a class from its stored form."""
     return v1alpha3.DeviceClass(
         metadata=device_class.metadata, spec=reshape(device_class.spec, v1alpha3.DeviceClassSpec)
     )
@@ -95,5 +95,5 @@ def context_to_hub(context: v1alpha3.PodSchedulingContext) -> v1alpha2.PodSchedu
 
 
 def context_from_hub(context: v1alpha2.PodSchedulingContext) -> v1alpha3.PodSchedulingContext:
-    """The same object."""
+    """Convert a scheduling context from its stored form."""
     return reshape(context, v1alpha3.PodSchedulingContext)

@@ -27,7 +27,7 @@ __all__ = [
 
 
 class ControlledClaimSpec(resource.ResourceClaimSpec, frozen=True):
-    """What is asked for, and who allocates it."""
+    """Requests for devices, and the controller that allocates them."""
 
     controller: str = ""
     """The driver whose controller allocates; "" leaves it to the scheduler."""
@@ -38,10 +38,10 @@ class ControlledAllocation(
     frozen=True,
     rename={"node_selector": "nodeSelector", "allocation_timestamp": "allocationTimestamp"},
 ):
-    """What the claim has, and who gave it."""
+    """Devices of a claim, and the controller that allocated them."""
 
     controller: str = ""
-    """Whose controller must take it back; "": the scheduler allocated."""
+    """Name of the controller that must deallocate it, or "" if the scheduler allocated."""
 
 
 class ControlledClaimStatus(
@@ -49,7 +49,7 @@ class ControlledClaimStatus(
     frozen=True,
     rename={"reserved_for": "reservedFor", "deallocation_requested": "deallocationRequested"},
 ):
-    """What the claim has, who uses it, and whether its controller is asked to take it back."""
+    """Allocation and consumers of a claim, and the request that its controller deallocates it."""
 
     allocation: ControlledAllocation | None = None
     deallocation_requested: bool = False
@@ -63,7 +63,7 @@ class ControlledClaim(resource.ResourceClaim, frozen=True, rename={"api_version"
 
 
 class ControlledTemplateSpec(resource.ResourceClaimTemplateSpec, frozen=True):
-    """What claims that are made from the template look like."""
+    """Metadata and spec of the claims that the template creates."""
 
     spec: ControlledClaimSpec = always(ControlledClaimSpec)
 
@@ -77,7 +77,7 @@ class ControlledTemplate(resource.ResourceClaimTemplate, frozen=True, rename={"a
 class ControlledClassSpec(
     resource.DeviceClassSpec, frozen=True, rename={"extended_resource_name": "extendedResourceName"}
 ):
-    """Which devices belong to the class, and where controllers may allocate them."""
+    """Selectors of devices, and the nodes where controllers may allocate them."""
 
     suitable_nodes: core_v1.NodeSelector | None = None
     """For claims that name a controller alone; None: any node."""
@@ -100,10 +100,10 @@ def allocated_by(allocation: resource.AllocationResult | None) -> str:
 
 
 def deallocation_requested(claim: resource.ResourceClaim) -> bool:
-    """Whether a controller is asked to take back what the claim has."""
+    """Return True if a controller must deallocate the claim."""
     return isinstance(claim.status, ControlledClaimStatus) and claim.status.deallocation_requested
 
 
 def suitable_nodes(device_class: resource.DeviceClass) -> core_v1.NodeSelector | None:
-    """Where controllers may allocate devices of the class; None: anywhere."""
+    """Return the nodes where controllers may allocate devices of the class. None means all."""
     return device_class.spec.suitable_nodes if isinstance(device_class.spec, ControlledClassSpec) else None

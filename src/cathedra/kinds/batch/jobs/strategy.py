@@ -61,7 +61,7 @@ class JobStrategy(GenerationStrategy[batch_v1.Job]):
         return validate_job(obj, context.gates)
 
     def validate_update(self, new: batch_v1.Job, old: batch_v1.Job, context: RequestContext) -> ErrorList:
-        """What a job may not change once it is there."""
+        """Require that immutable fields are unchanged."""
         return validate_job_update(new, old, context.gates)
 
 
@@ -88,7 +88,7 @@ class JobDeletion(DeletionRules[batch_v1.Job]):
     orphans_dependents = True
 
     def warnings(self, options: DeleteOptions) -> Sequence[str]:
-        """The default surprises: a request that leaves it to that is told."""
+        """Warn of defaults that surprise, if the request relies on them."""
         return () if states_propagation(options) else (ORPHAN_WARNING,)
 
 
@@ -160,7 +160,7 @@ def _job_duration(job: batch_v1.Job, now: float) -> str:
 
 
 def default_job(job: batch_v1.Job) -> batch_v1.Job:
-    """A job that says how often, how parallel and how stubborn it is."""
+    """Return a job with its completions, parallelism and back-off limit."""
     labels = job.spec.template.metadata.labels
     if not job.metadata.labels and labels:
         job = replace(job, metadata=replace(job.metadata, labels=labels))

@@ -33,7 +33,7 @@ _PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 
 
 def validate_job(job: batch_v1.Job, gates: FeatureGates) -> ErrorList:
-    """What is wrong with a new job."""
+    """Return the errors of a new job."""
     errors = ErrorList()
     spec = job.spec
     validate_job_spec(errors, _SPEC, spec)
@@ -102,7 +102,7 @@ def _validate_manager(errors: ErrorList, path: FieldPath, manager: str | None) -
 
 
 def validate_job_update(new: batch_v1.Job, old: batch_v1.Job, gates: FeatureGates) -> ErrorList:
-    """What a job may not change: selector, template (unless suspended), completion mode and completions."""
+    """Require that selector, template (unless suspended), completion mode and completions are unchanged."""
     errors = validate_job(new, gates)
     indexed = new.spec.completion_mode == "Indexed"
     follows = new.spec.completions == new.spec.parallelism
@@ -136,12 +136,12 @@ def validate_job_update(new: batch_v1.Job, old: batch_v1.Job, gates: FeatureGate
 
 
 def _is_on(gates: FeatureGates, gate: str) -> bool:
-    """Whether a gate is on; one that the release does not know is off."""
+    """Return True if a gate is on; one that the release does not know is off."""
     return gate in frozenset(gates) and gates[gate]
 
 
 def _may_move(old: batch_v1.Job, gates: FeatureGates) -> bool:
-    """Whether the pods that the job will make may be sent elsewhere: none has been made since it was suspended."""
+    """Return True if node selectors may change: the job is suspended, and no pod was created since."""
     if _is_on(gates, "MutableSchedulingDirectivesForSuspendedJobs"):
         return _has_stopped(old)
     return bool(old.spec.suspend) and old.status.start_time is None
@@ -153,7 +153,7 @@ def _has_stopped(old: batch_v1.Job) -> bool:
 
 
 def _moved(before: core_v1.PodTemplateSpec, after: core_v1.PodTemplateSpec) -> core_v1.PodTemplateSpec:
-    """The old template with what the new one says of nodes; affinity between pods stays."""
+    """Return the old template with the new node selectors and tolerations. Affinity between pods is unchanged."""
     old, new = before.spec.affinity, after.spec.affinity
     nodes = new.node_affinity if new is not None else None
     affinity: core_v1.Affinity | None = replace(old or core_v1.Affinity(), node_affinity=nodes)
@@ -181,7 +181,7 @@ MOST_PATTERNS: Final = 20
 MOST_VALUES: Final = 255
 LONGEST_INDEXES: Final = 64 * 1024
 MOST_INDEXES: Final = 100_000
-"""So many pods of an indexed job may run at once, and so many indexes fail."""
+"""Number of an indexed job's pods that may run at once, and of its indexes that may fail."""
 MOST_WITH_MANY: Final = 10_000
 """The same where each index has a limit and there are more than `MOST_INDEXES` completions."""
 
@@ -230,7 +230,7 @@ def validate_limits_per_index(errors: ErrorList, path: FieldPath, spec: batch_v1
 
 
 def validate_failure_policy(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec) -> None:
-    """What is done about failed pods, by exit code or condition."""
+    """Validate the actions for failed pods, by exit code or condition."""
     if spec.pod_failure_policy is None:
         return
     rules, where = spec.pod_failure_policy.rules, path.child("rules")
@@ -313,7 +313,7 @@ def _one_of(errors: ErrorList, path: FieldPath, value: str, known: tuple[str, ..
 
 
 def validate_success_policy(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec) -> None:
-    """When an indexed job has succeeded although not every index has."""
+    """Validate the rules by which an indexed job succeeds although some of its indexes have not."""
     policy = spec.success_policy
     if policy is None:
         return
@@ -355,7 +355,7 @@ def _success_rule(errors: ErrorList, path: FieldPath, rule: batch_v1.SuccessPoli
 
 
 def count_indexes(text: str, completions: int) -> int:
-    """How many indexes ``text`` lists: «0,2-4».
+    """Count the indexes in ``text``, as «0,2-4».
 
     Raises:
         BadIndexes: it is no ascending list of indexes below ``completions``.
@@ -389,7 +389,7 @@ def _index(text: str, completions: int) -> int:
 
 
 def validate_replacement(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec) -> None:
-    """When a failed pod is replaced; a failure policy must see how it failed first."""
+    """Validate when failed pods are replaced. A failure policy must first see how a pod has failed."""
     known = ("Failed",) if spec.pod_failure_policy is not None else ("Failed", "TerminatingOrFailed")
     if spec.pod_replacement_policy is not None and spec.pod_replacement_policy not in known:
         errors.not_supported(path, spec.pod_replacement_policy, known)

@@ -1,6 +1,7 @@
-"""The Pod, and the templates that workloads make pods of.
+"""Pods, and the templates from which workloads create them.
 
-A pod is filled in by `defaults`, freed of `disabled_fields`, checked by `validation` and written by `strategy`, which
-gives it its class in `qos`; `deletion` says how long it has to end. `columns` shows it, `usage` charges it to quotas;
-`templates` holds what workloads need.
+`defaults` completes a pod, `disabled_fields` removes fields that gates close, `validation` checks it, `warnings` warns
+of it, and `strategy` writes it, with its quality of service class and its deletion. `columns` prints it, and `usage`
+charges it to quotas. `templates` has the parts for workloads. `equivalence` gives specs of one workload the same key in
+memos.
 """

@@ -97,7 +97,7 @@ def _initialized_with_sidecars(pod: core_v1.Pod) -> bool:
 
 
 def _waiting_for_init(pod: core_v1.Pod) -> str | None:
-    """What the first unfinished init container says; None when all have done their part."""
+    """Return the status of the first unfinished init container. Return None if all are finished."""
     restartable = _restartable(pod)
     for position, status in enumerate(pod.status.init_container_statuses):
         state = status.state or core_v1.ContainerState()

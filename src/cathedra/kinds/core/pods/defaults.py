@@ -68,7 +68,7 @@ def default_pod_template(template: core_v1.PodTemplateSpec) -> core_v1.PodTempla
 
 
 def default_pod_spec(spec: core_v1.PodSpec) -> core_v1.PodSpec:
-    """What pods and templates have in common."""
+    """Return the defaults that pods and templates have in common."""
     container = partial(_container, host_network=spec.host_network)
     changes: dict[str, Any] = {
         "containers": each(spec.containers, container),

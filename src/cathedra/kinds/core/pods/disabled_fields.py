@@ -49,8 +49,8 @@ def enabled_pod_status(status: core_v1.PodStatus, old: core_v1.PodStatus, gates:
 
 
 class _Closed(msgspec.Struct, frozen=True):
-    """What gates close in a status, unless the stored one has it: fields, as they are without anything in them; health
-    of devices; and its messages."""
+    """Parts of a status that gates close, unless the stored status has them: fields with their empty values, the health
+    of devices, and its messages."""
 
     fields: tuple[tuple[str, Any], ...]
     health: bool

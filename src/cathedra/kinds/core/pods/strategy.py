@@ -85,13 +85,14 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
         return validation.validate_pod_update(new, old)
 
     def warnings(self, new: core_v1.Pod, old: core_v1.Pod | None, context: RequestContext) -> Sequence[str]:
-        """What is to be said of a new pod; updates are the business of programs."""
+        """Return the warnings of a new pod. Updates, which programs make, have none."""
         return tuple(pod_warnings(new)) if old is None else ()
 
 
 @cache
 def _pending(qos: str) -> core_v1.PodStatus:
-    """The very same in all new pods of a class."""
+    """The initial status of all new pods of a quality of service class. One shared object per class, so that memos find
+    it."""
     return core_v1.PodStatus(phase="Pending", qos_class=qos)
 
 
@@ -196,7 +197,7 @@ _CONNECTED: Final = (
 
 
 def pod_definition() -> ResourceDefinition[core_v1.Pod]:
-    """The pod."""
+    """Return the definition of pods."""
     return BuiltinKind(
         core_v1.Pod,
         "pods",
@@ -243,7 +244,7 @@ def _class_of(*sources: core_v1.ResourceRequirements) -> str:
 
 
 DEFAULT_GRACE: Final = 30
-"""Seconds for a pod whose spec says nothing."""
+"""Seconds for a pod whose spec has no grace period."""
 
 
 class PodDeletion(DeletionRules[Pod]):
@@ -252,7 +253,8 @@ class PodDeletion(DeletionRules[Pod]):
     announced = True
 
     def grace_period(self, obj: Pod, wanted: int | None) -> int:
-        """What the request wants, else what the spec says; nothing for a pod without a node or one that has ended."""
+        """Return the requested grace period, or that of the spec. It is 0 for a pod without a node, and for one that
+        has ended."""
         grace = wanted
         if grace is None:
             grace = obj.spec.termination_grace_period_seconds

@@ -1,7 +1,7 @@
-"""The charge of a pod against quotas, the quotas whose scopes hold it, and what they require it to state.
+"""Quota usage of pods: their charge, the quotas whose scopes match them, and the amounts that they must state.
 
 The sums are those of scheduling: containers together, or the largest step of initialisation, whichever is more. A pod
-that is resized in place is charged what it holds: the larger of what it asks for and what it still has.
+that is resized in place is charged the larger of its requests and the amounts that it still holds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Amounts = Mapping[str, Quantity]
 
 
 def pod_usage(pod: Pod, *, extended: bool) -> dict[str, Quantity]:
-    """What a pod is charged: as an object always, its resources until it has ended. ``extended``: also for the
+    """Return the charge of a pod: always as an object, and its resources until it has ended. ``extended`` adds the
     implicit extended resources of device classes."""
     one = Quantity.of_value(1)
     usage = {COUNT_PODS: one}
@@ -45,8 +45,8 @@ def pod_usage(pod: Pod, *, extended: bool) -> dict[str, Quantity]:
 
 
 def is_charged_anew(old: Pod, new: Pod) -> bool:
-    """Whether a pod that changed from ``old`` to ``new`` may be charged less than before, or to other quotas: it was
-    resized in place, or given a deadline."""
+    """Return True if the charge of a changed pod may decrease or move to other quotas: it was resized in place, or got
+    a deadline."""
     return (
         reported_resources(old) != reported_resources(new)
         or _stated(old) != _stated(new)
@@ -60,7 +60,7 @@ def _stated(pod: Pod) -> tuple[object, ...]:
 
 
 def tracked_pod_resources(names: Iterable[str], *, extended: bool) -> set[str]:
-    """Which of a quota's resources pods can be charged for."""
+    """Return the resources of a quota that pods can be charged for."""
     found = set()
     for name in names:
         plain = name.removeprefix("requests.")
@@ -70,7 +70,7 @@ def tracked_pod_resources(names: Iterable[str], *, extended: bool) -> set[str]:
 
 
 def missing_resources(pod: Pod, required: Iterable[str]) -> str:
-    """Which containers do not state what a quota needs to know of them: ``cpu for: c1,c2; memory for: c1``."""
+    """Return the containers without an amount that a quota requires: ``cpu for: c1,c2; memory for: c1``."""
     needed = _CHECKED & set(required)
     missing: dict[str, list[str]] = {}
     spec: Any = pod.spec
@@ -82,7 +82,7 @@ def missing_resources(pod: Pod, required: Iterable[str]) -> str:
 
 
 def pod_in_scopes(quota: ResourceQuota, pod: Pod) -> bool:
-    """Whether the quota's scopes hold the pod."""
+    """Return True if the quota's scopes hold the pod."""
     if not all(_in_scope(scope, pod) for scope in quota.spec.scopes):
         return False
     selector = quota.spec.scope_selector
@@ -143,7 +143,7 @@ def _selected(wanted: ScopedResourceSelectorRequirement, pod: Pod) -> bool:
 
 
 def _affinity_across(affinity: Any) -> bool:
-    """Whether the pod's affinity to other pods reaches beyond its own namespace."""
+    """Return True if the pod's affinity to other pods reaches beyond its own namespace."""
     for group in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ():
         if group is None:
             continue

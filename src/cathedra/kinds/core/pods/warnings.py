@@ -1,4 +1,4 @@
-"""Warnings about pods and templates of pods: what is accepted although it is deprecated, without effect, or said twice.
+"""Warnings about pods and templates: accepted values that are deprecated, without effect, or repeated.
 
 Texts and order are those of Kubernetes (``pkg/api/pod/warnings.go``). Pods are warned of when they are made, templates
 when they change.
@@ -59,7 +59,7 @@ Container = core_v1.Container | core_v1.EphemeralContainer
 
 
 def pod_warnings(pod: core_v1.Pod) -> Iterator[str]:
-    """What is to be said of a new pod."""
+    """Return the warnings of a new pod."""
     if problems := dns_label(pod.metadata.name):
         yield f"metadata.name: this is used in the Pod's hostname, {_RECOMMENDED}: [{' '.join(problems)}]"
     annotations = pod.metadata.annotations
@@ -72,12 +72,12 @@ def _spec_warnings(spec: core_v1.PodSpec) -> tuple[str, ...]:
 
 
 def template_warnings(path: FieldPath, template: core_v1.PodTemplateSpec) -> Iterator[str]:
-    """What is to be said of a template at ``path``."""
+    """Return the warnings of a template at ``path``."""
     yield from _warnings(path, template.metadata.annotations, template.spec)
 
 
 def workload_warnings(new: Any, old: Any) -> Iterator[str]:
-    """What is to be said of a workload with ``spec.template`` that is new, or whose spec has changed."""
+    """Return the warnings of a workload with ``spec.template`` that is new, or whose spec has changed."""
     if old is None or new.metadata.generation != old.metadata.generation:
         yield from template_warnings(FieldPath("spec").child("template"), new.spec.template)
 
@@ -90,7 +90,7 @@ def named_workload_warnings(new: Any, old: Any) -> Iterator[str]:
 
 
 def name_warnings(workload: meta_v1.KubeObject) -> Iterator[str]:
-    """What is to be said of the name of a new workload that its pods get, too."""
+    """Return the warnings of a new workload's name, which its pods get too."""
     if problems := dns_label(workload.metadata.name):
         yield f"metadata.name: this is used in Pod names and hostnames, {_RECOMMENDED}: [{' '.join(problems)}]"
 
@@ -219,7 +219,7 @@ def _repeated(path: FieldPath, field: str, values: Sequence[str]) -> Iterator[st
 
 
 def _fractions(path: FieldPath, amounts: dict[str, Any], names: Iterable[str] = _BYTES) -> Iterator[str]:
-    """Fractions of bytes."""
+    """Warn of amounts that are fractions of bytes."""
     for name in names:
         amount = amounts.get(name)
         if amount is not None and amount.milli_value() * 10**6 % NANO:
@@ -270,7 +270,7 @@ def _variables(path: FieldPath, variables: Sequence[core_v1.EnvVar]) -> Iterator
 
 
 def _ports(path: FieldPath, spec: core_v1.PodSpec) -> Iterator[str]:
-    """Ports that are said twice, or may be meant to be the same."""
+    """Warn of ports that are repeated, or may be meant to be the same."""
     seen: dict[tuple[int, str], list[tuple[FieldPath, core_v1.ContainerPort]]] = {}
     for where, container in _containers(path, spec):
         for position, port in enumerate(container.ports):

@@ -29,7 +29,7 @@ _tolerations_of: Final = attrgetter("tolerations")
 
 
 def default_claim(claim: resource.ResourceClaim) -> resource.ResourceClaim:
-    """A claim whose requests say how many, and whose tolerations say how they compare."""
+    """Return a claim whose requests have a count, and whose tolerations have an operator."""
     spec = _claim_spec(claim.spec)
     status = claim.status
     if status.allocation is None or not any(map(_tolerations_of, status.allocation.devices.results)):

@@ -79,12 +79,12 @@ def _has_alternatives(spec: resource.ResourceClaimSpec) -> bool:
 
 
 def uses_admin_access(spec: resource.ResourceClaimSpec) -> bool:
-    """Whether some request says anything about admin access, even that it wants none."""
+    """Return True if a request has a value for admin access, even false."""
     return any(r.exactly is not None and r.exactly.admin_access is not None for r in spec.devices.requests or ())
 
 
 def uses_consumable_capacity(spec: resource.ResourceClaimSpec) -> bool:
-    """Whether some request asks for capacity, or some constraint for distinct values."""
+    """Return True if a request has capacity, or a constraint distinct values."""
     return any(request.capacity is not None for request in _requests(spec)) or any(
         constraint.distinct_attribute is not None for constraint in spec.devices.constraints
     )
@@ -127,8 +127,7 @@ def enabled_claim_status(
 
 
 class _ClosedFields(msgspec.Struct, frozen=True):
-    """The fields of results that closed gates take out, as they are then; all of them in a result, and in one that
-    says nothing in them."""
+    """Fields of results that closed gates remove: their empty values, and the complete fields with and without them."""
 
     empty: Mapping[str, Any]
     said: Callable[[resource.DeviceRequestAllocationResult], Any]
@@ -139,8 +138,8 @@ class _ClosedFields(msgspec.Struct, frozen=True):
 def _closed_fields(
     old: resource.ResourceClaimStatus, spec: resource.ResourceClaimSpec, gates: FeatureGates
 ) -> _ClosedFields:
-    """What no result of a claim may say, by its stored status and spec. New claims have the very same status, and
-    those of a template the same spec."""
+    """Return the fields that no result of a claim may have, by its stored status and spec. New claims have the same
+    status object, and those of a template the same spec object."""
     before = _results(old)
     empty: dict[str, Any] = {}
     if not (gates.admin_access or uses_admin_access(spec) or any(r.admin_access is not None for r in before)):
@@ -158,7 +157,7 @@ def _closed_fields(
 
 
 def _says_nothing(_: resource.DeviceRequestAllocationResult) -> None:
-    """What is said in no fields at all."""
+    """Return the values of empty fields."""
 
 
 def _consumes(status: resource.ResourceClaimStatus) -> bool:

@@ -52,7 +52,7 @@ Identity = tuple[str, str, str, str | None]
 def validate_status_update(
     new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
 ) -> ErrorList:
-    """What is wrong with a claim's new status."""
+    """Return the errors of a claim's new status."""
     errors = ErrorList()
     _admin_access(errors, new, old, context)
     _consumers(errors, new.status.reserved_for, context.gates)

@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 _NO_STATUS: Final = resource.ResourceClaimStatus()
-"""The very same in all new claims, so that nothing has to be looked for in it."""
+"""The status of all new claims: one shared object, so that memos find it by identity."""
 
 
 CLAIM_COLUMNS: Final = (NAME, Column("State", description="Whether the claim is allocated, reserved, deleted."), AGE)
@@ -102,7 +102,7 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
     metadata_checks = 2
 
     def default(self, obj: resource.ResourceClaim, context: RequestContext) -> resource.ResourceClaim:
-        """Say how many, where the author did not."""
+        """Set the default counts."""
         return default_claim(obj)
 
     def prepare_create(self, obj: resource.ResourceClaim, context: RequestContext) -> resource.ResourceClaim:
@@ -237,7 +237,7 @@ class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
     reset_fields = ("spec", "metadata")
 
     def default(self, obj: resource.ResourceClaim, context: RequestContext) -> resource.ResourceClaim:
-        """Say how tolerations compare."""
+        """Set the default operators of tolerations."""
         return default_claim(obj)
 
     def prepare_update(
@@ -269,7 +269,7 @@ class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):
     metadata_checks = 2
 
     def default(self, obj: resource.ResourceClaimTemplate, context: RequestContext) -> resource.ResourceClaimTemplate:
-        """Say how many, where the author did not."""
+        """Set the default counts."""
         return default_template(obj)
 
     def prepare_create(
@@ -301,7 +301,7 @@ class TemplateStrategy(Strategy[resource.ResourceClaimTemplate]):
     def validate_update(
         self, new: resource.ResourceClaimTemplate, old: resource.ResourceClaimTemplate, context: RequestContext
     ) -> ErrorList:
-        """The spec is immutable, and looked at all the same."""
+        """Require an unchanged spec, and validate it nevertheless."""
         return paths_of_release(validate_template_update(new, old, context), context.gates)
 
 
@@ -394,7 +394,7 @@ def _key(entry: AllocatedDeviceStatus) -> tuple[str, str, str, str | None]:
 
 
 def _only_node(allocation: AllocationResult) -> str:
-    """The node that an allocation is on, if its selector says exactly that; else ""."""
+    """Return the only node that an allocation's selector matches, or "" if it is not limited to one by name."""
     selector = allocation.node_selector
     if selector is None or len(selector.node_selector_terms) != 1:
         return ""

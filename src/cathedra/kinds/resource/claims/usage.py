@@ -34,12 +34,12 @@ IMPLICIT_PREFIX: Final = "requests.deviceclass.resource.kubernetes.io/"
 SPECIAL_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 """Annotation of claims that the scheduler made for a pod's extended resources."""
 _MOST_DEVICES: Final = 32
-"""What allocation mode All is charged: the most that a claim can be given."""
+"""Charge of allocation mode All: the largest number of devices of a claim."""
 Classes = Callable[[], Iterable[DeviceClass]]
 
 
 def devices_by_class(claim: ResourceClaim) -> dict[str, int]:
-    """How many devices of each class a claim asks for, at most."""
+    """Return the number of devices of each class that a claim may get at most."""
     counted: dict[str, int] = {}
     for request in claim.spec.devices.requests or ():
         for class_, number in _of_request(request).items():
@@ -48,7 +48,7 @@ def devices_by_class(claim: ResourceClaim) -> dict[str, int]:
 
 
 def claim_usage(claim: ResourceClaim, classes: Iterable[DeviceClass], *, extended: bool) -> dict[str, Quantity]:
-    """What a claim is charged. ``extended``: also in the names of extended resources, for classes that exist."""
+    """Return the charge of a claim. ``extended`` adds the names of extended resources, for classes that exist."""
     usage = {COUNT_CLAIMS: 1}
     devices = devices_by_class(claim)
     for class_, number in devices.items():
@@ -76,7 +76,7 @@ def extended_name_of(class_: DeviceClass, classes: Iterable[DeviceClass]) -> str
 
 
 def tracked_claim_resources(names: Iterable[str], classes: Iterable[DeviceClass], *, extended: bool) -> set[str]:
-    """Which of a quota's resources claims can be charged for."""
+    """Return the resources of a quota that claims can be charged for."""
     explicit = {f"requests.{one.spec.extended_resource_name}" for one in classes} if extended else set()
     return {
         name
@@ -108,7 +108,7 @@ def _newest_first(class_: DeviceClass) -> tuple[int, str]:
 
 
 def beyond_pod(usage: Mapping[str, Quantity], pod: Pod | None) -> dict[str, Quantity]:
-    """What a claim is charged beyond what ``pod`` pays for it; everything if no pod does."""
+    """Return the charge of a claim beyond the part that ``pod`` pays. Without a pod that is everything."""
     if pod is None:
         return dict(usage)
     paid, nothing = pod_usage(pod, extended=True), Quantity.of_value(0)
@@ -118,8 +118,8 @@ def beyond_pod(usage: Mapping[str, Quantity], pod: Pod | None) -> dict[str, Quan
 def paying_pod(
     claim: ResourceClaim, pod_named: Callable[[str], Pod | None], claims: Callable[[], Iterable[ResourceClaim]]
 ) -> Pod | None:
-    """The pod that pays for a claim: its owner, if the claim is the one that its status names, or while that says
-    nothing, the oldest (of equal age the first by name) of those made for it.
+    """Return the pod that pays for a claim: its owner, if the owner's status names the claim. If the status names none,
+    the oldest claim that was created for the pod counts, and of equally old ones the first by name.
 
     ``pod_named`` finds pods, ``claims`` lists claims of the claim's namespace.
     """

@@ -52,7 +52,7 @@ RequestNames = dict[str, frozenset[str] | None]
 
 
 def validate_claim(claim: resource.ResourceClaim, context: RequestContext) -> ErrorList:
-    """What is wrong with a new claim."""
+    """Return the errors of a new claim."""
     errors = ErrorList()
     validate_claim_spec(errors, FieldPath("spec"), claim.spec, context, stored=False)
     return errors
@@ -61,7 +61,7 @@ def validate_claim(claim: resource.ResourceClaim, context: RequestContext) -> Er
 def validate_claim_update(
     new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
 ) -> ErrorList:
-    """The spec is immutable; before 1.35 it was looked at as well."""
+    """Require an unchanged spec. Before 1.35 the spec is validated, too."""
     errors = ErrorList()
     if new.spec != old.spec:
         errors.invalid("spec", new.spec, IMMUTABLE)
@@ -71,7 +71,7 @@ def validate_claim_update(
 
 
 def validate_template(template: resource.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
-    """What is wrong with a new template."""
+    """Return the errors of a new template."""
     errors = ErrorList()
     _template_spec(errors, template.spec, context, stored=False)
     return errors
@@ -80,7 +80,7 @@ def validate_template(template: resource.ResourceClaimTemplate, context: Request
 def validate_template_update(
     new: resource.ResourceClaimTemplate, old: resource.ResourceClaimTemplate, context: RequestContext
 ) -> ErrorList:
-    """The spec is looked at, and is immutable."""
+    """Validate the spec, and require that it is unchanged."""
     errors = ErrorList()
     _template_spec(errors, new.spec, context, stored=True)
     if new.spec != old.spec:
@@ -89,7 +89,7 @@ def validate_template_update(
 
 
 def admin_access_refusal(context: RequestContext) -> str:
-    """Why claims of the request's namespace may not have admin access; "" if they may.
+    """Return why claims of the request's namespace may not have admin access, or "" if they may.
 
     Since 1.33 the server itself asks for a label of the namespace; before, policies were the only way.
     """
@@ -160,7 +160,7 @@ def request_names(spec: resource.ResourceClaimSpec) -> RequestNames:
 def validate_claim_spec(
     errors: ErrorList, path: FieldPath, spec: resource.ResourceClaimSpec, context: RequestContext, *, stored: bool
 ) -> None:
-    """What is wrong with the spec of a claim."""
+    """Return the errors of the spec of a claim."""
     path = path.child("devices")
     names = request_names(spec)
     gates, devices = context.gates, spec.devices

@@ -43,7 +43,7 @@ def validate_counter_sets(
 def validate_consumptions(
     errors: ErrorList, path: FieldPath, consumptions: Sequence[resource.DeviceCounterConsumption], gates: FeatureGates
 ) -> None:
-    """What one device draws."""
+    """Validate the counters that one device consumes."""
     if gates.has(behaviours.COUNTER_LISTS_LIMITED) and len(consumptions) > MAX_CONSUMPTIONS:
         errors.too_many(path, len(consumptions), MAX_CONSUMPTIONS)
         return

@@ -21,7 +21,7 @@ _ONE: Final = Quantity("1")
 
 
 def default_slice(piece: resource.ResourceSlice, now: float) -> resource.ResourceSlice:
-    """A slice whose taints say since when."""
+    """Return a slice whose taints have times."""
     devices = piece.spec.devices
     if any(device.node_allocatable_resource_mappings for device in devices):
         devices = tuple(_multiplied(device) for device in devices)

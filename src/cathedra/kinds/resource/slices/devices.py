@@ -47,7 +47,7 @@ def shortened(key: str, limit: int) -> str:
 
 
 class DeviceRules:
-    """The rules of a device, given what the slice says for all."""
+    """Rules of a device, with those properties of its slice that they depend on."""
 
     def __init__(self, context: RequestContext, *, per_device_nodes: bool, one_term: bool = False) -> None:
         """``one_term``: node selectors of devices must have exactly one term."""
@@ -58,7 +58,7 @@ class DeviceRules:
     def validate(
         self, errors: ErrorList, path: FieldPath, device: resource.Device, old: resource.Device | None
     ) -> None:
-        """What is wrong with the device; ``old`` is the stored device of that name."""
+        """Return the errors of the device; ``old`` is the stored device of that name."""
         check(errors, path.child("name"), device.name, formats.dns_label)
         if isinstance(device.name, BareName) and self._context.gates.has(behaviours.DEVICES_NEED_BASIC):
             errors.required(path.child("basic"))
@@ -222,7 +222,7 @@ def validate_policy(
     value: Quantity,
     gates: FeatureGates,
 ) -> None:
-    """What is wrong with a policy for a capacity of ``value``."""
+    """Return the errors of a policy for a capacity of ``value``."""
     if policy.valid_values and policy.valid_range is not None:
         errors.forbidden(
             path,
@@ -312,7 +312,7 @@ def _unfit(
     default: Quantity,
     problem: Callable[[Quantity], str],
 ) -> bool:
-    """Tell the amounts that the arithmetic of steps has no room for; whether there are any."""
+    """Enter an error for each amount that the arithmetic of steps cannot represent. Return True if there is one."""
     named = (("default", default), ("min", bounds.min), ("max", bounds.max), ("step", bounds.step))
     found = [(name, amount, text) for name, amount in named if amount is not None and (text := problem(amount))]
     for name, amount, text in found:
@@ -372,7 +372,7 @@ def _decimal(nanos: int) -> str:
 
 
 def is_node_resource(name: str) -> bool:
-    """Whether a name is one of a node's own resources: without a domain, or in Kubernetes' own."""
+    """Return True if a name is one of a node's own resources: without a domain, or in Kubernetes' own."""
     return "/" not in name or "kubernetes.io/" in name
 
 
@@ -413,7 +413,7 @@ def validate_node_resources(errors: ErrorList, path: FieldPath, device: resource
 def _mapping(
     errors: ErrorList, path: FieldPath, mapping: resource.NodeAllocatableMapping, device: resource.Device
 ) -> None:
-    """Tags say that one of the multipliers is given."""
+    """Validate one mapping. Tags require one of the multipliers."""
     if mapping.capacity_key is not None:
         _capacity_key(errors, path.child("capacityKey"), mapping.capacity_key, device)
         if mapping.capacity_multiplier is None:

@@ -35,7 +35,7 @@ class SliceStrategy(Strategy[resource.ResourceSlice]):
     """A slice of a pool, written by its driver."""
 
     def default(self, obj: resource.ResourceSlice, context: RequestContext) -> resource.ResourceSlice:
-        """Date the taints."""
+        """Set the times of taints."""
         return default_slice(obj, context.now)
 
     def prepare_create(self, obj: resource.ResourceSlice, context: RequestContext) -> resource.ResourceSlice:

@@ -35,7 +35,7 @@ _NODES: Final = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDevi
 def validate_slice(
     new: resource.ResourceSlice, old: resource.ResourceSlice | None, context: RequestContext
 ) -> ErrorList:
-    """What is wrong with a slice; ``old`` is what it replaces."""
+    """Return the errors of a slice; ``old`` is what it replaces."""
     errors = ErrorList()
     spec = new.spec
     validate_driver_name(errors, _SPEC.child("driver"), spec.driver)

@@ -41,7 +41,7 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def validate_pod_update(new: core_v1.Pod, old: core_v1.Pod) -> ErrorList:
-    """What is wrong with a change through the main resource."""
+    """Return the errors of a change through the main resource."""
     errors = validate_any_pod(new)
     for name, after, before in (
         ("containers", new.spec.containers, old.spec.containers),
@@ -64,7 +64,7 @@ def validate_pod_update(new: core_v1.Pod, old: core_v1.Pod) -> ErrorList:
 
 
 def _deadline(errors: ErrorList, new: core_v1.PodSpec, old: core_v1.PodSpec) -> bool:
-    """Whether the rest is worth looking at: deadlines only come nearer."""
+    """Return True if the rest is worth looking at: deadlines only come nearer."""
     path = SPEC.child("activeDeadlineSeconds")
     after, before = new.active_deadline_seconds, old.active_deadline_seconds
     if after is None:
@@ -144,7 +144,7 @@ def _required(spec: core_v1.PodSpec) -> core_v1.NodeSelector | None:
 
 
 def _narrows(new: core_v1.NodeSelector | None, old: core_v1.NodeSelector) -> bool:
-    """Whether every term keeps its requirements, in place and order, and at most gains some."""
+    """Return True if every term keeps its requirements, in place and order, and at most gains some."""
     if new is None or len(new.node_selector_terms) != len(old.node_selector_terms):
         return False
     return all(
@@ -159,7 +159,7 @@ def _begins_with(items: Sequence[Any], beginning: Sequence[Any]) -> bool:
 
 
 def validate_ephemeral_containers_update(new: core_v1.Pod, old: core_v1.Pod) -> ErrorList:
-    """What is wrong with the ephemeral containers of a change; those that are there stay as they are."""
+    """Return the errors of the ephemeral containers of a change; those that are there stay as they are."""
     errors = validate_any_pod(new)
     if MIRROR_ANNOTATION in old.metadata.annotations:
         errors.forbidden(FieldPath("[]"), "static pods do not support ephemeral containers")
@@ -359,7 +359,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_gone(kind: str, name: str) -> bool:
-    """Whether only past releases had a field."""
+    """Return True if only past releases had a field."""
     return bool(ONLY_IN.get((kind, name), ("", ""))[1])
 
 

@@ -67,16 +67,16 @@ _NOT_EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
 
 
 class PodReferences(msgspec.Struct, frozen=True):
-    """What a container may refer to in its pod."""
+    """Names in a pod that its containers may refer to."""
 
     volumes: frozenset[str]
     claims: frozenset[str]
     own_users: bool = False
-    """Whether the pod has users of its own."""
+    """True if the pod has users of its own."""
     grace: int | None = None
     """Seconds that the pod has to end."""
     restart_policy: str = "Always"
-    """Whether the pod's containers are started again."""
+    """True if the pod's containers are started again."""
 
 
 def validate_containers(
@@ -181,7 +181,8 @@ def _common(errors: ErrorList, path: FieldPath, container: Any, around: PodRefer
 def _resizing(
     errors: ErrorList, path: FieldPath, policies: Sequence[core_v1.ContainerResizePolicy], restart_policy: str
 ) -> None:
-    """Kubernetes says of the list what is wrong in it, but for what comes twice."""
+    """Validate a list of resize policies. Kubernetes reports its errors at the list, except those of repeated
+    elements."""
     seen: set[str] = set()
     for position, policy in enumerate(policies):
         if policy.resource_name in seen:
@@ -317,7 +318,7 @@ def validate_lifecycle(
 
 
 def validate_probes(errors: ErrorList, path: FieldPath, container: core_v1.Container) -> None:
-    """Probes ask in one way, and count in numbers that make sense."""
+    """Validate probes: one handler each, and valid numbers."""
     for name, probe in (
         ("livenessProbe", container.liveness_probe),
         ("readinessProbe", container.readiness_probe),
@@ -407,7 +408,7 @@ def _probe_port(errors: ErrorList, path: FieldPath, port: int | str) -> None:
 
 
 def port_name(value: str) -> list[str]:
-    """What is wrong with the name of a port: at most 15 letters, digits and dashes, one letter at least."""
+    """Return the errors of the name of a port: at most 15 letters, digits and dashes, one letter at least."""
     problems = []
     if len(value) > 15:
         problems.append("must be no more than 15 characters")

@@ -1,4 +1,4 @@
-"""Which requests and limits may change while a pod runs: those of cpu and memory, through ``resize``.
+"""Rules of a resize: changes of cpu and memory while a pod runs.
 
 Containers and sidecars can be resized, from 1.36 on the pod as a whole too. Up to 1.36 a pod whose containers use
 claims cannot: the claims were lost before the comparison; 1.37 keeps them, and lets pods through whose claims take from
@@ -25,7 +25,7 @@ _RESIZABLE: Final = ("cpu", "memory")
 
 
 def validate_resize(new: core_v1.Pod, old: core_v1.Pod, qos: str, gates: FeatureGates) -> ErrorList:
-    """What is wrong with new requests and limits; ``qos`` is the quality class they would make."""
+    """Return the errors of new requests and limits; ``qos`` is the quality class they would make."""
     errors = validate_any_pod(new)
     if MIRROR_ANNOTATION in old.metadata.annotations:
         errors.forbidden(FieldPath("[]"), "static pods cannot be resized")
@@ -87,7 +87,7 @@ def _kept_amounts(
 
 
 def _only_resized(errors: ErrorList, new: core_v1.PodSpec, old: core_v1.PodSpec, *, keeps_claims: bool) -> bool:
-    """Whether nothing but cpu and memory differs; what is wrong with init containers has its own words."""
+    """Return True if nothing but cpu and memory differs; what is wrong with init containers has its own words."""
     init_containers: list[core_v1.Container] = []
     for after, before in zip(new.init_containers, old.init_containers, strict=True):
         kept = after

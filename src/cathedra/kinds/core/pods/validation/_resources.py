@@ -49,19 +49,19 @@ _MAX_INT64: Final = 2**63 - 1
 
 
 def is_native(name: str) -> bool:
-    """Whether a resource is Kubernetes' own: without a domain, or in one of Kubernetes'."""
+    """Return True if a resource is Kubernetes' own: without a domain, or in one of Kubernetes'."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_overcommittable(name: str) -> bool:
-    """Whether limits may exceed requests."""
+    """Return True if limits may exceed requests."""
     return is_native(name) and not name.startswith(_HUGE_PAGES)
 
 
 def validate_container_resources(
     errors: ErrorList, path: FieldPath, resources: core_v1.ResourceRequirements, claims: Set[str]
 ) -> None:
-    """What a container asks for."""
+    """Validate the requests and limits of a container."""
     _amounts(errors, path.child("limits"), resources.limits)
     _requests(errors, path, resources)
     _huge_pages(errors, path, resources)
@@ -81,7 +81,7 @@ def _name(errors: ErrorList, path: FieldPath, name: str) -> None:
 
 
 def _problems(name: str) -> list[str]:
-    """What is wrong with the name of a resource of containers."""
+    """Return the errors of the name of a resource of containers."""
     found = formats.qualified_name(name)
     if not found and "/" not in name and not _is_standard(name):
         found.append("must be a standard resource type or fully qualified")
@@ -132,7 +132,7 @@ def _huge_pages(errors: ErrorList, path: FieldPath, resources: core_v1.ResourceR
 
 
 def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec, claims: Set[str]) -> None:
-    """What a pod asks for as a whole: no claims, and no less than its containers together."""
+    """Validate the requests and limits of a pod as a whole: no claims, and no less than its containers together."""
     resources = spec.resources
     if resources is None:
         return
@@ -177,17 +177,17 @@ def _totals(containers: Iterable[core_v1.Container], wanted: Container[str]) -> 
 
 
 def _is_written(items: tuple[object, ...]) -> bool:
-    """Whether the list was spelled out, be it empty."""
+    """Return True if the list was spelled out, be it empty."""
     return bool(items) or type(items) is not tuple
 
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 _NO_FIELD: Final = "[]"
-"""How Kubernetes shows a path that was never begun."""
+"""Kubernetes' text for an empty path."""
 
 
 def claim_names(spec: core_v1.PodSpec) -> frozenset[str]:
-    """What containers may refer to."""
+    """Return the names of claims that containers may refer to."""
     return frozenset(claim.name for claim in spec.resource_claims if claim.name)
 
 

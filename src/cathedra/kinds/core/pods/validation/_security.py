@@ -62,7 +62,8 @@ def validate_pod_security(errors: ErrorList, path: FieldPath, spec: core_v1.PodS
 def validate_container_security(
     errors: ErrorList, path: FieldPath, context: core_v1.SecurityContext | None, *, own_users: bool
 ) -> None:
-    """The same of a container; ``own_users`` says that its pod has users of its own (hostUsers is false)."""
+    """Validate the security context of a container. ``own_users`` is True if its pod has a user namespace (hostUsers is
+    false)."""
     if context is None:
         return
     _ids(errors, path, ("runAsUser", context.run_as_user), ("runAsGroup", context.run_as_group))

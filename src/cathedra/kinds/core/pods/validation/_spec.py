@@ -56,7 +56,7 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def validate_pod(pod: core_v1.Pod) -> ErrorList:
-    """What is wrong with a new pod."""
+    """Return the errors of a new pod."""
     errors = validate_any_pod(pod)
     if pod.spec.ephemeral_containers:
         errors.forbidden(SPEC.child("ephemeralContainers"), "cannot be set on create")
@@ -66,7 +66,7 @@ def validate_pod(pod: core_v1.Pod) -> ErrorList:
 
 
 def validate_any_pod(pod: core_v1.Pod) -> ErrorList:
-    """What is wrong with a pod, new or changed."""
+    """Return the errors of a pod, new or changed."""
     errors = ErrorList()
     if MIRROR_ANNOTATION in pod.metadata.annotations:
         validate_mirror(errors, pod)
@@ -93,7 +93,7 @@ def _validate_images(errors: ErrorList, spec: core_v1.PodSpec) -> None:
 
 
 def validate_pod_template(template: core_v1.PodTemplateSpec, path: FieldPath) -> ErrorList:
-    """What is wrong with the pods that a template would make."""
+    """Return the errors of the pods that a template would make."""
     errors = ErrorList()
     validate_labels(errors, path.child("labels"), template.metadata.labels)
     validate_annotations(errors, path.child("annotations"), template.metadata.annotations)

@@ -22,7 +22,7 @@ _CLAIM: Final = "claim:"
 
 
 def validate_pod_status_update(new: core_v1.Pod, old: core_v1.Pod, gates: FeatureGates) -> ErrorList:
-    """What is wrong with a new status."""
+    """Return the errors of a new status."""
     errors = ErrorList()
     status = new.status
     if status.qos_class != old.status.qos_class:
@@ -68,7 +68,7 @@ def _transitions(
     old: Sequence[core_v1.ContainerStatus],
     spec: core_v1.PodSpec,
 ) -> None:
-    """What ended for good does not begin again."""
+    """Require that a container that has ended for good stays so."""
     if spec.restart_policy == "Always":
         return
     sidecars = {c.name for c in (*spec.init_containers, *spec.containers) if c.restart_policy is not None}

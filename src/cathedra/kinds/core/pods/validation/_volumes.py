@@ -174,7 +174,7 @@ _UNITS: Final = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "
 _SHOWN: Final = {"ephemeral-storage": "local ephemeral storage"}
 _HOST: Final = "spec.host"
 _VERSIONS: Final = frozenset({"", "v1"})
-"""In which fields of pods have names; without defaults none may be said."""
+"""Versions in which fields of pods have names. Without defaults no version may be given."""
 
 
 def validate_field_reference(
@@ -256,7 +256,7 @@ _TOKEN_SECONDS: Final = range(600, 2**32 + 1)
 
 
 def validate_files(errors: ErrorList, path: FieldPath, volume: core_v1.Volume) -> None:
-    """What a Secret, a ConfigMap, the downward API or several of them together put into a volume."""
+    """Validate the files that a Secret, a ConfigMap or the downward API puts into a volume."""
     if volume.secret is not None:
         _mode(errors, path.child("secret", "defaultMode"), volume.secret.default_mode)
         _keys(errors, path.child("secret", "items"), volume.secret.items)
@@ -279,7 +279,8 @@ def validate_files(errors: ErrorList, path: FieldPath, volume: core_v1.Volume) -
 def _projection(
     errors: ErrorList, volume: FieldPath, path: FieldPath, source: core_v1.VolumeProjection, taken: set[str]
 ) -> None:
-    """One source of several; ``taken`` are the paths of those before it. What is taken twice is said of the volume."""
+    """Validate one of several sources. ``taken`` are the paths of the sources before it. A repeated path is an error of
+    the volume."""
     for name, keys in (("secret", source.secret), ("configMap", source.config_map)):
         if keys is None:
             continue
