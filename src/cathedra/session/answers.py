@@ -126,6 +126,7 @@ class AnswerSender:
     def refuse(self, number: int, record: RequestRecord, error: StatusError) -> None:
         """Send the refusal of a request, and set the status of its record."""
         record.status = error.code
+        # Not a failure: the client sends the call over HTTP, where the final answer is recorded.
         if isinstance(error, ServedOverHTTP):
             self.put(UseHTTP(number))
             return

@@ -136,7 +136,8 @@ class Connection(asyncio.Protocol, ABC):
                 self._denials.note(refusal)
             raise
         except asyncio.CancelledError:
-            # The server is told, so that it stops; a write that has begun is carried out all the same.
+            # The server stops work on the request. A write that has begun is carried out all the same: whether it was,
+            # a caller that is cancelled cannot know, as over HTTP.
             if self._answers.pop(request.id, None) is not None:
                 self._listed.pop(request.id, None)
                 self._send(Cancel(request.id))
@@ -275,6 +276,7 @@ class Connection(asyncio.Protocol, ABC):
         self._fail(message.id, refusal)
 
     def _close_when_answered(self) -> None:
+        # Closed by the client, and only now: the server may still be sending answers to requests that it has begun.
         if not self._answers and not self._watches:
             self.close()
 
@@ -339,6 +341,7 @@ class Connection(asyncio.Protocol, ABC):
             self._writer.close()
             self._writer = None
         self._listed.clear()
+        # A copy: each failure removes its entry.
         for number in (*self._answers, *self._watches):
             self._fail(number, ConnectionResetError(f"{self._where}: {why}"))
 

@@ -30,7 +30,7 @@ __all__ = ["DISABLED", "UpgradingTransport", "open_transport"]
 DISABLED: Final = "CATHEDRA_DISABLE_SESSIONS"
 """The variable that leaves only HTTP, as ``DISABLE_HTTP2`` leaves only HTTP/1.1 for clients of Kubernetes."""
 REFUSED_SECONDS: Final = 60.0
-"""Time after which a server that refused a session is asked for one again."""
+"""Time after which a server that refused a session is sent another request for one."""
 _BUSY: Final = frozenset({429, 500, 503, 504})
 """Refusals that may carry a time to retry after."""
 
@@ -81,7 +81,7 @@ class UpgradingTransport:
         """Carry out a call over the session if one serves it, and otherwise over HTTP.
 
         Raises:
-            StatusError: the server refuses, also after the retries that it asked for.
+            StatusError: the server refuses, also after the retries that its refusals allowed.
             ConnectionError: it cannot be reached.
         """
         if call.options.query:

@@ -47,6 +47,7 @@ __all__ = [
     "UseHTTP",
 ]
 
+# Raised with every change of a message: structs are arrays on the wire, so a peer of another version misreads them.
 PROTOCOL: Final = 2
 """The version of the protocol; both ends must have the same (`cathedra.asgi.upgrade.SESSION` names it on the port)."""
 SESSION_PATH: Final = "/api/session"

@@ -85,7 +85,7 @@ def request_path(request: RequestMessage) -> str:
 
 
 def request_info_of(request: RequestMessage) -> RequestInfo:
-    """Return what the request asks for, parsed from its path as over HTTP."""
+    """Return the operation of a request, parsed from its path as over HTTP."""
     return request_info(_METHODS.get(request.verb, ""), request_path(request), watch=request.verb == "watch")
 
 

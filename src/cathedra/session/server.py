@@ -78,7 +78,7 @@ class SessionEndpoint:
         self._open: dict[str, set[ServerSession]] = {}
 
     async def open(self, request: Request, send: Send) -> None:
-        """Take the upgrade that an authorized request asks for.
+        """Take the upgrade of an authorized request.
 
         Raises:
             StatusError: it is refused: 404, no upgrade is requested; 401, without credentials; 400, for another user;
@@ -102,6 +102,7 @@ class SessionEndpoint:
             raise unauthorized()
         # Random, so that the clients of a restarted server do not all come back in the same second an hour later.
         life = min(self._context.random.uniform(SHORTEST_LIFE, LONGEST_LIFE), left)
+        # The set is shared by all sessions of the user, which count their watches together.
         siblings = self._open.setdefault(user.name, set())
         context = SessionContext(
             requests_of(self._server),
@@ -112,6 +113,7 @@ class SessionEndpoint:
             siblings=siblings,
         )
         lifetime = _Lifetime(upgrade.connections, siblings, credential, life)
+        # Before the answer: once 101 is sent, the client's frames may arrive at any moment.
         upgrade.lead_to(ServerSession(context, lifetime))
         await send({"type": "http.response.start", "status": SWITCHING, "headers": [(b"upgrade", SESSION)]})
 
@@ -146,6 +148,7 @@ class _Credential:
     def holds(self) -> bool:
         """Return True if it still authenticates the same user."""
         certificate = self._certificate.der if self._certificate is not None else None
+        # It must be the same user: the token may belong to another one by now.
         try:
             return self._authenticator.authenticate(self._headers, certificate, path=self._path) == self._user
         except StatusError:
@@ -220,6 +223,7 @@ class SessionSocket:
         Raises:
             OSError: it cannot be made there.
         """
+        # A killed server leaves its file, and a socket cannot be bound to a path that exists.
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

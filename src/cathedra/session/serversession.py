@@ -108,7 +108,7 @@ class Backlog:
         return self._messages.popleft()
 
     def clear(self) -> None:
-        """Drop everything."""
+        """Drop all messages, also those that are not decoded."""
         self._messages.clear()
         self._reader = MessageReader(FromClient, MOST_ASKED)
 
@@ -166,7 +166,7 @@ class ServerSession(asyncio.Protocol):
         return len(self._watches)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Begin to send, and enter the set of open sessions."""
         self._transport = transport
         self._sessions.add(self)
         self._sender.open(transport)
@@ -209,6 +209,7 @@ class ServerSession(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         self._backlog.add(data)
+        # A turn that is scheduled takes these too; to begin more now would exceed the allowance of this turn.
         if self._turn is None:
             self._begin_some()
 
@@ -285,6 +286,7 @@ class ServerSession(asyncio.Protocol):
             raise FrameError(f"protocol {message.protocol}; this server speaks {PROTOCOL}")
         if len(self._users) >= self._server.most_users:
             raise FrameError("too many users")
+        # No answer to an unknown token: its requests are refused one by one, as over HTTP.
         info = self._server.tokens.user_of(message.token)
         if info is None:
             LOG.warning("a connection showed a token that is not known")
@@ -305,6 +307,7 @@ class ServerSession(asyncio.Protocol):
         if user is None:
             self._sender.put(FailureMessage(request.id, encode(unauthorized().status)))
             return
+        # With two requests of one number, neither answers nor cancellations would be unambiguous.
         if request.id in self._tasks or request.id in self._watches:
             raise FrameError(f"a second request {request.id}")
         record = record_of(self._pipeline, request, user.info, agent=user.agent)
@@ -328,6 +331,7 @@ class ServerSession(asyncio.Protocol):
     async def _answer(self, request: RequestMessage, user: SessionUser, record: RequestRecord) -> None:
         record.status, pipeline, requests = CLIENT_GONE, self._pipeline, self._requests
         try:
+            # A client that does not read gets nothing done: its answers would pile up in memory.
             await self._sender.until_taken()
             route = requests.find(request, record.info, limited=self._server.limited)
             run = pipeline.run if self._server.limited else pipeline.authorized

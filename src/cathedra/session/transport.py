@@ -176,6 +176,7 @@ class UpgradedConnection(Connection):
             ProtocolRefused: the server does not switch protocols.
             OSError: it cannot be reached, or TLS fails.
         """
+        # The token is read for each connection: it may have been renewed since the last one.
         loop, request = asyncio.get_running_loop(), self._upgrade_request(await self._authorization())
         answered: asyncio.Future[None] = loop.create_future()
         transport: asyncio.BaseTransport | None = None
@@ -221,7 +222,7 @@ class _Upgrading(asyncio.Protocol):
         self._head = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the request."""
+        """Set the keep-alive of the connection and send the upgrade request."""
         self._transport = transport
         connection = transport.get_extra_info("socket")
         for level, option, value in _ALIVE:
@@ -256,5 +257,6 @@ class _Upgrading(asyncio.Protocol):
             self._answered.set_exception(exc or ConnectionResetError("the server has closed the connection"))
 
     def _refused(self, why: str) -> None:
+        # The rest of the answer is not read: the request is sent again over HTTP, on a connection of its own.
         self._answered.set_exception(ProtocolRefused(why))
         self._transport.close()

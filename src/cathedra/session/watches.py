@@ -244,6 +244,7 @@ class Watches:
             left -= 1
             if left <= 0 or sender.is_slow:
                 return 0
+        # Only when all first events are put: until then the watch holds the seat that a list would hold.
         if watch.id in self.beginning and not watch.is_beginning:
             self._has_begun(watch.id, watch.record)
         if watch.start.watcher.closed:
@@ -259,6 +260,7 @@ class Watches:
         if self._sender.is_slow:
             return
         for watch in self._watches.values():
+            # Not to a watch in ``_ready``: it may have unsent events that are older than the bookmark.
             if watch.quiet and watch.id not in self._ready:
                 self._put_bookmark(watch)
             watch.quiet = True
@@ -288,6 +290,7 @@ class Watches:
     def _end(self, watch: SessionWatch) -> None:
         self._watches.pop(watch.id, None)
         self._has_begun(watch.id, watch.record)
+        # First the callback: stopping wakes the watcher, which must not schedule a watch that is gone.
         watch.start.watcher.on_events = None
         watch.start.stop()
         self._pipeline.end(watch.record)
