@@ -90,7 +90,7 @@ def test_exempt_requests_wait_for_nobody_and_others_share_the_seats() -> None:
         assert flow.classify(ADMIN, request_info("GET", "/api/v1/pods")).level is None
         place = flow.classify(UserInfo("jane", EVERYONE), request_info("GET", "/api/v1/pods"))
         assert place.level is not None
-        shape = place.level.shape
+        shape = place.level.limits
         assert (shape.own + shape.lent, shape.lent) == (49, 24)
         assert (shape.queues, shape.hand, shape.length) == (128, 6, 50)
         assert place.level.acquire()
@@ -132,7 +132,7 @@ def test_a_change_of_the_objects_is_followed() -> None:
         assert await named(api, flow, jane, "GET", "/api/v1/pods") == ("catch-all", "catch-all")
         level = flow.classify(jane, request_info("GET", "/api/v1/pods")).level
         assert level is not None
-        assert level.shape.queues == 0
+        assert level.limits.queues == 0
 
     guarded(body)
 
