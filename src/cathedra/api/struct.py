@@ -202,6 +202,7 @@ def decode(kind: type[S], data: bytes | str) -> S:
     check_nesting(data, WRAPPED_DEPTH)
     try:
         return json_reader(kind)(data)
+    # msgspec raises this for malformed UTF-8 in some positions, and DecodeError in others. Callers handle one of them.
     except UnicodeDecodeError as error:
         raise msgspec.DecodeError(f"invalid UTF-8: {error}") from error
 
@@ -221,6 +222,8 @@ def _reader(kind: Any) -> Callable[[bytes | str], Any]:
         try:
             return decode_strictly(data)
         except msgspec.ValidationError:
+            # Without a null the error is real. The search is cheap compared with a second decoding, which refused
+            # bodies would otherwise pay.
             if (b"null" if isinstance(data, bytes) else "null") not in data:  # type: ignore[operator]  # of one type
                 raise
         return msgspec.convert(without_nulls(msgspec.json.decode(data), kind), kind, dec_hook=_decode_scalar)

@@ -78,7 +78,11 @@ class CompiledSelector:
         try:
             return self._memory[view]
         except KeyError:
+            # Errors are not cached: they end the scheduling attempt of the pod, and the next one must report them
+            # again.
             answer = self.decide(view, interrupted)
+        # Views hash by identity, and one is created per device and slice version. Clearing everything is cheap enough:
+        # a full table means thousands of devices, and the next search fills it again.
         if len(self._memory) >= self.MEMORY:
             self._memory.clear()
         self._memory[view] = answer
@@ -89,6 +93,8 @@ class CompiledSelector:
         if not self._prepared:
             self.prepare()
         code = self._code
+        # A device whose attributes cannot be converted, or lists without their gate, fail before any part of the
+        # expression is evaluated. Compiled code does not know these errors.
         if code is not None and not view.failure and (self.list_attributes or not view.first_list):
             try:
                 return code(view)
@@ -165,10 +171,14 @@ def compile_selector(
     """
     declared = device.environment(consumable_capacity=consumable_capacity, list_attributes=list_attributes, mode=mode)
     compiled = program.compile_expression(expression, declared)
+    # An attribute alone is a valid selector for the checker, because its type is unknown until run time. Kubernetes
+    # declares that type as ``any``, and as ``dyn`` with the gate for lists.
     attribute = types.DYN if list_attributes else types.ANY
     if compiled.type.nullable or compiled.type not in (types.BOOL, attribute):
         message = f"must evaluate to bool or the unknown type, not {compiled.type.declared}"
         raise CompileError("RuleInvalid", message)
+    # Constant parts are evaluated now: a malformed quantity or pattern must be refused when the selector is compiled,
+    # not when the first device is evaluated.
     compiled.instantiate()
     return CompiledSelector(compiled, cost_limit, list_attributes=list_attributes)
 
@@ -196,6 +206,8 @@ def validate_selector(
     except CompileError as error:
         reason = "InternalError" if error.type == "InternalError" else "FieldValueInvalid"
         return Admission(reason, error.text)
+    # Last, as in Kubernetes: an expression with a type error is reported as such even if it would also be too
+    # expensive.
     if selector.max_cost > COST_LIMIT:
         return Admission("FieldValueForbidden", "too complex, exceeds cost limit")
     return None

@@ -105,6 +105,8 @@ class ClassicResourceClaimController:
             await informer.wait_synced()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run())
+            # Started after the informers are synced: with a partial store a consumer would look gone, and its claim
+            # would be deallocated under a running pod.
             group.create_task(run_workers(self._queue, self._reconcile, workers=WORKERS))
 
     # What is enqueued.

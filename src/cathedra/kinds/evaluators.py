@@ -79,6 +79,7 @@ class _PodEvaluator(QuotaEvaluator):
         if subresource:
             return (operation, subresource) == ("UPDATE", "resize")
         if operation == "UPDATE":
+            # Scopes Terminating and NotTerminating depend on the deadline: setting it moves the pod to other quotas.
             return (new.spec.active_deadline_seconds is None) is not (old.spec.active_deadline_seconds is None)
         return operation == "CREATE"
 

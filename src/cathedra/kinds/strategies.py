@@ -96,6 +96,8 @@ class SpecStrategy(DefaultedStrategy[T]):
 
     def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
         """Keep the stored status."""
+        # Status is written through its sub-resource alone: a client that sends back a whole object, as kubectl apply
+        # and replace do, must not overwrite a status that its controller has written in the meantime.
         return replace(new, status=_parts(old).status)
 
 
@@ -159,6 +161,8 @@ def first_generation(obj: T) -> T:
 def next_generation(new: T, old: T) -> T:
     """The object with the stored generation, one higher if its spec changed."""
     generation = _parts(old).metadata.generation
+    # Controllers compare generation with ``status.observedGeneration``. If an unchanged spec incremented it, each write
+    # of equal content would make every controller reconcile again.
     if _parts(new).spec != _parts(old).spec:
         generation += 1
     metadata = _parts(new).metadata
@@ -176,6 +180,8 @@ class CountedStrategy(DefaultedStrategy[Any]):
         """Increment the generation if the spec has changed."""
         if hasattr(new, "spec"):
             return next_generation(new, old)
+        # Webhook configurations are the only kinds without a spec that count generations; all their content is in
+        # ``webhooks``.
         generation = old.metadata.generation + (new.webhooks != old.webhooks)
         return replace(new, metadata=replace(new.metadata, generation=generation))
 
@@ -187,6 +193,8 @@ _stored: Final = attrgetter(*_STORED)
 def kept_metadata(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
     """The metadata of a status update: labels, annotations, finalizers and owners stay as they are stored."""
     before = _stored(old)
+    # Compared by identity, not by value: an in-process client passes the stored tuples and dictionaries themselves. If
+    # they are equal but not the same, they are replaced, which costs nothing but the copy.
     if new.generation == old.generation and all(map(is_, _stored(new), before)):
         return new
     return replace(new, generation=old.generation, **dict(zip(_STORED, before, strict=True)))

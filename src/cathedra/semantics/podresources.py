@@ -85,6 +85,7 @@ def container_totals(pod: Pod, of: Callable[[Container], Mapping[str, A]]) -> di
         if is_sidecar(container):
             add_amounts(total, needed)
             add_amounts(sidecars, needed)
+            # A sidecar keeps running while later init containers run, so from here on each step needs its amounts, too.
             _raise_to(peak, {name: sidecars[name] for name in needed})
         else:
             step = dict(needed)
@@ -113,6 +114,8 @@ def pod_request_nanos(
     if claims:
         add_amounts(total, claims_share_of_pod(claims))
     if pod.spec.resources is not None:
+        # Replaces, does not add: requests of the pod as a whole override those of its containers, and claims, but not
+        # overhead.
         total |= nanos(_pod_level(pod.spec.resources.requests))
     if pod.spec.overhead:
         add_amounts(total, nanos(pod.spec.overhead))
@@ -131,6 +134,8 @@ def pod_held_nanos(pod: Pod, claims: ClaimStatuses, defaults: Mapping[str, Quant
         return pod_request_nanos(pod, claims, defaults)
     taken, feasible = claims_share_of_pod(claims), not is_resize_infeasible(pod)
     granted, effective = _reported_totals(pod, taken, nanos(defaults or {}), feasible=feasible)
+    # The largest of three counts until the resize is complete. If a shrunk request counted at once, the scheduler would
+    # give away memory that the container still uses.
     total = dict(granted)
     _raise_to(total, effective)
     if feasible:
@@ -196,6 +201,7 @@ def pod_limit_quantities(pod: Pod) -> dict[str, Quantity]:
 def _with_overhead_of_limits(pod: Pod, total: dict[str, Quantity]) -> dict[str, Quantity]:
     if pod.spec.resources is not None:
         total |= _pod_level(pod.spec.resources.limits)
+    # Overhead does not create a limit. A pod without a limit of memory stays without one.
     limited = {name for name, quantity in total.items() if quantity}
     add_amounts(total, {name: quantity for name, quantity in pod.spec.overhead.items() if name in limited})
     return total

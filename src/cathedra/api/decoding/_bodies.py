@@ -45,6 +45,8 @@ def decode_sound(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str
     try:
         check_nesting(body)
         body = well_formed(body)
+        # Decoded twice: into plain values, whose keys are counted, and into the struct. msgspec drops unknown keys
+        # silently, and two passes of its C code are faster than one strict pass in Python.
         values = msgspec.json.decode(body)
         obj = decoder_of(kind).decode(body)
     except (RecursionError, msgspec.DecodeError, ValueError):
@@ -71,6 +73,8 @@ def decode_json(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str 
 def _with_known_keys(obj: T, values: Any, body: bytes, shape: GoType) -> T | None:
     """The object that a body was decoded to, if it has no unknown key, and none twice."""
     keys = _known_keys(values, shape)
+    # The last of two equal keys wins in JSON. Kubernetes reports the repetition, and only the text still shows it: more
+    # keys in the text than in the values.
     if keys < 0 or written_keys(body) != keys:
         return None
     found: T = _finished(restore_opaque(obj, body), body)
@@ -105,6 +109,7 @@ def has_known_fields(values: Any, gvk: GroupVersionKind, release: str = NEWEST) 
 def _finished(obj: Any, body: bytes) -> Any:
     obj = restore_empty_lists(obj, body)
     kind: Any = type(obj)
+    # Inside the system objects have neither: two objects that differ in the version of the request alone must be equal.
     if _names_its_kind(kind) and (obj.kind or obj.api_version):
         return replace(obj, kind="", api_version="")
     return obj

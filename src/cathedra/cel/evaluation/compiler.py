@@ -102,11 +102,14 @@ def selector_code(program: Program) -> Code | None:
     try:
         body = writer.boolean(program.root)
         source = f"lambda view: {body}"
+        # Compiling long source takes long, and it runs on the event loop.
         if len(source) > _MAX_CODE:
             return None
         code = compile(source, "<selector>", "eval")
     except (Unsupported, SyntaxError, ValueError):
         return None
+    # Text of the user enters the source only as ``repr`` of a string or number, or as a constant beside it; all names
+    # are the writer's own. A string of an expression therefore cannot become code.
     made: Code = eval(code, {**_RUNTIME, **writer.constants})
     return made
 

@@ -124,6 +124,8 @@ class NegotiatingController(ABC, Generic[C, W]):
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run())
             group.create_task(self._informers.run())
+            # Workers start with complete stores. With a partial one a claim would look unallocated whose allocation has
+            # just not arrived, and the driver would be called for it twice.
             await self._informers.wait_synced()
             group.create_task(run_workers(self._queue, self._reconcile, workers=self._workers))
 
@@ -146,6 +148,8 @@ class NegotiatingController(ABC, Generic[C, W]):
 
     async def _sync_claim(self, claim: C) -> None:
         status = claim.status
+        # A consumer may be running. Its claim is neither deallocated nor allocated anew, whatever else its status
+        # requests.
         if status.reserved_for:
             return
         if claim.metadata.deletion_timestamp is not None or status.deallocation_requested:
@@ -163,6 +167,8 @@ class NegotiatingController(ABC, Generic[C, W]):
         except Exception as error:
             raise self.told(claim, RuntimeError(f"deallocate: {error}")) from error
         if claim.status.allocation is not None:
+            # Status first, finalizer last: without the finalizer the claim may be deleted at once, and a failed status
+            # would then never be retried.
             claim = await self._of(claim).update_status(self.emptied(claim))
         finalizers = tuple(name for name in claim.metadata.finalizers if name != self.finalizer)
         await self._of(claim).update(with_metadata(claim, finalizers=finalizers))
@@ -173,6 +179,9 @@ class NegotiatingController(ABC, Generic[C, W]):
         for wanted in open_claims:
             if self.finalizer in wanted.claim.metadata.finalizers:
                 continue
+            # The finalizer is written before the driver is called. If we die between allocation and status, the claim
+            # cannot vanish with the driver still holding its resource: `_take_back` finds the finalizer and
+            # deallocates.
             finalizers = (*wanted.claim.metadata.finalizers, self.finalizer)
             try:
                 wanted.claim = await self._of(wanted.claim).update(with_metadata(wanted.claim, finalizers=finalizers))
@@ -294,6 +303,8 @@ def _shortened(nodes: Sequence[str], selected: str) -> tuple[str, ...]:
     if len(nodes) <= MAX_NODES:
         return tuple(nodes)
     if selected in nodes[MAX_NODES:]:
+        # The scheduler waits for the verdict about the selected node. If the limit cut it off, the pod would wait
+        # forever.
         return (*nodes[: MAX_NODES - 1], selected)
     return tuple(nodes[:MAX_NODES])
 

@@ -87,6 +87,8 @@ class _Fields(msgspec.Struct, frozen=True):
         while time < end:
             local = time.astimezone(self.zone)
             if local.month not in self.months or not self._day_matches(local):
+                # Up to 23:00 of the day and not to midnight: a clock change may make the day an hour shorter, and a
+                # longer step could skip its successor.
                 time += timedelta(minutes=60 - local.minute, hours=max(0, 22 - local.hour))
             elif local.hour not in self.hours:
                 time += timedelta(minutes=60 - local.minute)
@@ -139,6 +141,8 @@ def most_recent(schedule: Schedule, earliest: float, now: float) -> tuple[float 
     second = schedule.after(first)
     if second is None or second > now:
         return first, 1
+    # Estimated from the first step. A job that was suspended for years would otherwise make the controller count
+    # millions of points in time.
     step = second - first
     missed = int((now - first) // step) + 1
     latest = first

@@ -61,6 +61,8 @@ class _Walk:
         read, fields = _plan(kind, tags)
         if old is not None:
             for field, value, before in zip(fields, read(obj), read(old), strict=True):
+                # Ratcheting: an unchanged part stays valid even if a newer release has stricter rules for it. Otherwise
+                # an upgrade would make stored objects unchangeable.
                 if value is before or value == before:
                     continue
                 name, pointer, its = field
@@ -119,6 +121,7 @@ class _Walk:
             _unique(errors, path, unique, items)
         if tags.of is None and not tags.checks:
             return
+        # Reversed, so that of several stored elements with one key the first is compared, as in Kubernetes.
         stored = {_key(unique, item): item for item in reversed(before)} if unique is not None else {}
         for position, item in enumerate(items):
             old = stored.get(_key(unique, item)) if unique is not None and stored else None
@@ -132,6 +135,8 @@ class _Walk:
     def _map(
         self, errors: ErrorList, path: FieldPath, tags: FieldTags, items: Mapping[str, Any], before: Mapping[str, Any]
     ) -> None:
+        # Sorted like all maps here: Go iterates maps in random order and Kubernetes sorts their keys, so that messages
+        # are stable.
         for key in sorted(items) if tags.keys else ():
             if key not in before:
                 for check in tags.keys:

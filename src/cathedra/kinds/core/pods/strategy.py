@@ -112,8 +112,12 @@ class PodStatusStrategy(Strategy[core_v1.Pod]):
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """Keep the spec and what only the main resource may change; drop what is behind closed gates."""
         metadata, its = new.metadata, old.metadata
+        # Owners and generation belong to the main resource. By identity, because kubelets of our own send the stored
+        # object back and a copy per status would cost more than all other rules here.
         if metadata.owner_references is not its.owner_references or metadata.generation != its.generation:
             metadata = replace(metadata, owner_references=its.owner_references, generation=its.generation)
+        # A kubelet that writes a status without the quality of service class must not clear it: eviction and OOM scores
+        # read it, and nothing sets it again.
         status = new.status if new.status.qos_class else replace(new.status, qos_class=old.status.qos_class)
         status = enabled_pod_status(status, old.status, context.gates)
         if metadata is new.metadata and new.spec is old.spec and status is new.status:
@@ -134,6 +138,8 @@ class EphemeralContainersStrategy(Strategy[core_v1.Pod]):
 
     def prepare_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """The stored pod with the new ephemeral containers."""
+        # The stored spec with one list of the request: everything else that the client sent is ignored, as in
+        # Kubernetes, so that an outdated copy of the pod cannot undo other changes.
         spec = replace(old.spec, ephemeral_containers=new.spec.ephemeral_containers)
         return next_generation(_stored(new, old, spec), old)
 
@@ -166,6 +172,8 @@ class ResizeStrategy(Strategy[core_v1.Pod]):
 
 def _resized(new: tuple[core_v1.Container, ...], old: tuple[core_v1.Container, ...]) -> tuple[core_v1.Container, ...]:
     """The stored containers with the new resources; others than those are shown to validation as they came."""
+    # With other names or another order, validation must see the containers as they were sent, or the refusal would not
+    # name the change.
     if [one.name for one in new] != [one.name for one in old]:
         return new
     return tuple(

@@ -48,6 +48,8 @@ def is_charged_anew(old: Pod, new: Pod) -> bool:
     """Return True if the charge of a changed pod may decrease or move to other quotas: it was resized in place, or got
     a deadline."""
     return (
+        # Reports of the kubelet count: a shrunk pod is charged less only when the kubelet has put the new size into
+        # effect.
         reported_resources(old) != reported_resources(new)
         or _stated(old) != _stated(new)
         or (old.spec.active_deadline_seconds is None) is not (new.spec.active_deadline_seconds is None)

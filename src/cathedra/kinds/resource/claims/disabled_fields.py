@@ -25,6 +25,8 @@ def enabled_claim_spec(
 ) -> resource.ResourceClaimSpec:
     """The spec without what is not enabled; an empty list of requests becomes an absent one."""
     devices = spec.devices
+    # The Go type has omitempty: an empty list is stored as an absent one, and the spec of an update compares equal to
+    # it.
     requests = devices.requests or None
     if requests is not None and not (gates["DRAPrioritizedList"] or (old is not None and _has_alternatives(old))):
         requests = tuple(replace(r, first_available=()) if r.first_available else r for r in requests)
@@ -33,6 +35,8 @@ def enabled_claim_spec(
         gates["DRADeviceTaints"] or (old is not None and _has(old, "tolerations"))
     ):
         cleared["tolerations"] = ()
+    # A field stays if the stored claim has it already. Otherwise switching a gate off would make every update of such a
+    # claim change its spec, which is immutable, and controllers could not even remove a finalizer.
     if not (gates.admin_access or (old is not None and uses_admin_access(old))):
         cleared["admin_access"] = None
     consumable = gates["DRAConsumableCapacity"] or (old is not None and uses_consumable_capacity(old))
@@ -45,6 +49,8 @@ def enabled_claim_spec(
     constraints = devices.constraints
     if not consumable and any(constraint.distinct_attribute is not None for constraint in constraints):
         constraints = tuple(replace(constraint, distinct_attribute=None) for constraint in constraints)
+    # The same object if nothing was removed: claims of a template share their spec, and later memos find it by
+    # identity.
     if requests is devices.requests and constraints is devices.constraints:
         return spec
     return replace(spec, devices=replace(devices, requests=requests, constraints=constraints))
@@ -117,6 +123,8 @@ def enabled_claim_status(
         if "share_id" in closed.empty:
             devices = tuple(replace(device, share_id=None) for device in devices)
         devices = tuple(d if d.conditions or d.conditions is None else replace(d, conditions=None) for d in devices)
+        # A driver may report on a device between its deallocation and the next allocation. Its entry would be refused,
+        # because no result has the device; Kubernetes removes it with the allocation (KEP-4817).
         gone = {_identity(result) for result in before}
         gone -= {_identity(result) for result in (allocation.devices.results if allocation is not None else ())}
         if gone:

@@ -62,6 +62,8 @@ def validate_status_update(
     before, after = old.status.allocation, new.status.allocation
     if after is not None and (before is None or not context.gates.has(behaviours.STORED_ALLOCATION_UNVALIDATED)):
         _allocation(errors, _STATUS.child("allocation"), after, request_names(new.spec), context)
+    # An allocation never changes: drivers may have prepared it. It is removed when no consumer is left, and a new one
+    # is written.
     if after is not None and before is not None and after != before:
         errors.invalid(_STATUS.child("allocation"), after, IMMUTABLE)
     return errors
@@ -116,6 +118,8 @@ def _admin_access(
     errors: ErrorList, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
 ) -> None:
     given = list(map(_with_admin_access, _results(new.status)))
+    # Only the first allocation with admin access is checked. The namespace may lose its label later, and the consumers
+    # of the claim must still be able to finish.
     if not any(given) or any(map(_with_admin_access, _results(old.status))):
         return
     if refusal := admin_access_refusal(context):
@@ -146,6 +150,8 @@ def _reservations(errors: ErrorList, new: resource.ResourceClaim, old: resource.
     if new.status.allocation is None:
         errors.forbidden(path, "may not be specified when `allocated` is not set")
         return
+    # Otherwise a pod could start to use devices of a claim that is about to be deallocated. Existing consumers may stay
+    # until they end.
     if new.metadata.deletion_timestamp is not None and set(reserved) - set(old.status.reserved_for):
         errors.forbidden(
             path, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
@@ -186,6 +192,7 @@ def _device(
     check(errors, path.child("device"), device.device, formats.dns_label)
     if device.share_id is not None:
         check(errors, path.child("shareID"), device.share_id, formats.uuid)
+    # A driver may report late, when the device is allocated to another claim already. Its report must not appear there.
     if _identity(device) not in allocated:
         errors.invalid(path, _shown(device), "must be an allocated device in the claim")
     conditions = device.conditions or ()

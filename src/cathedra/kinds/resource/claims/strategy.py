@@ -107,6 +107,8 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
 
     def prepare_create(self, obj: resource.ResourceClaim, context: RequestContext) -> resource.ResourceClaim:
         """Empty the status, drop what closed gates forbid."""
+        # A created claim is never allocated, whatever the client sends: only the scheduler may allocate, through
+        # ``status``.
         spec = enabled_claim_spec(obj.spec, None, context.gates)
         return replace(obj, spec=spec, status=_NO_STATUS)
 
@@ -136,6 +138,8 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
         """The spec is immutable."""
+        # Most updates of the main resource change metadata alone, as those of finalizers do. Rules of the spec then
+        # find nothing: the spec was valid when it was stored, and is immutable.
         if new.spec is old.spec and new.status is old.status and context.gates.has(behaviours.STORED_SPEC_UNVALIDATED):
             return ErrorList()  # Until then the stored spec was looked at, too; tags have to do with what has changed.
         found = paths_of_release(validate_claim_update(new, old, context), context.gates)
@@ -208,6 +212,7 @@ def allocation_key(new: resource.ResourceClaim, old: resource.ResourceClaim, con
         or new.metadata.deletion_timestamp is not None
         or old.status != _FRESH
     ):
+        # A key for such a status would be wrong or large. The rules run in full then, which is always right.
         return None
     results = allocation.devices.results
     if any(map(_has_admin_access, results)) or validate_differing(status):
@@ -254,6 +259,8 @@ class ClaimStatusStrategy(Strategy[resource.ResourceClaim]):
         self, new: resource.ResourceClaim, old: resource.ResourceClaim, context: RequestContext
     ) -> ErrorList:
         """All rules of a status, and the permissions on its parts."""
+        # Permissions are checked each time: they are not in the key of the memo, because a role may change between two
+        # writes.
         if _is_sound(new, old, context):
             errors = ErrorList()
             validate_status_access(errors, new, old, context)

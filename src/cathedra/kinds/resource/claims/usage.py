@@ -71,6 +71,8 @@ def extended_name_of(class_: DeviceClass, classes: Iterable[DeviceClass]) -> str
     name = class_.spec.extended_resource_name
     if not name:
         return ""
+    # Two classes may have one extended resource name. The scheduler and the quota must choose the same one, or a pod
+    # would be charged for devices of another class than it gets.
     rivals = [one for one in classes if one.spec.extended_resource_name == name]
     return name if min(rivals, key=_newest_first).metadata.name == class_.metadata.name else ""
 
@@ -94,6 +96,8 @@ def _of_request(request: DeviceRequest) -> Mapping[str, int]:
     most: dict[str, int] = {}
     for choice in request.first_available or ():
         number = _number(choice.allocation_mode, choice.count)
+        # Only one of the alternatives is allocated, and the quota is charged before that is known. It charges the most
+        # that any of them can take of a class.
         most[choice.device_class_name] = max(most.get(choice.device_class_name, 0), number)
     return most
 
@@ -111,6 +115,7 @@ def beyond_pod(usage: Mapping[str, Quantity], pod: Pod | None) -> dict[str, Quan
     """Return the charge of a claim beyond the part that ``pod`` pays. Without a pod that is everything."""
     if pod is None:
         return dict(usage)
+    # Never negative: a pod may pay for more than the claim needs, and the rest is no credit for other claims.
     paid, nothing = pod_usage(pod, extended=True), Quantity.of_value(0)
     return {name: max(amount - paid[name], nothing) if name in paid else amount for name, amount in usage.items()}
 

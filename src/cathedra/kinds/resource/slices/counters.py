@@ -30,6 +30,7 @@ def validate_counter_sets(
     if newer and len(sets) > MAX_SETS:
         errors.too_many(path, len(sets), MAX_SETS)
         return
+    # Until 1.34 the number of counters in all sets was limited instead of the number of sets.
     total = sum(len(counters.counters) for counters in sets)
     if not newer and total > MAX_COUNTERS:
         errors.invalid(path, total, f"the total number of counters must not exceed {MAX_COUNTERS}")

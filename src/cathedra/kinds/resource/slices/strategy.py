@@ -50,6 +50,8 @@ class SliceStrategy(Strategy[resource.ResourceSlice]):
         self, new: resource.ResourceSlice, old: resource.ResourceSlice, context: RequestContext
     ) -> resource.ResourceSlice:
         """Count the change, then drop what closed gates forbid."""
+        # Counted before closed fields are removed, as in Kubernetes: a driver that sends a field behind a closed gate
+        # gets a new generation with each write.
         generation = old.metadata.generation + (new.spec != old.spec)
         spec = enabled_slice_spec(new.spec, old.spec, context.gates)
         return replace(new, metadata=replace(new.metadata, generation=generation), spec=spec)
@@ -74,6 +76,8 @@ class SliceStrategy(Strategy[resource.ResourceSlice]):
 def _with_declared(
     new: resource.ResourceSlice, old: resource.ResourceSlice | None, context: RequestContext
 ) -> ErrorList:
+    # Paths of the release first, tags second: tags report paths of the version of the request, and merging compares
+    # both.
     found = paths_of_release(validate_slice(new, old, context), context.gates)
     return with_declared(found, slice_tags(context.gates), SLICE_SHAPES, new, old, context)
 

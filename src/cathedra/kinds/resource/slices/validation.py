@@ -142,6 +142,7 @@ def _partition_type(errors: ErrorList, spec: resource.ResourceSliceSpec, context
             errors, path, attribute, "may only be set on a slice which declares devices that consume counters"
         )
         return
+    # Discarded: tags report the same errors at the same path, and one list of them must not appear twice.
     malformed = ErrorList()
     validate_fully_qualified_name(malformed, _SPEC, attribute, context.gates)
     if malformed:
