@@ -116,7 +116,7 @@ EMPTY_NAMES_INVALID: Final = Behaviour(
     "An empty name is an invalid value; before, a missing one.", since="1.35", source=_VALIDATION
 )
 NAMES_WITH_TWO_SLASHES_REFUSED: Final = Behaviour(
-    "A qualified name with more than one slash is refused.", since="1.37", source=_VALIDATION
+    "A qualified name with more than one slash is refused.", since="1.38", source="kubernetes/kubernetes#141644"
 )
 IDENTIFIERS_INVALID: Final = Behaviour(
     "A malformed identifier is an invalid value; before, one of the wrong type.", since="1.34", source=_VALIDATION

@@ -152,12 +152,6 @@ def test_a_derived_attribute_is_used_by_a_constraint(derived: list[Any], wanted:
 # --- rules
 
 
-def test_names_with_more_than_one_slash_are_refused() -> None:
-    made = resource_slice(device(attributes={"a/b/c": {"int": 1}}))
-    assert sliced(made, "1.36") == []
-    assert sliced(made) == [f'{PATH}.attributes: Invalid value: "a/b/c": must not contain more than one slash']
-
-
 def policy(value: str = "10", **rest: Any) -> resource.ResourceSlice:
     capacity = {"m": {"value": value, "requestPolicy": rest}}
     return resource_slice(device(allowMultipleAllocations=True, capacity=capacity))

@@ -72,3 +72,19 @@ def test_the_group_is_not_served_in_v1beta1() -> None:
     definitions = device_definitions(FeatureGates.for_release("1.38"))
     claims = next(one for one in definitions if one.plural == "resourceclaims")
     assert [version.name for version in claims.versions] == ["v1", "v1beta2"]
+
+
+def with_attribute(name: str, generation: int = 1) -> ResourceSlice:
+    pool = {"name": "p", "generation": generation, "resourceSliceCount": 1}
+    devices = [{"name": "x", "attributes": {name: {"int": 1}}}]
+    spec = {"driver": "d.example.com", "pool": pool, "nodeName": "n", "devices": devices}
+    return from_dict(ResourceSlice, {"metadata": {"name": "s"}, "spec": spec})
+
+
+def test_names_with_more_than_one_slash_are_refused_unless_they_are_stored() -> None:
+    """kubernetes/kubernetes#141644."""
+    text = 'spec.devices[0].attributes: Invalid value: "a/b/c": must not contain more than one slash'
+    rules, now = strategy("resourceslices", "1.38"), context("1.38")
+    assert [str(error) for error in rules.validate_create(with_attribute("a/b/c"), now)] == [text]
+    assert list(rules.validate_update(with_attribute("a/b/c", 2), with_attribute("a/b/c"), now)) == []
+    assert list(strategy("resourceslices", "1.37").validate_create(with_attribute("a/b/c"), context("1.37"))) == []

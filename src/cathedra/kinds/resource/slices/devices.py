@@ -49,10 +49,12 @@ def shortened(key: str, limit: int) -> str:
 class DeviceRules:
     """Rules of a device, with those properties of its slice that they depend on."""
 
-    def __init__(self, context: RequestContext, *, per_device_nodes: bool, one_term: bool = False) -> None:
-        """``one_term``: node selectors of devices must have exactly one term."""
+    def __init__(self, context: RequestContext, *, per_device_nodes: bool, unchanged: bool = False) -> None:
+        """``unchanged``: no device of the slice differs from its stored one, so that rules of 1.38 let them pass."""
         self._context = context
         self._per_device_nodes = per_device_nodes
+        self._unchanged = unchanged
+        one_term = context.gates.has(behaviours.DEVICE_SELECTORS_HAVE_ONE_TERM) and not unchanged
         self._node_selector = validate_single_term if one_term else validate_node_selector
 
     def validate(
@@ -101,6 +103,8 @@ class DeviceRules:
     def _key(self, errors: ErrorList, path: FieldPath, name: str) -> None:
         """The name of an attribute or a capacity; from 1.32 to 1.35 it was reported at the value's own path."""
         gates = self._context.gates
+        if self._unchanged and name.count("/") > 1:
+            return
         at_value = gates.has(behaviours.DEVICE_KEY_ERRORS_AT_VALUE)
         validate_qualified_name(errors, path.key(name) if at_value else path, name, gates)
 

@@ -56,11 +56,9 @@ def validate_slice(
     ):
         errors.invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed")
     before = {device.name: device for device in old.spec.devices} if old is not None else {}
-    # Stored selectors with several terms stay as long as no device changes: the list is atomic.
-    one_term = context.gates.has(behaviours.DEVICE_SELECTORS_HAVE_ONE_TERM) and (
-        old is None or old.spec.devices != spec.devices
-    )
-    rules = DeviceRules(context, per_device_nodes=bool(spec.per_device_node_selection), one_term=one_term)
+    # What 1.38 refuses may be stored. It stays as long as no device changes: the list is atomic.
+    unchanged = old is not None and old.spec.devices == spec.devices
+    rules = DeviceRules(context, per_device_nodes=bool(spec.per_device_node_selection), unchanged=unchanged)
     _devices(errors, spec, before, rules, context)
     validate_counter_sets(errors, _SPEC.child("sharedCounters"), spec.shared_counters, context.gates)
     if not context.gates.has(behaviours.COUNTERS_IN_OWN_SLICES):
