@@ -185,7 +185,7 @@ class PodControl:
             created = await self._client.resource(PODS, owner.metadata.namespace).create(pod)
         except StatusError as error:
             if not self._texts.untold(error):
-                self._tell(owner, "FailedCreate", self._texts.not_created, pod, error)
+                self._record(owner, "FailedCreate", self._texts.not_created, pod, error)
             raise
         except ConnectionError:
             # The pod may exist. Counting again before that is known would create one too many.
@@ -194,7 +194,7 @@ class PodControl:
         # Recorded before the next reconciliation can run: until the informer shows the pod, it must not be created
         # again.
         self._expectations.expect(owner.metadata.uid, created)
-        self._tell(owner, "SuccessfulCreate", self._texts.created, created)
+        self._record(owner, "SuccessfulCreate", self._texts.created, created)
 
     async def delete(self, owner: KubeObject, pod: Pod) -> None:
         """Delete one pod, that very one."""
@@ -207,20 +207,20 @@ class PodControl:
         except StatusError as error:
             if error.is_not_found:
                 return
-            self._tell(owner, "FailedDelete", self._texts.not_deleted, pod, error)
+            self._record(owner, "FailedDelete", self._texts.not_deleted, pod, error)
             raise
         self._expectations.expect(owner.metadata.uid, gone)
-        self._tell(owner, "SuccessfulDelete", self._texts.deleted, pod)
+        self._record(owner, "SuccessfulDelete", self._texts.deleted, pod)
 
     async def update(self, owner: KubeObject, pod: Pod) -> None:
         """Write one pod as it is to be."""
         try:
             written = await self._client.resource(PODS, pod.metadata.namespace).update(pod)
         except StatusError as error:
-            self._tell(owner, "FailedUpdate", self._texts.not_updated, pod, error)
+            self._record(owner, "FailedUpdate", self._texts.not_updated, pod, error)
             raise
         self._expectations.expect(owner.metadata.uid, written)
-        self._tell(owner, "SuccessfulUpdate", self._texts.updated, pod)
+        self._record(owner, "SuccessfulUpdate", self._texts.updated, pod)
 
     async def adopt(self, owner: KubeObject, pod: Pod, finalizer: str = "") -> None:
         """Make ``owner`` the controller of a pod that has none; ``finalizer`` is added to it, if there is one."""
@@ -250,7 +250,7 @@ class PodControl:
             raise
         self._expectations.expect(owner.metadata.uid, marked)
 
-    def _tell(self, owner: KubeObject, reason: str, text: str, pod: Pod, error: Exception | None = None) -> None:
+    def _record(self, owner: KubeObject, reason: str, text: str, pod: Pod, error: Exception | None = None) -> None:
         message = text.format(pod=pod.metadata.name, owner=owner.metadata.name, error=error)
         self._recorder.record(owner, "Normal" if error is None else "Warning", reason, message)
 

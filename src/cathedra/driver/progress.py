@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from cathedra.driver.publishing.controller import ResourceSliceController
     from cathedra.driver.run import DriverRunner
 
-__all__ = ["narrate", "tell_published"]
+__all__ = ["print_progress", "print_published"]
 
 Say = Callable[[str], None]
 
 
-async def narrate(runner: DriverRunner, say: Say) -> None:
+async def print_progress(runner: DriverRunner, say: Say) -> None:
     """Print a line for every change of ``runner``, until cancelled."""
     async with asyncio.TaskGroup() as group:
-        group.create_task(tell_published(runner.slices, say, place=f" for node {runner.node_name}"))
+        group.create_task(print_published(runner.slices, say, place=f" for node {runner.node_name}"))
         group.create_task(_registered(runner, say))
 
 
-async def tell_published(slices: ResourceSliceController, say: Say, prefix: str = "", *, place: str = "") -> None:
+async def print_published(slices: ResourceSliceController, say: Say, prefix: str = "", *, place: str = "") -> None:
     """Print the number of published devices whenever it changes, until cancelled."""
     told = ""
     while True:

@@ -31,7 +31,7 @@ from cathedra.driver.metrics import Observer, Silent
 from cathedra.driver.preparing.checkpoint import Checkpoint, FileLock, NoLock, ProcessLock, Serializer
 from cathedra.driver.preparing.service import ClaimService
 from cathedra.driver.preparing.specs import ClaimSpecs, MetadataFiles, vendor_for
-from cathedra.driver.progress import narrate
+from cathedra.driver.progress import print_progress
 from cathedra.driver.publishing.controller import ResourceSliceController, keep_published
 from cathedra.driver.publishing.layout import DesiredPool, lay_out
 from cathedra.driver.serving.registration import PluginInfo, Registration, socket_paths, supported_services
@@ -324,7 +324,7 @@ async def _run_until_signal(driver: Driver, environment: Mapping[str, str]) -> N
             runner = _runner_in(environment, driver, client, clock)
             await server_arrives(target, asyncio.Event(), clock=clock, say=say)
             async with asyncio.TaskGroup() as group:
-                telling = group.create_task(narrate(runner, say))
+                telling = group.create_task(print_progress(runner, say))
                 await runner.run()
                 telling.cancel()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cathedra.driver.errors import RegistrationFailed
-from cathedra.driver.progress import narrate
+from cathedra.driver.progress import print_progress
 from cathedra.driver.serving.registration import PluginInfo, Registration
 
 
@@ -37,7 +37,7 @@ async def test_every_change_is_a_line() -> None:
     runner: Any = SimpleNamespace(
         slices=slices, registration=registration, registry_dir=Path("/registry"), node_name="n1"
     )
-    telling = asyncio.ensure_future(narrate(runner, said.put_nowait))
+    telling = asyncio.ensure_future(print_progress(runner, said.put_nowait))
     async with asyncio.timeout(120):
         assert {await said.get(), await said.get()} == {
             "published 4 devices in 1 slice for node n1",

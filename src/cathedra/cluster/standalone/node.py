@@ -122,7 +122,7 @@ async def run_driver(config: PartConfig, *, say: Say) -> None:
     from prometheus_client import CollectorRegistry
 
     from cathedra.driver.metrics import PrometheusMetrics
-    from cathedra.driver.progress import narrate
+    from cathedra.driver.progress import print_progress
     from cathedra.driver.run import DriverPlacement, DriverRunner
 
     driver = _driver(config)
@@ -149,7 +149,7 @@ async def run_driver(config: PartConfig, *, say: Say) -> None:
 
         async def run() -> None:
             async with asyncio.TaskGroup() as group:
-                group.create_task(narrate(runner, lambda line: say(f"driver {driver.name}: {line}")))
+                group.create_task(print_progress(runner, lambda line: say(f"driver {driver.name}: {line}")))
                 await runner.run()
 
         async with serving_plain_health(config.endpoint, lambda: runner.missing, registry, denials, say=say):

@@ -77,13 +77,15 @@ def why_waiting(pod: Pod, around: Surroundings, cluster: Cluster) -> str:
     if pod.status.phase != "Pending":
         return ""
     if pod.spec.node_name:
-        return _bypassed(pod, around) or _said_by_node(pod, around) or _missing(pod, around) or "its node prepares it"
+        return (
+            _bypassed(pod, around) or _message_of_node(pod, around) or _missing(pod, around) or "its node prepares it"
+        )
     if pod.spec.scheduling_gates:
         return "waits for its scheduling gates " + ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if any(entry.source is not None for entry in pod.spec.resource_claims):
         # In releases with this field drivers allocate, and only they know their resources.
-        return _said_by_scheduler(pod)
-    return _missing(pod, around) or _refused(pod, around, cluster) or _said_by_scheduler(pod)
+        return _message_of_scheduler(pod)
+    return _missing(pod, around) or _refused(pod, around, cluster) or _message_of_scheduler(pod)
 
 
 def _bypassed(pod: Pod, around: Surroundings) -> str:
@@ -237,14 +239,14 @@ def _pools(unusable: Mapping[str, str]) -> str:
     return "".join(f"; pool {name}: {why}" for name, why in unusable.items())
 
 
-def _said_by_scheduler(pod: Pod) -> str:
+def _message_of_scheduler(pod: Pod) -> str:
     scheduled = find_condition(pod.status.conditions, "PodScheduled")
     if scheduled is None:
         return "the scheduler has not tried it yet"
     return scheduled.message if scheduled.status == "False" else ""
 
 
-def _said_by_node(pod: Pod, around: Surroundings) -> str:
+def _message_of_node(pod: Pod, around: Surroundings) -> str:
     """Return the newest warning about the pod, or the reason of a container that waits."""
     about = [event for event in around.warnings if event.involved_object.uid == pod.metadata.uid]
     if about:

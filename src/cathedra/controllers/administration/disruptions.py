@@ -128,7 +128,7 @@ class DisruptionController:
             self._recorder.record(budget, "Warning", "CalculateExpectedPodCountFailed", text)
             await self._write(budget, self._failed(budget, str(error)))
             return None
-        if _asks_for_scale(budget) and any(controller_of(pod) is None for pod in pods):
+        if _needs_scale(budget) and any(controller_of(pod) is None for pod in pods):
             self._recorder.record(budget, "Warning", "UnmanagedPods", _unmanaged(budget))
         disrupted, again = self._still_disrupted(budget, pods)
         healthy = sum(
@@ -242,7 +242,7 @@ class DisruptionController:
                 raise
 
 
-def _asks_for_scale(budget: PodDisruptionBudget) -> bool:
+def _needs_scale(budget: PodDisruptionBudget) -> bool:
     """Return True if the budget is a share of the pods that controllers are to keep."""
     return budget.spec.max_unavailable is not None or isinstance(budget.spec.min_available, str)
 

@@ -45,7 +45,7 @@ class GarbageCollector:
         self._graph = Ownership(context.informers, context.served)
         for informer in self._graph.informers.values():
             self._listen(informer.ref)
-        self._custom = CustomKinds(context.informers, self._look_after)
+        self._custom = CustomKinds(context.informers, self._follow_kind)
 
     async def run(self) -> None:
         """Work until cancelled; nothing is deleted before every resource was listed."""
@@ -59,7 +59,7 @@ class GarbageCollector:
 
     # What is enqueued.
 
-    def _look_after(self, ref: ResourceRef[KubeObject]) -> None:
+    def _follow_kind(self, ref: ResourceRef[KubeObject]) -> None:
         self._graph.add(ref)
         self._listen(ref)
 

@@ -124,17 +124,17 @@ class CronJobController:
         for reference in status.active:
             job = by_uid.get(reference.uid)
             if job is None:
-                self._tell(cron_job, "Normal", "MissingJob", f"Active job went missing: {reference.name}")
+                self._record(cron_job, "Normal", "MissingJob", f"Active job went missing: {reference.name}")
             elif has_finished(job):
                 kind = "Complete" if is_true(job.status.conditions, "Complete") else "Failed"
                 text = f"Saw completed job: {job.metadata.name}, condition: {kind}"
-                self._tell(cron_job, "Normal", "SawCompletedJob", text)
+                self._record(cron_job, "Normal", "SawCompletedJob", text)
             else:
                 active.append(reference)
         for job in jobs:
             if job.metadata.uid not in known and not has_finished(job):
                 text = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
-                self._tell(cron_job, "Warning", "UnexpectedJob", text)
+                self._record(cron_job, "Warning", "UnexpectedJob", text)
         ends = [job.status.completion_time for job in jobs if job.status.completion_time is not None]
         if status.last_successful_time is not None:
             ends.append(status.last_successful_time)
@@ -158,10 +158,10 @@ class CronJobController:
             )
         except StatusError as error:
             if not error.is_not_found:
-                self._tell(cron_job, "Warning", "FailedDelete", f"Deleted job: {error}")
+                self._record(cron_job, "Warning", "FailedDelete", f"Deleted job: {error}")
                 raise
             return
-        self._tell(cron_job, "Normal", "SuccessfulDelete", f"Deleted job {name}")
+        self._record(cron_job, "Normal", "SuccessfulDelete", f"Deleted job {name}")
 
     # What is due.
 
@@ -171,13 +171,13 @@ class CronJobController:
             zone = _zone(cron_job)
         except (ZoneInfoNotFoundError, ValueError) as error:
             text = f"invalid timeZone: {go_quote(spec.time_zone or '')}: {error}"
-            self._tell(cron_job, "Warning", "UnknownTimeZone", text)
+            self._record(cron_job, "Warning", "UnknownTimeZone", text)
             return None
         try:
             return parse_schedule(spec.schedule, zone)
         except ScheduleError as error:
             text = f"unparseable schedule: {go_quote(spec.schedule)} : {error}"
-            self._tell(cron_job, "Warning", "UnparseableSchedule", text)
+            self._record(cron_job, "Warning", "UnparseableSchedule", text)
             return None
 
     async def _start_due(self, cron_job: CronJob, schedule: Schedule, status: CronJobStatus) -> CronJobStatus:
@@ -190,7 +190,7 @@ class CronJobController:
         policy = cron_job.spec.concurrency_policy
         if policy == "Forbid" and status.active:
             text = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self._tell(cron_job, "Normal", "JobAlreadyActive", text)
+            self._record(cron_job, "Normal", "JobAlreadyActive", text)
             return status
         if policy == "Replace":
             for reference in status.active:
@@ -211,7 +211,7 @@ class CronJobController:
         due, missed = most_recent(schedule, earliest, now)
         if missed > TOO_MANY_MISSED:
             text = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-            self._tell(cron_job, "Warning", "TooManyMissedTimes", text)
+            self._record(cron_job, "Warning", "TooManyMissedTimes", text)
         return due
 
     async def _create(self, cron_job: CronJob, name: str, due: float) -> Job | None:
@@ -230,17 +230,17 @@ class CronJobController:
         except StatusError as error:
             if not error.is_already_exists:
                 if not error.is_namespace_terminating:
-                    self._tell(cron_job, "Warning", "FailedCreate", f"Error creating job: {error}")
+                    self._record(cron_job, "Warning", "FailedCreate", f"Error creating job: {error}")
                 raise
             # Made before a crash, or while the informer was behind.
             job = await jobs.get(name)
             owner = controller_of(job)
             return job if owner is not None and owner.uid == cron_job.metadata.uid else None
         self._expected_jobs.expect(cron_job.metadata.uid, job)
-        self._tell(cron_job, "Normal", "SuccessfulCreate", f"Created job {name}")
+        self._record(cron_job, "Normal", "SuccessfulCreate", f"Created job {name}")
         return job
 
-    def _tell(self, cron_job: CronJob, kind: str, reason: str, message: str) -> None:
+    def _record(self, cron_job: CronJob, kind: str, reason: str, message: str) -> None:
         self._recorder.record(cron_job, "Warning" if kind == "Warning" else "Normal", reason, message)
 
 

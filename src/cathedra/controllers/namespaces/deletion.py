@@ -66,7 +66,7 @@ class NamespaceController:
             (ref for ref in context.served if ref.namespaced),
             key=lambda ref: (ref.resource != "pods", ref.group),
         )
-        self._custom = CustomKinds(context.informers, self._look_after)
+        self._custom = CustomKinds(context.informers, self._follow_kind)
         self._queue: WorkQueue[str] = context.queue()
         self._namespaces = context.informers.of(NAMESPACES)
         self._namespaces.add_handler(on_add=self._changed, on_update=lambda _, namespace: self._changed(namespace))
@@ -81,7 +81,7 @@ class NamespaceController:
         await self._pods.wait_synced()
         await run_workers(self._queue, self._reconcile, workers=WORKERS)
 
-    def _look_after(self, ref: ResourceRef[KubeObject]) -> None:
+    def _follow_kind(self, ref: ResourceRef[KubeObject]) -> None:
         if ref.namespaced:
             self._refs.append(ref)
 
@@ -110,7 +110,7 @@ class NamespaceController:
             status = replace(namespace.status, phase="Terminating")
             namespace = await self._client.resource(NAMESPACES).update_status(replace(namespace, status=status))
         remains = await self._empty(name, age)
-        namespace = await self._tell(namespace, remains)
+        namespace = await self._write_conditions(namespace, remains)
         if remains.errors:
             return RETRY_PERIOD
         if remains.instances:
@@ -159,7 +159,7 @@ class NamespaceController:
             where = f"{ref.group}/{ref.version}, Resource={ref.resource}"
             remains.errors.append(f"unexpected items still remain in namespace: {namespace} for gvr: {where}")
 
-    async def _tell(self, namespace: Namespace, remains: _Remains) -> Namespace:
+    async def _write_conditions(self, namespace: Namespace, remains: _Remains) -> Namespace:
         conditions = namespace.status.conditions
         for condition in _conditions(remains, Time(self._clock.now())):
             conditions = with_condition(conditions, condition)

@@ -258,7 +258,7 @@ class ResourceClaimController:
                 name = await self._claim_for(pod, entry)
             except Exception as error:
                 # Any error becomes an event, and the other entries still get their claims.
-                self._tell_failure(pod, "PodResourceClaim", entry.name, error)
+                self._record_failure(pod, "PodResourceClaim", entry.name, error)
                 failures.append(error)
                 continue
             if name:
@@ -307,7 +307,7 @@ class ResourceClaimController:
             found = await self._maker.make(pod, entry.name, template)
         return found.metadata.name
 
-    def _tell_failure(self, involved: Pod | PodGroup, what: str, entry: str, error: Exception) -> None:
+    def _record_failure(self, involved: Pod | PodGroup, what: str, entry: str, error: Exception) -> None:
         self._recorder.record(involved, "Warning", "FailedResourceClaimCreation", f"{what} {entry}: {error}")
 
     async def _record_names(self, pod: Pod, names: dict[str, str | None]) -> None:
@@ -352,7 +352,7 @@ class ResourceClaimController:
                 claim = self._maker.find(group, entry.name) or await self._maker.make(group, entry.name, template)
             except Exception as error:
                 # As for pods: an event, and the other entries continue.
-                self._tell_failure(group, "PodGroupResourceClaim", entry.name, error)
+                self._record_failure(group, "PodGroupResourceClaim", entry.name, error)
                 failure = error
                 continue
             names[entry.name] = claim.metadata.name

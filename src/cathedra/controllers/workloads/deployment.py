@@ -265,7 +265,7 @@ class DeploymentController:
             newest = await sets.create(made)
         except StatusError as error:
             if not error.is_already_exists:
-                await self._tell_failure(deployment, made, error)
+                await self._record_failure(deployment, made, error)
                 raise
             existing = await sets.get(made.metadata.name)
             if not is_controlled_by(existing, deployment) or newest_of(deployment, [existing]) is None:
@@ -273,7 +273,7 @@ class DeploymentController:
             raise RetryLater(str(error)) from error
         self._expectations.expect(deployment.metadata.uid, newest)
         if size_of(newest):
-            self._tell_scaling(deployment, newest, 0, size_of(newest))
+            self._record_scaling(deployment, newest, 0, size_of(newest))
         await self._mark_revision(deployment, revision)
         return newest
 
@@ -287,7 +287,7 @@ class DeploymentController:
         await self._mark_revision(deployment, str(revision_of(newest)))
         return newest
 
-    async def _tell_failure(self, deployment: Deployment, made: ReplicaSet, error: StatusError) -> None:
+    async def _record_failure(self, deployment: Deployment, made: ReplicaSet, error: StatusError) -> None:
         if error.is_namespace_terminating:
             return
         message = f'Failed to create new replica set "{made.metadata.name}": {error}'
@@ -351,7 +351,7 @@ class DeploymentController:
         changed = replace(changed, spec=replace(changed.spec, replicas=size))
         changed = await self._update(deployment, changed)
         if before != size:
-            self._tell_scaling(deployment, changed, before, size)
+            self._record_scaling(deployment, changed, before, size)
         return changed
 
     async def _update(self, deployment: Deployment, replica_set: ReplicaSet) -> ReplicaSet:
@@ -359,7 +359,7 @@ class DeploymentController:
         self._expectations.expect(deployment.metadata.uid, updated)
         return updated
 
-    def _tell_scaling(self, deployment: Deployment, replica_set: ReplicaSet, before: int, after: int) -> None:
+    def _record_scaling(self, deployment: Deployment, replica_set: ReplicaSet, before: int, after: int) -> None:
         direction = "up" if after > before else "down"
         message = f"Scaled {direction} replica set {replica_set.metadata.name} from {before} to {after}"
         self._recorder.record(deployment, "Normal", "ScalingReplicaSet", message)

@@ -20,7 +20,7 @@ from cathedra.driver.errors import DroppedFieldsError, OptionError
 from cathedra.driver.fabric.attaching import AttachingController
 from cathedra.driver.fabric.driver import FabricDriver
 from cathedra.driver.metrics import FabricObserver, Silent
-from cathedra.driver.progress import tell_published
+from cathedra.driver.progress import print_published
 from cathedra.driver.publishing.controller import ResourceSliceController, keep_published
 from cathedra.driver.publishing.layout import DesiredPool, lay_out
 
@@ -101,7 +101,7 @@ class FabricController:
                     )
                 )
                 group.create_task(attaching.run())
-                group.create_task(tell_published(slices, self._say, "leading, "))
+                group.create_task(print_published(slices, self._say, "leading, "))
         finally:
             self.slices = None
 

@@ -115,7 +115,7 @@ class ResourceSliceController:
         for name in affected:
             self._queue.add(name)
         if self.in_sync:
-            self._tell_progress()  # no pools at all are published as soon as they are wanted
+            self._notify_progress()  # no pools at all are published as soon as they are wanted
 
     def agent_came(self) -> None:
         """Restore slices at once: a node agent has taken the driver, and a starting one deletes all slices of its node.
@@ -173,14 +173,14 @@ class ResourceSliceController:
         )
         informer.store.add_index("pool", lambda found: (found.spec.pool.name,))
         informer.add_handler(
-            on_add=self._look_later,
-            on_update=lambda _, new: self._look_later(new),
+            on_add=self._sync_later,
+            on_update=lambda _, new: self._sync_later(new),
             on_delete=self._vanished,
             on_undecodable=self._undecodable,
         )
         return informer
 
-    def _look_later(self, found: resource.ResourceSlice, delay: float = SYNC_DELAY) -> None:
+    def _sync_later(self, found: resource.ResourceSlice, delay: float = SYNC_DELAY) -> None:
         # Slices of an earlier process stay until the driver has returned its devices.
         if not self._started or (self._pool_name and found.spec.pool.name != self._pool_name):
             return
@@ -195,7 +195,7 @@ class ResourceSliceController:
         # Deleted by someone else, so it is restored. Our own deletions were recorded when they were made.
         if self._deleted.pop(found.metadata.uid, None) is None:
             agent_starts = self._clock.monotonic() - self._agent_came < SYNC_DELAY
-            self._look_later(found, RESTORE_DELAY if agent_starts else SYNC_DELAY)
+            self._sync_later(found, RESTORE_DELAY if agent_starts else SYNC_DELAY)
 
     def _undecodable(self, what: Undecodable) -> None:
         """A slice of the driver cannot be decoded: it is replaced by one that can be."""
@@ -237,13 +237,13 @@ class ResourceSliceController:
         if todo.empty:
             self._done(pool_name)
             return None
-        if await self._carry_out(pool, todo):
+        if await self._execute(pool, todo):
             self._done(pool_name)
         # A created slice may have been deleted before the watch showed it: then no event comes, and only this check
         # finds out.
         return MUTATION_CACHE_TTL if todo.create else None
 
-    async def _carry_out(self, pool: DesiredPool, todo: Plan) -> bool:
+    async def _execute(self, pool: DesiredPool, todo: Plan) -> bool:
         """Write; answers whether the pool is still what the driver wants."""
         # Deleted first, so that the pool never has a device twice.
         await self._delete(todo.delete)
@@ -329,9 +329,9 @@ class ResourceSliceController:
 
     def _done(self, pool_name: str) -> None:
         self._synced_pools.add(pool_name)
-        self._tell_progress()
+        self._notify_progress()
 
-    def _tell_progress(self) -> None:
+    def _notify_progress(self) -> None:
         progress, self._progress = self._progress, asyncio.Event()
         progress.set()
 

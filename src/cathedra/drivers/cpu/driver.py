@@ -120,12 +120,12 @@ class CpuDriver(Driver):
                 metadata={"dra.cpu/allocatedNumCPUs": len(cpus)},
                 memory={"cpus": shown},
             )
-        self._tell()
+        self._notify()
 
     def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
         """Its CPUs are free again."""
         self._taken.pop(ref.uid, None)
-        self._tell()
+        self._notify()
 
     async def background(self, client: Client, directory: Path | None) -> None:
         """Keep containers without claims off claimed CPUs, if configured."""
@@ -134,7 +134,7 @@ class CpuDriver(Driver):
         pool = SharedPool(self.config.shared, self._online, directory / LOCK_FILE, self._root)
         await pool.keep(self._exclusive, lambda: self._changed)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         """Other CPUs are held by claims than before."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()

@@ -48,7 +48,7 @@ class RecordingInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg
 
     def _unary(self, method: str, serve: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
         async def recorded(request: Any, context: Any) -> Any:
-            await self._let_pass(method, request, context)
+            await self._await_fault(method, request, context)
             try:
                 response = await serve(request, context)
             except BaseException:
@@ -64,14 +64,14 @@ class RecordingInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg
         self, method: str, serve: Callable[[Any, Any], AsyncIterator[Any]]
     ) -> Callable[[Any, Any], AsyncIterator[Any]]:
         async def recorded(request: Any, context: Any) -> AsyncIterator[Any]:
-            await self._let_pass(method, request, context)
+            await self._await_fault(method, request, context)
             async for response in serve(request, context):
                 self._record(RecordedCall(method, _text(request), _text(response)))
                 yield response
 
         return recorded
 
-    async def _let_pass(self, method: str, request: Any, context: Any) -> None:
+    async def _await_fault(self, method: str, request: Any, context: Any) -> None:
         error = await self._passing(method.rpartition("/")[2])
         if error:
             self._record(RecordedCall(method, _text(request), error=error))

@@ -82,7 +82,7 @@ def attach(state: ContainerState, plan: MovePlan) -> bool:
     _enter(theirs)
     _set_up(plan)
     if plan.report:
-        _tell(plan)
+        _report(plan)
     return True
 
 
@@ -101,7 +101,7 @@ def _set_up(plan: MovePlan) -> None:
         _ip("route", "replace", *words, "dev", plan.name)
 
 
-def _tell(plan: MovePlan) -> None:
+def _report(plan: MovePlan) -> None:
     """Report the moved interface to the driver. If it does not run, it reads the interface itself at its next start."""
     (link,) = json.loads(_ip("-json", "address", "show", "dev", plan.name))
     found = [one for one in link.get("addr_info", ()) if one.get("scope") == "global"]

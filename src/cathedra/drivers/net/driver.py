@@ -233,9 +233,9 @@ class NetDriver(Driver):
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_uevents())
             if directory is not None:
-                group.create_task(self._tell_of_moves(client, directory))
+                group.create_task(self._report_moves(client, directory))
 
-    async def _tell_of_moves(self, client: Client, directory: Path) -> None:
+    async def _report_moves(self, client: Client, directory: Path) -> None:
         heard: asyncio.Queue[Report] = asyncio.Queue()
         async with receiving_reports(directory, heard.put_nowait):
             for namespace, known in tuple(self._prepared.items()):
@@ -243,9 +243,9 @@ class NetDriver(Driver):
                 if found is not None:
                     heard.put_nowait(report_of(namespace, found))
             while True:
-                await self._tell(client, await heard.get())
+                await self._write_status(client, await heard.get())
 
-    async def _tell(self, client: Client, report: Report) -> None:
+    async def _write_status(self, client: Client, report: Report) -> None:
         known = self._prepared.get(report.namespace)
         if known is None:
             return

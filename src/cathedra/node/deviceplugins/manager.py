@@ -81,18 +81,18 @@ class DeviceManager:
                     return
                 plugin.devices = devices
                 self._removed.discard(resource)
-                self._tell()
+                self._notify()
         except PluginCallError:
             pass  # the plugin ended without closing its stream
         plugin.gone = True
-        self._tell()
+        self._notify()
         await self._clock.sleep(KEPT_SECONDS)
         if self._plugins.get(resource) is plugin:
             del self._plugins[resource]
             self._removed.add(resource)
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 

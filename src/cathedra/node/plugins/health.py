@@ -270,7 +270,7 @@ class HealthFollower:
             # The old instance of a rolling update still sends reports; two streams would overwrite each other.
             old.cancel()
         if instance is None or instance.health is None:
-            self._tell(driver, self._cache.clear(driver))
+            self._notify(driver, self._cache.clear(driver))
         elif self._group is not None:
             self._streams[driver] = self._group.create_task(self._follow(driver, instance))
 
@@ -279,17 +279,17 @@ class HealthFollower:
         while health is not None:
             try:
                 async for report in health.watch_health():
-                    self._tell(driver, self._cache.receive(driver, report))
+                    self._notify(driver, self._cache.receive(driver, report))
             except PluginCallError as error:
                 if error.code == "Unimplemented":
                     # The driver has no health service, and a retry would not change that.
-                    self._tell(driver, self._cache.clear(driver))
+                    self._notify(driver, self._cache.clear(driver))
                     return
                 _LOG.info("health stream of driver %s: %s", driver, error)
-            self._tell(driver, self._cache.clear(driver))
+            self._notify(driver, self._cache.clear(driver))
             await self._clock.sleep(_RETRY_SECONDS)
 
-    def _tell(self, driver: str, changed: set[tuple[str, str]]) -> None:
+    def _notify(self, driver: str, changed: set[tuple[str, str]]) -> None:
         self._news.set()
         if changed:
             self._unsaved.set()

@@ -33,10 +33,10 @@ __all__ = [
     "PodResizer",
     "Postponement",
     "ResourceGrants",
-    "asks_for_resize",
     "granted_pod",
     "must_restart",
     "postponement",
+    "requests_resize",
 ]
 
 PENDING: Final = "PodResizePending"
@@ -133,7 +133,7 @@ class PodResizer:
             return
         pod = self._object.pod
         granted = self.grants.of(pod)
-        if asks_for_resize(pod, granted):
+        if requests_resize(pod, granted):
             await self._resize(pod, granted)
             return
         self._pending = None
@@ -155,7 +155,7 @@ class PodResizer:
             if name in running and before[name] != asked
         }
         self._progress = self._condition(PROGRESS, "", "")
-        self._tell("Normal", "ResizeStarted", "Pod resize started")
+        self._record("Normal", "ResizeStarted", "Pod resize started")
         await self._actuate()
 
     def _postpone(self, pod: Pod, refusal: Postponement) -> None:
@@ -163,7 +163,7 @@ class PodResizer:
         self._pending = self._condition(PENDING, refusal.reason, refusal.message)
         if known is None or (known.reason, known.observed_generation) != (refusal.reason, pod.metadata.generation):
             what = f"Resize{refusal.reason}"
-            self._tell("Warning", what, f"Pod resize {refusal.reason}", error=refusal.message)
+            self._record("Warning", what, f"Pod resize {refusal.reason}", error=refusal.message)
 
     async def _actuate(self) -> None:
         """Put what was granted into effect: more for the pod before its containers, less after them."""
@@ -179,10 +179,10 @@ class PodResizer:
             message = error.message if isinstance(error, RuntimeFailure) else str(error)
             self._retry_at = self._context.clock.monotonic() + RETRY_SECONDS
             self._progress = self._condition(PROGRESS, "Error", message)
-            self._tell("Warning", "ResizeError", "Pod resize error", error=message)
+            self._record("Warning", "ResizeError", "Pod resize error", error=message)
             return
         self._progress = None
-        self._tell("Normal", "ResizeCompleted", "Pod resize completed")
+        self._record("Normal", "ResizeCompleted", "Pod resize completed")
         self._freed()
 
     async def _update(self, pod: Pod, container: Container) -> None:
@@ -209,7 +209,7 @@ class PodResizer:
             last_transition_time=Time(self._context.clock.now()),
         )
 
-    def _tell(self, kind: Literal["Normal", "Warning"], reason: str, what: str, *, error: str = "") -> None:
+    def _record(self, kind: Literal["Normal", "Warning"], reason: str, what: str, *, error: str = "") -> None:
         pod = self._object.pod
         sidecars = [one for one in pod.spec.init_containers if is_sidecar(one)]
         details: dict[str, Any] = {}
@@ -301,7 +301,7 @@ def granted_pod(pod: Pod, granted: Mapping[str, ResourceRequirements], whole: Re
     return replace(pod, spec=spec)
 
 
-def asks_for_resize(pod: Pod, granted: Pod) -> bool:
+def requests_resize(pod: Pod, granted: Pod) -> bool:
     """Return True if the pod's spec requests other resources than were granted."""
     if pod.spec.resources != granted.spec.resources:
         return True

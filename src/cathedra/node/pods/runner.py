@@ -115,7 +115,7 @@ class ContainerRunner:
         # Only now: until the next start the ended container serves its logs.
         if record.current is not None:
             await self._context.runtime.remove(record.current.id)
-        if not await self._told_plugins(record):
+        if not await self._called_plugins(record):
             return
         # From here on the run may exist, even if the call fails; its ID identifies it.
         self._context.faults.reach("agent:container-starting")
@@ -152,13 +152,13 @@ class ContainerRunner:
         self._context.faults.reach("agent:container-started")
         record = self.table[run.name].begin(run, self._clock.monotonic())
         self.table.put(record)
-        self._tell_of_start(record)
+        self._record_start_events(record)
         for warning in run.warnings:
             self._event(record, "Warning", "CDIEditsNotApplied", warning)
         self._note_early_end(run)
         return self.table[run.name]
 
-    async def _told_plugins(self, record: ContainerRecord) -> bool:
+    async def _called_plugins(self, record: ContainerRecord) -> bool:
         """Return True if no device plugin keeps the container from starting."""
         if self._context.devices is None:
             return True
@@ -169,7 +169,7 @@ class ContainerRunner:
             return False
         return True
 
-    def _tell_of_start(self, record: ContainerRecord) -> None:
+    def _record_start_events(self, record: ContainerRecord) -> None:
         """From 1.35 on the events leave the name to the field that they are about."""
         created, started = f"Created container: {record.name}", f"Started container {record.name}"
         if self._context.gates.has(behaviours.SHORT_CONTAINER_EVENTS):

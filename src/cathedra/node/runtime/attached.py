@@ -63,15 +63,15 @@ class AttachedProcess:
 
     async def write(self, data: bytes) -> None:
         """Send to its input; returns when there is room for more."""
-        await self._ask({"do": "input", "data": base64.b64encode(data).decode()})
+        await self._call({"do": "input", "data": base64.b64encode(data).decode()})
 
     async def close_input(self) -> None:
         """End this client's input. It closes the input of a container with ``stdinOnce``."""
-        await self._ask({"do": "close-input"})
+        await self._call({"do": "close-input"})
 
     def resize(self, width: int, height: int) -> None:
         """Set the terminal's size in characters."""
-        self._shim.tell({"do": "resize", "id": self._id, "width": width, "height": height})
+        self._shim.send({"do": "resize", "id": self._id, "width": width, "height": height})
 
     async def wait(self) -> int:
         """Attaching has no exit code of its own."""
@@ -83,6 +83,6 @@ class AttachedProcess:
             self._attached = False
             await self._shim.detach(self._id, self._received)
 
-    async def _ask(self, request: dict[str, object]) -> None:
+    async def _call(self, request: dict[str, object]) -> None:
         with contextlib.suppress(ShimLost):
-            await self._shim.ask(request | {"id": self._id})
+            await self._shim.call(request | {"id": self._id})

@@ -160,11 +160,11 @@ def _cgroup(directory: Path) -> str:
 
 
 async def _version(program: str) -> str:
-    words = (await asyncio.to_thread(_said_by, program, "--version")).split()
+    words = (await asyncio.to_thread(_output_of, program, "--version")).split()
     return words[2] if len(words) > 2 else "unknown"
 
 
-def _said_by(*command: str) -> str:
+def _output_of(*command: str) -> str:
     """Return a command's output; "" if it takes too long or cannot be run.
 
     It runs in a thread: the event loop's own subprocess call copies the memory map of this process, which blocks all

@@ -222,7 +222,7 @@ class HostedRuntime:
             if run is not None and not run.running:
                 self._end(run)
 
-    async def _ask(self, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    async def _call(self, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         """Call the shim, and its successor if it is lost. ``make`` makes the request, again for each of them.
 
         A shim that takes over removes the files of containers without a request. They must therefore be created after
@@ -235,10 +235,10 @@ class HostedRuntime:
             # Taken before the call: if the shim is replaced during it, the wait below must return at once.
             superseded = self._superseded
             if not self._supervised:
-                return await self._shim.connection.ask(dict(make()))
+                return await self._shim.connection.call(dict(make()))
             if not self._shim.connection.lost:
                 with contextlib.suppress(ShimLost):
-                    return await self._shim.connection.ask(dict(make()))
+                    return await self._shim.connection.call(dict(make()))
             await superseded.wait()
         raise ShimLost("the container shim has not been started")
 
@@ -265,7 +265,7 @@ class HostedRuntime:
         self._running[spec.id] = run
         self._starting.add(spec.id)
         try:
-            answer = await self._ask(lambda: self._start_request(spec))
+            answer = await self._call(lambda: self._start_request(spec))
             if "error" in answer:
                 raise RuntimeFailure("RunContainerError", f"failed to start container: {answer['error']}")
         except ShimLost as error:
@@ -331,13 +331,13 @@ class HostedRuntime:
     async def signal(self, container_id: str, number: int) -> None:
         """Send a signal to the container's first process."""
         with contextlib.suppress(ShimLost):
-            await self._ask(lambda: {"do": "signal", "id": container_id, "number": number})
+            await self._call(lambda: {"do": "signal", "id": container_id, "number": number})
 
     async def remove(self, container_id: str) -> None:
         """Remove a container from the shim."""
         self._running.pop(container_id, None)
         with contextlib.suppress(ShimLost):
-            await self._ask(lambda: {"do": "remove", "id": container_id})
+            await self._call(lambda: {"do": "remove", "id": container_id})
 
     async def exec(
         self, container_id: str, argv: tuple[str, ...], *, tty: bool = False, stdin: bool = False
@@ -422,7 +422,7 @@ class HostedRuntime:
     async def _first_processes(self) -> dict[str, int]:
         """The process ID of each running container, by the container's."""
         try:
-            listed = (await self._ask(lambda: {"do": "list"}))["containers"]
+            listed = (await self._call(lambda: {"do": "list"}))["containers"]
         except ShimLost:
             return {}
         return {one["id"]: one["pid"] for one in listed if one["exit"] is None and one["pid"]}

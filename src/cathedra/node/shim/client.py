@@ -103,7 +103,7 @@ async def end(connection: ShimConnection) -> None:
     Raises:
         ShimLost: it was lost before it could answer.
     """
-    await connection.ask({"do": "end"})
+    await connection.call({"do": "end"})
     await connection.wait_lost()
 
 
@@ -131,7 +131,7 @@ async def connect(directory: Path, on_exit: Callable[[dict[str, Any]], None]) ->
     loop = asyncio.get_running_loop()
     with _socket_address(directory, "shim.sock") as address:
         _, connection = await loop.create_unix_connection(lambda: ShimConnection(on_exit), address)
-    answer = await connection.ask({"do": "list"})
+    answer = await connection.call({"do": "list"})
     if answer.get("protocol") != PROTOCOL:
         await connection.close()
         raise IncompatibleShim(directory, str(answer.get("protocol")), str(PROTOCOL), int(answer.get("pid", 0)))
@@ -251,7 +251,7 @@ class ShimConnection(asyncio.Protocol):
 
     # Requests
 
-    async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    async def call(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a request and wait for its answer; the caller handles an ``error`` in it.
 
         Raises:
@@ -269,7 +269,7 @@ class ShimConnection(asyncio.Protocol):
         finally:
             self._answers.pop(tag, None)
 
-    def tell(self, request: dict[str, Any]) -> None:
+    def send(self, request: dict[str, Any]) -> None:
         """Send a request without waiting for its answer."""
         if not self.lost:
             self._send(request | {"tag": next(self._tags)})
@@ -288,7 +288,7 @@ class ShimConnection(asyncio.Protocol):
         callbacks.append(callback)
         try:
             # The callback is registered before the request: output may arrive before its answer.
-            answer = await self.ask({"do": "attach", "id": container_id})
+            answer = await self.call({"do": "attach", "id": container_id})
         except ShimLost:
             callbacks.remove(callback)
             raise
@@ -304,13 +304,13 @@ class ShimConnection(asyncio.Protocol):
         if not callbacks:
             self._attached.pop(container_id, None)
             with contextlib.suppress(ShimLost):
-                await self.ask({"do": "detach", "id": container_id})
+                await self.call({"do": "detach", "id": container_id})
 
     def pause(self, container_id: str, callback: OutputCallback) -> None:
         """Stop reading output until every callback that has paused has called `resume` or is detached."""
         behind = self._behind.setdefault(container_id, set())
         if not behind:
-            self.tell({"do": "pause", "id": container_id})
+            self.send({"do": "pause", "id": container_id})
         behind.add(callback)
 
     def resume(self, container_id: str, callback: OutputCallback) -> None:
@@ -320,7 +320,7 @@ class ShimConnection(asyncio.Protocol):
             behind.discard(callback)
             if not behind:
                 del self._behind[container_id]
-                self.tell({"do": "resume", "id": container_id})
+                self.send({"do": "resume", "id": container_id})
 
     # The end
 

@@ -97,7 +97,7 @@ class ShimServer:
                 if key.fileobj in self._selector.get_map():
                     key.data(key.fileobj)
             self._supervisor.children.reap()
-            self._think_of_leaving()
+            self._exit_if_unused()
         self._supervisor.save()
         with contextlib.suppress(OSError):
             (self._directory / "shim.sock").unlink()
@@ -126,7 +126,7 @@ class ShimServer:
         # The rest after the last newline is the beginning of a message that is still arriving.
         *lines, self._agents[agent] = (self._agents[agent] + data).split(b"\n")
         for line in lines:
-            self._obey(agent, json.loads(line))
+            self._handle_request(agent, json.loads(line))
 
     def _lose(self, agent: socket.socket) -> None:
         if agent not in self._agents:
@@ -151,7 +151,7 @@ class ShimServer:
 
     # Requests
 
-    def _obey(self, agent: socket.socket, request: dict[str, Any]) -> None:
+    def _handle_request(self, agent: socket.socket, request: dict[str, Any]) -> None:
         def answer(**fields: Any) -> None:
             if agent in self._agents:
                 self._send(agent, {"tag": request["tag"], **fields})
@@ -171,11 +171,11 @@ class ShimServer:
                 self._end_all()
                 answer()
             else:
-                self._obey_streams(agent, request, answer)
+                self._handle_stream_request(agent, request, answer)
         except OSError as error:
             answer(error=str(error))
 
-    def _obey_streams(self, agent: socket.socket, request: dict[str, Any], answer: Reply) -> None:
+    def _handle_stream_request(self, agent: socket.socket, request: dict[str, Any], answer: Reply) -> None:
         container, verb = self._supervisor.find(request.get("id", "")), request["do"]
         streams = container.streams if container is not None else None
         if streams is None:
@@ -207,7 +207,7 @@ class ShimServer:
 
     # Leaving
 
-    def _think_of_leaving(self) -> None:
+    def _exit_if_unused(self) -> None:
         if self._agents:
             return
         alone = time.monotonic() - self._alone_since
@@ -217,9 +217,9 @@ class ShimServer:
             self._done = True
 
     def _end_all(self) -> None:
-        self._supervisor.end_all(self._leave_no_trace)
+        self._supervisor.end_all(self._clean_up)
 
-    def _leave_no_trace(self) -> None:
+    def _clean_up(self) -> None:
         self._done = True
         if not self._cgroup:
             return

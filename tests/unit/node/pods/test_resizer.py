@@ -20,10 +20,10 @@ from cathedra.node.pods.resizer import (
     PodResizer,
     Postponement,
     ResourceGrants,
-    asks_for_resize,
     granted_pod,
     must_restart,
     postponement,
+    requests_resize,
 )
 from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, ResourceLimits, RuntimeFailure
@@ -227,8 +227,8 @@ def test_what_was_granted_is_held_to_whatever_the_spec_asks_for() -> None:
     granted = {one.name: one.resources for one in before.spec.containers}
     held = granted_pod(after, granted, None)
     assert held.spec.containers == before.spec.containers
-    assert asks_for_resize(after, held)
-    assert not asks_for_resize(before, held)
+    assert requests_resize(after, held)
+    assert not requests_resize(before, held)
 
 
 def test_a_container_restarts_for_the_resources_that_it_names() -> None:

@@ -32,7 +32,7 @@ class Shim:
     async def detach(self, container: str, received: Callable[[str, bytes], None]) -> None:
         assert self.receivers.pop(container) == received
 
-    async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    async def call(self, request: dict[str, Any]) -> dict[str, Any]:
         if self.lost:
             raise ShimLost("gone")
         self.asked.append(request)
@@ -44,7 +44,7 @@ class Shim:
     def resume(self, container: str, received: Callable[[str, bytes], None]) -> None:
         self.resumed += 1
 
-    def tell(self, request: dict[str, Any]) -> None:
+    def send(self, request: dict[str, Any]) -> None:
         self.told.append(request)
 
 

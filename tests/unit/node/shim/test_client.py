@@ -210,7 +210,7 @@ async def test_answers_find_their_requests_in_any_order(shim: PlayedShim) -> Non
 
     shim.play = play
     connection = (await connect(shim.directory, lambda _: None)).connection
-    answers = await asyncio.gather(*(connection.ask({"do": "signal", "id": name}) for name in "ab"))
+    answers = await asyncio.gather(*(connection.call({"do": "signal", "id": name}) for name in "ab"))
     assert [answer["echo"] for answer in answers] == ["a", "b"]
     await connection.close()
 
@@ -246,19 +246,19 @@ async def test_a_lost_shim_fails_what_waits_and_what_is_asked_afterwards(shim: P
     shim.play = lambda request, writer: writer.close()
     connection = (await connect(shim.directory, lambda _: None)).connection
     with pytest.raises(ShimLost):
-        await connection.ask({"do": "remove", "id": "c"})
+        await connection.call({"do": "remove", "id": "c"})
     await connection.wait_lost()
     assert connection.lost
     with pytest.raises(ShimLost):
-        await connection.ask({"do": "remove", "id": "c"})
-    connection.tell({"do": "resize", "id": "c"})
+        await connection.call({"do": "remove", "id": "c"})
+    connection.send({"do": "resize", "id": "c"})
 
 
 async def test_what_is_no_message_ends_the_connection(shim: PlayedShim) -> None:
     shim.play = lambda request, writer: writer.write(b"{nonsense\n")
     connection = (await connect(shim.directory, lambda _: None)).connection
     with pytest.raises(ShimLost):
-        await connection.ask({"do": "remove", "id": "c"})
+        await connection.call({"do": "remove", "id": "c"})
     assert connection.lost
 
 

@@ -93,7 +93,7 @@ class ContainerFollower:
         """Stop reporting the end of a container, which is being removed."""
         self._running.pop(container_id, None)
 
-    def look_soon(self) -> None:
+    def list_soon(self) -> None:
         """List containers soon: something has probably ended."""
         self._wakeup.notify()
 

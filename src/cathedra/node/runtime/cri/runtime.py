@@ -244,7 +244,7 @@ class CRIRuntime:
         except CRIError as error:
             if error.code != "NotFound":
                 _LOG.warning("container %s cannot be stopped: %s", container_id, error)
-        self._follower.look_soon()
+        self._follower.list_soon()
 
     async def remove(self, container_id: str) -> None:
         """Remove a container; one that is not known is no error."""
