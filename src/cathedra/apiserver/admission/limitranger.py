@@ -48,7 +48,7 @@ class LimitRanger(AdmissionPlugin):
         return bool(self._registry.count(_LIMIT_RANGES))
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """The pod, with the requests and limits that it left out."""
+        """Return the pod with default requests and limits."""
         if not _is_concerned(request) or request.definition.group_resource != PODS:
             return request.object
         pod: Pod = request.object
@@ -60,7 +60,7 @@ class LimitRanger(AdmissionPlugin):
         """Refuse amounts that are out of bounds.
 
         Raises:
-            StatusError: 403, with everything that one LimitRange has against the object.
+            StatusError: 403, with all violations of one LimitRange.
         """
         if not _is_concerned(request):
             return
@@ -84,7 +84,7 @@ def _is_concerned(request: AdmissionAttributes) -> bool:
         return False
     if request.old_object is None:
         return True
-    # Resources of pods change through sub-resource resize alone.
+    # The resources of a pod change only through its sub-resource resize.
     is_pod = request.definition.group_resource == PODS
     return not is_pod and request.old_object.metadata.deletion_timestamp is None
 
@@ -135,6 +135,7 @@ def _pod_violations(limits: LimitRange, pod: Pod) -> Iterator[str]:
             for container in (*pod.spec.containers, *pod.spec.init_containers):
                 yield from _violations(item, container.resources.requests, container.resources.limits)
         if item.type == POD:
+            # The overhead comes from the runtime class, and is not the user's choice.
             plain = replace(pod, spec=replace(pod.spec, overhead={}))
             yield from _violations(item, pod_request_quantities(plain), pod_limit_quantities(plain))
 

@@ -40,7 +40,7 @@ Kubernetes' validator."""
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """An object that a token does not outlive."""
+    """An object that a token is bound to: with its deletion the token becomes invalid."""
 
     kind: str
     """``pod``, ``secret`` or ``node``."""
@@ -51,7 +51,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 class ServiceAccountTokens:
-    """Issues tokens, and knows whose they are; a `cathedra.apiserver.authentication.authenticator.TokenSource`."""
+    """Issues tokens and finds their users; a `cathedra.apiserver.authentication.authenticator.KnownTokens`."""
 
     def __init__(self, registry: Registry, clock: Clock, random: random_module.Random, key: SigningKey) -> None:
         self._registry = registry
@@ -73,6 +73,7 @@ class ServiceAccountTokens:
             private[bound.kind] = {"name": bound.name, "uid": bound.uid}
             if bound.node:
                 private["node"] = dict(bound.node)
+            # Old clients never read the token file again. Kubernetes extends such tokens for them, and counts uses.
             if bound.kind == "pod" and seconds == _WARNED_SECONDS and ISSUER in audiences:
                 lasting = _EXTENDED_SECONDS
                 private["warnafter"] = now + seconds
@@ -95,6 +96,7 @@ class ServiceAccountTokens:
 
     def review(self, token: str, audiences: Iterable[str]) -> tuple[UserInfo, tuple[str, ...]] | None:
         """Return the user of a token, and the audiences that it is for; None if it is valid for none of them."""
+        # Other kinds of tokens are told apart without the cryptography library.
         if token.count(".") != 2:
             return None
         try:
@@ -135,6 +137,7 @@ class ServiceAccountTokens:
             return None
         for kind, plural in _BINDABLE.items():
             bound = private.get(kind)
+            # A pod's token contains its node, but is bound to the pod alone.
             if bound is None or (kind == "node" and "pod" in private):
                 continue
             key = bound["name"] if kind == "node" else f"{namespace}/{bound['name']}"
@@ -144,8 +147,10 @@ class ServiceAccountTokens:
 
     def _lives(self, resource: GroupResource, key: str, uid: str) -> bool:
         found = self._registry.find(resource, key)
+        # An object of the same name that was created later has another uid: tokens of the old one are not for it.
         if found is None or found.metadata.uid != uid:
             return False
+        # The containers of a pod still need the API while they shut down.
         deleted = found.metadata.deletion_timestamp
         return deleted is None or deleted.micros / 1e6 + _GRACE_SECONDS > self._clock.now()
 
@@ -153,7 +158,7 @@ class ServiceAccountTokens:
 def service_account_user(
     namespace: str, name: str, uid: str, extra: Mapping[str, tuple[str, ...]] | None = None
 ) -> UserInfo:
-    """The user that a service account is."""
+    """Return the user of a service account."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
     return UserInfo(f"{PREFIX}{namespace}:{name}", groups, uid, extra or {})
 

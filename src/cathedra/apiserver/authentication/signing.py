@@ -28,14 +28,14 @@ HEADER_LIMIT: Final = 512
 """Letters of a token's header. It is decoded before its signature is known to be good, so it is short: no nesting fits
 into it that a decoder could not follow."""
 _KNOWN: Final = 1024
-"""Good tokens that are known at a time. A client shows the same with each request for an hour, and to check a signature
-takes longer than all else about most requests."""
+"""Valid tokens that are cached. A client sends the same one with each request for an hour, and to verify a signature
+takes longer than the rest of most requests."""
 _KNOWN_LENGTH: Final = 4 * 1024
-"""Letters of a token that is kept."""
+"""Characters of a token up to which it is cached."""
 _HALF: Final = 32
 """Bytes of each of the two numbers of a public key."""
 _SIGNATURE_ONLY: Final[Any] = {f"verify_{claim}": False for claim in ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")}
-"""Claims are judged in `serviceaccounts`, by the server's own clock."""
+"""Claims are checked in `serviceaccounts`, by the server's own clock."""
 
 
 class BadToken(ValueError):
@@ -61,7 +61,7 @@ class SigningKey:
         self._key: ec.EllipticCurvePrivateKey | None = None
         self._id = ""
         self._verified: dict[str, Mapping[str, Any]] = {}
-        """The claims of tokens that were found good; the first give way."""
+        """Claims of valid tokens; the oldest entry is removed first. Only the signature is cached, never the expiry."""
 
     def keep_in(self, file: Path) -> None:
         """Use the key of that file from now on; it is made if it is not there.
@@ -78,7 +78,7 @@ class SigningKey:
         self._key = _read(file) if private_file(file).exists() else self._made()
 
     def sign(self, claims: Mapping[str, Any]) -> str:
-        """A token with these claims."""
+        """Return a token with these claims."""
         import jwt  # with the first token: it loads the cryptography library
 
         return jwt.encode(dict(claims), self.private, ALGORITHM, headers={"kid": self.id, "typ": None})
@@ -120,7 +120,7 @@ class SigningKey:
         return self._id
 
     def jwk(self) -> dict[str, str]:
-        """The public half as a JSON Web Key."""
+        """Return the public key as a JSON Web Key."""
         numbers = self._public.public_numbers()
         return {
             "use": "sig",

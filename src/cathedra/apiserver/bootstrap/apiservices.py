@@ -78,7 +78,7 @@ Probe = Callable[[APIService], Awaitable[Verdict]]
 
 
 class APIServiceKeeper:
-    """Keeps the objects; `run` until cancelled."""
+    """Keeps the APIService objects; `run` until cancelled."""
 
     def __init__(self, server: ServerContext, catalog: Catalog, probe: Probe) -> None:
         """``probe`` calls the server behind an APIService."""
@@ -92,6 +92,7 @@ class APIServiceKeeper:
         self._catalog.observe(self._changed.set)
         self._server.registry.observe(API_SERVICES, lambda _: self._changed.set())
         while True:
+            # Cleared first: a change during the reconciliation causes another one.
             self._changed.clear()
             await self.reconcile()
             waiting = asyncio.ensure_future(self._changed.wait())
@@ -103,8 +104,7 @@ class APIServiceKeeper:
                 pausing.cancel()
 
     async def reconcile(self) -> None:
-        """Make, correct and remove local objects, and write down which of the others are available, all at once; what
-        cannot be written is tried again later."""
+        """Create, correct and remove local objects, and probe the others, all at once. Failed writes are retried."""
         wanted = {service.metadata.name: service for service in self._local()}
         present = {entry.key: entry.object for entry in self._server.registry.table(API_SERVICES).select(Selection(""))}
         attempts = [self._attempt(name, self._keep(one, present.get(name))) for name, one in wanted.items()]
@@ -113,11 +113,11 @@ class APIServiceKeeper:
                 deleted = delete(self._server, self._call("delete", name), DeleteOptions())
                 attempts.append(self._attempt(name, deleted))
             elif found.spec.service is not None:
-                attempts.append(self._attempt(name, self._ask(found)))
+                attempts.append(self._attempt(name, self._check(found)))
         await asyncio.gather(*attempts)
 
-    async def _ask(self, service: APIService) -> None:
-        await self._judge(service, await self._probe(service))
+    async def _check(self, service: APIService) -> None:
+        await self._set_available(service, await self._probe(service))
 
     async def _attempt(self, name: str, doing: Awaitable[Any]) -> None:
         try:
@@ -126,14 +126,14 @@ class APIServiceKeeper:
             _LOG.warning("apiservices %s: %s", name, error)
 
     def _local(self) -> Iterator[APIService]:
-        """An object for each group and version that this server answers for; custom ones can be taken over."""
+        """Yield an object for each group and version that this server serves."""
         served = {
             (definition.group, version.name): definition.group not in _GROUPS
             for definition in self._catalog
             for version in definition.versions
             if definition.group != API_SERVICES.group
         }
-        # An object for measurements would be in the way of a metrics server, which brings its own.
+        # A metrics server installs its own object for the metrics API, which would conflict with one made here.
         served |= {(one.group, one.version): False for one in self._catalog.virtual if one.group != METRICS_GROUP}
         for (group, name), custom in served.items():
             by_group, by_version = _CUSTOM if custom else (_GROUPS[group], _priority(group, name))
@@ -148,17 +148,17 @@ class APIServiceKeeper:
         if found is None:
             await create(self._server, self._call("create", ""), service)
         elif AUTOMANAGED not in found.metadata.labels:
-            return  # not ours: a service was put in the place of what is served here
+            return  # an administrator put another server in the place of the local one
         elif found.spec != service.spec:
             await update(self._server, self._call("update", name), replace(found, spec=service.spec))
         if found is None or not any(one.reason == _LOCAL[1] for one in found.status.conditions):
-            await self._judge(service, _LOCAL)
+            await self._set_available(service, _LOCAL)
 
-    async def _judge(self, service: APIService, verdict: Verdict) -> None:
+    async def _set_available(self, service: APIService, verdict: Verdict) -> None:
         """Write the condition Available, if it has changed."""
         status, reason, message = verdict
 
-        def judged(entry: Any) -> APIService:
+        def changed(entry: Any) -> APIService:
             present: APIService = entry.object
             before = next((one for one in present.status.conditions if one.type == "Available"), None)
             since = Time(self._server.clock.now())
@@ -170,7 +170,7 @@ class APIServiceKeeper:
             others = tuple(one for one in present.status.conditions if one.type != "Available")
             return replace(present, status=replace(present.status, conditions=(condition, *others)))
 
-        await change(self._server, self._call("update", service.metadata.name, "status"), judged)
+        await change(self._server, self._call("update", service.metadata.name, "status"), changed)
 
     def _call(self, verb: str, name: str, subresource: str = "") -> Call:
         definition = self._server.registry.table(API_SERVICES).definition

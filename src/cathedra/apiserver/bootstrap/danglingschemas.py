@@ -37,11 +37,11 @@ _LEVELS: Final = GroupResource(_GROUP, "prioritylevelconfigurations")
 _MANAGER: Final = "api-priority-and-fairness-config-consumer-v1"
 _DANGLING: Final = "Dangling"
 RETRY_SECONDS: Final = 10.0
-"""Until a condition that could not be written is tried again."""
+"""Seconds until a condition that could not be written is written again."""
 
 
 class DanglingSchemas:
-    """Keeps the conditions; `run` until cancelled."""
+    """Keeps the condition Dangling of all flow schemas; `run` until cancelled."""
 
     def __init__(self, server: ServerContext) -> None:
         self._server = msgspec.structs.replace(server, admission=AdmissionChain(()))
@@ -54,12 +54,13 @@ class DanglingSchemas:
         while True:
             self._changed.clear()
             if not await self.reconcile():
+                # Without a pause the writes would be repeated in a loop while the store refuses them.
                 await self._server.clock.sleep(RETRY_SECONDS)
                 continue
             await self._changed.wait()
 
     async def reconcile(self) -> bool:
-        """Write the conditions that are not right; whether all could be written."""
+        """Write the conditions that differ; return True if all could be written."""
         written = True
         for entry in self._server.registry.table(_SCHEMAS).select(Selection("")):
             try:
@@ -100,7 +101,7 @@ class DanglingSchemas:
 
 
 def _condition(schema: FlowSchema, registry: Registry, now: float) -> FlowSchemaCondition | None:
-    """The condition that a schema should have; None if it has it."""
+    """Return the condition that a schema should have; None if it has it."""
     level = schema.spec.priority_level_configuration.name
     named = f"This FlowSchema references the PriorityLevelConfiguration object named {json.dumps(level)}"
     if registry.find(_LEVELS, level) is None:

@@ -26,7 +26,7 @@ from cathedra.apiserver.verbs.update import update
 __all__ = ["INTERVAL", "KeptObject", "ObjectKeeper"]
 
 INTERVAL: Final = 10.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,31 +39,31 @@ class KeptObject(msgspec.Struct, frozen=True):
     fields: tuple[str, ...]
     """Fields whose values are kept too; others may be changed by users."""
     correct: Callable[[Any, Any], Any] | None = None
-    """Found and wanted object → what it is to be, where that is more than to keep fields."""
+    """Found and wanted object → corrected object, if more than `fields` has to be kept."""
 
     def corrected(self, found: Any) -> Any:
-        """The object that is there as it is to be."""
+        """Return the found object with the kept fields."""
         if self.correct is not None:
             return self.correct(found, self.object)
         return replace(found, **{name: getattr(self.object, name) for name in self.fields})
 
 
 class ObjectKeeper:
-    """Looks after the objects; `run` until cancelled."""
+    """Creates and corrects the objects; `run` until cancelled."""
 
     def __init__(self, server: ServerContext, objects: Sequence[KeptObject]) -> None:
+        # Without admission: a webhook or policy of a user must not stop the server from keeping its own objects.
         self._server = msgspec.structs.replace(server, admission=AdmissionChain(()))
         self._objects = objects
 
     async def run(self) -> None:
-        """Look after the objects until cancelled."""
+        """Check the objects at each interval, until cancelled."""
         while True:
             await self._server.clock.sleep(INTERVAL)
             await self.reconcile()
 
     async def reconcile(self) -> None:
-        """Create what is missing, and correct what differs, all in one commit; what the store does not take is tried
-        again later."""
+        """Create what is missing, and correct what differs, all in one commit. Failed writes are retried later."""
         await asyncio.gather(*map(self._attempt, self._objects))
 
     async def _attempt(self, kept: KeptObject) -> None:

@@ -76,13 +76,15 @@ async def _write(server: ServerContext, wanted: _Wanted) -> None:
     try:
         await server.registry.put(table, _key(obj), wanted.previous, obj)
     except WriteConflict:
-        return  # another server on the same store was faster, with the same intention
+        return  # another server on the same store wrote the same object first
 
 
 def _completed_role(stored: Any, role: ClusterRole | Role) -> Any:
-    """The stored role with what it lacks, or None if it lacks nothing or is to be left alone."""
+    """Return the stored role with its missing rules and labels; None if none are missing or it must stay as it is."""
+    # Administrators switch the annotation off to keep a role as they have changed it.
     if stored.metadata.annotations.get(AUTO_UPDATE) != "true":
         return None
+    # Rules are added and never removed: those that an administrator has added stay.
     completed = replace(stored, metadata=_labelled(stored, role))
     if isinstance(role, ClusterRole):
         completed = replace(completed, aggregation_rule=role.aggregation_rule)
@@ -90,7 +92,7 @@ def _completed_role(stored: Any, role: ClusterRole | Role) -> Any:
         try:
             missing = compact(uncovered(stored.rules or (), role.rules or ()))
         except TooManyParts:
-            missing = []  # an administrator has put thousands of rules into it
+            missing = []  # an administrator has added thousands of rules, which cannot be compared in bounded time
         if missing:
             completed = replace(completed, rules=(*(stored.rules or ()), *missing))
     return completed if completed != stored else None

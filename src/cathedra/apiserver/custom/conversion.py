@@ -61,12 +61,13 @@ class WebhookConversion:
         self._caller = caller
 
     async def seen(self, entries: Sequence[StoredObject], api_version: str) -> list[StoredObject]:
-        """Stored states as they are in a version, in the same order.
+        """Return stored states in a version, in the same order.
 
         Raises:
             StatusError: 500, the webhook could not be called, or its answer is invalid.
         """
         kind = self._seen[api_version]
+        # All objects of a list in one call: a call for each would take minutes for some thousand objects.
         missing = [entry for entry in entries if entry.seen(kind) is None]
         if missing:
             given = [(stored_version(type(entry.object)), entry.object) for entry in missing]
@@ -76,7 +77,7 @@ class WebhookConversion:
         return [found for entry in entries if (found := entry.seen(kind)) is not None]
 
     async def stored(self, obj: CustomObject, api_version: str) -> CustomObject:
-        """An object of a version as it is to be stored.
+        """Return an object of a version in the version that is stored.
 
         Raises:
             StatusError: 500, as with `seen`.
@@ -85,7 +86,7 @@ class WebhookConversion:
         return with_content(self._stored[self._storage], metadata, values)
 
     async def between(self, obj: CustomObject, api_version: str, wanted: str) -> CustomObject:
-        """An object of one version in another, as the webhook made it.
+        """Return an object of one version in another, as the webhook converts it.
 
         Raises:
             KeyError: the kind has no such version.
@@ -98,7 +99,7 @@ class WebhookConversion:
     async def _converted(
         self, objects: Sequence[tuple[str, CustomObject]], wanted: str
     ) -> list[tuple[ObjectMeta, dict[str, Any]]]:
-        """Metadata and content of objects in a version; those that are in it already are not sent."""
+        """Return metadata and content of objects in a version; those that have it already are not sent."""
         sent = [(version, one) for version, one in objects if version != wanted]
         answers = iter(await self._call(sent, wanted) if sent else ())
         made = []
@@ -108,6 +109,7 @@ class WebhookConversion:
                 continue
             values = next(answers)
             given = values.pop("metadata")
+            # The other metadata stay those of the stored object, whatever the webhook answers.
             labels, annotations = given.get("labels") or {}, given.get("annotations") or {}
             rest = {name: value for name, value in values.items() if name not in {"kind", "apiVersion"}}
             made.append((replace(one.metadata, labels=labels, annotations=annotations), rest))
@@ -149,7 +151,7 @@ def _shown(api_version: str, obj: CustomObject) -> dict[str, Any]:
 
 
 def _converted_objects(body: bytes, version: str, uid: str) -> list[Any]:
-    """The objects in an answer.
+    """Return the objects in an answer.
 
     Raises:
         ValueError: there are none, with the reason as text.
@@ -168,6 +170,7 @@ def _converted_objects(body: bytes, version: str, uid: str) -> list[Any]:
     if not isinstance(response, dict):
         raise ValueError("no response provided")
     answered = response.get("uid") or ""
+    # An answer to another review must not become the content of this object.
     if answered != uid:
         raise ValueError(f"expected response.uid={json.dumps(uid)}, got {json.dumps(answered)}")
     result = response.get("result")

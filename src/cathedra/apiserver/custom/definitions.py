@@ -61,7 +61,7 @@ _LABEL_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 def with_custom_rules(definition: AnyDefinition) -> AnyDefinition:
-    """The definition of definitions with the rules of this module; every other as it is."""
+    """Return the kind CustomResourceDefinition with the strategies of this module, and every other kind unchanged."""
     if definition.group_resource != CRDS:
         return definition
     return with_fields(definition, strategy=DefinitionStrategy(), subresources={"status": DefinitionStatusStrategy()})
@@ -74,7 +74,7 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
     is_lengthy = True
 
     def default(self, obj: CustomResourceDefinition, context: RequestContext) -> CustomResourceDefinition:
-        """Names follow from the kind; versions convert by keeping what they have in common."""
+        """Set the names that follow from the kind, and no conversion."""
         names = obj.spec.names
         names = replace(
             names,
@@ -85,7 +85,7 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
         return replace(obj, spec=replace(obj.spec, names=names, conversion=conversion))
 
     def prepare_create(self, obj: CustomResourceDefinition, context: RequestContext) -> CustomResourceDefinition:
-        """Empty the status but for the version that is stored; begin to count generations."""
+        """Reset the status except for the stored version, and start the generation at 1."""
         status = type(obj)().status
         stored = tuple(version.name for version in obj.spec.versions if version.storage)
         obj = replace(obj, status=replace(status, stored_versions=stored))
@@ -94,7 +94,7 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
     def prepare_update(
         self, new: CustomResourceDefinition, old: CustomResourceDefinition, context: RequestContext
     ) -> CustomResourceDefinition:
-        """Keep the status; remember every version that was ever stored; count a change."""
+        """Keep the status, add the stored version to it, and count a change of the spec."""
         stored = old.status.stored_versions
         stored += tuple(v.name for v in new.spec.versions if v.storage and v.name not in stored)
         new = replace(new, status=replace(old.status, stored_versions=stored))
@@ -102,18 +102,19 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
         return replace(new, metadata=replace(new.metadata, generation=generation))
 
     def validate_create(self, obj: CustomResourceDefinition, context: RequestContext) -> ErrorList:
-        """Everything that keeps the kind from being served."""
+        """Return the errors of a definition that must not be served."""
         return _errors(obj, context.interrupted)
 
     def validate_update(
         self, new: CustomResourceDefinition, old: CustomResourceDefinition, context: RequestContext
     ) -> ErrorList:
-        """The same, and what cannot change."""
+        """Return the same errors, and those of fields that cannot change."""
         errors = _errors(new, context.interrupted)
         if new.spec.group != old.spec.group:
             errors.invalid("spec.group", new.spec.group, "field is immutable")
         if new.spec.names.plural != old.spec.names.plural:
             errors.invalid("spec.names.plural", new.spec.names.plural, "field is immutable")
+        # Until it is established no instance can exist, so the names may still be corrected.
         if is_true(old.status.conditions, "Established"):
             if new.spec.scope != old.spec.scope:
                 errors.invalid("spec.scope", new.spec.scope, "field is immutable")
@@ -135,7 +136,7 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
     def warnings(
         self, new: CustomResourceDefinition, old: CustomResourceDefinition | None, context: RequestContext
     ) -> list[str]:
-        """Formats that will not be checked, unless they were there before."""
+        """Return warnings of formats that are not checked, except those that the definition had before."""
         if not context.gates.has(behaviours.UNRECOGNIZED_FORMATS_WARN):
             return []
         known = set(unrecognized_formats(old)) if old is not None else set()

@@ -55,12 +55,12 @@ _CAPABILITIES: Final = frozenset(
 
 
 def in_user_namespace(spec: PodSpec) -> bool:
-    """Return True if the pod's root is another user on the node."""
+    """Return True if the pod has a user namespace, so that its root is an unprivileged user on the node."""
     return spec.host_users is False
 
 
 def relaxed(check: Check) -> Check:
-    """The check, of pods that are not in a user namespace of their own."""
+    """Return a check that applies only to pods without a user namespace."""
 
     def checked(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
         return None if in_user_namespace(spec) else check(metadata, spec)
@@ -69,7 +69,7 @@ def relaxed(check: Check) -> Check:
 
 
 def app_armor(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
-    """The default profile is not overridden but by a local one."""
+    """Check that AppArmor profiles are the default one or local ones."""
     own = spec.security_context.app_armor_profile if spec.security_context is not None else None
     bad: set[str] = set()
     pod = own is not None and own.type not in _PROFILES
@@ -97,7 +97,7 @@ def app_armor(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
 
 
 def capabilities(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
-    """No capabilities are added beside the default ones."""
+    """Check that only default capabilities are added."""
     names, added = [], set()
     for name, context in with_context(spec):
         found = set(context.capabilities.add) - _CAPABILITIES if context.capabilities is not None else set()
@@ -111,20 +111,20 @@ def capabilities(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
 
 
 def host_namespaces(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
-    """The node's namespaces are not shared."""
+    """Check that the namespaces of the node are not shared."""
     shared = {"hostNetwork": spec.host_network, "hostPID": spec.host_pid, "hostIPC": spec.host_ipc}
     found = [f"{name}=true" for name, value in shared.items() if value]
     return Violation("host namespaces", ", ".join(found)) if found else None
 
 
 def host_path_volumes(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
-    """No folder of the node is mounted."""
+    """Check that no directory of the node is mounted."""
     found = [volume.name for volume in spec.volumes if volume.host_path is not None]
     return Violation("hostPath volumes", f"{plural('volume', len(found))} {quoted(found)}") if found else None
 
 
 def host_ports(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
-    """No port of the node is taken."""
+    """Check that no port of the node is used."""
     names, ports = [], set()
     for container in containers(spec):
         found = {str(port.host_port) for port in container.ports if port.host_port}
@@ -168,7 +168,7 @@ def _asked_hosts(container: AnyContainer) -> Iterator[str]:
 
 
 def privileged(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
-    """No container may do what the node's root may."""
+    """Check that no container is privileged."""
     names = [name for name, context in with_context(spec) if context.privileged]
     return Violation("privileged", f"{named(names)} must not set securityContext.privileged=true") if names else None
 
@@ -186,7 +186,7 @@ def proc_mount(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
 
 
 def se_linux(*more: str) -> Check:
-    """The types of containers, ``more`` included, and neither user nor role."""
+    """Return a check that SELinux types are those of containers or in ``more``, and user and role are not set."""
     allowed = frozenset({"", "container_t", "container_init_t", "container_kvm_t", *more})
 
     def is_forbidden(options: SELinuxOptions | None) -> bool:
@@ -222,7 +222,7 @@ def seccomp_annotations(metadata: ObjectMeta, spec: PodSpec) -> Violation | None
 
 
 def seccomp(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
-    """Seccomp is not switched off."""
+    """Check that seccomp is not switched off by the security contexts."""
     return forbidden_seccomp(spec)
 
 
@@ -242,7 +242,7 @@ def forbidden_seccomp(spec: PodSpec) -> Violation | None:
 
 
 def sysctls(*more: str) -> Check:
-    """Only sysctls that concern the pod alone, ``more`` included."""
+    """Return a check that sysctls are those that affect only the pod, or in ``more``."""
     allowed = frozenset(
         {
             "kernel.shm_rmid_forced",
@@ -263,7 +263,7 @@ def sysctls(*more: str) -> Check:
 
 
 def windows_host_process(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
-    """No container runs as a process of a Windows node."""
+    """Check that no container runs as a process of a Windows node."""
     own = spec.security_context.windows_options if spec.security_context is not None else None
     names = [
         name
