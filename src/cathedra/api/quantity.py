@@ -55,7 +55,7 @@ _WRONG_NUMBER: Final = "unable to parse numeric part of quantity"
 class Quantity:
     """An amount, exact to a nano-unit, with its `Format`.
 
-    Immutable. Equality, order and hash look at the amount alone: ``Quantity("1Gi") == Quantity("1073741824")``.
+    Immutable. Equality, order and hash depend on the amount alone: ``Quantity("1Gi") == Quantity("1073741824")``.
     """
 
     __slots__ = ("_text", "format", "nanos")

@@ -141,7 +141,7 @@ def identify(kind: type[KubeStruct] | str, body: bytes, error: Exception) -> Und
 def rest_of(kind: type[S], what: Undecodable) -> tuple[S | None, tuple[str, ...]]:
     """Return the object without the values that cannot be decoded, and the paths of these.
 
-    A value in a map is left out together with its map, for the decoder does not say which one it is. Of an object with
+    A value in a map is left out together with its map, because the decoder does not name it. Of an object with
     too many faults nothing but the metadata is left; None if these cannot be read either.
     """
     values = _plain(what.body)  # of its own, for it is changed

@@ -97,8 +97,8 @@ def _joined(blocks: Sequence[ContainerEdits]) -> ContainerEdits:
 def load(directories: Sequence[Path] = DEFAULT_DIRECTORIES) -> Catalogue:
     """Read all documents in ``directories``, but not below them. Later directories have higher priority.
 
-    A broken document costs only its own devices. The same device twice in one directory is a conflict: no rule can
-    say which is meant, so it is not usable at all, not even from a directory of higher priority.
+    A broken document costs only its own devices. The same device twice in one directory is a conflict: the name is
+    ambiguous, so it cannot be used at all, not even from a directory of higher priority.
     """
     entries: dict[str, CatalogueEntry] = {}
     conflicts: set[str] = set()

@@ -5,7 +5,7 @@ a certain device raises `EvaluationError`. Both have Kubernetes' own wording, be
 (docs/spec/cel.md §4.2 and §8).
 
     CELError
-    ├── CompileError      the expression is refused (`type` says how the API reports it)
+    ├── CompileError      the expression is refused (`type` is the reason in the API)
     └── EvaluationError   the expression failed on one input
         └── EvaluationAborted           in a way that ``&&`` and ``||`` cannot absorb
             ├── CostLimitExceeded   it was stopped, as it had cost too much

@@ -1,7 +1,7 @@
 """Resources of the classic kinds for clients, and the conversion of classic claims to today's form.
 
 Parts of this wing work with v1alpha2; with 1.26 the client converts from and to v1alpha1. The node agent is today's: it
-asks for claims in v1 and is shown what a classic claim would be there, one result for each handle.
+reads claims in v1, and a classic claim is converted to that form, with one result for each handle.
 """
 
 from __future__ import annotations

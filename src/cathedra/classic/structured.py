@@ -184,7 +184,7 @@ class StructuredParameters:
 
         Raises:
             MissingParameters: they are not there.
-            AmbiguousParameters: it cannot be said which are meant.
+            AmbiguousParameters: the reference is ambiguous.
         """
         reference = resource_class.parameters_ref
         if reference is None:
@@ -205,7 +205,7 @@ class StructuredParameters:
 
         Raises:
             MissingParameters: they are not there.
-            AmbiguousParameters: it cannot be said which are meant.
+            AmbiguousParameters: the reference is ambiguous.
         """
         reference, namespace = claim.spec.parameters_ref, claim.metadata.namespace
         if reference is None:

@@ -64,7 +64,7 @@ class EntryUnset(PodClaimError):
 class ClaimNotCreated(PodClaimError):
     """The claim of a template does not exist yet, neither for the pod nor for its PodGroup.
 
-    Waiting pods are asked about again and again, so the text is made only where it is read.
+    Waiting pods raise it again and again, so the text is made only when it is read.
     """
 
     args: tuple[Pod | PodGroup]
@@ -101,7 +101,7 @@ def entry_claim(pod: Pod, entry: PodResourceClaim) -> EntryClaim | None:
     """Return the claim of a pod's entry. Return None if the entry needs none.
 
     Raises:
-        EntryUnset: the entry says nothing.
+        EntryUnset: the entry names neither.
         ClaimNotCreated: its claim is not generated yet.
     """
     source = entry.source or entry

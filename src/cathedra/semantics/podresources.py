@@ -100,9 +100,9 @@ def pod_request_nanos(
 ) -> dict[str, int]:
     """Return the total request of ``pod``, in nano-units (PodRequests).
 
-    ``claims`` say what devices take of the node: the pod's ``status.nodeAllocatableResourceClaimStatuses`` where the
-    gate DRANodeAllocatableResources is on, else nothing. ``defaults`` fill in for containers that ask for none of a
-    resource, as scoring wants it.
+    ``claims`` are the amounts that devices consume on the node: the pod's
+    ``status.nodeAllocatableResourceClaimStatuses`` where the gate DRANodeAllocatableResources is on, else nothing.
+    ``defaults`` are the amounts of containers without a request, for scoring.
     """
     assumed = nanos(defaults) if defaults else {}
 
@@ -126,9 +126,9 @@ def pod_held_nanos(pod: Pod, claims: ClaimStatuses, defaults: Mapping[str, Quant
     """Return the amounts that ``pod`` holds while it is resized in place, in nano-units (PodRequests with
     UseStatusResources).
 
-    That is the largest of what is asked for, what the kubelet has granted, and what it has put into effect: room that
-    is being given up is not free yet. A resize that the node can never grant does not count. A pod whose status
-    reports no resources holds what it asks for. Source: AggregateContainerRequests, effectivePodLevelResources.
+    That is the largest of the requests, the amounts that the kubelet has granted, and those in effect: resources that
+    are being released are not free yet. A resize that the node can never grant does not count. A pod whose status
+    reports no resources holds its requests. Source: AggregateContainerRequests, effectivePodLevelResources.
     """
     if not any(reported_resources(pod)):
         return pod_request_nanos(pod, claims, defaults)

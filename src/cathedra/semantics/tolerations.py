@@ -51,7 +51,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 def concerns_taint(toleration: Toleration, key: str, effect: str) -> bool:
     """Return True if a toleration applies to taints with that key and effect, whatever their value.
 
-    That is all that admission asks before it adds the default tolerations. Source:
+    Admission checks nothing else before it adds the default tolerations. Source:
     ``plugin/pkg/admission/defaulttolerationseconds/admission.go``.
     """
     return (not toleration.effect or toleration.effect == effect) and (not toleration.key or toleration.key == key)

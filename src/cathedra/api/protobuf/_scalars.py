@@ -1,7 +1,7 @@
 """Values with a protobuf form of their own: encoding, decoding, and the value of an absent field.
 
-Kubernetes' encoders write every field that is no pointer, even an empty one; so each `Scalar` writes whatever it is
-given, and who calls decides about absence.
+Kubernetes' encoders write every field that is no pointer, even an empty one; so each `Scalar` writes the value that it
+receives, and its caller decides about absence.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Type inference for every node, with Kubernetes' errors.
 
-The rules, the order in which nodes are looked at and the words are Kubernetes' (docs/spec/cel.md §2, §4 and §5).
+Rules, order of nodes and messages are Kubernetes' (docs/spec/cel.md §2, §4 and §5).
 What the checker learns (types, overloads, which names are types) is written onto the tree.
 """
 

@@ -116,7 +116,7 @@ class EstimatedCall(msgspec.Struct, frozen=True):
 
     Attributes:
         operands: The target if there is one, then the arguments.
-        sized: The size of an operand; where the expression does not tell, from what is known about its path.
+        sized: The size of an operand; if the expression does not determine it, the size that is known for its path.
         unite_entries: Called with two positions if the result holds what both operands held.
     """
 

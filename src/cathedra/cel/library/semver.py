@@ -37,7 +37,7 @@ class Semver(Opaque):
         """Parse a version in strict form.
 
         Raises:
-            SemverError: it spells none.
+            SemverError: it is malformed.
         """
         return _strict(text)
 

@@ -105,7 +105,7 @@ class NegotiatingController(ABC, Generic[C, W]):
         driver.
 
         Raises:
-            RetryLater: something is missing, and the user has been told.
+            RetryLater: something is missing. An event reports it to the user.
         """
 
     @abstractmethod

@@ -1,7 +1,8 @@
 """The resource claim controller of 1.31: today's, with claims that controllers of drivers allocate.
 
-What a controller allocated only its driver can take back, so after the last consumer it is asked to. And a pod that was
-put on a node by hand has such claims allocated there (docs/spec/controllers.md §2; docs/spec/node.md §16).
+Only the driver can deallocate what its controller allocated, so deallocation is requested after the last consumer. And
+a pod that was put on a node by hand has such claims allocated there (docs/spec/controllers.md §2; docs/spec/node.md
+§16).
 """
 
 from __future__ import annotations

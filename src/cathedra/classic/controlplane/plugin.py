@@ -1,8 +1,8 @@
 """DynamicResources of 1.31: today's plugin for claims that the scheduler allocates, the negotiation for all others.
 
-A pod may have both kinds. Either half sees its own claims alone; here their answers come together, in the order in
-which Kubernetes asks. With the gate DRAControlPlaneController closed nothing is negotiated, and a pod with a claim that
-names a controller waits (docs/spec/scheduling.md §18.2).
+A pod may have both kinds. Either half sees its own claims alone; this module combines their results, in the order in
+which Kubernetes calls them. With the gate DRAControlPlaneController closed nothing is negotiated, and a pod with a
+claim that names a controller waits (docs/spec/scheduling.md §18.2).
 """
 
 from __future__ import annotations

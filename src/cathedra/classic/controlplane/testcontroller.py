@@ -56,7 +56,7 @@ class ControlPlaneTestDriver(ControllerDriver):
         """Count the allocations that exist when the controller starts.
 
         Raises:
-            StatusError, ConnectionError: the API server cannot be asked.
+            StatusError, ConnectionError: the API server cannot be reached.
         """
         await self._allocated.recover(control_plane_client(self._client).resource(RESOURCECLAIMS), self._node_of)
 

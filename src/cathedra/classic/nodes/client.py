@@ -82,7 +82,7 @@ class ClassicPluginClient(PluginChannel):
     ) -> None:
         """Create a client that is not connected yet.
 
-        ``listing`` publishes the resources that the driver lists; with None the driver is not asked to list any.
+        ``listing`` publishes the resources that the driver lists; with None the driver is not called for that.
         ``on_close`` is called when the driver is not registered any more.
         """
         super().__init__(driver, endpoint, clock=agent.clock, metrics=agent.metrics)

@@ -1,9 +1,8 @@
 """Resources that drivers of 1.30 list to the node agent, and the ResourceSlices in which it publishes them.
 
 The stream ``v1alpha3.Node/NodeListAndWatchResources`` (docs/spec/protocols.md §6). Each of its messages is everything
-that the driver has on the node; slices of the node that say something else are rewritten or removed, those of drivers
-that are not registered, or have listed nothing, included.
-Source: ``pkg/kubelet/cm/dra/plugin/noderesources.go`` of Kubernetes 1.30.
+that the driver has on the node; slices of the node that differ are rewritten or removed, also those of drivers that are
+not registered or have not listed anything. Source: ``pkg/kubelet/cm/dra/plugin/noderesources.go`` of Kubernetes 1.30.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class NodeDriver(ABC):
         """Yield the resources of this node, and again after each change. Node agents of 1.30 publish them as
         ResourceSlices.
 
-        None: the driver lists nothing. When the iterator ends, what it said last stays true.
+        None: the driver lists nothing. When the iterator ends, the last list stays valid.
         """
         return None
 

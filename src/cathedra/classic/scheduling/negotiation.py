@@ -1,6 +1,6 @@
 """The negotiation about one pod: the scheduler's messages and the drivers' answers, in its PodSchedulingContext.
 
-A cycle decides in memory what to tell next (`propose`, `select`); `publish` writes it, later and at once for all
+A cycle chooses the next message in memory (`propose`, `select`); `publish` writes it, later and at once for all
 changes (docs/spec/scheduling.md §18.2).
 """
 

@@ -57,7 +57,7 @@ class TestDriver(ClassicDriver):
         """Count the allocations that exist when the controller starts.
 
         Raises:
-            StatusError, ConnectionError: the API server cannot be asked.
+            StatusError, ConnectionError: the API server cannot be reached.
         """
         await self._allocated.recover(classic_client(self._client).resource(CLAIMS), self._node_of)
 

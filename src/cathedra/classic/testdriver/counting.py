@@ -29,11 +29,11 @@ class AllocatedClaims:
     async def recover(self, claims: ResourceClient[C], node_of: Callable[[C], str | None]) -> None:
         """Count the allocations that exist when the controller starts.
 
-        ``node_of`` says where a claim was allocated; None: not at all, or by another driver. A server without claims
+        ``node_of`` returns the node of an allocation; None: not at all, or by another driver. A server without claims
         has none to count.
 
         Raises:
-            StatusError, ConnectionError: the API server cannot be asked.
+            StatusError, ConnectionError: the API server cannot be reached.
         """
         try:
             page = await claims.list()

@@ -47,7 +47,7 @@ class TestResources(msgspec.Struct, frozen=True, rename="pascal", forbid_unknown
         return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(requirement,)),))
 
     def allocation(self, driver: str, node: str, data: str) -> v1alpha2.AllocationResult:
-        """What a claim gets."""
+        """Return the allocation of a claim."""
         return v1alpha2.AllocationResult(
             resource_handles=(v1alpha2.ResourceHandle(driver_name=driver, data=data),),
             available_on_nodes=self.available_on(node),
@@ -68,7 +68,7 @@ class HandleData:
 
     @staticmethod
     def decode(data: str) -> HandleData:
-        """From a handle; an empty one says nothing.
+        """From a handle; an empty one has no data.
 
         Raises:
             ValueError: it is no handle of this driver.

@@ -107,7 +107,7 @@ def parse_schedule(text: str, zone: tzinfo = UTC) -> Schedule:
     """Parse a schedule in the time zone ``zone``.
 
     Raises:
-        ScheduleError: it describes none; the text says why.
+        ScheduleError: the text is malformed.
     """
     text = text.strip()
     if not text:

@@ -1,6 +1,6 @@
 """FlowSchemas and PriorityLevelConfigurations: the flows and queues of requests.
 
-What they are is said here; `cathedra.apiserver.pipeline.flowcontrol` puts requests into flows and queues by them.
+This module has their rules; `cathedra.apiserver.pipeline.flowcontrol` puts requests into flows and queues by them.
 """
 
 from __future__ import annotations

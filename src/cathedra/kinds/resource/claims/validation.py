@@ -91,7 +91,7 @@ def validate_template_update(
 def admin_access_refusal(context: RequestContext) -> str:
     """Return why claims of the request's namespace may not have admin access, or "" if they may.
 
-    Since 1.33 the server itself asks for a label of the namespace; before, policies were the only way.
+    Since 1.33 the server itself requires a label of the namespace; before, policies were the only way.
     """
     gates = context.gates
     if not gates.has(behaviours.ADMIN_ACCESS_NEEDS_LABEL):
