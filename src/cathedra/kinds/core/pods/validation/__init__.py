@@ -1,4 +1,6 @@
-"""Rules of pods, in the order in which Kubernetes reports errors (docs/spec/api.md §6; apimachinery.md §16.2).
+"""Rules of pods, in the order in which Kubernetes reports errors.
+
+Spec: docs/spec/api.md §6; docs/spec/apimachinery.md §16.2.
 
 `_spec` validates a spec and calls `_volumes`, `_resources`, `_containers` and `_security`. `_changes` has the rules of
 updates and of new ephemeral containers, `_resizing` those of a resize, and `_status` those of what nodes, scheduler and
