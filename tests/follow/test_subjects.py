@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from tools.follow import fields, gates, metrics, plugins, roles, texts, versions
+from tools.follow import fields, gates, metrics, openapi, plugins, roles, texts, versions
 from tools.follow.source import Checkout
 
 from cathedra.apiserver.authorization.bootstrap.defaults import cluster_roles
+from cathedra.apiserver.catalog import Catalog, served_definitions
+from cathedra.apiserver.openapi.document import Documents
+from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.configuration.enablement import DEFAULT_PLUGINS
 from tests.follow.checkout import API, write
@@ -166,3 +170,34 @@ def test_metrics_of_other_components_are_not_compared(tmp_path: Path) -> None:
     )
     write(tmp_path, metrics.FILE, entries)
     assert [one.name for one in metrics.differences(Checkout(tmp_path), RELEASE)] == ["apiserver_chairs_total"]
+
+
+def test_dependencies_of_a_gate_that_differ(tmp_path: Path) -> None:
+    block = "var defaultKubernetesFeatureGateDependencies = map[featuregate.Feature][]featuregate.Feature{\n"
+    rows = (
+        "\tDRADeviceTaintRules: {DynamicResourceAllocation, DRADeviceTaints},\n\n"
+        "\tDRAPrioritizedList: {DRADeviceTaints},\n"
+    )
+    write(tmp_path, gates.FILES[0], GATES % "true" + block + rows + "}\n")
+    found = {one.name: (one.theirs, one.ours) for one in gates.differences(Checkout(tmp_path), RELEASE)}
+    assert found["DRAPrioritizedList dependencies"] == ("needs DRADeviceTaints", "needs none")
+    assert "DRADeviceTaintRules dependencies" not in found
+
+
+def test_schemas_that_differ_are_listed_by_property(tmp_path: Path) -> None:
+    gates_on = FeatureGates.for_release(RELEASE, {"AllAlpha": True, "AllBeta": True})
+    served = served_definitions(all_definitions(gates_on), gates_on, {"api/all": True})
+    document = Documents(Catalog(served), RELEASE).group_version("resource.k8s.io", "v1")
+    schemas = document["components"]["schemas"]
+    write(tmp_path, openapi.file_of("v1"), json.dumps(document))
+    assert list(openapi.differences(Checkout(tmp_path), RELEASE)) == []
+    schemas["io.k8s.api.resource.v1.DeviceTaint"]["properties"]["key"]["default"] = "x"
+    schemas["io.k8s.api.resource.v1.DeviceTaint"]["required"] = ["key"]
+    schemas["io.k8s.api.resource.v1.Chair"] = {"type": "object", "description": "a seat"}
+    schemas["io.k8s.api.resource.v1.Device"]["description"] = "other words"
+    write(tmp_path, openapi.file_of("v1"), json.dumps(document))
+    assert [one.name for one in openapi.differences(Checkout(tmp_path), RELEASE)] == [
+        "resource.v1.Chair",
+        "resource.v1.DeviceTaint.key",
+        "resource.v1.DeviceTaint required",
+    ]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from cathedra.releases import RELEASES
-from tools.follow import fields, gates, metrics, plugins, roles, texts, versions
+from tools.follow import fields, gates, metrics, openapi, plugins, roles, texts, versions
 from tools.follow.report import Difference, Report, read_declared, written
 from tools.follow.source import NoSource, Source, open_source, release_of
 
@@ -17,6 +17,7 @@ SUBJECTS: Mapping[str, tuple[Subject, tuple[str, ...]]] = {
     "gates": (gates.differences, (*gates.LISTS, *gates.FILES)),
     "versions": (versions.differences, (f"{versions.FOLDER}/resource/v1/types.go",)),
     "fields": (fields.differences, (f"{versions.FOLDER}/resource/v1/types.go",)),
+    "openapi": (openapi.differences, tuple(map(openapi.file_of, openapi.VERSIONS))),
     "texts": (texts.differences, texts.FILES),
     "roles": (roles.differences, tuple(roles.FILES)),
     "plugins": (plugins.differences, (plugins.ADMISSION_FILE, plugins.SCHEDULER_FILE)),

@@ -47,7 +47,9 @@ def _used(found: dict[str, dict[str, GoField]]) -> set[str]:
 def _of_type(
     where: str, name: str, ours: dict[str, dict[str, Any]], theirs: dict[str, GoField], release: str, file: str
 ) -> Iterator[Difference]:
-    known = {field: fact for field, fact in ours.items() if not fact.get("inline") and is_known(name, field, release)}
+    # JSON leaves out fields with the name «-».
+    written = {field: fact for field, fact in ours.items() if field != "-" and not fact.get("inline")}
+    known = {field: fact for field, fact in written.items() if is_known(name, field, release)}
     shown = {field: one for field, one in theirs.items() if one.json}
     for field in sorted(shown.keys() - known.keys()):
         yield Difference(SUBJECT, f"{where}.{field}", f"has {shown[field].go}", "lacks it", file)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import yaml
 
 from cathedra.releases import GateState, Stage, UnknownGate, order, state_of
-from cathedra.releases.history import HISTORY
+from cathedra.releases.history import HISTORY, NEEDS
 from tools.follow import golang
 from tools.follow.report import Difference
 from tools.follow.source import Source
 
-__all__ = ["FILES", "State", "differences", "read_gates"]
+__all__ = ["FILES", "State", "differences", "read_dependencies", "read_gates"]
 
 SUBJECT = "gates"
 LISTS = (
@@ -29,6 +29,8 @@ FILES = (
 )
 _ENTRY = re.compile(r"^\t(?:\w+\.)?(\w+): \{\n((?:\t\t.*\n)*?)\t\},", re.M)
 _SPEC = re.compile(r'MustParse\("([\d.]+)"\), Default: (true|false), PreRelease: (?:featuregate\.)?(\w+)(.*)')
+_DEPENDENCIES = re.compile(r"FeatureGateDependencies = map\[[^\n]*\{\n(.*?)^\}", re.M | re.S)
+_DEPENDENCY = re.compile(r"^\t(?:\w+\.)?(\w+):\s*\{([^{}]*)\},", re.M)
 _STAGES = {"Alpha": Stage.ALPHA, "Beta": Stage.BETA, "GA": Stage.GA, "": Stage.GA, "Deprecated": "DEPRECATED"}
 
 
@@ -68,6 +70,19 @@ def read_gates(source: Source) -> dict[str, tuple[str, list[State]]]:
     return found
 
 
+def read_dependencies(source: Source) -> dict[str, tuple[str, frozenset[str]]]:
+    """Return what each gate of a source depends on: name → file and names."""
+    found = {}
+    for path in FILES:
+        text = source.read(path) or ""
+        names = golang.constants(text)
+        for block in _DEPENDENCIES.findall(text):
+            for variable, listed in _DEPENDENCY.findall(block):
+                needed = [one.rpartition(".")[2] for one in re.findall(r"[\w.]+", re.sub(r"//.*", "", listed))]
+                found[names.get(variable, variable)] = (path, frozenset(names.get(one, one) for one in needed))
+    return found
+
+
 def _listed(spec: dict[str, object]) -> State:
     return State(
         str(spec["version"]), _STAGES[str(spec["preRelease"])], bool(spec["default"]), bool(spec["lockToDefault"])
@@ -89,6 +104,12 @@ def differences(source: Source, release: str) -> Iterator[Difference]:
             continue  # Only some of the files with gates are there.
         if (shown := _shown(state)) != (mine := _shown(ours)):
             yield Difference(SUBJECT, gate, shown, mine, file)
+    for gate, (file, needed) in sorted(read_dependencies(source).items()):
+        # Every DRA gate depends on DynamicResourceAllocation; gates that Cathedra lacks cannot be needed here.
+        wanted = (needed & HISTORY.keys()) - {"DynamicResourceAllocation"}
+        known = {one for one in NEEDS.get(gate, ()) if state_of(one, release)} - {"DynamicResourceAllocation"}
+        if gate in HISTORY and state_of(gate, release) and wanted != known:
+            yield Difference(SUBJECT, f"{gate} dependencies", _listing(wanted), _listing(known), file)
     for gate in sorted(theirs.keys() - HISTORY.keys()):
         file, states = theirs[gate]
         state = _reached(states, release)
@@ -106,6 +127,10 @@ def _ours(gate: str, release: str) -> GateState | None:
 def _reached(states: list[State], release: str) -> State | None:
     reached = [state for state in states if order(state.since) <= order(release)]
     return reached[-1] if reached else None
+
+
+def _listing(names: Iterable[str]) -> str:
+    return "needs " + (", ".join(sorted(names)) or "none")
 
 
 def _shown(state: State | GateState | None) -> str:
