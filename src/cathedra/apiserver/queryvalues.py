@@ -1,9 +1,8 @@
 """Numbers and booleans in query parameters, as Kubernetes reads them.
 
-The conversions are those of apimachinery's ``runtime.Convert_Slice_string_To_int64`` and ``…_To_bool``.
-
-Every number that a client sends as text is read here: the length is checked before the value, so that a number of a
-million digits costs no more than looking at its length.
+The conversions are those of ``runtime.Convert_Slice_string_To_int64`` and ``…_To_bool`` of apimachinery. Every
+number that a client sends as text is parsed here. The length is checked before the value, so that a number of a
+million digits costs no more than its length.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ __all__ = ["NumberError", "parse_int64", "parse_uint64", "says_true"]
 INT64_DIGITS: Final = 19
 UINT64_DIGITS: Final = 20
 _SHOWN: Final = 256
-"""Letters of a bad number that its error repeats."""
+"""Limit of a bad number in its error, in letters."""
 
 
 class NumberError(ValueError):
-    """A text is no number, or one out of range; the message is that of Go's ``strconv``."""
+    """A text that is not a number, or out of range. The message is that of Go's ``strconv``."""
 
     def __init__(self, function: str, text: str, why: str) -> None:
         self.text = text
@@ -31,7 +30,7 @@ class NumberError(ValueError):
 
 
 def parse_int64(text: str) -> int:
-    """A signed number of 64 bits.
+    """Return a signed number of 64 bits.
 
     Raises:
         NumberError: it is none, or out of range.
@@ -45,7 +44,7 @@ def parse_int64(text: str) -> int:
 
 
 def parse_uint64(text: str) -> int:
-    """A number of 64 bits without sign.
+    """Return a number of 64 bits without sign.
 
     Raises:
         NumberError: it is none, or out of range.
@@ -67,7 +66,7 @@ def _magnitude(function: str, text: str, digits: str, longest: int) -> int:
 
 
 def says_true(values: Sequence[str]) -> bool:
-    """Whether a boolean parameter is set: its first value is neither ``false`` nor ``0`` in any case.
+    """Return True if a boolean parameter is set: its first value is neither ``false`` nor ``0`` in any case.
 
     No value at all means no; an empty value (``?watch`` or ``?watch=``) means yes.
     """

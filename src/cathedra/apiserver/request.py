@@ -1,4 +1,4 @@
-"""One operation on a resource, as the verbs see it; the same over HTTP and in process."""
+"""One operation on a resource, as the verbs take it, over every transport."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ _SERVER_SIDE: Final[Strategy[Any]] = Strategy()
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A verb on a resource in one version, by a user, with the options of the write.
 
-    Where a `RequestInfo` says what a URL names, a call has found it: the definition and the version that are served.
+    A `RequestInfo` has the names of a URL; a call has the served definition and version behind them.
 
-    A struct rather than a dataclass, because a call is copied several times on its way: `but` takes 1 µs, where
-    `dataclasses.replace` takes 10.
-    """
+    It is a struct rather than a dataclass, because a call is copied several times on its way: `but` takes 1 µs, and
+    `dataclasses.replace` takes 10."""
 
     user: UserInfo
     verb: str
-    """In the words of authorization: get, list, watch, create, update, patch, delete, deletecollection."""
+    """A verb of authorization: get, list, watch, create, update, patch, delete, deletecollection."""
     definition: AnyDefinition
     version: VersionDefinition
     namespace: str = ""
@@ -45,23 +44,23 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     field_validation: str = ""
     force: bool = False
     release: str = DEFAULT_RELEASE
-    """The release whose fields are known."""
+    """The release whose fields are decoded."""
     size: int = 0
-    """Bytes of the request's body; 0 if the object came without one, from a part in the same process."""
+    """Size of the body in bytes; 0 if the object came without one, from a part in the same process."""
     trusted: bool = False
-    """Whether the authorizer allows the user everything, so that it need not be asked."""
+    """True if the authorizer allows the user everything, so that it need not be called."""
     warnings: list[str] = msgspec.field(default_factory=list)
     """Texts for ``Warning`` headers, in order; appended while the call is handled."""
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
-    """What is added to its audit event while it is handled."""
+    """Annotations of its audit event; added while the call is carried out."""
 
     def but(self, **changes: Any) -> Call:
-        """The same call with other values in the named attributes."""
+        """Return the call with other values of the named attributes."""
         return msgspec.structs.replace(self, **changes)
 
     @property
     def resource(self) -> GroupResource:
-        """Group and plural."""
+        """Group and plural of the resource."""
         return self.definition.group_resource
 
     @property
@@ -84,16 +83,16 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def api_version(self) -> str:
-        """``group/version``."""
+        """Group and version as objects name them."""
         return _names(self.definition.group, self.version.name, self.definition.kind)[1]
 
     @property
     def prefix(self) -> bytes:
-        """How an object's JSON begins in this version: kind and apiVersion."""
+        """The beginning of the JSON of an object in this version: kind and apiVersion."""
         return _names(self.definition.group, self.version.name, self.definition.kind)[2]
 
     def attributes(self, *, field_selector: str = "", label_selector: str = "") -> Attributes:
-        """The question for the authorizer. A selector that asks for one name asks for that object."""
+        """Return the attributes for the authorizer. A selector of one name means that object."""
         return Attributes(
             user=self.user,
             verb=self.verb,
@@ -110,7 +109,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 @remembered("apiserver.request.names", size=1024)
 def _names(group: str, version: str, kind: str) -> tuple[GroupVersionKind, str, bytes]:
-    """Kind, apiVersion and how the JSON of such objects begins; asked several times per request."""
+    """Return kind, apiVersion and the beginning of the JSON of such objects; each request needs them several times."""
     gvk = GroupVersionKind(group, version, kind)
     return gvk, gvk.api_version, f'{{"kind":"{kind}","apiVersion":"{gvk.api_version}",'.encode()
 
@@ -121,7 +120,7 @@ def unfit(gvk: GroupVersionKind, text: str) -> StatusError:
 
 
 def note_problems(call: Call, problems: tuple[str, ...], refuse: Callable[[str], StatusError]) -> None:
-    """Unknown and repeated fields: an error in strict validation, warnings by default.
+    """Note unknown and repeated fields: an error in strict validation, warnings by default.
 
     Raises:
         StatusError: what ``refuse`` makes of the text, in strict validation.

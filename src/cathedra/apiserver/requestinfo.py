@@ -1,6 +1,6 @@
-"""What a request asks for, parsed once from its method, path and query (docs/spec/apimachinery.md §1).
+"""The operation of a request, parsed once from method, path and query (docs/spec/apimachinery.md §1).
 
-Authorization, routing, admission, metrics, audit and flow control read the same `RequestInfo`; none of them looks at
+Authorization, routing, admission, metrics, audit and flow control read the same `RequestInfo`. None of them parses
 the URL again, so they cannot take one request for two different ones.
 """
 
@@ -33,41 +33,41 @@ STREAMED: Final = frozenset(
     }.items()
     for subresource in subresources
 )
-"""Sub-resources that are passed on to a node or a pod."""
+"""Sub-resources whose requests are passed on to a node or a pod."""
 _CACHED_LENGTH: Final = 512
-"""Longer paths are parsed each time, so that the cache cannot be filled with megabytes."""
+"""Longer paths are not cached: clients could fill the cache with megabytes."""
 
 
 class RequestInfo(msgspec.Struct, frozen=True):
     """A request on a resource, or on a path that names none (``is_resource`` is then false)."""
 
     method: str
-    """The HTTP method."""
+    """The HTTP method, in upper case."""
     path: str
     verb: str
-    """In the words of authorization: get, list, watch, create, update, patch, delete, deletecollection; "" for a method
-    that means none of them on a resource, the method in lower case outside resources."""
+    """A verb of authorization: get, list, watch, create, update, patch, delete, deletecollection. "" for a method
+    that means none of them on a resource; outside resources, the method in lower case."""
     is_resource: bool = False
     group: str = ""
     version: str = ""
     namespace: str = ""
     resource: str = ""
-    """The plural."""
+    """The plural of the resource."""
     name: str = ""
     subresource: str = ""
     rest: str = ""
-    """What follows the sub-resource, as in ``proxy/metrics``."""
+    """The path behind the sub-resource, as in ``proxy/metrics``."""
     below_namespace: bool = False
-    """Whether ``namespaces/NAME/`` stands before the resource."""
+    """True if ``namespaces/NAME/`` stands before the resource."""
     watch_path: bool = False
-    """Whether the path is of the old ``/watch/`` form."""
+    """True if the path has the old form ``/watch/``."""
     connecting: bool = False
-    """Whether it is passed on to a node or a pod. This and what follows is derived from the rest, once: each request
-    asks for it ten times."""
+    """True if it is passed on to a node or a pod. This and the following fields are derived from the others once,
+    because each request needs them ten times."""
     long_running: bool = False
-    """Whether the client decides how long it takes: such requests hold no seat and have no deadline."""
+    """True if the client decides how long it takes: such a request holds no seat and has no deadline."""
     reads: bool = False
-    """Whether its method changes nothing."""
+    """True if its method changes nothing."""
     scope: str = ""
     """``resource``, ``namespace`` or ``cluster``, as metrics have it; "" outside resources."""
     resource_labels: tuple[str, ...] = ()
@@ -84,8 +84,8 @@ class RequestInfo(msgspec.Struct, frozen=True):
         force_setattr(self, "resource_labels", resource_labels)
 
     def addresses(self, *, namespaced: bool) -> bool:
-        """Whether the path has the parts that the resource's objects have, and no more; behind ``proxy`` anything may
-        follow."""
+        """Return True if the path has the parts that the objects of the resource have, and no more. Behind ``proxy``
+        anything may follow."""
         further = self.rest and not (self.connecting and self.subresource == "proxy")
         if further or (self.watch_path and self.subresource):
             return False
@@ -95,7 +95,7 @@ class RequestInfo(msgspec.Struct, frozen=True):
 
 
 def request_info(method: str, path: str, *, watch: bool = False) -> RequestInfo:
-    """What a request asks for; ``watch`` is what its query says."""
+    """Return the operation of a request. ``watch`` is that parameter of its query."""
     if len(path) > _CACHED_LENGTH:
         return _parsed(method, path, watch)
     return _cached(method, path, watch)

@@ -65,7 +65,7 @@ SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 
 
 class VirtualResource(msgspec.Struct, frozen=True):
-    """A resource without stored objects: its requests are answered and forgotten."""
+    """A resource without stored objects: its requests are answered and nothing is kept."""
 
     group: str
     version: str
@@ -79,7 +79,9 @@ class VirtualResource(msgspec.Struct, frozen=True):
 
 
 METRICS_GROUP: Final = "metrics.k8s.io"
-"""What nodes and pods use. Not kube-apiserver's own: a server that is told to serves it in a metrics server's stead."""
+"""The group of measured usage. It does not belong to kube-apiserver: a server that is configured to serves it
+instead of a metrics server.
+"""
 _AUTHN: Final = "authentication.k8s.io"
 _AUTHZ: Final = "authorization.k8s.io"
 
@@ -129,27 +131,28 @@ class Route(msgspec.Struct, frozen=True):
     subresource: str
     namespaced: bool
     kind: Kind
-    """Group, version and kind of what is sent and answered; empty group and version mean the resource's own."""
+    """Group, version and kind of the objects that are sent and answered. Empty group and version mean those of the
+    resource."""
     verbs: tuple[str, ...]
     definition: AnyDefinition | None = None
-    """None for resources without stored objects."""
+    """The definition; None for resources without stored objects."""
     served: VersionDefinition | None = None
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """Group, version, resource and sub-resource: what a request names it by."""
+        """Group, version, resource and sub-resource, by which requests find it."""
         return self.group, self.version, self.resource, self.subresource
 
 
 def virtual_routes(resources: Iterable[VirtualResource]) -> Iterator[Route]:
-    """The routes of resources without stored objects."""
+    """Yield the routes of resources without stored objects."""
     for virtual in resources:
         kind = (virtual.group, virtual.version, virtual.kind)
         yield Route(virtual.group, virtual.version, virtual.plural, "", virtual.namespaced, kind, virtual.verbs)
 
 
 def routes_of(definition: AnyDefinition, served: VersionDefinition) -> Iterator[Route]:
-    """The routes of a resource in one version: its own, then its sub-resources' by name."""
+    """Yield the routes of a resource in one version: its own, then those of its sub-resources by name."""
 
     def route(subresource: str, kind: Kind, verbs: tuple[str, ...]) -> Route:
         names = (definition.group, served.name, definition.plural, subresource)
@@ -169,12 +172,12 @@ def routes_of(definition: AnyDefinition, served: VersionDefinition) -> Iterator[
 
 
 def group_order(group: str) -> tuple[int, str]:
-    """Sort key of a group: the stock order, then the rest by name."""
+    """Return the sort key of a group: the order of a stock server, then the rest by name."""
     return _RANK.get(group, len(_GROUPS)), group
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:
-    """Sort key of a version: stable before beta before alpha, newer first."""
+    """Return the sort key of a version: stable before beta before alpha, newer first."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return 3, 0, 0, version

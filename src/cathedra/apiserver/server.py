@@ -1,6 +1,7 @@
-"""The API server put together: store, objects, access control, verbs, and the ways in.
+"""The API server: store, objects, access control, verbs, and its transports.
 
-Tests and simulations open one with a memory store in virtual time and use `transport`; `serve` listens for HTTPS.
+Tests and simulations open one with a store in memory and virtual time, and use `transport`. `serve` listens for
+HTTPS.
 """
 
 from __future__ import annotations
@@ -88,22 +89,22 @@ class APIServer:
         self._keeping: tuple[asyncio.Task[None], ...] = ()
         self._front_proxy: FrontProxyTLS | None = None
         self.health_notes: Callable[[], Iterable[str]] = tuple
-        """Return the lines that ``/readyz?verbose`` adds to the checks."""
+        """Returns the lines that ``/readyz?verbose`` adds to the checks."""
         self.aggregated = AggregatedServers(context.registry, lambda: self._front_proxy)
-        """The servers that answer for groups of their own."""
+        """The servers of aggregated API groups."""
         served = ServedDefinitions(context.registry, catalog, Caller(self._convert, context.random))
         self._definitions = DefinitionController(context, served)
         self._audit = AuditLog(config.audit_log, config.audit_policy) if config.audit_log is not None else None
 
     def take_figures_from(self, summary: Callable[[str], Awaitable[Any] | None]) -> None:
-        """Ask ``summary`` for what a node's pods use, and the node's own server where it answers None."""
+        """Read the usage of a node's pods from ``summary``, and from the node's own server if that returns None."""
         self._own_summary = summary
 
     @classmethod
     async def open(
         cls, config: ServerConfig, *, clock: Clock, random: random.Random, store: AnyStorage | None = None
     ) -> Self:
-        """Load the store and create what every cluster has; without ``store`` nothing is kept.
+        """Load the store and create the objects that every cluster has. Without ``store`` nothing is kept.
 
         Raises:
             StorageError: the store cannot be read.
@@ -145,21 +146,22 @@ class APIServer:
     def transport(
         self, user: str = "system:admin", groups: tuple[str, ...] = (MASTERS_GROUP,), *, uid: str = ""
     ) -> InProcessTransport:
-        """The API in process, as that user."""
+        """Return the in-process transport of a user."""
         return self.transport_of(UserInfo(user, groups, uid))
 
     def transport_of(self, user: UserInfo, denials: Denials | None = None) -> InProcessTransport:
-        """The API in process, as a user with all its attributes; ``denials`` takes refusals for want of a right."""
+        """Return the in-process transport of a user with all its attributes; ``denials`` collects refusals for want
+        of a right."""
         return InProcessTransport(self.context, self.catalog, authenticated(user), denials=denials)
 
     def transport_of_part(self, user: UserInfo, agent: str, denials: Denials) -> Transport:
-        """The API in process for a part of the cluster; its calls are in the audit log, if there is one."""
+        """Return the in-process transport of a part of the cluster; its calls are in the audit log, if there is one."""
         recorder = None if self._audit is None else Recorder(self.context, None, self._audit)
         user = authenticated(user)
         return InProcessTransport(self.context, self.catalog, user, denials=denials, recorder=recorder, agent=agent)
 
     def beside(self, config: ServerConfig) -> Self:
-        """Another server on the same objects, with other gates or versions, as during an upgrade."""
+        """Return another server on the same objects, with other gates or versions, as during an upgrade."""
         gates = config.gates or FeatureGates.for_release(config.release)
         definitions = config.definitions
         if definitions is None:
@@ -174,12 +176,12 @@ class APIServer:
         )
 
     def add_tokens(self, tokens: Mapping[str, UserInfo]) -> None:
-        """Let these bearer tokens in."""
+        """Accept these bearer tokens."""
         self._tokens.add(tokens)
 
     @property
     def app(self) -> Application:
-        """The ASGI application; made with the first request for it."""
+        """The ASGI application; made when it is first needed."""
         if self._app is None:
             self._app = self._make_app()
         return self._app
@@ -199,19 +201,19 @@ class APIServer:
         return self.url
 
     def deal_to(self, line: socket.socket) -> None:
-        """Let the API server of another process, on the same store, serve its share of the connections
-        (`serve_dealt`, at the other end of ``line``). Only where this server serves."""
+        """Pass a share of the connections to the API server of another process on the same store, over ``line``
+        (`serve_dealt` at its other end). Only while this server serves."""
         assert isinstance(self._listener, Listener), "the server listens"
         self._listener.deal_to(line)
 
     async def serve_dealt(self, options: ServeOptions, line: socket.socket) -> None:
-        """Serve the connections that the server which listens at these options' address deals out over ``line``."""
+        """Serve the connections that the server at the address of these options passes on over ``line``."""
         tls = self._prepare(options, options.port)
         self._listener = DealtConnections(self.app, line, tls)
         await self._listener.start()
 
     def _prepare(self, options: ServeOptions, port: int) -> TLSFiles | None:
-        """Let in whom the options let in; the certificates to serve with."""
+        """Configure authentication by the options, and return the certificates to serve with."""
         self.port = port
         self._host = options.advertised or options.host
         self._tokens.add(options.tokens)
@@ -246,7 +248,8 @@ class APIServer:
         self._keeping = (asyncio.create_task(history.run(), name="history"),)
 
     async def _keep_objects(self, address: str) -> None:
-        """Show the cluster where this server is, and whose certificates it accepts; now and from now on."""
+        """Create and maintain the objects that describe this server to the cluster: its address and the authorities
+        of its certificates."""
         kept = [*kubernetes_service(address, self.port), *flow_control()]
         if self.pki is not None and self._front_proxy is not None:
             kept.append(authentication_info(self._client_authorities, self._front_proxy.authority))
@@ -267,13 +270,13 @@ class APIServer:
 
     @property
     def url(self) -> str:
-        """Where clients reach the server, once it serves."""
+        """The URL of the server, once it serves."""
         scheme = "http" if self.pki is None else "https"
         return f"{scheme}://{self.address}"
 
     @property
     def address(self) -> str:
-        """Host and port under which clients reach the server, as a URL has them."""
+        """Host and port of the server, as URLs have them."""
         return f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
 
     @property

@@ -1,8 +1,9 @@
-"""Who did what: one JSON line per request, as much of it as the policy says (docs/spec/apimachinery.md §19).
+"""The audit log: one JSON line for each stage of a request, in the detail that the policy requires
+(docs/spec/apimachinery.md §19).
 
-A policy is the ``audit.k8s.io/v1 Policy`` that Kubernetes reads: rules in order, the first that fits decides. Lines are
-written at the end of the loop's turn, all that have gathered at once and by one call, for several processes may append
-to one file; a log that cannot be written never keeps a request from being answered.
+A policy is the ``audit.k8s.io/v1 Policy`` of Kubernetes: rules in order, and the first that matches decides. Lines
+are written when the turn of the loop ends, all that have gathered in one call. A log that cannot be written never
+keeps a request from being answered.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ LOG: Final = logging.getLogger(__name__)
 LEVELS: Final = ("None", "Metadata", "Request", "RequestResponse")
 _NEWLINE: Final = ord("\n")
 _AGENT_LENGTH: Final = 1024
-"""Characters of a user agent that are written down."""
+"""Limit of a user agent in an event, in characters."""
 
 
 class PolicyError(ValueError):
-    """The policy cannot be understood."""
+    """The text is not an audit policy."""
 
 
 class AuditRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Which requests are written down at which level; what is left out fits everything."""
+    """A rule of a policy: requests and the level of their events. An empty field matches everything."""
 
     level: str
     users: tuple[str, ...] = ()
@@ -49,7 +50,7 @@ class AuditRule(msgspec.Struct, frozen=True, kw_only=True):
     """Paths outside resources; a trailing ``*`` stands for anything."""
 
     def fits(self, record: RequestRecord) -> bool:
-        """Whether the rule is about such requests."""
+        """Return True if the rule matches the request."""
         user = record.user
         if self.users and (user is None or user.name not in self.users):
             return False
@@ -74,17 +75,17 @@ class AuditRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditPolicy(msgspec.Struct, frozen=True):
-    """Rules in order; what none fits is not written down."""
+    """Rules in order; a request that none matches is not logged."""
 
     rules: tuple[AuditRule, ...] = (AuditRule(level="Metadata"),)
 
     def level(self, record: RequestRecord) -> str:
-        """At which level a request is written down."""
+        """Return the level at which a request is logged."""
         return next((rule.level for rule in self.rules if rule.fits(record)), "None")
 
 
 def load_policy(text: str) -> AuditPolicy:
-    """The policy that a YAML document spells.
+    """Return the policy in a YAML document.
 
     Raises:
         PolicyError: it is no policy.
@@ -121,7 +122,7 @@ def _texts(given: Any) -> tuple[str, ...]:
 
 
 class AuditLog:
-    """The log of one server."""
+    """The audit log of one server."""
 
     def __init__(self, path: Path, policy: AuditPolicy) -> None:
         if not path.parent.exists():
@@ -132,15 +133,15 @@ class AuditLog:
         self._policy = policy
         self._lines: list[bytes] = []
         self._torn = False
-        """Whether what was written last ends within a line."""
+        """True if the file ends within a line."""
         self.written = 0
 
     def level(self, record: RequestRecord) -> str:
-        """At which level the request is written down."""
+        """Return the level at which the request is logged."""
         return self._policy.level(record)
 
     def write(self, record: RequestRecord, stage: str, received: float, now: float) -> None:
-        """Write one stage of a request down; times in epoch seconds."""
+        """Log one stage of a request; times in epoch seconds."""
         level = self._policy.level(record)
         if level == "None":
             return
@@ -150,7 +151,7 @@ class AuditLog:
         self._lines.append(encode(event) + b"\n")
 
     def close(self) -> None:
-        """Write what waits and close the file."""
+        """Write the lines that wait, and close the file."""
         self._flush()
         self._file.close()
 
@@ -165,8 +166,7 @@ class AuditLog:
             LOG.error("%d audit events could not be written: %s", len(lines), error)
 
     def _append(self, data: bytes) -> None:
-        """Write whole lines. One call does it, which the kernel keeps apart from those of other processes; a second one
-        goes on where a disk that is full, or a limit, ended the first."""
+        """Write whole lines."""
         rest = memoryview(b"\n" + data if self._torn else data)
         while rest:
             written = self._file.write(rest)
@@ -224,7 +224,7 @@ def _user(user: UserInfo | None) -> dict[str, Any]:
 
 
 def _body(raw: bytes) -> Any:
-    """A JSON body as it is; none of any other form."""
+    """Return the values of a JSON body; None for any other form."""
     if not raw:
         return None
     try:

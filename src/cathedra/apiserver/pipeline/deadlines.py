@@ -1,4 +1,4 @@
-"""How long a request may take: what its ``timeout`` says, a minute at most (docs/spec/kubectl.md §1)."""
+"""Deadlines of requests: their ``timeout``, and a minute at most (docs/spec/kubectl.md §1)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from cathedra.api.status import bad_request
 __all__ = ["REQUEST_SECONDS", "Deadlines", "deadline_of"]
 
 REQUEST_SECONDS: Final = 60.0
-"""Of everything, the coming of the body included: a client that sends byte by byte holds nothing up for longer."""
+"""Limit of a whole request in seconds, the arrival of its body included: a client that sends byte by byte holds its
+seat no longer.
+"""
 
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _LONGEST: Final = 128
-"""Letters of a duration. Reading longer ones would take time that no deadline ends."""
+"""Limit of a duration in letters. To parse longer ones would take time that no deadline ends."""
 _MOST_SECONDS: Final = (1 << 63) / 1e9
-"""What Go's durations, 64 bits of nanoseconds, can hold."""
+"""Limit of a Go duration, 64 bits of nanoseconds, in seconds."""
 _TICK: Final = 0.002
 """Seconds by which a timer of the loop may come early: it counts in milliseconds."""
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def deadline_of(text: str) -> float:
-    """Seconds that a request has; "" and zero mean the server's own limit.
+    """Return the seconds that a request has; "" and zero mean the limit of the server.
 
     Raises:
         StatusError: 400, the text is no duration.
@@ -55,33 +57,33 @@ def _seconds(text: str) -> float | None:
 
 
 class Deadlines:
-    """Ends what takes too long, with one timer for all requests of a server.
+    """Cancels requests that take too long, with one timer for all requests of a server.
 
-    `asyncio.timeout` sets a timer of the loop for each request and takes it back when the request is done, which
-    hardly ever takes a hundredth of its time. This looks at all that are under way when the first could be over.
-    """
+    `asyncio.timeout` sets a timer of the loop for each request and cancels it when the request is done, which nearly
+    always takes less than a hundredth of its time. This timer fires when the first deadline could be over, and then
+    checks all of them."""
 
     def __init__(self) -> None:
         self._under_way: dict[_Deadline, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        """The loop that all requests are answered on; to ask which one runs is a system call."""
+        """The loop of all requests; it is kept because finding the running loop is a system call."""
 
     def within(self, seconds: float) -> _Deadline:
-        """A context in which the current task is cancelled after ``seconds``; it then ends with a `TimeoutError`."""
+        """Return a context that cancels the current task after ``seconds``, and then raises a `TimeoutError`."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         return _Deadline(self, self._loop, seconds)
 
     def enter(self, deadline: _Deadline) -> None:
-        """A request begins."""
+        """Add the deadline of a request that begins."""
         self._under_way[deadline] = None
         timer = self._timer
         if timer is None or deadline.at < timer.when():
             self._set_timer(deadline.at)
 
     def leave(self, deadline: _Deadline) -> None:
-        """It is done. The timer stays: the next request needs it."""
+        """Remove a deadline. The timer stays: the next request needs it."""
         self._under_way.pop(deadline, None)
 
     def _set_timer(self, at: float) -> None:
@@ -112,10 +114,10 @@ class _Deadline:
         self._cancelling = task.cancelling()
         self._expired = False
         self.at = loop.time() + seconds
-        """When it is over, in the loop's time."""
+        """The time of its end, by the clock of the loop."""
 
     def expire(self) -> None:
-        """The time is over."""
+        """Cancel the task."""
         self._expired = True
         self._task.cancel()
 

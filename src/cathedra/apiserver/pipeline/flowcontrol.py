@@ -1,8 +1,14 @@
-"""Which requests are worked on, and which wait: FlowSchemas put requests into flows of PriorityLevelConfigurations.
+"""Priority and fairness: FlowSchemas assign requests to flows of PriorityLevelConfigurations, whose seats they take
+in turn.
 
-The schema with the lowest precedence that matches decides. Its level has a share of the server's seats, or is exempt;
-its flows are told apart by user or by namespace. A server without such objects has one level in which users take turns,
-and never keeps administrators waiting: they have to be able to see what goes on.
+The matching schema with the lowest precedence decides. Its level has a share of the seats of the server, or is
+exempt. Flows are distinguished by user or by namespace. A server without such objects has one level in which users
+take turns, and administrators never wait: they have to be able to examine an overloaded server.
+
+A level has seats of its own, and lends a part of them: other levels borrow seats that are lent and not in use, as
+far as they may. When none is left requests wait in queues, and free seats go round the queues, so that a user with a
+thousand requests does not keep others waiting. A request that finds its queue full, or waits too long, is refused
+(429 with ``Retry-After``).
 """
 
 from __future__ import annotations
@@ -37,7 +43,7 @@ __all__ = ["QUEUE", "SEATS", "Classification", "FlowController", "LevelLimits", 
 
 SEATS: Final = 600
 QUEUE: Final = 200
-"""Requests of one user that may wait where no priority level says otherwise."""
+"""Limit of waiting requests of one user where no priority level has another."""
 WAIT_SECONDS: Final = 15.0
 _GROUP: Final = "flowcontrol.apiserver.k8s.io"
 _SCHEMAS: Final = GroupResource(_GROUP, "flowschemas")
@@ -45,7 +51,7 @@ _LEVELS: Final = GroupResource(_GROUP, "prioritylevelconfigurations")
 _ALL: Final = "*"
 _MOST_KNOWN: Final = 4096
 _KNOWN_BYTES: Final = 8 * 1024 * 1024
-"""Characters of the users and requests whose places are kept."""
+"""Limit of the users and requests that are cached, in characters."""
 _ACCOUNT: Final = "system:serviceaccount:"
 _DEFAULT_SHARES: Final = 30
 _DEFAULT_QUEUES: Final = (64, 8, 50)
@@ -53,25 +59,25 @@ _ONE_LEVEL_QUEUES: Final = 4096
 
 
 class Classification(msgspec.Struct, frozen=True):
-    """Where a request belongs."""
+    """The flow and the priority level of a request."""
 
     level: PriorityLevel | None
-    """None: it waits for no seat."""
+    """None: it needs no seat."""
     flow: str = ""
     """Requests of one flow share their queues."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    """Which schema and level that is, as answers show it."""
+    """The headers of answers that name schema and level."""
     lines: bytes = b""
-    """The same as lines in the head of an answer."""
+    """The same headers as lines in the head of an answer."""
 
 
 class FlowController:
-    """The levels of one server, as its objects say."""
+    """The priority levels of one server, and the schemas that assign requests to them."""
 
     def __init__(self, registry: Registry | None = None, *, seats: int = SEATS, wait: float = WAIT_SECONDS) -> None:
         self.seats = seats
         self.generation = 0
-        """Another number after the objects have changed."""
+        """Changes with the objects."""
         self._registry = registry
         self._wait = wait
         self._alone = PriorityLevel(LevelLimits(own=seats, queues=_ONE_LEVEL_QUEUES), wait=wait)
@@ -84,21 +90,21 @@ class FlowController:
 
     @property
     def taken(self) -> int:
-        """How many seats are taken."""
+        """The number of seats that are taken."""
         return sum(level.taken for level in self._all())
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for a seat."""
+        """The number of requests that wait for a seat."""
         return sum(level.waiting for level in self._all())
 
     @property
     def rejected(self) -> int:
-        """How many requests were told to come again."""
+        """The number of requests that were refused."""
         return sum(level.rejected for level in self._all())
 
     def classify(self, user: UserInfo, info: RequestInfo) -> Classification:
-        """Where a request belongs; the same ones belong to the same place until the objects change."""
+        """Return flow and level of a request. They are cached until the objects change."""
         resource = (info.group, info.resource, info.subresource, info.namespace) if info.is_resource else (info.path,)
         key = (user.name, user.groups, info.verb, *resource)
         found = self._known.get(key)
@@ -138,7 +144,8 @@ class FlowController:
                 yield _Rule(schema, self._levels[level.metadata.name], headers)
 
     def _set_limits(self, configured: dict[str, PriorityLevelConfiguration]) -> None:
-        """Give every level its seats. A level keeps those who are in it; a removed one serves them to the end."""
+        """Give every level its seats. Requests of a level keep theirs; a removed level serves its requests to the
+        end."""
         total = sum(_shares(one) for one in configured.values())
         for name, one in configured.items():
             limits = _limits(one, self.seats, total)
@@ -168,7 +175,7 @@ class FlowController:
 
 
 class Seat:
-    """A seat of a level, or none where requests wait for no seat. It is given back once."""
+    """A seat of a level, or of none for requests that need no seat. It is released once."""
 
     __slots__ = ("_level",)
 
@@ -176,27 +183,27 @@ class Seat:
         self._level = level
 
     def release(self) -> None:
-        """Give the seat back, if that was not done yet."""
+        """Release the seat, if that was not done before."""
         level, self._level = self._level, None
         if level is not None:
             level.release()
 
 
 class LevelLimits(msgspec.Struct, frozen=True):
-    """What a level may do."""
+    """The limits of a level."""
 
     own: int
     """Seats that no other level takes."""
     lent: int = 0
-    """Seats that others may take while they are free."""
+    """Seats that others may borrow while they are free."""
     most: int | None = None
     """Seats at most, borrowed ones included; None: no limit."""
     queues: int = 0
-    """How many queues; 0: who finds no seat is refused."""
+    """The number of queues; 0: requests without a seat are refused."""
     hand: int = 1
-    """How many queues a flow may use."""
+    """The number of queues that a flow may use."""
     length: int = QUEUE
-    """Requests that a queue holds."""
+    """Limit of the requests in a queue."""
 
 
 class SharedSeats:
@@ -206,11 +213,11 @@ class SharedSeats:
         self.levels = tuple(levels)
 
     def has_free(self) -> bool:
-        """Whether one of them is free."""
+        """Return True if one of them is free."""
         return sum(level.borrowed for level in self.levels) < sum(level.limits.lent for level in self.levels)
 
     def offer(self, returning: PriorityLevel) -> None:
-        """Give seats that became free to those who wait, first to where they came from."""
+        """Offer free seats to waiting requests, first to those of the level that returned them."""
         returning.serve()
         for level in self.levels:
             level.serve()
@@ -228,12 +235,12 @@ class PriorityLevel:
         self._shared = SharedSeats((self,))
 
     def join(self, shared: SharedSeats) -> None:
-        """Share with other levels."""
+        """Share lent seats with other levels."""
         self._shared = shared
 
     @property
     def borrowed(self) -> int:
-        """Seats beyond its own that it has taken; what it lends and uses itself is among them."""
+        """The seats that it has taken beyond its own; those that it lends and uses itself are among them."""
         return max(0, self.taken - self.limits.own)
 
     @property
@@ -242,7 +249,7 @@ class PriorityLevel:
         return sum(map(len, self._queues.values()))
 
     def acquire(self) -> bool:
-        """Take a seat if one is free and no request waits."""
+        """Take a seat if one is free and no request waits. Return False if it could not."""
         if self._queues or not self._free():
             return False
         self.taken += 1
@@ -275,12 +282,12 @@ class PriorityLevel:
             raise
 
     def release(self) -> None:
-        """Give the seat back, and to who waits."""
+        """Release a seat, and give it to a waiting request."""
         self.taken -= 1
         self._shared.offer(self)
 
     def serve(self) -> None:
-        """Let those in turn have the seats that are free."""
+        """Give free seats to waiting requests, one queue after the other."""
         while self._queues and self._free():
             number = next(iter(self._queues))
             queue = self._queues.pop(number)
@@ -297,7 +304,7 @@ class PriorityLevel:
         return self.taken < self.limits.own or self._shared.has_free()
 
     def _queue_of(self, flow: str) -> int | None:
-        """The shortest of the queues that a flow was dealt; None if there are none."""
+        """Return the shortest of the queues of a flow; None if there are none."""
         if not self.limits.queues:
             return None
         dealt = _dealt(flow, self.limits.queues, self.limits.hand)
@@ -345,7 +352,7 @@ def _shares(level: PriorityLevelConfiguration) -> int:
 
 
 def _limits(level: PriorityLevelConfiguration, seats: int, total: int) -> LevelLimits | None:
-    """What a level may do; None if it is exempt."""
+    """Return the limits of a level; None if it is exempt."""
     limited = level.spec.limited
     if level.spec.type == "Exempt" or limited is None:
         return None
@@ -396,13 +403,13 @@ def _has(values: tuple[str, ...], wanted: str) -> bool:
 
 
 def refused() -> StatusError:
-    """429: come again."""
+    """Return the 429 of a request without a seat."""
     text = "Too many requests, please try again later."
     return failure(429, "TooManyRequests", text, StatusDetails(retry_after_seconds=1))
 
 
 def _dealt(flow: str, queues: int, hand: int) -> list[int]:
-    """So many different queues for a flow, always the same: shuffle sharding."""
+    """Return the queues of a flow, always the same for a flow: shuffle sharding."""
     seed = int.from_bytes(hashlib.sha256(flow.encode("utf-8", "surrogatepass")).digest()[:16], "big")
     left = list(range(queues))
     dealt = []

@@ -1,10 +1,11 @@
-"""Figures about requests and objects, under Kubernetes' names (docs/spec/apimachinery.md §19).
+"""Metrics of requests and objects, under the names of Kubernetes (docs/spec/apimachinery.md §19).
 
-Counting must cost next to nothing on the way of a request, so figures are kept in plain dictionaries and turned into
-Prometheus' form when they are scraped.
+Counting is on the way of every request, so counts are kept in plain dictionaries and converted when they are
+scraped.
 
-A path may name anything, and what is counted once is shown from then on. So a request is counted under what it names
-only if that is served, as Kubernetes counts what reaches installed routes; all others are counted together, by verb.
+A path may name anything, and a series once created is exposed for ever. A request is therefore counted under its
+names only if they are served, as Kubernetes counts requests to installed routes. All others are counted together, by
+verb.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ BUCKETS: Final = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 _LABELS: Final = ("verb", "group", "version", "resource", "subresource", "scope")
 _KEY: Final = slice(1, 5)
-"""What a route is found by, among the labels."""
+"""The labels that identify a route."""
 _QUERY_FIELDS: Final = 1000
 
 
 class ServedRoutes(Protocol):
-    """What is served, as the catalog knows it."""
+    """The served routes, as the catalog has them."""
 
     @property
     def by_key(self) -> Container[tuple[str, str, str, str]]:
@@ -39,11 +40,11 @@ class ServedRoutes(Protocol):
 
     @property
     def generation(self) -> int:
-        """How often they have changed."""
+        """The number of their changes."""
 
 
 class Metrics:
-    """The figures of one server."""
+    """The metrics of one server."""
 
     def __init__(self, registry: Registry, flow: FlowController, routes: ServedRoutes) -> None:
         self._registry = registry
@@ -51,9 +52,9 @@ class Metrics:
         self._routes = routes
         self._generation = routes.generation
         self._served: set[tuple[str, ...]] = set()
-        """Labels that have been looked up among the routes and may be counted."""
+        """Labels that are known to be those of a route."""
         self._requests: defaultdict[tuple[tuple[str, ...], int, str], int] = defaultdict(int)
-        """By labels, status and dry run."""
+        """The number of requests by labels, status and dry run."""
         self._durations: defaultdict[tuple[str, ...], Histogram] = defaultdict(lambda: Histogram(BUCKETS))
         self._long_running: dict[tuple[str, ...], int] = {}
         self._reading = 0
@@ -61,7 +62,7 @@ class Metrics:
         self.audit_events: Callable[[], int] = lambda: 0
 
     def begin(self, record: RequestRecord) -> None:
-        """A request has come."""
+        """Count a request that has arrived."""
         if record.info.long_running:
             # It ends under the labels that it began with: its resource may have gone by then.
             labels = record.counted_as = self._labels(record)
@@ -72,7 +73,7 @@ class Metrics:
             self._writing += 1
 
     def end(self, record: RequestRecord, seconds: float) -> None:
-        """It has been answered."""
+        """Count a request that has been answered."""
         labels = self._labels(record)
         if record.user is None or (record.user is ANONYMOUS and not record.allowed):
             # It reached no route. Else a client without credentials could fill the tables with one series for each
@@ -89,7 +90,7 @@ class Metrics:
         self._durations[labels].add(seconds)
 
     def _labels(self, record: RequestRecord) -> tuple[str, ...]:
-        """What a request is counted under."""
+        """Return the labels under which a request is counted."""
         if self._generation != self._routes.generation:
             self._forget_unserved()
         labels = record.labels()
@@ -101,7 +102,7 @@ class Metrics:
         return labels
 
     def _forget_unserved(self) -> None:
-        """Drop the series of custom resources that have gone: there may be new ones again and again."""
+        """Drop the series of custom resources that were removed: clients can create new ones again and again."""
         self._generation = self._routes.generation
         self._served.clear()
         for labels in [labels for labels in self._durations if self._is_gone(labels)]:
@@ -120,7 +121,7 @@ class Metrics:
             del self._long_running[labels]
 
     def text(self) -> bytes:
-        """Everything in the exposition format."""
+        """Return all metrics in the exposition format."""
         from prometheus_client import (  # start-up time: with the first scrape
             CollectorRegistry,
             ProcessCollector,
@@ -203,7 +204,7 @@ def _without_route(labels: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _dry_run(query: bytes) -> str:
-    """``All``, "" or ``invalid``, as Kubernetes shows what the query says."""
+    """Return ``All``, "" or ``invalid``: the dry run of a query, as Kubernetes exposes it."""
     if b"dryRun" not in query:
         return ""
     try:
@@ -214,15 +215,15 @@ def _dry_run(query: bytes) -> str:
 
 
 class _Collected:
-    """What prometheus_client asks for figures."""
+    """The collector that prometheus_client calls."""
 
     def __init__(self, families: Callable[[], Iterator[Any]]) -> None:
         self._families = families
 
     def collect(self) -> Iterator[Any]:
-        """The figures now."""
+        """Yield the current metrics."""
         return self._families()
 
     def describe(self) -> list[Any]:
-        """Nothing: names are found when asked for."""
+        """Return nothing: the names are those of `collect`."""
         return []

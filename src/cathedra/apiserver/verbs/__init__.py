@@ -1,4 +1,4 @@
-"""What can be done to objects: read, list, watch, create, update, patch, delete.
+"""The verbs on objects: read, list, watch, create, update, patch, delete.
 
-HTTP and in-process callers come through the same functions, so both meet the same admission, defaults and validation.
+Every transport calls the same functions, so all requests have the same admission, defaults and validation.
 """

@@ -1,4 +1,4 @@
-"""What every verb works with: the objects, access control, the time. One value, made when the server starts."""
+"""The dependencies of all verbs: objects, access control, time. One value, made when the server starts."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ __all__ = ["CallAccess", "ServerContext"]
 
 T = TypeVar("T")
 NODE_NAME: Final = "authentication.kubernetes.io/node-name"
-"""Extra of a service account's user: the node whose pod shows the token."""
+"""An extra of the user of a service account: the node whose pod shows the token."""
 
 
 class ServerContext(msgspec.Struct, frozen=True):
-    """The server, as far as verbs are concerned."""
+    """The parts of the server that verbs use."""
 
     registry: Registry
     admission: AdmissionChain
@@ -49,18 +49,18 @@ class ServerContext(msgspec.Struct, frozen=True):
     tokens: ServiceAccountTokens
     static_tokens: StaticTokens
     rules: Callable[[UserInfo, str], HeldRules]
-    """What a user may do in a namespace."""
+    """Returns the rules that a user holds in a namespace."""
     computations: Computations
-    """Thread in which long computations run."""
+    """The thread for long computations."""
     expressions: ExpressionChecker | None = None
-    """The compiler of CEL for validation."""
+    """The checker of CEL expressions, for validation."""
 
     def table(self, call: Call) -> Table:
-        """The objects that the call is about."""
+        """Return the table of the resource of a call."""
         return self.registry.by_resource[call.definition.stored_as or call.definition.group_resource]
 
     async def seen(self, call: Call, entries: Sequence[StoredObject]) -> list[StoredObject]:
-        """Stored states as the call sees them: in its version, where a webhook converts.
+        """Return stored states in the version of a call, where a webhook converts.
 
         Raises:
             StatusError: 500, the webhook failed.
@@ -69,7 +69,7 @@ class ServerContext(msgspec.Struct, frozen=True):
         return list(entries) if conversion is None else await conversion.seen(entries, call.api_version)
 
     async def seen_one(self, call: Call, entry: StoredObject) -> StoredObject:
-        """One stored state as the call sees it.
+        """Return one stored state in the version of a call.
 
         Raises:
             StatusError: 500, the webhook failed.
@@ -79,7 +79,7 @@ class ServerContext(msgspec.Struct, frozen=True):
         return (await self.seen(call, [entry]))[0]
 
     async def stored(self, call: Call, obj: KubeObject) -> Any:
-        """The object of a call as it is to be stored.
+        """Return the object of a call in the version that is stored.
 
         Raises:
             StatusError: 500, the webhook failed.
@@ -88,7 +88,7 @@ class ServerContext(msgspec.Struct, frozen=True):
         return obj if conversion is None else await conversion.stored(obj, call.api_version)
 
     def strategy_context(self, call: Call) -> RequestContext:
-        """What strategies may know."""
+        """Return the context of a call for the strategy of its kind."""
         return RequestContext(
             gates=self.gates,
             now=self.clock.now(),
@@ -103,19 +103,19 @@ class ServerContext(msgspec.Struct, frozen=True):
         )
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """The labels of a namespace; none if it is not there."""
+        """Return the labels of a namespace; none if it does not exist."""
         found = self.registry.find(NAMESPACES, namespace) if namespace else None
         labels: Mapping[str, str] = found.metadata.labels if found is not None else {}
         return labels
 
     async def beside_loop(self, call: Call, work: Callable[[], T]) -> T:
-        """Return what ``work`` returns, from the thread for long computations."""
+        """Return the result of ``work``, computed in the thread for long computations."""
         return await self.computations.compute(lambda _: work(), call.user.name)
 
     async def validated(
         self, call: Call, context: RequestContext, obj: KubeObject, validate: Callable[[RequestContext], ErrorList]
     ) -> ErrorList:
-        """The errors of ``obj`` by a strategy whose validation is lengthy.
+        """Return the errors of ``obj`` by a strategy whose validation is long.
 
         Raises:
             StatusError: 504, the validation takes too long.
@@ -129,7 +129,7 @@ class ServerContext(msgspec.Struct, frozen=True):
             raise timed_out() from None
 
     def authorize(self, call: Call, *, field_selector: str = "", label_selector: str = "") -> None:
-        """Let the call pass.
+        """Authorize a call.
 
         Raises:
             StatusError: 403, the caller may not do that.
@@ -140,7 +140,7 @@ class ServerContext(msgspec.Struct, frozen=True):
             raise refusal(attributes, decision)
 
     def authorize_creation(self, call: Call) -> None:
-        """Let an update or patch create the object that is not there.
+        """Authorize the creation by an update or patch of an object that does not exist.
 
         Raises:
             StatusError: 403, its user may not create it.
@@ -163,7 +163,7 @@ class CallAccess(msgspec.Struct, frozen=True):
 
     @property
     def node(self) -> str:
-        """The one node that a service account's token is bound to, or ""."""
+        """The node to which the token of a service account is bound, or ""."""
         user = self.call.user
         if not user.name.startswith("system:serviceaccount:"):
             return ""
@@ -171,7 +171,7 @@ class CallAccess(msgspec.Struct, frozen=True):
         return nodes[0] if len(nodes) == 1 and not dns_subdomain(nodes[0]) else ""
 
     def refusal(self, subresource: str, verb: str, *, namespace: str = "", name: str = "") -> str:
-        """Why the user may not do that; "" if it may."""
+        """Return the refusal of that operation; "" if the user may carry it out."""
         call = self.call
         attributes = Attributes(
             call.user,

@@ -1,4 +1,4 @@
-"""Create: a new object with a name, a uid and everything its kind asks for (docs/spec/apimachinery.md §5)."""
+"""Create: a new object with a name, a UID and the defaults of its kind (docs/spec/apimachinery.md §5)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
 
 
 def in_namespace(call: Call, obj: Any) -> Any:
-    """The object with the namespace of the request.
+    """Return the object with the namespace of the request.
 
     Raises:
         StatusError: 400, the object says another one.
@@ -122,7 +122,7 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
 
 
 async def _compiled(context: RequestContext, selectors: Sequence[str]) -> None:
-    """Compile selectors, which the compiler remembers; others on the event loop have their turn between two of them."""
+    """Compile selectors, whose results the compiler caches. Other tasks run between two of them."""
     if context.expressions is None:
         return
     for expression in dict.fromkeys(selectors):
@@ -132,7 +132,7 @@ async def _compiled(context: RequestContext, selectors: Sequence[str]) -> None:
 
 
 def _without_version(call: Call, obj: Any) -> Any:
-    """The object without a resource version, which is no number, none, or that of a dry run.
+    """Return the object without a resource version: one that is not a number, is none, or comes from a dry run.
 
     Raises:
         StatusError: 500, it was meant.

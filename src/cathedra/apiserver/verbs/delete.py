@@ -24,11 +24,13 @@ __all__ = ["Deletion", "delete", "delete_collection"]
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 _TOGETHER: Final = 64
-"""Objects of a collection that are deleted at once. One at a time, each waits for two transactions of its own."""
+"""Objects of a collection that are deleted concurrently. One after the other, each would wait for two transactions
+of its own.
+"""
 
 
 class Deletion(msgspec.Struct, frozen=True):
-    """How a deletion ended: the object's last or present state, and whether it is gone."""
+    """The result of a deletion: the last or present state of the object, and whether it is gone."""
 
     entry: StoredObject
     gone: bool
@@ -65,7 +67,10 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> D
 async def delete_collection(
     server: ServerContext, call: Call, selection: Selection, options: DeleteOptions
 ) -> list[StoredObject]:
-    """Delete every object that matches, in order, up to the first that is refused. Return them as they were before.
+    """Delete every object that matches, in order, up to the first that is refused.
+
+    Some are deleted concurrently, so that they share the sync that makes a write durable. Whether one is refused is
+    known before the next begins, unless a webhook is called.
 
     Some are under way at a time, so that they share what it takes to make a write durable. Whether one is refused is
     known before the next begins, unless a webhook is asked.
@@ -112,7 +117,7 @@ async def _delete_entry(server: ServerContext, call: Call, entry: StoredObject, 
 
 
 def _ended(old: KubeObject, now: float) -> Any:
-    """The object as being deleted, with no time left."""
+    """Return the object as being deleted, with no grace left."""
     metadata: ObjectMeta = old.metadata
     if metadata.deletion_timestamp is None:
         metadata = replace(metadata, deletion_timestamp=Time(now), generation=metadata.generation + 1)
@@ -120,7 +125,7 @@ def _ended(old: KubeObject, now: float) -> Any:
 
 
 def _marked(call: Call, old: KubeObject, options: DeleteOptions, now: float) -> Any | None:
-    """The object as being deleted, or None if nothing keeps it."""
+    """Return the object as being deleted, or None if nothing keeps it."""
     metadata: ObjectMeta = old.metadata
     finalizers = _finalizers(call, metadata, options)
     rules = call.definition.deletion
@@ -166,7 +171,7 @@ def _propagation(call: Call, metadata: ObjectMeta, options: DeleteOptions) -> tu
 
 
 def _duration(seconds: int) -> float:
-    """Seconds as Go's ``time.Duration`` holds them: nanoseconds in 64 bits, which more than 292 years overflow."""
+    """Return seconds as ``time.Duration`` of Go holds them: nanoseconds in 64 bits, which overflow after 292 years."""
     nanoseconds = seconds * 1_000_000_000
     return ((nanoseconds + (1 << 63)) % (1 << 64) - (1 << 63)) / 1e9
 

@@ -17,7 +17,7 @@ __all__ = ["fresh", "kept", "not_ending", "without_duplicate_owners"]
 
 
 def fresh(metadata: ObjectMeta, now: float, rng: random.Random) -> ObjectMeta:
-    """The metadata of a new object: uid and times are the server's alone, and so is a name that is to be made up."""
+    """Return the metadata of a new object. Only the server sets UID and times, and a generated name."""
     uid = generate_uid(rng)
     name = metadata.name
     if not name and metadata.generate_name:
@@ -34,14 +34,14 @@ def fresh(metadata: ObjectMeta, now: float, rng: random.Random) -> ObjectMeta:
 
 
 def not_ending(metadata: ObjectMeta) -> ObjectMeta:
-    """The metadata as of an object that is not being deleted: an author cannot begin with the end."""
+    """Return the metadata without the marks of a deletion: an author cannot create an object that is being deleted."""
     if metadata.deletion_timestamp is None and metadata.deletion_grace_period_seconds is None:
         return metadata
     return replace(metadata, deletion_timestamp=None, deletion_grace_period_seconds=None)
 
 
 def kept(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
-    """The metadata of a changed object: what cannot be changed is as it was."""
+    """Return the metadata of a changed object, with the fields that cannot change as they were."""
     if not new.self_link and _of_server(new) == _of_server(old):
         return new
     return replace(new, self_link="", **{name: of(new, old) for name, of in _OF_SERVER.items()})
@@ -60,13 +60,14 @@ _OF_SERVER: Final[Mapping[str, Callable[[ObjectMeta, ObjectMeta], object]]] = {
     "generation": lambda _, old: old.generation,
     "resource_version": lambda _, old: old.resource_version,
 }
-"""Each field that the server sets: its value after a change, by new and old metadata. Where both are equal, it is that
-value: then there is nothing to replace."""
+"""The value after a change of each field that the server sets, by new and old metadata. Where both are equal it is
+that value, and nothing has to be replaced.
+"""
 _of_server: Final = attrgetter(*_OF_SERVER)
 
 
 def without_duplicate_owners(call: Call, metadata: ObjectMeta) -> ObjectMeta:
-    """The metadata with each reference once; two that differ in anything are two."""
+    """Return the metadata with each owner reference once; references that differ in any field are two."""
     owners = metadata.owner_references
     if len(owners) < 2 or len({owner.uid for owner in owners}) == len(owners):
         return metadata

@@ -1,5 +1,4 @@
-"""Patch: a stored object with some of its parts changed, in the version of the request
-(docs/spec/apimachinery.md §6)."""
+"""Patch: a change of some parts of a stored object, in the version of the request (docs/spec/apimachinery.md §6)."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ JSON_PATCH_LIMIT: Final = 10_000
 async def patch(
     server: ServerContext, call: Call, patch_type: PatchType, body: Any, *, repeated: tuple[str, ...] = ()
 ) -> Written:
-    """Patch the object with plain JSON values; ``repeated`` are the problems with fields that the body said twice.
+    """Patch the object with plain JSON values; ``repeated`` are the problems with repeated fields of the body.
 
     Raises:
         StatusError: it was refused; nothing changed.
@@ -86,7 +85,7 @@ async def patch(
 
 
 def patched_part(call: Call, kind: GroupVersionKind, part: Any, patch_type: PatchType, body: Any) -> Any:
-    """A part of an object that has a kind of its own, as its scale, after a patch.
+    """Return a part of an object that has a kind of its own, as its scale, after a patch.
 
     Raises:
         StatusError: it cannot be patched so.
@@ -112,7 +111,7 @@ def patched_part(call: Call, kind: GroupVersionKind, part: Any, patch_type: Patc
 
 
 async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Written:
-    """Apply; the one patch that creates what is not there."""
+    """Apply. It is the one patch that creates an object that does not exist."""
     _check_applied(call, body)
     metadata = body["metadata"]
     context = server.strategy_context(call)
@@ -149,7 +148,7 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
 
 
 def _check_applied(call: Call, body: Any) -> None:
-    """Kind and name of what is applied.
+    """Check kind and name of an applied body.
 
     Raises:
         StatusError: 400, they are missing or others than the URL's.
@@ -178,7 +177,7 @@ def _check_applied(call: Call, body: Any) -> None:
 
 
 def _is_addressed(call: Call, body: Any) -> bool:
-    """Whether what is applied says plainly that it is the object of the URL, as nearly always."""
+    """Return True if the applied body names the object of the URL, as nearly always: then there is nothing to check."""
     try:
         metadata = body["metadata"]
         is_named = type(metadata) is dict and bool(call.name) and metadata["name"] == call.name
@@ -188,19 +187,19 @@ def _is_addressed(call: Call, body: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A field that must be a text; anything else counts as absent, as in Kubernetes."""
+    """Return a field that must be a text; any other value counts as absent, as in Kubernetes."""
     return value if isinstance(value, str) else ""
 
 
 def _normalized(patch_type: PatchType, body: Any) -> Any:
-    """The body of a patch, null taken for a patch that changes nothing."""
+    """Return the body of a patch; null is a patch that changes nothing."""
     if body is not None:
         return body
     return [] if patch_type is PatchType.JSON else {}
 
 
 def _applied(patch_type: PatchType, before: Any, body: Any, shape: Shape) -> Any:
-    """The values after the patch.
+    """Return the values after the patch.
 
     Raises:
         StatusError: it cannot be applied.
@@ -219,7 +218,7 @@ def _applied(patch_type: PatchType, before: Any, body: Any, shape: Shape) -> Any
 
 
 class _PatchedValues(NamedTuple):
-    """What an object's values were and are, and the patch, with the fields that it said twice."""
+    """The values of an object before and after the patch, and the patch with its repeated fields."""
 
     patch_type: PatchType
     before: JSONObject
@@ -229,7 +228,7 @@ class _PatchedValues(NamedTuple):
 
 
 def _decoded(call: Call, patched: _PatchedValues, live: View, entry: StoredObject) -> Any:
-    """The patched values as an object (hub version).
+    """Return the patched values as an object (hub version).
 
     Raises:
         StatusError: 422, they are none.
@@ -260,7 +259,7 @@ def _decoded(call: Call, patched: _PatchedValues, live: View, entry: StoredObjec
 
 
 def _without_type(before: JSONObject, after: JSONObject) -> JSONObject:
-    """The patched values in order, without kind and apiVersion."""
+    """Return the patched values in order, without kind and apiVersion."""
     return {key: value for key, value in _as_patched(before, after).items() if key not in _TYPE}
 
 
@@ -270,7 +269,8 @@ _TYPE: Final = frozenset({"kind", "apiVersion"})
 def _read_beside(
     call: Call, patched: _PatchedValues, live: View, entry: StoredObject
 ) -> tuple[Any, tuple[str, ...]] | None:
-    """The same as `_read` gives, where nothing is wrong with the values: those that the patch left alone are not read.
+    """Return the result of `_read` by decoding only the values that the patch changed. Return None if something may
+    be wrong, which decoding all values will find.
 
     None: something may be wrong, which reading all values will tell.
     """
@@ -297,7 +297,7 @@ def _read_beside(
 
 
 def _read(call: Call, values: JSONObject) -> tuple[Any, tuple[str, ...]]:
-    """The object that patched values describe, and what was unknown in them.
+    """Return the object of patched values, and its unknown fields.
 
     Raises:
         DecodeError: they describe none.
@@ -331,8 +331,8 @@ def _shown(before: Any, after: Any) -> str:
 
 
 def _as_patched(before: Any, after: Any) -> Any:
-    """The patched values in the order in which Kubernetes shows them: what the patch went through is sorted, and so
-    is everything that came from it; only a list in an object's place stays as it was sent."""
+    """Return the patched values in the order of Kubernetes: values that the patch went through are sorted, and so is
+    everything that it set. Only a list in the place of an object keeps its order."""
     if before == after:
         return after
     if isinstance(after, list):

@@ -42,7 +42,7 @@ _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class _Token(msgspec.Struct):
-    """What a continue token holds."""
+    """The content of a continue token."""
 
     v: str = ""
     rv: int = 0
@@ -50,7 +50,7 @@ class _Token(msgspec.Struct):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """A page of objects."""
+    """A page of objects, and how the list continues."""
 
     entries: list[StoredObject]
     revision: int
@@ -59,7 +59,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 class WatchStart(msgspec.Struct):
-    """A watch under way: what is there already, and the watcher of what follows ``revision``."""
+    """A watch that has begun: the existing objects, and the watcher of changes after ``revision``."""
 
     initial: list[StoredObject]
     watcher: Watcher
@@ -67,20 +67,20 @@ class WatchStart(msgspec.Struct):
     revision: int
 
     def initial_events(self) -> Iterator[Seen]:
-        """Yield what is there already, as additions. What was yielded is not held any more: a watch lasts for hours,
-        and the states that it began with are replaced."""
+        """Yield the existing objects as additions, and release each: a watch lasts for hours, while the states that
+        it began with are replaced."""
         initial, self.initial = self.initial, []
         initial.reverse()
         while initial:
             yield Seen(EventType.ADDED, initial.pop())
 
     def stop(self) -> None:
-        """Let go of the watcher."""
+        """Remove the watcher."""
         self.table.unwatch(self.watcher)
 
 
 def get(server: ServerContext, call: Call) -> StoredObject:
-    """One object.
+    """Return one object.
 
     Raises:
         StatusError: 404, it is not there.
@@ -92,7 +92,7 @@ def get(server: ServerContext, call: Call) -> StoredObject:
 
 
 def list_objects(server: ServerContext, call: Call, options: ListOptions) -> Listing:
-    """The objects that match, a page at most.
+    """Return the objects that match, a page at most.
 
     Raises:
         StatusError: the options make no sense, or the revision is too old or not there yet.
@@ -125,7 +125,7 @@ def list_objects(server: ServerContext, call: Call, options: ListOptions) -> Lis
 def start_watch(
     server: ServerContext, call: Call, options: ListOptions, *, send_initial: bool | None = None
 ) -> WatchStart:
-    """Begin to watch.
+    """Begin a watch.
 
     Raises:
         StatusError: the options make no sense; 410 if the revision is too old.
@@ -153,8 +153,8 @@ def start_watch(
 
 
 def needs_latest(resource_version: str, current: int) -> bool:
-    """Whether a read at a resource version has to know what other servers have acknowledged: none is given, or one that
-    is not here yet."""
+    """Return True if a read at a resource version needs the writes that other servers have acknowledged: it names no
+    version, or one that is not here yet."""
     if not resource_version:
         return True
     try:
@@ -164,12 +164,12 @@ def needs_latest(resource_version: str, current: int) -> bool:
 
 
 def expired_watch(after: int, floor: int) -> StatusError:
-    """410: the history does not reach back to ``after``."""
+    """Return the 410 of a watch that begins before the history does."""
     return expired(f"too old resource version: {after} ({floor + 1})")
 
 
 def parse_revision(text: str) -> int:
-    """A resource version as a number; 0 if unset.
+    """Return a resource version as a number; 0 if it is empty.
 
     Raises:
         StatusError: 400, it is none.
@@ -183,7 +183,7 @@ def parse_revision(text: str) -> int:
 
 
 def watch_revision(text: str) -> int:
-    """The resource version that a watch begins after; 0 if unset.
+    """Return the resource version after which a watch begins; 0 if it is empty.
 
     Raises:
         StatusError: 500, it is no number.
@@ -216,7 +216,7 @@ def list_option_errors(options: ListOptions) -> ErrorList:
 
 
 def _wanted_revision(options: ListOptions, current: int) -> int:
-    """The exact revision to show, or 0 for the latest."""
+    """Return the exact revision of a list, or 0 for the latest."""
     wanted = parse_revision(options.resource_version)
     if wanted > current:
         raise _too_large(wanted, current)

@@ -1,7 +1,7 @@
-"""Update: a stored object gives way to a changed one, unless another write was faster (docs/spec/apimachinery.md §5).
+"""Update: a changed object replaces the stored one, unless another write was faster (docs/spec/apimachinery.md §5).
 
-PUT, every form of patch, and the sub-resources that change an object (status, binding, scale …) all end here; they
-differ in how the new object is made from the stored one.
+PUT, every form of patch, and the sub-resources that change an object (status, binding, scale …) all end here. They
+differ in how they make the new object from the stored one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MODIFIED: Final = "the object has been modified; please apply your changes to th
 ATTEMPTS: Final = 5
 
 Transform = Callable[[StoredObject], Awaitable[Any] | Any]
-"""The stored state in, the wanted object (hub version, defaulted) out."""
+"""Returns the wanted object (hub version, with defaults) for a stored state."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 async def update(server: ServerContext, call: Call, obj: KubeObject) -> Written:
-    """Replace the stored object by ``obj`` (hub version, as decoded); some kinds are created so, too.
+    """Replace the stored object by ``obj`` (hub version, as decoded); objects of some kinds are also created so.
 
     Raises:
         StatusError: it was refused; nothing changed.
@@ -71,7 +71,7 @@ async def update(server: ServerContext, call: Call, obj: KubeObject) -> Written:
 
 
 def as_addressed(call: Call, obj: KubeObject) -> Any:
-    """The object, if it has the name and namespace of the URL.
+    """Return the object, if it has the name and namespace of the URL.
 
     Raises:
         StatusError: 400, it has others.
@@ -94,9 +94,9 @@ async def change(
     uid: str = "",
     context: RequestContext | None = None,
 ) -> StoredObject:
-    """Change the stored object by ``transform``; on a race with another writer it is made anew from the newer state,
-    unless the wanted object names the resource version it was made from. ``context`` is that of the call, if the
-    caller has it.
+    """Change the stored object by ``transform``. After a race with another writer it is called again on the newer
+    state, unless the wanted object names the resource version that it was made from. ``context`` is that of the
+    call, if the caller has it.
 
     Raises:
         StatusError: it was refused; nothing changed.
@@ -127,7 +127,7 @@ async def change(
 
 
 class _Proposal(msgspec.Struct, frozen=True):
-    """What is stored, the same as the call sees it, and what is wanted in its place."""
+    """The stored state, the same in the version of the call, and the wanted object."""
 
     table: Table
     entry: StoredObject
@@ -178,7 +178,7 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
 
 
 def _check_version(call: Call, wanted: ObjectMeta) -> None:
-    """Let a change pass that names no version, or refuse it."""
+    """Check the resource version of a change; a change may name none."""
     if wanted.resource_version:
         try:
             parse_uint64(wanted.resource_version)
@@ -194,7 +194,7 @@ def _check_version(call: Call, wanted: ObjectMeta) -> None:
 
 
 def vanishes(call: Call, obj: KubeObject) -> bool:
-    """Whether nothing keeps an object that is being deleted."""
+    """Return True if nothing keeps an object that is being deleted."""
     metadata = obj.metadata
     if metadata.deletion_timestamp is None or metadata.finalizers or metadata.deletion_grace_period_seconds:
         return False
@@ -202,7 +202,7 @@ def vanishes(call: Call, obj: KubeObject) -> bool:
 
 
 def precondition_failed(call: Call, why: str) -> StatusError:
-    """409: the request means another object of the same name, or another state of the object."""
+    """Return the 409 of a request for another object of the same name, or another state of the object."""
     return conflict(
         call.resource,
         call.name,
