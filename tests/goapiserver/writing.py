@@ -8,6 +8,7 @@ form, so that a decoder is tested against something else than itself.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import re
 from collections.abc import Mapping
@@ -148,8 +149,11 @@ def _fields(package: str, name: str) -> tuple[tuple[str, FieldInfo], ...]:
 
 
 def _declared(package: str, name: str) -> tuple[str, ...]:
-    home = "cathedra.api.resource" if package == "resource/v1" else f"cathedra.api.core.{package.replace('/', '_')}"
-    struct = getattr(importlib.import_module(home), name, None)
+    # resource.k8s.io/v1beta2 has the fields of v1 in the same order, and no structs of its own.
+    in_v1 = package in ("resource/v1", "resource/v1beta2")
+    home = "cathedra.api.resource" if in_v1 else f"cathedra.api.core.{package.replace('/', '_')}"
+    known = importlib.util.find_spec(home) is not None
+    struct = getattr(importlib.import_module(home), name, None) if known else None
     found = () if struct is None else tuple(json_names(struct).values())
     return ("apiVersion", *found) if name == "OwnerReference" else found
 
