@@ -179,6 +179,8 @@ class Filters:
         state = CycleState(snapshot)
         nodes = [node for node in snapshot.nodes if only is None or node.name in only]
         names = tuple(node.name for node in nodes)
+        # Without its claims the pod cannot be filtered. Other reasons to wait (gates, a gang) do not keep the nodes
+        # from being judged.
         if waiting is not None and waiting.plugin == DEVICES:
             return Judgement(waiting=waiting, nodes=names)
         scope = self._profile.pre_filter(state, info, snapshot)

@@ -275,6 +275,7 @@ class Profile:
                 messages.append(answer.message)
                 continue
             if answer.code is Code.ERROR:
+                # An error of PostFilter does not replace the diagnosis: the pod was refused before.
                 _LOG.error("%s: PostFilter plugin %s: %s", pod.key, plugin.name, answer.message)
                 return answer.message, None
             if answer.message:
@@ -329,6 +330,7 @@ class Profile:
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """Call Unreserve in reverse order; a plugin that raises does not keep the others from it."""
+        # In reverse order: a plugin may rely on what plugins before it have reserved.
         for plugin in reversed(self._reserve):
             try:
                 await self._awaited(plugin, "Unreserve", plugin.unreserve)(state, pod, node)
@@ -353,6 +355,7 @@ class Profile:
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
         """Return True if some plugin has work before the pod is bound."""
+        # Every plugin is called, as in kube-scheduler. For a handful of plugins a list costs less than a generator.
         return True in [plugin.pre_bind_pre_flight(state, pod, node) for plugin in self._pre_bind]
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
@@ -400,6 +403,7 @@ def _meeting(predicate: NodePredicate | None, snapshot: Snapshot, nodes: Sequenc
     if predicate is None:
         return None
     if predicate.there is not None and predicate.lacking.isdisjoint(snapshot.resources()):
+        # The cluster has none of the resources that the full predicate tests, so the shorter one gives equal results.
         predicate = predicate.there
     meeting = snapshot.nodes_that(predicate.key, predicate.holds, nodes)
     return meeting if len(meeting) == len(snapshot.nodes) or meeting.issuperset(nodes) else None

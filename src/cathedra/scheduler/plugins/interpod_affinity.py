@@ -91,6 +91,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         if not pod.has_affinity or not (pod.required_affinity or pod.required_anti_affinity):
             if not snapshot.with_affinity:
                 return _SKIP
+            # A pod without required terms can only be refused by terms of other pods, so nodes whose pods have none
+            # need not be counted.
             nodes = list(snapshot.nodes_with_affinity())
         counts = _Counts()
         for node in nodes:
@@ -116,6 +118,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         if not pod.has_affinity or not pod.preferred_terms:
             if self._ignores_wishes_of_others or not state.snapshot.with_affinity:
                 return None
+            # Likewise for scores: a pod without preferred terms is weighed by those of other pods alone.
             looked_at = state.snapshot.nodes_with_affinity()
         weights: Counter[Domain] = Counter()
         for node in looked_at:

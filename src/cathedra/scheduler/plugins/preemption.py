@@ -101,6 +101,8 @@ class DefaultPreemption(PostFilterPlugin):
         # Pods that an earlier preemption, or their owner, is already ending are waited for and not deleted again.
         victims = [one.pod for one in chosen.victims if one.pod.metadata.deletion_timestamp is None]
         if victims:
+            # Before the evictions: pods nominated for this node with lower priority would otherwise wait for room that
+            # they will not get.
             await self._withdraw_nominations(pod, chosen.node)
         try:
             for victim in victims:
@@ -135,6 +137,8 @@ class DefaultPreemption(PostFilterPlugin):
                 unhelpful.refuse(node.name, outcome)
                 continue
             found.append(outcome)
+            # As kube-scheduler: the search goes on until a candidate violates no disruption budget, even if it has
+            # enough.
             if len(found) >= enough and any(not candidate.violations for candidate in found):
                 break
         return found
@@ -144,6 +148,7 @@ class DefaultPreemption(PostFilterPlugin):
         lower = [other for other in node.pods_in_order() if other.priority < pod.priority]
         if not lower:
             return unresolvable("No preemption victims found for incoming pod")
+        # A copy, because filters read the pods of the node, and the real node belongs to the snapshot.
         trial = node.copy()
         for victim in lower:
             trial.remove(victim.uid)
@@ -154,6 +159,7 @@ class DefaultPreemption(PostFilterPlugin):
         violating, others = self._split(lower)
         victims: list[PodInfo] = []
         violations = 0
+        # Pods under a disruption budget are added back first, so that the budget is violated only if it must be.
         for group, violates in ((violating, True), (others, False)):
             for other in group:
                 trial.add(other)
@@ -184,6 +190,7 @@ class DefaultPreemption(PostFilterPlugin):
                 labels = pod.pod.metadata.labels
                 if namespace != pod.namespace or not labels or not selector.matches(labels):
                     continue
+                # The eviction API has counted this pod against the budget already.
                 if pod.name in (budget.status.disrupted_pods or {}):
                     continue
                 allowed[budget.metadata.uid] -= 1
@@ -209,6 +216,8 @@ class DefaultPreemption(PostFilterPlugin):
         }
         patch = {"metadata": {"uid": victim.metadata.uid}, "status": {"conditions": [condition]}}
         try:
+            # The condition is written before the deletion; afterwards it could not be written, and controllers read it
+            # to tell a preemption from a failure.
             await pods.patch(victim.metadata.name, PatchType.STRATEGIC, patch, "status")
             await pods.delete(victim.metadata.name, uid=victim.metadata.uid)
         except StatusError as failure:
