@@ -190,9 +190,12 @@ class Consistency:
         end = self._end_of(first)
         if end <= first:
             return left
+        # The bound costs as much as several states, and is charged so, or the limit of states would not bound the time.
         for _ in range(first, end, _PER_STATE):
             self._meter.step()
         current = self._pinned.get((first, option.sub))
+        # The current request has chosen an alternative, while later ones are open; the former is prepared once per
+        # choice.
         if current is None:
             current = self._pinned[first, option.sub] = self._request((choice,))
         evaluation = _Evaluation(self._candidates, self._kinds, option.claim, state)
@@ -213,6 +216,7 @@ class Consistency:
                 attribute = attributes.setdefault(name, _Attribute(name))
                 group_of[place] = _Group(claim, attribute, {place: rule})
         for request in requests:
+            # A choice that needs no device ties nothing together.
             if any(choice.count < 1 for choice in request.choices):
                 continue
             shared: dict[_Attribute, _Group] = {}
@@ -223,6 +227,7 @@ class Consistency:
                     continue
                 known = shared.setdefault(group.attribute, group)
                 if known is not group:
+                    # Two constraints with a common request have a common value, so their domains are one.
                     known.rules.update(group.rules)
                     group_of.update(dict.fromkeys(group.rules, known))
         return group_of
@@ -240,6 +245,8 @@ class Consistency:
         for choice in choices:
             concerning = self._candidates.concerning(choice.option)
             found.append({groups_of[place]: rule for place, rule in concerning if place in groups_of})
+        # Only groups that bind with every choice: a request could otherwise avoid the constraint by another
+        # alternative.
         groups = tuple([group for group in found[0] if all(group in rules for rules in found)])
         ways = tuple(
             [
@@ -262,6 +269,7 @@ class Consistency:
         None if another group counts them for the same attribute, or if they may serve others beside.
         """
         attribute = group.attribute
+        # Two groups over one attribute may have different values, so their devices cannot be added up.
         if sum(other.attribute is attribute for other in groups) > 1:
             return ()
         if not all(self._is_exclusive(way.option) and not way.option.derivation(attribute.name) for way in ways):
@@ -339,6 +347,7 @@ class _Evaluation:
         trials: list[tuple[_Request, list[_Trial]]] = [(current, [_Trial(current.ways[0], left, needed)])]
         for request in others:
             found = self._trials(request)
+            # A request without any choice left: the state cannot lead to a solution.
             if not found:
                 return 0
             # A request that may be satisfied without a device restricts nothing.
@@ -371,6 +380,7 @@ class _Evaluation:
         state = self._states.get(claim)
         if state is None:
             state = self._states[claim] = self._state.for_next_claim(len(self._candidates.rules[claim]))
+        # Admin access and shares ignore devices in use, so the short form below would exclude too much.
         if option.admin or state.shares.used or self._candidates.shareable & way.valued:
             return self._candidates.of(option, state)
         left = way.valued & ~self._blocked
@@ -401,13 +411,16 @@ class _Evaluation:
             domain = self._placed_values(group)
         supported = 0
         for way, candidates, needed in trials:
+            # The union over the choices, because any of them may be taken.
             supported |= way.tables[place].supported(candidates, needed)
         self._domains[group] = domain = domain & supported
         return domain != 0
 
     def _placed_values(self, group: _Group) -> int:
         """The values that devices placed before leave to a group: all, as long as there are none."""
+        # All bits set: every value is possible.
         domain = -1
+        # Constraints of later claims have no placements yet.
         if group.claim != self._claim:
             return domain
         for place, rule in group.rules.items():

@@ -63,6 +63,7 @@ _MANY: Final = 256
 
 
 def _spread(problem: Problem, option: RequestOption, constraint: Constraint, candidates: int) -> _Spread:
+    # Values of expressions depend on the request, and few devices are computed faster than looked up.
     if option.derivation(constraint.attribute) or len(problem.devices) < _MANY:
         return _Spread(problem, option, constraint, candidates)
     every = (1 << len(problem.devices)) - 1
@@ -130,6 +131,7 @@ class NodeConstraint:
         concerned = [option for option in options if constraint.concerns(option)]
         for option in concerned:
             source = option.derivation(constraint.attribute)
+            # Requests with the same source of values share one table over the union of their devices.
             self.sources[source] = self.sources.get(source, 0) | bases[option.number]
         made: dict[str, _Values] = {}
         self._values: dict[int, _Values] = {}
@@ -215,11 +217,13 @@ class NodeConstraint:
     def suffices(self, option: RequestOption, state: Any, left: int, needed: int) -> bool:
         """Return False if ``needed`` of the admitted devices ``left`` cannot be together; True may be wrong."""
         values = self._values.get(option.number)
+        # Lists may overlap in several ways and mixed types depend on the order, so no cheap bound is certain.
         if values is None or self.lists or self.mixed:
             return True
         masks = values.masks
         if self.constraint.distinct:
             return sum(1 for one in masks.values() if one & left) >= needed
+        # After a placement `admitted` has left only devices with the common value, so counting them suffices.
         return state is not None or needed < 2 or any((one & left).bit_count() >= needed for one in masks.values())
 
 

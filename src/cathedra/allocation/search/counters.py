@@ -67,6 +67,7 @@ _CONSUMERS: Final[CacheSlot[dict[tuple[int, bool], _Consumers]]] = CacheSlot("co
 def _consumers_of(pool: PoolSupply, problem: Problem) -> _Consumers:
     with_groups = problem.features.compatibility_groups
     cache = problem.supply.caches.of(_CONSUMERS)
+    # Pools of one shape have equal consumers at equal positions, so nodes of one model share them.
     key = (pool.shape, with_groups)
     found = cache.get(key)
     if found is None:
@@ -107,6 +108,8 @@ class _Pool:
     def _compute(self, state: Any) -> int:
         amounts, groups = state
         room = [limit - amount for limit, amount in zip(self.available, amounts, strict=True)]
+        # Counters can be overdrawn by allocations of older releases, which did not check them. Then no device of the
+        # pool can be used.
         if any(amount < 0 for amount in room):
             return self.everyone
         present = dict(groups)
@@ -222,6 +225,7 @@ class Counters:
     def after(self, option: RequestOption, state: CounterState, position: int) -> CounterState:
         """The state after the device at ``position`` was charged, unless it is in use already."""
         bit = 1 << position
+        # The first share of a device is charged for the whole device; further shares are free.
         if state.shared & bit:
             return state
         shared = state.shared | bit & self._shareable
@@ -237,6 +241,7 @@ class Counters:
         for name, own in groups:
             present[name] = present[name] & own if name in present else own
         after = (tuple(amounts), tuple(sorted(present.items(), key=lambda item: item[0])))
+        # Only this pool has changed: its part of the mask is replaced.
         blocked = state.blocked & ~self._pools[at].everyone | self._pools[at].blocked_after(after)
         return CounterState((*pools[:at], after, *pools[at + 1 :]), blocked & ~shared, shared)
 
@@ -246,12 +251,14 @@ class Counters:
         return self._serves(state, left, needed)
 
     def _serves(self, state: CounterState, left: int, needed: int) -> bool:
+        # Fast path: even without the largest pool there are enough devices.
         if left.bit_count() - self._largest >= needed - 1:
             return True  # no pool is needed for more than one
         for at in self._charged_pools(left):
             pool = self._pools[at]
             charged = left & ~state.shared & pool.everyone
             minimum = needed - (left & ~charged).bit_count()
+            # A single device suffices or none is charged, and each admitted device fits by itself.
             if minimum <= 1 or not charged:
                 continue
             for index, limit in enumerate(pool.available):
@@ -262,6 +269,7 @@ class Counters:
     def most(self, state: CounterState, left: int) -> int:
         """Of how many devices of ``left`` at most `suffices` admits that they are placed together."""
         low, high = 0, left.bit_count()
+        # Bisection: if some number fits, every smaller one does.
         while low < high:
             middle = (low + high + 1) // 2
             if self._serves(state, left, middle):
@@ -279,6 +287,7 @@ class Counters:
 
     def _charged_pools(self, left: int) -> Iterable[int]:
         """The pools on which consumers among ``left`` lie, and perhaps others."""
+        # Looking at every pool is cheaper than looking at every device.
         if left.bit_count() >= len(self._pools):
             return range(len(self._pools))
         consumption = self._consumption
@@ -286,6 +295,7 @@ class Counters:
 
     def _suffices(self, pool: _Pool, index: int, room: int, charged: int, minimum: int) -> bool:
         for amount, mask in pool.consumers.ascending[index]:
+            # The cheapest devices first: if they do not fit, no others do.
             taken = min((mask << pool.offset & charged).bit_count(), minimum)
             room -= taken * amount
             minimum -= taken
