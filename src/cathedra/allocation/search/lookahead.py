@@ -75,6 +75,8 @@ class Lookahead:
                 break
             begin = request if index == claim else 0
             for number in range(begin, len(self._requests[index])):
+                # The search may end here with an error, and whether it gets here must not depend on later requests. So
+                # only what comes before is bounded.
                 if self.is_hazardous(index, number):
                     first = self._before_trouble(index, number)
                     option = self._requests[index][number].choices[0].option
@@ -86,6 +88,7 @@ class Lookahead:
                     return False
                 if reach is not None:
                     free = (reach & shareable).bit_count()
+                    # A shareable device may serve several requests, so it takes no part in the matching.
                     units.extend([reach & ~shareable] * (count - free))
         return matchable(units)
 
@@ -138,6 +141,7 @@ class Lookahead:
         parts: list[tuple[int, set[tuple[int, int]], list[int]]] = []
         for first, (claim, number) in enumerate(self._places):
             reach, rules, members = *self._touched(claim, number), [first]
+            # Parts with a common device or constraint are joined, as in a union-find over few members.
             for part in [part for part in parts if part[0] & reach or part[1] & rules]:
                 parts.remove(part)
                 reach, rules, members = reach | part[0], rules | part[1], members + part[2]
@@ -161,6 +165,7 @@ class Lookahead:
         for choice in self._requests[claim][request].choices:
             reach |= candidates.base(choice.option) | mask_of(choice.devices or ())
             rules.update([(claim, place) for place, _ in candidates.concerning(choice.option)])
+        # Devices with counters of one pool affect each other without being the same.
         return reach if candidates.counters is None else candidates.counters.entangled(reach), rules
 
     def _largest(self, claim: int) -> int:
@@ -183,6 +188,7 @@ class Lookahead:
     def spares_others(self, claim: int, request: int, before: State, after: State) -> bool:
         """Return True if a placement that blocked devices or values leaves enough for each later request of the
         claim."""
+        # Fast path: the placement has blocked nothing beside its own device, so later requests are as they were.
         if (_blocked(before) == _blocked(after) and before.constraints == after.constraints) or self._is_closed(claim):
             return True
         for number in range(request + 1, len(self._requests[claim])):
@@ -225,6 +231,7 @@ class Lookahead:
             for other in request.choices
             if other.option.request != option.request
         ]
+        # Values that other requests place are not known here, so no device is certain.
         if any(rule.concerns(other) for rule in rules for other in others):
             return 0
         values: list[Any] = [None] * len(rules)
@@ -255,13 +262,16 @@ class Lookahead:
             left = self._candidates.of(choice.option, state)
             if choice.devices is not None:
                 wanted = mask_of(choice.devices)
+                # Mode All needs each of its devices.
                 if not wanted or wanted & ~left:
                     continue
                 left = wanted
             elif left.bit_count() < choice.count or not self.enough(choice.option, left, choice.count, state):
                 continue
             union |= left
+            # The bound must hold for any choice, so it counts the smallest and the union of all candidates.
             smallest = choice.count if smallest < 0 else min(smallest, choice.count)
+            # Admin access leaves devices to other claims.
             competes = competes and not choice.option.admin
         return (union if competes else None), smallest
 

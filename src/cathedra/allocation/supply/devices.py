@@ -227,6 +227,8 @@ class SliceRecord:
         taints = device.taints or ()
         for rule in rules:
             if selects(rule, *self.pool, device.name):
+                # In the order of the rules' names, as Kubernetes appends them: the first untolerated taint is named in
+                # texts.
                 taints = (*taints, rule.spec.taint)
         own = NodeTarget(device.node_name, device.all_nodes, device.node_selector) if self.per_device else None
         signature = interner.signature(self.pool[0], device)
@@ -283,10 +285,12 @@ class Interner:
             (
                 driver,
                 bool(device.allow_multiple_allocations),
+                # Encoded bytes are hashed and compared in C; a key of structs would cost far more per device.
                 encode(device.capacity) if device.capacity else b"",
             )
         )
         key = (frame, encode(device.attributes) if device.attributes else b"")
+        # Weak values: signatures of devices that are gone are collected with them, and their caches too.
         found = self._signatures.get(key)
         if found is None:
             attributes = device.attributes or {}
@@ -318,6 +322,7 @@ class Interner:
         """A number for any other thing that is compared often."""
         known = self._shapes.get(key)
         if known is None:
+            # Numbers are never reused, so dropping them makes equal things unequal for a while and never the reverse.
             if len(self._shapes) >= self.SHAPES:
                 self._shapes.clear()
             known = self._shapes[key] = self.next_number()
@@ -339,6 +344,7 @@ class Interner:
         Selectors that read attributes with few different values are given all of these attributes. That distinguishes
         hardly more nodes, and values that are cached for that projection serve every reader.
         """
+        # An attribute such as a serial number identifies devices; with it classes of nodes are per node anyway.
         if not self._crowded.isdisjoint(projection):
             return projection
         if self._common is None:

@@ -57,6 +57,7 @@ def edited(text: str, edits: Iterable[TextEdit]) -> str:
     """
     pieces, at = [], 0
     for one in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        # A node behind an alias is reached twice. Editing it would change the other place as well.
         if one.start < at:
             raise Unconvertible("parts of it are shared by an anchor")
         pieces += [text[at : one.start], one.text]
@@ -81,6 +82,7 @@ def wrap(text: str, node: YAMLNode, kept: Collection[str], name: str) -> Iterato
     inner = lines.indented("".join(lines.entry(key) for key, _ in moved), 2)
     made = f"{lines.margin}{name}:{lines.newline}{inner}"
     parts = [
+        # The new mapping stands where the first moved entry stood, so unmoved entries keep their order.
         made if key is moved[0][0] else lines.entry(key)
         for key, _ in node.entries
         if key.text in kept or key is moved[0][0]
@@ -99,6 +101,7 @@ def unwrap(text: str, node: YAMLNode, name: str) -> Iterator[TextEdit]:
     if entry is None:
         return
     key, inner = entry
+    # The value of an alias stands before its key in the text.
     if inner.shared or inner.start < key.start:
         raise Unconvertible(f"{name} is shared by an anchor")
     _check(inner)
@@ -176,6 +179,7 @@ class _Block:
     def replaced(self, lines: str) -> TextEdit:
         """Return the edit that replaces these lines of the mapping; the first line starts where the mapping started."""
         if not self._text[: self._end].endswith("\n"):
+            # A text without a newline at its end stays so.
             lines = lines.removesuffix("\n").removesuffix("\r")
         return TextEdit(self._begin, self._end, lines[self._column :])
 
@@ -193,6 +197,7 @@ class _Block:
         last = value
         while last.kind != "scalar" and not last.is_flow and (last.entries or last.items):
             last = last.entries[-1][1] if last.entries else last.items[-1]
+        # A block scalar ends where its last line ends, which libyaml reports; its newline belongs to it.
         if value.start >= key.end and last.start >= key.end and last.style in ("|", ">"):
             return last.end
         at = self._text.find("\n", _end_of(self._text, key, value))
@@ -204,6 +209,7 @@ class _Block:
             end = self._text.find("\n", at) + 1 or len(self._text)
             line = self._text[at:end]
             spaces = len(line) - len(line.lstrip(" "))
+            # A comment that is indented less belongs to what follows the mapping.
             if not line.lstrip(" ").startswith("#") or spaces < max(self._column, 1):
                 return at
             at = end
@@ -249,6 +255,7 @@ def _spelled(text: str, node: YAMLNode, name: str) -> str:
 def _wrap_flow(text: str, node: YAMLNode, moved: list[tuple[YAMLNode, YAMLNode]], name: str) -> Iterator[TextEdit]:
     places = [number for number, entry in enumerate(node.entries) if entry in moved]
     head = f"{_spelled(text, node, name)}: {{"
+    # The moved entries are adjacent: two insertions suffice, and comments between them stay.
     if places[-1] - places[0] == len(places) - 1:
         end = _end_of(text, *moved[-1])
         yield TextEdit(moved[0][0].start, moved[0][0].start, head)
@@ -339,6 +346,7 @@ def parts_in(document: SourceDocument) -> Iterator[SourcePart]:
         if gvk.kind.endswith("List") and inside is not None and isinstance(items, list):
             element = GroupVersionKind(gvk.group, gvk.version, gvk.kind.removesuffix("List"))
             pairs = zip(inside.items, items, strict=False)
+            # Reversed, because the list is used as a stack: objects are to come in their order.
             pending += [(place, item, element) for place, item in pairs][::-1]
 
 
@@ -377,6 +385,7 @@ def json_of(name: str, text: str) -> Any:
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
+        # Python's decoder raises RecursionError for deep nesting, which depends on the stack of the caller.
         check_nesting(text)
         return json.loads(text)
     except NestingError as error:

@@ -50,10 +50,13 @@ async def read_live(
     # The first request is made alone, so that an unreachable server is reported once.
     told = await reading.release()
     async with asyncio.TaskGroup() as group:
+        # Kinds are read concurrently: a remote server takes the time of the slowest instead of the sum.
         reads = [group.create_task(reading.read(kind)) for kind in READ_KINDS]
+    # A server may be newer than any known release: unknown fields become notes.
     reader = DumpReader(strict=False)
     reader.sources.append(source)
     unknown = set()
+    # In the order of the kinds, not of the responses, so that notes and objects have a stable order.
     for kind, task in zip(READ_KINDS, reads, strict=True):
         items, note = task.result()
         if note is not None:
@@ -135,6 +138,7 @@ class _Reading:
             return DEFAULT_RELEASE
         asked = (int(found[1]), int(found[2]))
         known = [tuple(map(int, release.split("."))) for release in RELEASES]
+        # The nearest older release: behaviour of releases in between is that of the last one before them.
         major, minor = max((one for one in known if one <= asked), default=known[0])
         return f"{major}.{minor}"
 
@@ -169,6 +173,7 @@ class _Reading:
         """Return the newest version of the kind that both sides have."""
         definition = definition_of(kind.ref.group, kind.ref.kind)
         known = [version.name for version in definition.versions] if definition is not None else [kind.ref.version]
+        # No request is spent on a kind that has only one version.
         if len(known) == 1:
             return known[0]
         for version in known:
@@ -197,7 +202,9 @@ class _Reading:
                 # The list changed for too long to be read page by page.
                 items, query = [], {}
                 continue
+            # Go writes an empty list as null.
             found = answer.get("items") or ()
+            # Items of a list have neither, as in every answer of Kubernetes.
             known = {"kind": kind.ref.kind, "apiVersion": api_version}
             items.extend({**known, **item} for item in found if isinstance(item, Mapping))
             more = (answer.get("metadata") or {}).get("continue")
