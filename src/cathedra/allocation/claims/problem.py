@@ -188,6 +188,7 @@ def expand(problem: Problem) -> None:
                 if isinstance(option, Obstacle):
                     raise option.error
                 choices.append(_choice(problem, option))
+            # The smallest alternative counts: the claim exceeds the limit only if each of them does.
             wanted = min((choice.count for choice in choices), default=0)
             if not late and total + wanted > CLAIM_LIMIT:
                 raise FatalError(
@@ -213,6 +214,7 @@ def _choice(problem: Problem, option: RequestOption) -> Choice:
     positions: list[int] = []
     position = 0
     for pool in problem.supply.pools:
+        # «All» of a pool that is being updated is not known, so nothing may be allocated.
         if pool.status is not PoolStatus.COMPLETE:
             text = f"{option.where}: asks for all devices, but resource pool {pool} is currently {pool.trouble}"
             raise (FatalError if fatal else NodeError)(text)

@@ -186,6 +186,7 @@ class _Planner:
         self.constraints = []
         for number, constraint in enumerate(devices.constraints or ()):
             made = self.constraint(constraint)
+            # Kubernetes reports a faulty constraint after all requests, so planning goes on and the obstacle is kept.
             if made is None:
                 text = f"{where}, constraint #{number}: empty constraint (unsupported constraint type?)"
                 obstacle = Obstacle(FatalError(text))
@@ -230,6 +231,7 @@ class _Planner:
                 f"{where}, request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"
             )
             return
+        # All sub-requests are checked for the gate before the first one is planned, as Kubernetes does.
         for sub in request.first_available:
             if sub.capacity is not None and sub.capacity.requests and not self.features.consumable_capacity:
                 yield _obstacle(
@@ -249,6 +251,7 @@ class _Planner:
         parent: str,
         where: str,
     ) -> RequestOption | Obstacle:
+        # The struct of older API versions has no such field.
         derived = tuple((one.name, one.expression) for one in getattr(request, "derived_attributes", ()) or ())
         if derived and not self.features.derived_attributes:
             return _obstacle(f"{where}: cannot handle request with derived attributes, the feature is disabled")
@@ -296,6 +299,7 @@ class _Planner:
             capacity=capacity,
             capacity_key=tuple(sorted((key, str(value)) for key, value in (capacity or {}).items())),
             derived=derived,
+            # For mode All Kubernetes tests constraints before capacity, and a failing constraint is an error there.
             checks_capacity_last=request.allocation_mode == "All"
             and any(constraint.names(parent, name) for constraint in self.constraints),
             number=self.options - 1,

@@ -60,6 +60,7 @@ class ExhaustiveSearch:
     # --- the checks of section 9
 
     def in_use(self, option: RequestOption, claim: int, position: int) -> bool:
+        # Admin access ignores other claims, but not a device that the same claim already has.
         if option.admin:
             return claim in self.allocating.get(position, ())
         state, place = self.problem.state_of(position)
@@ -97,6 +98,7 @@ class ExhaustiveSearch:
         if consumes:
             if not self.features.partitionable_devices:
                 return None
+            # Counters are charged for a device once, with its first share.
             if not (shareable and self._is_shared(position)):
                 if not self._groups_admit(record, position):
                     return None
@@ -115,6 +117,8 @@ class ExhaustiveSearch:
                     raise FatalError(
                         f"{option.where}: cannot add device {record} because a claim constraint would not be satisfied"
                     )
+                # Constraints before the failing one have recorded the device; older releases undo them even where they
+                # forget the rest.
                 undo.run_constraints()
                 self._rejected(undo)
                 return None
@@ -159,6 +163,7 @@ class ExhaustiveSearch:
     def _charge(self, record: DeviceRecord, position: int) -> bool:
         key = self._pool_key(position)
         consumed = self.consumed.setdefault(key, {})
+        # In older releases pools of one name share an entry, whose limits are those of the pool that came first.
         first = self.first_pool.setdefault(key, self.problem.pool_of[position])
         available = self.problem.states[first].available
         _add_counters(consumed, record, 1)
@@ -231,6 +236,7 @@ class _Step:
             return SearchResult.NOTHING
         if self.placed >= choice.count:
             return _Step(walk, claim, request + 1)
+        # Tested before a candidate is evaluated, so a failing selector behind the limit is never met.
         if choice.count - self.placed > CLAIM_LIMIT - len(walk.results[claim]):
             return SearchResult.EXCEEDED
         if choice.devices is None:
@@ -247,6 +253,7 @@ class _Step:
         return self.walk.problem.requests[self.claim][self.request].choices[self.sub or 0]
 
     def _after_claim(self, result: SearchResult) -> SearchResult:
+        # The limit is per claim. For the claims before, it is an ordinary failure.
         return SearchResult.NOTHING if result is SearchResult.EXCEEDED else result
 
     def _alternative(self, sub: int) -> Frame:
@@ -283,6 +290,7 @@ class _Step:
     def _after_candidate(self, result: SearchResult) -> Frame | SearchResult:
         assert self.undo is not None
         self.undo.run()
+        # Other devices do not make the claim smaller.
         return result if result is SearchResult.EXCEEDED else self._scan()
 
 

@@ -84,6 +84,7 @@ class DevicePluginChange:
         expected = [self._changed(one.value) for one in documents]
         for number, steps in enumerate(self._steps):
             for step in steps:
+                # Parsed again after each step, because an edit moves all positions behind it.
                 part = next(islice((one for each in documents_of(name, text) for one in parts_in(each)), number, None))
                 text = edited(text, [_edit(text, part.node, step)])
         text = _with_documents(text, self._added)
@@ -96,6 +97,7 @@ class DevicePluginChange:
         if not self._added:
             return text
         new = [one.value for one in self._added]
+        # JSON has no documents: further objects need a List around them.
         is_list = isinstance(made, dict) and made.get("kind") == "List"
         items = [*made["items"], *new] if is_list else [made, *new]
         return json_written({**(made if is_list else {"apiVersion": "v1", "kind": "List"}), "items": items}, text)
@@ -143,6 +145,7 @@ class DevicePluginChange:
         name = class_name_of(resource)
         if name in self._classes:
             return
+        # One class per resource for all texts of a call, or applying the files would conflict.
         self._classes.add(name)
         made, notes = device_class(resource)
         self.notes += notes
@@ -152,6 +155,7 @@ class DevicePluginChange:
 
 def _edit(text: str, root: YAMLNode, step: ConversionStep) -> TextEdit:
     node, _, found = find_node(root, step.path)
+    # An edit below an anchor would change each place that uses it.
     if not found or node.shared:
         raise Unconvertible(f"{step.path} is shared by an anchor")
     if step.action == REMOVE:
@@ -198,6 +202,7 @@ def _indents(text: str, root: YAMLNode) -> bool:
 
 
 def _stepped(value: Mapping[str, Any], steps: Sequence[ConversionStep]) -> JSONObject:
+    # Decoded values share parts behind aliases; a change in place would show in other objects.
     made: JSONObject = copy.deepcopy({**value})
     for step in steps:
         at: Any = made
@@ -273,6 +278,7 @@ def pod_plan(pod: Mapping[str, Any], path: str, template_name: str, chosen: Sequ
     asked = list(_asked(pod, path, chosen))
     if not asked:
         return None
+    # With a single request the container may use the claim as a whole, which reads better.
     several = len({(where, resource) for where, _, resource, _ in asked}) > 1
     containers = len({where for where, _, _, _ in asked})
     steps: list[ConversionStep] = []
@@ -282,6 +288,7 @@ def pod_plan(pod: Mapping[str, Any], path: str, template_name: str, chosen: Sequ
     for where, container, resource, count in asked:
         short = _OTHER.sub("-", resource.rpartition("/")[2].lower()).strip("-")[:30] or "device"
         name = f"{_OTHER.sub('-', container.lower())}-{short}"[:63].strip("-") if containers > 1 else short
+        # Names of requests must be unique within a claim and no longer than 63 characters.
         if any(one.name == name for one in requests):
             name = f"{name[:60]}-{len(requests)}"
         requests.append(ExtendedRequest(name, resource, count))

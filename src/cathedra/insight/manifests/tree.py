@@ -47,6 +47,7 @@ class YAMLNode:
 
     def entry(self, key: str) -> tuple[YAMLNode, YAMLNode] | None:
         """Key and value of a mapping's key."""
+        # The last of repeated keys wins, as in Kubernetes' decoder.
         for one in reversed(self.entries):
             if one[0].kind == "scalar" and one[0].text == key:
                 return one
@@ -71,6 +72,7 @@ def read_trees(text: str) -> Iterator[YAMLNode | None]:
     builder = _Builder(text)
     try:
         for event in yaml.parse(text, Loader=loader):
+            # Compared by name, so that PyYAML need not be imported before the first manifest.
             name = type(event).__name__
             if name == "DocumentStartEvent":
                 builder = _Builder(text)
@@ -107,6 +109,7 @@ class _Builder:
         elif name in _COLLECTIONS:
             node = YAMLNode(event.start_mark.index, event.end_mark.index, kind=_COLLECTIONS[name])
             node.style = "{" if event.flow_style else ""
+            # libyaml starts a node at its anchor; edits must not move or repeat that.
             if event.anchor or event.tag:
                 node.start = node.end - 1 if event.flow_style else node.end
             self._add(node, event)
@@ -115,6 +118,7 @@ class _Builder:
         elif name in ("MappingEndEvent", "SequenceEndEvent"):
             node = self._open.pop()
             self._keys.pop()
+            # The end event of a block collection is at the next token, behind comments that belong to what follows.
             node.end = event.end_mark.index if node.is_flow else _last_end(node)
         elif name == "AliasEvent":
             self._alias(event)
@@ -127,6 +131,7 @@ class _Builder:
 
     def _alias(self, event: Any) -> None:
         known = self._anchors.get(event.anchor)
+        # libyaml resolves aliases only when it composes nodes; events alone do not report an undefined one.
         if known is None:
             mark = event.start_mark
             raise BrokenYAML(f"found undefined alias {event.anchor!r}", mark.line + 1, mark.column + 1)

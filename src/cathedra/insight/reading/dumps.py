@@ -102,7 +102,11 @@ class DumpReader:
         gates = FeatureGates.for_release(release)
         state = ClusterState.of(self.objects, source, gates=gates, undecodable=tuple(self.undecodable))
         missing = [
-            kind for kind in READ_KINDS if kind.ref.type not in state.objects and kind.ref.kind not in self._listed
+            # A kind of which the dump has neither an object nor an empty list was not dumped: nothing is known about
+            # it.
+            kind
+            for kind in READ_KINDS
+            if kind.ref.type not in state.objects and kind.ref.kind not in self._listed
         ]
         absent = tuple(
             Note(kind.plural, "absent", f"there are no {kind.plural} in {source}: {kind.consequence}")
@@ -159,6 +163,7 @@ def read_object(given: KubeObject | Plain) -> Decoded[KubeObject] | None:
     Raises:
         InvalidInput: it has no kind, a version that is not known, or a field of the wrong type.
     """
+    # Objects of the official client and typed objects are decoded by the allocator's reader.
     if (known := decoded_object(given)) is not None:
         return known
     if isinstance(given, KubeObject):
