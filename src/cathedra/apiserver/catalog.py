@@ -115,6 +115,7 @@ class Catalog:
 
     def add(self, definition: AnyDefinition) -> None:
         """Serve a resource, or another form of it."""
+        # A definition with fewer versions must not leave routes of the others behind.
         self.remove(definition.group_resource)
         self._definitions[definition.group_resource] = definition
         self._edition[definition.group_resource] = self._edition.get(definition.group_resource, 0) + 1
@@ -137,6 +138,7 @@ class Catalog:
 
     def _count(self) -> None:
         self.generation += 1
+        # Made when they are next needed: a burst of new definitions costs one computation.
         self._fingerprints = {}
         for observer in self._observers:
             observer()

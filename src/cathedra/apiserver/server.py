@@ -326,6 +326,7 @@ class APIServer:
 
     async def close(self) -> None:
         """Stop listening, end all watches and close the store."""
+        # In the reverse order of dependence: tasks that write end before the watchers, connections before the store.
         for task in self._keeping:
             task.cancel()
         await asyncio.gather(*self._keeping, return_exceptions=True)

@@ -86,12 +86,16 @@ class Application:
         pipeline.begin(record)
 
         async def observed(message: Message) -> None:
+            # All answers pass here, also those that a handler sends itself as a stream. The first message has the
+            # status.
             if not record.status and message["type"] in _STARTS:
                 record.status = message.get("status", SWITCHED)
                 if record.info.long_running and record.status < 400:
                     if pipeline.audits:
                         self._note_for_audit(request)
                     pipeline.started(record, record.status)
+                # Clients find the flow schema and priority level of a refusal by these headers (API Priority and
+                # Fairness).
                 if record.classification.headers and "headers" in message:
                     message["headers"] = [*message["headers"], *record.classification.headers]
             try:
@@ -110,6 +114,8 @@ class Application:
             # The last resort: whatever failed, the client gets an answer and the record says what it was.
             LOG.exception("%s %s failed", record.info.method, record.info.path)
             if record.status:
+                # The head is out, so no other answer can be sent. The connection has to break off, or the client would
+                # take the beginning for the whole answer.
                 record.status = 500
                 raise
             await self._refuse(request, observed, text_response(_PANIC, 500))
@@ -151,6 +157,7 @@ class Application:
     async def _websocket(self, request: Request, send: Send) -> None:
         response: Response | None
         try:
+            # A WebSocket is passed on once, so it cannot be carried out again by a newer state as other requests are.
             await self._server.registry.catch_up()
             self._authenticate(request)
             self.pipeline.authorize(request.record)
@@ -184,6 +191,8 @@ class Application:
             request.record.response_body = response.body + response.tail
         if worth_compressing(response) and takes_gzip(request.header(b"accept-encoding")):
             response = await compressed(response)
+        # The fast path hands status, lines and body to the connection in one call. It needs a whole answer and a
+        # connection that takes bytes now.
         head, exchange = request.info.method == "HEAD", request.exchange
         if exchange is None or head or request.info.long_running or not exchange.ready:
             await send_response(send, response, audit_id=request.audit_id, head=head)

@@ -69,8 +69,6 @@ def media_type(request: Request, *, protobuf: bool = True) -> str:
     """Return the media type of the body without its parameters; JSON if none is given. Without ``protobuf`` that form
     is refused: custom resources have none.
 
-    Without ``protobuf`` that form is not understood: custom resources have none.
-
     Raises:
         StatusError: 415, bodies of that type are not understood.
     """
@@ -124,6 +122,7 @@ async def load_applied(raw: bytes, computations: Computations | None = None, own
         DecodeError: it does not parse.
     """
     forget_large(len(raw))
+    # Numbers such as 1.0 are whole numbers in YAML and not in JSON, so bodies that may have one are read as YAML.
     if raw.lstrip().startswith(b"{") and not _FRACTION.search(raw):
         with contextlib.suppress(msgspec.DecodeError, ValueError):
             value = load_json(raw)
@@ -213,6 +212,8 @@ def decode_plain(
             return decode_instance(call, raw, repeated)
         except DecodeError as error:
             raise bad_request(str(error)) from None
+    # Fast path: most bodies have nothing wrong. Only the others are decoded value by value, which finds the text of the
+    # error.
     obj = None if repeated else decode_sound(target, expected, raw, call.release)
     if obj is None:
         obj, problems = _decode_closely(target, expected, raw, call.release)

@@ -85,6 +85,7 @@ class Measurements:
     async def _summary(self, name: str) -> _Summary | None:
         async with self._turns:
             now = self._server.clock.monotonic()
+            # Inside the semaphore: of concurrent requests for one node the second finds the answer of the first.
             known = self._known.get(name)
             if known is not None and now - known.at < _GOOD_SECONDS:
                 return known

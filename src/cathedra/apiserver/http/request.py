@@ -54,6 +54,8 @@ class Request:
         raw: bytes = scope["query_string"]
         self.query: dict[str, list[str]] = _NO_QUERY
         """All query parameters with their values."""
+        # Longer queries are refused after authentication (`check_query`). Parsing them first would let anyone hold the
+        # loop.
         if raw and raw.count(b"&") < QUERY_FIELDS:
             self.query = parse_qs(raw.decode("latin-1"), keep_blank_values=True)
         watch = says_true(self.query.get("watch", ())) if raw else False

@@ -223,6 +223,7 @@ class ResourceHandler:
         table = self._server.table(call)
         if plain and (items := self._lists.get(table, call, options)) is not None:
             return render.render_list(call, read.Listing([], self._server.registry.revision), form, items=items)
+        # Taken before the list is read. A write meanwhile changes the stamp, so an outdated list is never served again.
         stamp = stamp_of(table)
         listing = _listed(await self._operations.list(call, options))
         if plain and not listing.continue_:
@@ -284,6 +285,8 @@ class ResourceHandler:
     async def _update(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
         call = _writing(request, call, "UpdateOptions")
+        # Parts of the body with the stored bytes become the stored objects, so that memos which go by identity hold for
+        # them.
         stored = self._operations.stored(call)
         decoded = await decode_object(request, call, stored=stored, computations=self._server.computations)
         return self._object(request, call, await self._operations.update(call, decoded), form)

@@ -147,6 +147,7 @@ class AuditLog:
             return
         event = _event(record, level, stage, received, now)
         if not self._lines:
+            # All events of this turn of the loop go out in one write.
             asyncio.get_running_loop().call_soon(self._flush)
         self._lines.append(encode(event) + b"\n")
 
@@ -167,6 +168,8 @@ class AuditLog:
 
     def _append(self, data: bytes) -> None:
         """Write whole lines."""
+        # One call appends whole lines, which the kernel keeps apart from lines of other processes (O_APPEND). A second
+        # call goes on where a full disk, or a limit, ended the first.
         rest = memoryview(b"\n" + data if self._torn else data)
         while rest:
             written = self._file.write(rest)

@@ -79,11 +79,13 @@ class Deadlines:
         """Add the deadline of a request that begins."""
         self._under_way[deadline] = None
         timer = self._timer
+        # Nearly all requests have the same timeout, so a later request never moves the timer.
         if timer is None or deadline.at < timer.when():
             self._set_timer(deadline.at)
 
     def leave(self, deadline: _Deadline) -> None:
         """Remove a deadline. The timer stays: the next request needs it."""
+        # Not `del`: an expired deadline has been removed already.
         self._under_way.pop(deadline, None)
 
     def _set_timer(self, at: float) -> None:

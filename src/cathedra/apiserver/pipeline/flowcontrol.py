@@ -106,6 +106,8 @@ class FlowController:
     def classify(self, user: UserInfo, info: RequestInfo) -> Classification:
         """Return flow and level of a request. They are cached until the objects change."""
         resource = (info.group, info.resource, info.subresource, info.namespace) if info.is_resource else (info.path,)
+        # Everything that schemas can match: users, groups, verb, resource and namespace, or the path. Names of objects
+        # are not among it.
         key = (user.name, user.groups, info.verb, *resource)
         found = self._known.get(key)
         if found is None:
@@ -156,6 +158,7 @@ class FlowController:
                 self._levels[name] = PriorityLevel(limits, wait=self._wait)
             else:
                 known.limits = limits
+        # A removed level with requests stays until they are done: they return their seats to it.
         for gone in self._levels.keys() - configured.keys():
             level = self._levels[gone]
             if level is None or not (level.taken or level.waiting):
@@ -250,6 +253,7 @@ class PriorityLevel:
 
     def acquire(self) -> bool:
         """Take a seat if one is free and no request waits. Return False if it could not."""
+        # A request that finds a free seat must not overtake requests that wait for it.
         if self._queues or not self._free():
             return False
         self.taken += 1
@@ -271,6 +275,8 @@ class PriorityLevel:
         try:
             async with asyncio.timeout(self._wait):
                 await turn
+        # Also when the request is cancelled. A seat that was given in that very turn is passed on, or it would be lost
+        # for ever.
         except BaseException as error:
             if turn.done() and not turn.cancelled():
                 self.release()  # the seat came at the last moment
@@ -289,11 +295,14 @@ class PriorityLevel:
     def serve(self) -> None:
         """Give free seats to waiting requests, one queue after the other."""
         while self._queues and self._free():
+            # Round robin: the queue is taken out and put behind all others, so each gets a seat before any gets a
+            # second.
             number = next(iter(self._queues))
             queue = self._queues.pop(number)
             turn = queue.popleft()
             if queue:
                 self._queues[number] = queue  # behind all others
+            # A cancelled request is skipped. It removes itself from its queue, but perhaps later in this turn.
             if not turn.done():
                 self.taken += 1
                 turn.set_result(None)

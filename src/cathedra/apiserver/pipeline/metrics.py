@@ -94,6 +94,7 @@ class Metrics:
         if self._generation != self._routes.generation:
             self._forget_unserved()
         labels = record.labels()
+        # Looked up first because nearly every request has labels that were counted before.
         if labels in self._served:
             return labels
         if labels[_KEY] not in self._routes.by_key:

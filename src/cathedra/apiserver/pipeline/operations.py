@@ -288,6 +288,7 @@ def checked_write(kind: str, query: WriteQuery, *, dry_run: Sequence[str] = (), 
             errors.required("fieldManager", "is required for apply patch")
     elif forces and kind == "PatchOptions":
         errors.forbidden("force", "may not be specified for non-apply patch")
+    # Bytes and not letters, as upstream (``FieldManagerMaxLength``).
     if len(manager.encode()) > MANAGER_LIMIT:
         errors.too_long("fieldManager", MANAGER_LIMIT)
     if not manager.isprintable():

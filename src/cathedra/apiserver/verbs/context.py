@@ -99,6 +99,7 @@ class ServerContext(msgspec.Struct, frozen=True):
             uid=call.user.uid,
             extra=call.user.extra,
             expressions=self.expressions,
+            # None means that every field is permitted: the rules need not call the authorizer.
             access=None if call.trusted else CallAccess(self.authorizer, call),
         )
 

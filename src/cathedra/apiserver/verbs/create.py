@@ -56,8 +56,11 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
         StatusError: it was refused; nothing changed.
     """
     named = obj.metadata.name
+    # Admission plugins and validation must see the name of the object, which a POST does not have in its path.
     if call.name != named:
         call = replace(call, name=named)
+    # Defaults come before admission, so plugins and webhooks see a complete object; validation comes after it, so that
+    # what they changed is validated too.
     obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
     metadata = without_duplicate_owners(call, obj.metadata)
     now = server.clock.now()
@@ -70,6 +73,7 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
         try:
             return await _create_named(server, call, candidate, context)
         except WriteConflict:
+            # A generated name that is taken is no error of the client: another one is generated, as in Kubernetes.
             if named or attempt == NAME_ATTEMPTS - 1:
                 raise already_exists(call.resource, candidate.metadata.name) from None
     raise AssertionError("the last attempt returns or raises")
@@ -107,12 +111,15 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
         raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
     if warnings := strategy.warnings(obj, None, context):
         call.warnings.extend(warnings)
+    # An update or an apply that creates needs the right to create as well. It is checked after validation, in the order
+    # of Kubernetes.
     if call.verb != "create":
         server.authorize_creation(call)
     await server.admission.validate(AdmissionAttributes(call, "CREATE", obj, None))
     if obj.metadata.resource_version:
         obj = _without_version(call, obj)
     table = server.table(call)
+    # A write of the same key that is not yet durable decides first: if it fails, the key is free.
     present = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
     if present is not None:
         raise WriteConflict(key)
@@ -128,6 +135,7 @@ async def _compiled(context: RequestContext, selectors: Sequence[str]) -> None:
     for expression in dict.fromkeys(selectors):
         if len(expression) <= MAX_EXPRESSION:
             context.expressions.selector(expression, stored=False)
+            # Compilation takes milliseconds, and a claim may have many selectors.
             await asyncio.sleep(0)
 
 

@@ -49,11 +49,13 @@ async def delete(server: ServerContext, call: Call, options: DeleteOptions) -> D
         entry = await server.registry.quiet(table, call.key)
         if entry is None:
             raise not_found(call.resource, call.name)
+        # Before admission: webhooks are not called for the deletion of another object.
         _check_preconditions(call, options, entry.object.metadata)
         seen = await server.seen_one(call, entry)
         request = AdmissionAttributes(call, "DELETE", None, seen.object, options)
         await server.admission.admit(request)
         await server.admission.validate(request)
+        # A webhook took its time, and another write came first. The newer state must meet the preconditions too.
         if table.get(call.key) is not entry:
             continue
         try:
@@ -72,9 +74,6 @@ async def delete_collection(
     Some are deleted concurrently, so that they share the sync that makes a write durable. Whether one is refused is
     known before the next begins, unless a webhook is called.
 
-    Some are under way at a time, so that they share what it takes to make a write durable. Whether one is refused is
-    known before the next begins, unless a webhook is asked.
-
     Raises:
         StatusError: one was refused.
     """
@@ -90,6 +89,7 @@ async def delete_collection(
             await delete(server, call.but(namespace=metadata.namespace, name=metadata.name), options)
             return await server.seen_one(call, entry)
         except StatusError as error:
+            # An object that is gone already needs no deletion.
             if not error.is_not_found:
                 refused.append(error)
             return None
@@ -140,6 +140,7 @@ def _marked(call: Call, old: KubeObject, options: DeleteOptions, now: float) -> 
         )
         if metadata.generation:
             metadata = replace(metadata, generation=metadata.generation + 1)
+    # A second deletion can shorten the grace period, and never lengthen it.
     elif grace < (metadata.deletion_grace_period_seconds or 0):
         began = metadata.deletion_timestamp.micros // 1_000_000 - _duration(metadata.deletion_grace_period_seconds or 0)
         ends = Time(began + _duration(grace))

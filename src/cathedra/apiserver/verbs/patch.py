@@ -71,7 +71,9 @@ async def patch(
     _check_shape(patch_type, body)
     context = server.strategy_context(call)
 
+    # Called again after a race with another write: everything that depends on the stored state is computed here.
     def patched(entry: StoredObject) -> Any:
+        # Only the parts that the patch touches are decoded from the stored JSON.
         live = View(entry.body(call.version), struct_shape(call.version.type))
         forget_large(len(live.body))
         before = {"kind": call.definition.kind, "apiVersion": call.api_version} | live.value
@@ -118,6 +120,7 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
     if server.table(call).get(call.key) is None:
         if call.subresource:
             raise not_found(call.resource, call.name)
+        # An apply that names a UID means an existing object, which is gone.
         if metadata.get("uid"):
             raise conflict(
                 call.resource,
@@ -127,6 +130,7 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
 
         def made() -> Any:
             obj = in_namespace(call, applied(call, None, body, server.clock.now()))
+            # Nothing is there to compare with.
             obj = replace(obj, metadata=replace(obj.metadata, resource_version=""))
             return call.strategy.default(obj, context)
 

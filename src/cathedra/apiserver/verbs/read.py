@@ -70,6 +70,7 @@ class WatchStart(msgspec.Struct):
         """Yield the existing objects as additions, and release each: a watch lasts for hours, while the states that
         it began with are replaced."""
         initial, self.initial = self.initial, []
+        # Popped from the end, so that each state is released as soon as it is yielded.
         initial.reverse()
         while initial:
             yield Seen(EventType.ADDED, initial.pop())

@@ -59,6 +59,7 @@ async def update(server: ServerContext, call: Call, obj: KubeObject) -> Written:
     else:
         given = obj
         obj = await server.beside_loop(call, lambda: strategy.default(given, context))
+    # Leases and a few other kinds are created by PUT (``AllowCreateOnUpdate`` of their strategy upstream).
     if strategy.allow_create_on_update and not call.subresource and server.table(call).get(call.key) is None:
         return Written(await create(server, call, obj), created=True)
 
@@ -106,6 +107,7 @@ async def change(
         entry = await server.registry.quiet(table, key) if key in table.under_way else table.get(key)
         if entry is None:
             raise not_found(call.resource, call.name)
+        # The name may belong to another object by now, which the client has never seen.
         if uid and entry.object.metadata.uid != uid:
             present = entry.object.metadata.uid
             raise precondition_failed(call, f"UID in precondition: {uid}, UID in object meta: {present}")
@@ -120,6 +122,7 @@ async def change(
             return await _write(
                 server, call, context or server.strategy_context(call), _Proposal(table, entry, seen, wanted)
             )
+        # Another write came first. The transform runs again on the newer state, as in ``GuaranteedUpdate``.
         except WriteConflict:
             if attempt == ATTEMPTS - 1:
                 raise conflict(call.resource, call.name, MODIFIED) from None
@@ -143,9 +146,11 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
         wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", wanted, old))
     if wanted.metadata.resource_version != old.metadata.resource_version:
         _check_version(call, wanted.metadata)
+    # After admission, so that no plugin or webhook changes the fields of the server.
     metadata = kept(wanted.metadata, old.metadata)
     if metadata.owner_references is not old.metadata.owner_references:
         metadata = without_duplicate_owners(call, metadata)
+    # Objects that do not change stay the same Python object: memos and comparisons go by identity.
     new = wanted if metadata is wanted.metadata else replace(wanted, metadata=metadata)
     new = strategy.prepare_update(new, old, context)
     rounds = 0 if call.subresource else strategy.metadata_checks
@@ -162,13 +167,16 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
         call.warnings.extend(warnings)
     if not is_free:
         await server.admission.validate(AdmissionAttributes(call, "UPDATE", new, old))
+    # A write without a change gets no revision and no event, as in Kubernetes.
     unchanged = new == old
     converts = call.definition.conversion is not None
     written = await server.stored(call, new) if converts and not unchanged else new
+    # The update has removed the last finalizer: the object goes now.
     if new.metadata.deletion_timestamp is not None and vanishes(call, new):
         await server.registry.remove(table, entry, entry.object, dry_run=call.dry_run)
         return StoredObject(entry.key, new, entry.revision)
     if unchanged:
+        # The store still compares: the state must be the latest, or the answer would confirm an old one.
         await server.registry.put(table, entry.key, entry, entry.object)
         return seen
     stored = await server.registry.put(table, entry.key, entry, written, dry_run=call.dry_run)

@@ -57,6 +57,7 @@ class OpenAPI:
         if self._generation != self._catalog.generation:
             self._generation = self._catalog.generation
             served = self._paths()
+            # Documents of groups that are gone are dropped: clients could create new groups again and again.
             self._made = {path: made for path, made in self._made.items() if path in served}
             self._parts = {path: part for path, part in self._parts.items() if path in served}
         if path == "openapi/v2":
@@ -138,6 +139,7 @@ class OpenAPI:
         negotiate(accept, transforms=False)
         async with self._making:
             if self._v2_made[0] != self._catalog.generation:
+                # Read before the computation: a definition that is added meanwhile makes the document outdated at once.
                 generation = self._catalog.generation
                 wanted = {path: (self._hash(path), found) for path, found in self._paths().items()}
                 body, tag = await self._computations.compute(

@@ -84,6 +84,7 @@ class WatchBroadcaster:
         self._turn = loop.call_later(pause, self._begin) if pause > 0 else loop.call_soon(self._begin)
 
     def _begin(self) -> None:
+        # Events that are queued during the round enter their watch for the next one.
         due, self._due = self._due, {}
         began = self._monotonic()
         frames: Frames = {}
@@ -145,6 +146,7 @@ class BroadcastWatch:
             ClientGone: the client has gone, or takes nothing off its connection.
         """
         self._watcher.on_events = self._enter
+        # Both callbacks enter the watch: events wait for a client, or a client for events.
         self._exchange.on_ready(self._enter)
         if self._bookmark is not None:
             self._bookmark_timer = self._loop.call_later(BOOKMARK_SECONDS, self._send_bookmark)
@@ -223,6 +225,7 @@ class BroadcastWatch:
     def _framed(self, events: tuple[Seen, ...], frames: Frames) -> bytes:
         if self._shared is None:
             return framed(self._encoded(events))
+        # Events are compared by identity: watches with the same selection hold the same objects.
         key = (self._shared, *events)
         frame = frames.get(key)
         if frame is None:

@@ -63,8 +63,6 @@ def negotiate(
     """Return the best form that the ``Accept`` header allows. ``listing`` only widens what a refusal offers. Without
     ``protobuf`` that form is not offered: custom resources have none.
 
-    Without ``protobuf`` that form is not offered: custom resources have none.
-
     Raises:
         StatusError: 406, nothing that can be served is acceptable.
     """

@@ -92,6 +92,7 @@ class WatchStream:
         gone = asyncio.create_task(_disconnected(receive, watcher.close), name="watch disconnect")
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _headers(self._form, audit_id)})
+            # Before the broadcaster takes over: events of the watcher must come after the initial ones.
             await self._send_initial(send)
             self._has_begun()
             if push is not None and not self._converts:
@@ -105,6 +106,8 @@ class WatchStream:
         except TimeoutError:
             raise ClientGone("a watcher takes nothing off its connection") from None
         finally:
+            # All three end here, whichever ended the watch; a task or watcher that is left would live as long as the
+            # server.
             timer.cancel()
             gone.cancel()
             self._start.stop()
