@@ -84,6 +84,7 @@ def back_up(data: DataDir, target: Path, clock: Clock) -> Backup:
     if target.exists():
         raise InvalidOption(f"{target} exists; choose another name, or remove it")
     try:
+        # Beside the target: `os.link` works within one file system only.
         with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as folder:
             revision, database = 0, Path(folder) / DATABASE
             if store == "sqlite":
@@ -120,6 +121,7 @@ def _write(made: Path, backup: Backup, data: Path, database: Path | None) -> Non
         for path in _kept_files(data):
             archive.add(path, str(path.relative_to(data)), recursive=False)
     with made.open("rb") as written:
+        # Before the link: a backup that exists under its name must be complete after a power failure.
         os.fsync(written.fileno())
 
 
@@ -151,6 +153,7 @@ def opened_backup(source: Path, folder: Path) -> Backup:
 def _unpack(archive: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None:
     path = PurePosixPath(entry.name)
     allowed = entry.name in _SINGLE or (path.parts[0] == "pki" and ".." not in path.parts)
+    # Archives may come from elsewhere: only known names are written, so none can leave the folder.
     if not entry.isreg() or not allowed or path.is_absolute():
         raise tarfile.TarError(f"{entry.name!r} is no part of a backup")
     content = archive.extractfile(entry)
@@ -258,6 +261,7 @@ def _renamed(backup: Backup, name: str, folder: Path) -> Backup:
 def _replace_objects(home: Path, database: Path, revision: int) -> None:
     note = RevisionFile(home / f"{DATABASE}.revision")
     try:
+        # Above both, the backup's revision and the last one that the replaced store has acknowledged.
         revision = max(revision, note.read()) + BUMP
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
             connection.execute("pragma synchronous=full")
@@ -265,9 +269,11 @@ def _replace_objects(home: Path, database: Path, revision: int) -> None:
         # The log goes first: beside another database it would be taken for that one's.
         for suffix in ("-wal", "-shm", ""):
             _set_aside(home / f"{DATABASE}{suffix}")
+        # On disk before the rename: a crash must not leave the new database beside the old log.
         sync_directory(home)
         os.rename(database, home / DATABASE)
         sync_directory(home)
+        # After the database is in place: a higher note beside the old database would look like lost writes.
         note.note(revision)
         note.sync()
     finally:

@@ -117,6 +117,8 @@ class DataDir:
             raise InvalidOption(f"cannot use data directory {self.path}: {error.strerror}") from error
         try:
             try:
+                # The kernel releases the lock when the process ends, for any reason. A PID in a file alone could be
+                # stale.
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise DataDirInUse(self.path, self.holder()) from error
@@ -125,6 +127,7 @@ class DataDir:
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             yield
+            # Without a PID the file names no process that might have got the number since.
             os.ftruncate(descriptor, 0)
         finally:
             os.close(descriptor)
@@ -147,6 +150,7 @@ class DataDir:
         except OSError:
             return None
         try:
+            # Shared, so that two readers do not take each other for the holder.
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             text = os.pread(descriptor, 32, 0).decode().strip()

@@ -72,6 +72,7 @@ def _spawn(arguments: Sequence[str], log: Path) -> tuple[int, TextIO]:
     try:
         pid = os.posix_spawn(sys.executable, command, os.environ, file_actions=files, setsid=True)
     finally:
+        # Only the child holds the writing end now, so that its death ends the report.
         os.close(writing)
     return pid, os.fdopen(reading)
 
@@ -96,6 +97,7 @@ def stop(data_dir: DataDir, seconds: float = 30.0) -> int | None:
     if pid is None:
         return None
     try:
+        # A PID may be given to another process meanwhile; a pidfd cannot.
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         return None

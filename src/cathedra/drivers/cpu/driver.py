@@ -102,6 +102,7 @@ class CpuDriver(Driver):
         Raises:
             DriverError: no CPUs of a group are left, although its capacity said otherwise.
         """
+        # A repeated call must return the same CPUs: a container may be pinned to them already.
         mine = self._taken.setdefault(claim.uid, {})
         lock = () if self.directory is None else (str(self.directory.absolute() / LOCK_FILE),)
         for allocation in claim.allocations:
@@ -153,6 +154,7 @@ class CpuDriver(Driver):
         if cpus is None:
             raise DriverError(f"there is no group {allocation.device}")
         wanted = allocation.consumed.get(CAPACITY, Quantity(len(cpus)))
+        # The scheduler counts CPUs of a group by number; which of them are free is known here alone.
         chosen = choose(cpus, wanted.value(), self._exclusive())
         if chosen is None:
             raise DriverError(f"{allocation.device} has fewer than {wanted} CPUs that no claim holds")

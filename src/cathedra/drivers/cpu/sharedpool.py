@@ -50,6 +50,7 @@ class SharedPool:
         loop.add_reader(watched.fd, appeared.set)
         try:
             while True:
+                # Taken before the sweep: a change during it must cause another one.
                 event = changed()
                 for folder in self._folders():
                     watched.watch(folder)
@@ -69,6 +70,7 @@ class SharedPool:
         if not shared:
             _LOG.warning("claims hold every CPU: containers without claims are not kept off them")
             return
+        # The hook takes the same lock: between its write and this one a container could lose its CPUs.
         with self._locked():
             for folder in self._containers():
                 self._settle(folder / _CPUS, shared, exclusive)
@@ -76,6 +78,7 @@ class SharedPool:
     def _settle(self, file: Path, shared: frozenset[int], exclusive: frozenset[int]) -> None:
         try:
             cpus = parse_cpus(file.read_text())
+            # A container whose CPUs are all claimed was pinned by the hook and must keep them.
             if cpus != shared and not (cpus and cpus <= exclusive):
                 file.write_text(format_cpus(shared))
         except FileNotFoundError:

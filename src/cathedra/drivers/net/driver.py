@@ -191,10 +191,13 @@ class NetDriver(Driver):
                 hardware_address=parameters.interface.mac or str(before.get("address", "")),
             )
             memory = {"link": link, "name": name, "namespace": plan.namespace, "made": virtual is not None, **before}
+            # After a restart these addresses count as taken, although no interface of the host has them.
             memory["given"] = list(plan.addresses)
             self._prepared[plan.namespace] = PreparedLink(
                 claim.ref, allocation.pool, allocation.device, allocation.share_id, name, plan.addresses
             )
+            # The record of the interface's state goes to the checkpoint with this result. It must be taken before the
+            # hook changes anything.
             yield allocation.prepared(Edits(hooks=[_hook(plan)]), network_data=data, memory=memory)
 
     async def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
@@ -204,6 +207,7 @@ class NetDriver(Driver):
             LinkError: the kernel refuses; the node agent tries again.
         """
         for device in prepared.devices:
+            # An entry without memory was interrupted before `prepare` returned.
             if device.memory:
                 await self._give_back(device)
             elif device.device in self._virtual:
@@ -238,6 +242,7 @@ class NetDriver(Driver):
     async def _report_moves(self, client: Client, directory: Path) -> None:
         heard: asyncio.Queue[Report] = asyncio.Queue()
         async with receiving_reports(directory, heard.put_nowait):
+            # Hooks that ran while no driver was listening reported to no one.
             for namespace, known in tuple(self._prepared.items()):
                 found = await self._ip.link_in(namespace, known.name)
                 if found is not None:
@@ -347,6 +352,7 @@ class NetDriver(Driver):
         try:
             await self._ip.run(*words)
         except LinkError as error:
+            # An earlier attempt was interrupted after this step; preparing is idempotent.
             if "File exists" not in str(error):
                 raise
         if virtual.kind == "veth":
@@ -359,6 +365,8 @@ class NetDriver(Driver):
         if memory["made"]:
             await self._ip.try_to("link", "delete", "dev", str(memory["name"]), namespace=namespace)
             await self._ip.try_to("link", "delete", "dev", link)
+        # A state is restored only if the interface really left the host: otherwise changes by the administrator would
+        # be undone.
         elif await self._ip.take_back(str(memory["name"]), namespace, link) or await self._is_down(link, memory):
             await self._restore(link, memory)
         await self._ip.try_to("netns", "delete", namespace)
@@ -370,11 +378,13 @@ class NetDriver(Driver):
 
     async def _restore(self, link: str, memory: Mapping[str, Any]) -> None:
         await self._ip.run("link", "set", "dev", link, "address", str(memory["address"]), "mtu", str(memory["mtu"]))
+        # Addresses of the pod must not stay on the host.
         await self._ip.run("address", "flush", "dev", link, "scope", "global")
         for address in memory["addresses"]:
             await self._ip.run("address", "replace", str(address), "dev", link)
         if memory["up"]:
             await self._ip.run("link", "set", "dev", link, "up")
+        # After the interface is up: the kernel refuses routes through one that is down.
         for route in memory["routes"]:
             via = ("via", str(route["gateway"])) if "gateway" in route else ()
             source = ("src", str(route["prefsrc"])) if "prefsrc" in route else ()

@@ -148,6 +148,7 @@ class NvidiaDriver(Driver):
         try:
             edits = partition_edits(partition.gpu, live.instance, live.compute, self._root)
         except DriverError:
+            # Nothing has recorded the partition yet, so nothing else would remove it.
             remove_partition(self._nvml, partition.gpu, live)
             raise
         memory = {"instance": live.instance, "compute": live.compute, "uuid": live.uuid}
@@ -182,6 +183,7 @@ class NvidiaDriver(Driver):
             SharingError: a GPU refuses.
             PartitionError: a partition is in use.
         """
+        # Daemons first: a GPU or partition that a daemon still uses cannot be reset or removed.
         await self._sharing.stop_daemons(ref.uid)
         for device in prepared.devices:
             partition, gpu = self._partitions.get(device.device), self._gpus.get(device.device)
@@ -195,6 +197,7 @@ class NvidiaDriver(Driver):
     async def health(self) -> AsyncIterator[Iterable[DeviceHealth]]:
         """Yield health: a device is unhealthy after a severe fault of its GPU; the message names it."""
         while True:
+            # Taken before the yield: a fault that comes while the report is sent must cause the next report.
             changed = self._changed
             yield [
                 *(self._health_of(name, gpu) for name, gpu in self._gpus.items()),

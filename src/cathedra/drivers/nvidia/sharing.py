@@ -104,12 +104,14 @@ class SharingManager:
         limits = config.memory_limits(uuids)
         place = self._place(claim, uuids)
         if not await self._answers(place):
+            # A directory without a running daemon is left of an earlier boot.
             shutil.rmtree(place, ignore_errors=True)
             for folder in ("pipe", "log"):
                 (place / folder).mkdir(parents=True)
             try:
                 await self._start(place, uuids, config, limits, whole)
             except SharingError:
+                # The next attempt would take a daemon that runs for one that has its limits.
                 await self.stop_daemons(claim)
                 raise
         return Edits(
