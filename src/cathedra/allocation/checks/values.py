@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.devices import DeviceRecord, Signature
 from cathedra.api.resource import DeviceAttribute
-from cathedra.cel.device import environment
-from cathedra.cel.errors import CompileError
-from cathedra.cel.library.semver import Semver
-from cathedra.cel.program import Program, compile_expression
-from cathedra.cel.selector import COST_LIMIT
 
-__all__ = ["Missing", "Value", "constraint_value", "derive", "scalar_or_set"]
+if TYPE_CHECKING:
+    from cathedra.cel.program import Program
+
+__all__ = ["PROGRAMS", "Missing", "Value", "constraint_value", "derive", "scalar_or_set"]
 
 Value: TypeAlias = tuple[str, object]
 Missing: Final = None
@@ -145,8 +143,9 @@ def _evaluate(
     key: DerivedKey,
     interrupted: Callable[[], bool] | None,
 ) -> DeviceAttribute | tuple[str, str] | None:
-    # start-up time: CEL comes with the first expression
+    # start-up time: CEL is imported with the first expression
     from cathedra.allocation.checks.selectors import cel_device
+    from cathedra.cel.selector import COST_LIMIT
 
     program = programs.get(key)
     if program is None:
@@ -163,6 +162,11 @@ def _evaluate(
 
 
 def _compile(expression: str, features: Features) -> Program | str:
+    # as above
+    from cathedra.cel.device import environment
+    from cathedra.cel.errors import CompileError
+    from cathedra.cel.program import compile_expression
+
     declared = environment(
         consumable_capacity=features.consumable_capacity, list_attributes=features.list_type_attributes, mode="stored"
     )
@@ -173,6 +177,9 @@ def _compile(expression: str, features: Features) -> Program | str:
 
 
 def _attribute(value: Any) -> DeviceAttribute | tuple[str, str] | None:
+    # as above
+    from cathedra.cel.library.semver import Semver
+
     match value:
         case bool():
             return DeviceAttribute(bool_=value)

@@ -11,7 +11,7 @@ import msgspec
 
 from cathedra.allocation.checks.capacity import CapacityUsage, Unusable, usage
 from cathedra.allocation.checks.selectors import Interrupted, SelectorFailure, selector_error
-from cathedra.allocation.checks.values import Value, constraint_value, scalar_or_set
+from cathedra.allocation.checks.values import PROGRAMS, Value, constraint_value, derive, scalar_or_set
 from cathedra.allocation.claims.requests import CLAIM_LIMIT, ClaimPlan, Constraint, Obstacle, RequestOption
 from cathedra.allocation.errors import FatalError, NodeError
 from cathedra.allocation.features import Features
@@ -159,9 +159,6 @@ class Problem:
         return constraint_value(record.signature, constraint.attribute, self.features, distinct=constraint.distinct)
 
     def _derived(self, name: str, expression: str, record: DeviceRecord, *, distinct: bool) -> Value | None:
-        # Rarely used, and its imports are heavy.
-        from cathedra.allocation.checks.values import PROGRAMS, derive
-
         attribute = derive(name, expression, record, self.features, self.supply.caches.of(PROGRAMS), self.interrupted)
         return None if attribute is None else scalar_or_set(attribute, self.features, distinct=distinct)
 
