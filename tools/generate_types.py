@@ -97,6 +97,10 @@ _CONTAINER = words(
     "volumeMounts volumeDevices livenessProbe readinessProbe startupProbe lifecycle terminationMessagePath "
     "terminationMessagePolicy imagePullPolicy securityContext stdin stdinOnce tty"
 )
+_WEBHOOK = words(
+    "name clientConfig rules failurePolicy matchPolicy namespaceSelector objectSelector sideEffects timeoutSeconds "
+    "admissionReviewVersions reinvocationPolicy matchConditions"
+)
 DECLARED = {
     "Container": _CONTAINER,
     "EphemeralContainer": _CONTAINER,
@@ -123,6 +127,25 @@ DECLARED = {
         "initContainerStatuses containerStatuses qosClass ephemeralContainerStatuses resize resourceClaimStatuses "
         "extendedResourceClaimStatus"
     ),
+    "ReplicaSetSpec": words("replicas minReadySeconds selector template"),
+    "JobSpec": words(
+        "parallelism completions activeDeadlineSeconds podFailurePolicy successPolicy backoffLimit "
+        "backoffLimitPerIndex maxFailedIndexes selector manualSelector template ttlSecondsAfterFinished "
+        "completionMode suspend podReplacementPolicy managedBy"
+    ),
+    "CronJobSpec": words("schedule timeZone startingDeadlineSeconds concurrencyPolicy suspend jobTemplate"),
+    "Secret": words("kind apiVersion metadata immutable data stringData type"),
+    "ConfigMap": words("kind apiVersion metadata immutable data binaryData"),
+    "ServiceSpec": words(
+        "ports selector clusterIP clusterIPs type externalIPs sessionAffinity loadBalancerIP loadBalancerSourceRanges "
+        "externalName externalTrafficPolicy healthCheckNodePort publishNotReadyAddresses sessionAffinityConfig "
+        "ipFamilies ipFamilyPolicy allocateLoadBalancerNodePorts loadBalancerClass internalTrafficPolicy"
+    ),
+    "PersistentVolumeSpec": ("capacity",),
+    "RuleWithOperations": ("operations",),
+    "NamedRuleWithOperations": ("resourceNames", "operations"),
+    "ValidatingWebhook": _WEBHOOK,
+    "MutatingWebhook": _WEBHOOK,
 }
 """Types whose fields Kubernetes writes in another order than that of their protobuf numbers."""
 

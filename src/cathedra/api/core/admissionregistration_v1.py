@@ -175,13 +175,13 @@ class MutatingWebhook(
     rename={
         "client_config": "clientConfig",
         "failure_policy": "failurePolicy",
+        "match_policy": "matchPolicy",
         "namespace_selector": "namespaceSelector",
+        "object_selector": "objectSelector",
         "side_effects": "sideEffects",
         "timeout_seconds": "timeoutSeconds",
         "admission_review_versions": "admissionReviewVersions",
-        "match_policy": "matchPolicy",
         "reinvocation_policy": "reinvocationPolicy",
-        "object_selector": "objectSelector",
         "match_conditions": "matchConditions",
     },
 ):
@@ -191,13 +191,13 @@ class MutatingWebhook(
     client_config: WebhookClientConfig = always(lambda: WebhookClientConfig())
     rules: tuple[RuleWithOperations, ...] = ()
     failure_policy: str | None = None
+    match_policy: str | None = None
     namespace_selector: meta_v1.LabelSelector | None = None
+    object_selector: meta_v1.LabelSelector | None = None
     side_effects: str | None = UNSET_LIST
     timeout_seconds: Int32 | None = None
     admission_review_versions: tuple[str, ...] = always(tuple)
-    match_policy: str | None = None
     reinvocation_policy: str | None = None
-    object_selector: meta_v1.LabelSelector | None = None
     match_conditions: tuple[MatchCondition, ...] = ()
 
 
@@ -234,16 +234,16 @@ class Mutation(
 class NamedRuleWithOperations(
     KubeStruct,
     frozen=True,
-    rename={"api_groups": "apiGroups", "api_versions": "apiVersions", "resource_names": "resourceNames"},
+    rename={"resource_names": "resourceNames", "api_groups": "apiGroups", "api_versions": "apiVersions"},
 ):
     """admissionregistration/v1 NamedRuleWithOperations."""
 
+    resource_names: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
     api_groups: tuple[str, ...] = ()
     api_versions: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     scope: str | None = None
-    operations: tuple[str, ...] = ()
-    resource_names: tuple[str, ...] = ()
 
 
 class ParamKind(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):
@@ -274,11 +274,11 @@ class Rule(KubeStruct, frozen=True, rename={"api_groups": "apiGroups", "api_vers
 class RuleWithOperations(KubeStruct, frozen=True, rename={"api_groups": "apiGroups", "api_versions": "apiVersions"}):
     """admissionregistration/v1 RuleWithOperations."""
 
+    operations: tuple[str, ...] = ()
     api_groups: tuple[str, ...] = ()
     api_versions: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     scope: str | None = None
-    operations: tuple[str, ...] = ()
 
 
 class ServiceReference(KubeStruct, frozen=True):
@@ -389,12 +389,12 @@ class ValidatingWebhook(
     rename={
         "client_config": "clientConfig",
         "failure_policy": "failurePolicy",
+        "match_policy": "matchPolicy",
         "namespace_selector": "namespaceSelector",
+        "object_selector": "objectSelector",
         "side_effects": "sideEffects",
         "timeout_seconds": "timeoutSeconds",
         "admission_review_versions": "admissionReviewVersions",
-        "match_policy": "matchPolicy",
-        "object_selector": "objectSelector",
         "match_conditions": "matchConditions",
     },
 ):
@@ -404,12 +404,12 @@ class ValidatingWebhook(
     client_config: WebhookClientConfig = always(lambda: WebhookClientConfig())
     rules: tuple[RuleWithOperations, ...] = ()
     failure_policy: str | None = None
+    match_policy: str | None = None
     namespace_selector: meta_v1.LabelSelector | None = None
+    object_selector: meta_v1.LabelSelector | None = None
     side_effects: str | None = UNSET_LIST
     timeout_seconds: Int32 | None = None
     admission_review_versions: tuple[str, ...] = always(tuple)
-    match_policy: str | None = None
-    object_selector: meta_v1.LabelSelector | None = None
     match_conditions: tuple[MatchCondition, ...] = ()
 
 

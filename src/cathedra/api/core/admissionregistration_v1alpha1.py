@@ -166,16 +166,16 @@ class Mutation(
 class NamedRuleWithOperations(
     KubeStruct,
     frozen=True,
-    rename={"api_groups": "apiGroups", "api_versions": "apiVersions", "resource_names": "resourceNames"},
+    rename={"resource_names": "resourceNames", "api_groups": "apiGroups", "api_versions": "apiVersions"},
 ):
     """admissionregistration/v1alpha1 NamedRuleWithOperations."""
 
+    resource_names: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
     api_groups: tuple[str, ...] = ()
     api_versions: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     scope: str | None = None
-    operations: tuple[str, ...] = ()
-    resource_names: tuple[str, ...] = ()
 
 
 class ParamKind(KubeStruct, frozen=True, rename={"api_version": "apiVersion"}):

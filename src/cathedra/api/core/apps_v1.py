@@ -261,9 +261,9 @@ class ReplicaSetSpec(KubeStruct, frozen=True, rename={"min_ready_seconds": "minR
     """apps/v1 ReplicaSetSpec."""
 
     replicas: Int32 | None = None
+    min_ready_seconds: Int32 = 0
     selector: meta_v1.LabelSelector | None = UNSET_LIST
     template: core_v1.PodTemplateSpec = always(lambda: core_v1.PodTemplateSpec())
-    min_ready_seconds: Int32 = 0
 
 
 class ReplicaSetStatus(

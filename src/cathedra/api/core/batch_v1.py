@@ -51,24 +51,24 @@ class CronJobSpec(
     KubeStruct,
     frozen=True,
     rename={
+        "time_zone": "timeZone",
         "starting_deadline_seconds": "startingDeadlineSeconds",
         "concurrency_policy": "concurrencyPolicy",
         "job_template": "jobTemplate",
         "successful_jobs_history_limit": "successfulJobsHistoryLimit",
         "failed_jobs_history_limit": "failedJobsHistoryLimit",
-        "time_zone": "timeZone",
     },
 ):
     """batch/v1 CronJobSpec."""
 
     schedule: str = always(str)
+    time_zone: str | None = None
     starting_deadline_seconds: Int64 | None = None
     concurrency_policy: str = ""
     suspend: bool | None = None
     job_template: JobTemplateSpec = always(lambda: JobTemplateSpec())
     successful_jobs_history_limit: Int32 | None = None
     failed_jobs_history_limit: Int32 | None = None
-    time_zone: str | None = None
 
 
 class CronJobStatus(
@@ -138,16 +138,16 @@ class JobSpec(
     frozen=True,
     rename={
         "active_deadline_seconds": "activeDeadlineSeconds",
-        "manual_selector": "manualSelector",
-        "backoff_limit": "backoffLimit",
-        "ttl_seconds_after_finished": "ttlSecondsAfterFinished",
-        "completion_mode": "completionMode",
         "pod_failure_policy": "podFailurePolicy",
+        "success_policy": "successPolicy",
+        "backoff_limit": "backoffLimit",
         "backoff_limit_per_index": "backoffLimitPerIndex",
         "max_failed_indexes": "maxFailedIndexes",
+        "manual_selector": "manualSelector",
+        "ttl_seconds_after_finished": "ttlSecondsAfterFinished",
+        "completion_mode": "completionMode",
         "pod_replacement_policy": "podReplacementPolicy",
         "managed_by": "managedBy",
-        "success_policy": "successPolicy",
     },
 ):
     """batch/v1 JobSpec."""
@@ -155,19 +155,19 @@ class JobSpec(
     parallelism: Int32 | None = None
     completions: Int32 | None = None
     active_deadline_seconds: Int64 | None = None
+    pod_failure_policy: PodFailurePolicy | None = None
+    success_policy: SuccessPolicy | None = None
+    backoff_limit: Int32 | None = None
+    backoff_limit_per_index: Int32 | None = None
+    max_failed_indexes: Int32 | None = None
     selector: meta_v1.LabelSelector | None = None
     manual_selector: bool | None = None
     template: core_v1.PodTemplateSpec = always(lambda: core_v1.PodTemplateSpec())
-    backoff_limit: Int32 | None = None
     ttl_seconds_after_finished: Int32 | None = None
     completion_mode: str | None = None
     suspend: bool | None = None
-    pod_failure_policy: PodFailurePolicy | None = None
-    backoff_limit_per_index: Int32 | None = None
-    max_failed_indexes: Int32 | None = None
     pod_replacement_policy: str | None = None
     managed_by: str | None = None
-    success_policy: SuccessPolicy | None = None
     scheduling: JobSchedulingConfiguration | None = None
 
 

@@ -522,15 +522,15 @@ class ComponentStatusList(KubeStruct, frozen=True, rename={"api_version": "apiVe
     items: tuple[ComponentStatus, ...] = always(tuple)
 
 
-class ConfigMap(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion", "binary_data": "binaryData"}):
+class ConfigMap(meta_v1.KubeObject, frozen=True, rename={"binary_data": "binaryData", "api_version": "apiVersion"}):
     """core/v1 ConfigMap."""
 
-    kind: str = ""
-    api_version: str = ""
     metadata: meta_v1.ObjectMeta = always(lambda: meta_v1.ObjectMeta())
+    immutable: bool | None = None
     data: dict[str, str] = {}
     binary_data: dict[str, bytes] = {}
-    immutable: bool | None = None
+    kind: str = ""
+    api_version: str = ""
 
 
 class ConfigMapEnvSource(KubeStruct, frozen=True):
@@ -1908,6 +1908,7 @@ class PersistentVolumeSpec(
 ):
     """core/v1 PersistentVolumeSpec."""
 
+    capacity: dict[str, Quantity] = {}
     gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
     aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
     host_path: HostPathVolumeSource | None = None
@@ -1930,7 +1931,6 @@ class PersistentVolumeSpec(
     local: LocalVolumeSource | None = None
     storageos: StorageOSPersistentVolumeSource | None = None
     csi: CSIPersistentVolumeSource | None = None
-    capacity: dict[str, Quantity] = {}
     access_modes: tuple[str, ...] = ()
     claim_ref: ObjectReference | None = None
     persistent_volume_reclaim_policy: str = ""
@@ -2781,16 +2781,16 @@ class SeccompProfile(KubeStruct, frozen=True, rename={"localhost_profile": "loca
     localhost_profile: str | None = None
 
 
-class Secret(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion", "string_data": "stringData"}):
+class Secret(meta_v1.KubeObject, frozen=True, rename={"string_data": "stringData", "api_version": "apiVersion"}):
     """core/v1 Secret."""
 
+    metadata: meta_v1.ObjectMeta = always(lambda: meta_v1.ObjectMeta())
+    immutable: bool | None = None
+    data: dict[str, bytes] = {}
+    string_data: dict[str, str] = {}
+    type: str = ""
     kind: str = ""
     api_version: str = ""
-    metadata: meta_v1.ObjectMeta = always(lambda: meta_v1.ObjectMeta())
-    data: dict[str, bytes] = {}
-    type: str = ""
-    string_data: dict[str, str] = {}
-    immutable: bool | None = None
 
 
 class SecretEnvSource(KubeStruct, frozen=True):
@@ -2970,6 +2970,7 @@ class ServiceSpec(
     frozen=True,
     rename={
         "cluster_ip": "clusterIP",
+        "cluster_ips": "clusterIPs",
         "external_ips": "externalIPs",
         "session_affinity": "sessionAffinity",
         "load_balancer_ip": "loadBalancerIP",
@@ -2979,9 +2980,8 @@ class ServiceSpec(
         "health_check_node_port": "healthCheckNodePort",
         "publish_not_ready_addresses": "publishNotReadyAddresses",
         "session_affinity_config": "sessionAffinityConfig",
-        "ip_family_policy": "ipFamilyPolicy",
-        "cluster_ips": "clusterIPs",
         "ip_families": "ipFamilies",
+        "ip_family_policy": "ipFamilyPolicy",
         "allocate_load_balancer_node_ports": "allocateLoadBalancerNodePorts",
         "load_balancer_class": "loadBalancerClass",
         "internal_traffic_policy": "internalTrafficPolicy",
@@ -2993,6 +2993,7 @@ class ServiceSpec(
     ports: tuple[ServicePort, ...] = ()
     selector: dict[str, str] = {}
     cluster_ip: str = ""
+    cluster_ips: tuple[str, ...] = ()
     type: str = ""
     external_ips: tuple[str, ...] = ()
     session_affinity: str = ""
@@ -3003,9 +3004,8 @@ class ServiceSpec(
     health_check_node_port: Int32 = 0
     publish_not_ready_addresses: bool = False
     session_affinity_config: SessionAffinityConfig | None = None
-    ip_family_policy: str | None = None
-    cluster_ips: tuple[str, ...] = ()
     ip_families: tuple[str, ...] = ()
+    ip_family_policy: str | None = None
     allocate_load_balancer_node_ports: bool | None = None
     load_balancer_class: str | None = None
     internal_traffic_policy: str | None = None
