@@ -21,6 +21,7 @@ from cathedra.kinds.resource.slices.devices import (
     validate_node_resources,
     validate_policy,
 )
+from cathedra.releases import FeatureGates
 from tests.unit.kinds.objects import context, gates, texts
 
 ALL = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to"
@@ -201,6 +202,20 @@ def test_values_rise_fit_the_capacity_and_hold_the_default(
         ),
         *wanted,
     )
+
+
+def test_the_gate_of_fractional_ranges_decides_whether_fractions_count() -> None:
+    """DRAFractionalCapacityRange is on by default; without it amounts are rounded to whole units."""
+    values = from_dict(CapacityRequestPolicy, {"default": "1100m", "validValues": ["1100m", "1200m"]})
+    steps = from_dict(CapacityRequestPolicy, {"default": "1500m", "validRange": {"min": "1", "step": "500m"}})
+    for on, wanted in ((True, []), (False, ['p.validValues[1]: Duplicate value: "2"'])):
+        gates = FeatureGates.for_release("1.37", {"DRAFractionalCapacityRange": on})
+        errors = ErrorList()
+        validate_policy(errors, FieldPath("p"), values, Quantity("10"), gates)
+        assert texts(errors) == wanted
+        errors = ErrorList()
+        validate_policy(errors, FieldPath("p"), steps, Quantity("10"), gates)
+        assert (texts(errors) == []) or not on
 
 
 def test_values_that_differ_in_fractions_were_equal_before_137() -> None:
