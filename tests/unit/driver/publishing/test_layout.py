@@ -13,7 +13,15 @@ from cathedra.api.core import meta_v1
 from cathedra.api.struct import Time, replace
 from cathedra.driver import Device, Pool, PoolError, Version
 from cathedra.driver.device import attribute
-from cathedra.driver.publishing.layout import DesiredPool, DesiredSlice, Publisher, check, lay_out, plan
+from cathedra.driver.publishing.layout import (
+    DesiredPool,
+    DesiredSlice,
+    Publisher,
+    adopt_taint_times,
+    check,
+    lay_out,
+    plan,
+)
 
 TAINT = resource.DeviceTaint(key="k", effect="NoSchedule")
 
@@ -186,3 +194,20 @@ def test_time_of_a_taint_is_kept_where_the_driver_gives_none_or_nearly_the_same(
     assert plan(tainted(None), existing, PUBLISHER).empty
     assert plan(tainted(Time(1001)), existing, PUBLISHER).empty
     assert set(plan(tainted(Time(1002)), existing, PUBLISHER).update) == {0}
+
+
+def test_every_unchanged_taint_of_a_device_keeps_its_time() -> None:
+    """kubernetes/kubernetes#141107: not only the first one."""
+    first = resource.DeviceTaint(key="a", effect="NoSchedule", time_added=Time(100))
+    second = resource.DeviceTaint(key="b", effect="NoExecute", time_added=Time(200))
+    present = resource.Device(name="x", taints=(first, second))
+    added = resource.DeviceTaint(key="c", effect="NoExecute")
+    wanted = resource.Device(
+        name="x", taints=(replace(second, time_added=None), added, replace(first, time_added=None))
+    )
+    (adopted,) = adopt_taint_times([wanted], [present])
+    assert [(taint.key, taint.time_added) for taint in adopted.taints] == [
+        ("b", Time(200)),
+        ("c", None),
+        ("a", Time(100)),
+    ]
