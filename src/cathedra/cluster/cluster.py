@@ -45,7 +45,7 @@ Say = Callable[[str], None]
 
 
 async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], None], merge_context: bool) -> int:
-    """Run a cluster until SIGINT or SIGTERM; the exit code.
+    """Run a cluster until SIGINT or SIGTERM. Return the exit code.
 
     Raises:
         InvalidOption: the data directory cannot be used.
@@ -87,7 +87,7 @@ class RunningCluster:
         self._say = say
         self._began = clock.monotonic()
         self.denials = Denials(clock)
-        """Requests of the parts in this process that were refused for want of a right."""
+        """Requests of the parts that were refused because a permission is missing."""
         self._server: APIServer | None = None
         self._nodes: InProcessNodes | None = None
 
@@ -117,7 +117,7 @@ class RunningCluster:
             forget_short_root(self.config.data_dir)
 
     async def wait_ready(self) -> None:
-        """Wait until every node is Ready and its driver's slices are published, and those that leave have left."""
+        """Wait until every node is Ready with published slices, and the nodes that leave are drained and removed."""
         nodes = self._running_nodes
         await nodes.wait_ready()
         for name in self.config.leaving:
@@ -132,7 +132,7 @@ class RunningCluster:
         await self._running_nodes.start(name, profile).wait_settled()
 
     async def silence_node(self, name: str) -> None:
-        """Stop a node's agent and drivers as a loss of power does: its Node object stays, and nothing answers for it.
+        """Stop a node's agent and drivers as a loss of power does: its Node object stays.
 
         Raises:
             KeyError: no node of that name runs.
@@ -180,7 +180,7 @@ class RunningCluster:
 
     @asynccontextmanager
     async def _opened(self) -> AsyncIterator[APIServer]:
-        """The API server, with further ones beside it if there are to be any."""
+        """Open the API server, and those beside it with ``--apiserver-count``."""
         if self.config.apiserver_count > 1:
             from cathedra.cluster.apiservers.supervisor import several_servers  # start-up time: with several alone
 
@@ -252,7 +252,7 @@ class RunningCluster:
             await install(client, ((DEVICECLASSES, device_class) for device_class in profile.device_classes))
 
     async def _remove(self, nodes: InProcessNodes, name: str) -> None:
-        """Let a node leave: it ends its pods while it still runs, as a node that is drained does."""
+        """Drain a node and remove it. It ends its pods while it still runs."""
         client = self.client()
         count = await drain(client, name, clock=self._clock)
         await nodes.silence(name)

@@ -107,8 +107,8 @@ def _remembered_port(file: Path) -> int:
 async def open_beside(
     config: ClusterConfig, primary: PrimaryStore | None, *, gates: FeatureGates, clock: Clock, random: Random
 ) -> APIServer:
-    """An API server for the parts of this process, beside the one that serves ``config.data_dir``: on that one's store,
-    or without ``primary`` on the store that both share. Its caller closes it.
+    """Open an API server beside the one that serves ``config.data_dir``, on the store of that (``primary``), or on the
+    etcd that both share. Its caller closes it.
 
     Raises:
         StoreUnavailable: that server has gone.
@@ -122,7 +122,7 @@ async def open_beside(
 
 
 async def serve_beside(server: APIServer, config: ClusterConfig, port: int, connections: socket.socket) -> None:
-    """Let a server that was opened beside the first serve clients too: the first one deals out its connections."""
+    """Serve the connections that the first server passes on."""
     await server.serve_dealt(_serve_options(config, port, server.context.clock), connections)
 
 

@@ -52,16 +52,16 @@ class LaggingStore(PrimaryStore):
         self._mute = False
         self._release()
 
-    async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
+    def write(self, key: str, value: bytes | None, *, expected: int) -> asyncio.Future[int]:
         self.writes += 1
         self._release()
-        return await super().write(key, value, expected=expected)
+        return super().write(key, value, expected=expected)
 
-    async def latest(self) -> int:
+    def latest(self) -> asyncio.Future[int]:
         self.questions += 1
         self.asked.set()
         self._release()
-        return await super().latest()
+        return super().latest()
 
     def data_received(self, data: bytes) -> None:
         if self._held is not None:

@@ -76,22 +76,25 @@ class DefinitionController:
         if change.deleted:
             self._waiting.pop(change.entry.key, None)
             self._forget_failures(change.entry.key)
+            # In this turn, too: a request that catches up with the removal must not find the kind.
             self._served.withdraw(change.entry.key)
             return
         self._follow(change.entry.object)
         self._enqueue(change.entry.key)
 
     def _follow(self, obj: CustomResourceDefinition) -> None:
-        """Serve a definition that another server on the same store has established in the turn in which it arrives: a
-        client that has read it there may use it here as soon as this server has caught up. What would have to wait is
-        left to the worker."""
+        """Serve a definition that another server has established, unless it has to wait for the worker."""
+        # In the turn in which it arrives, not later: a client that has read the condition at the other server may use
+        # the kind here as soon as this server has caught up, and would get 404.
         if not self._server.registry.shared or not is_established(obj) or self._served.is_current(obj):
             return
         resource = self._served.resource_of(obj.metadata.name)
+        # A write under way would enter an object of the former generation, and a conflict keeps that in force.
         if resource is not None and (
             self._server.registry.table(resource).under_way or self._served.name_conflict(obj) is not None
         ):
             return
+        # Compiling a large schema takes so long that it is done in a thread.
         if len(encode(obj)) >= LARGE:
             return
         try:

@@ -110,26 +110,36 @@ class CommitLog:
         self._show(table, StoredChange(shown.revision, shown, previous), body)
         return self.remove(table, shown, last)
 
-    def take(self, key: str, value: bytes | None, origin: Origin, failed: Callable[[str], None]) -> None:
+    def take(
+        self,
+        key: str,
+        value: bytes | None,
+        located: tuple[Table, str] | None,
+        origin: Origin,
+        failed: Callable[[str], None],
+    ) -> None:
         """Settle a write of another server, which `LogLayout.write` encoded (None: a removal).
 
-        The caller has compared the key's revision and noted the write with `Tables.writing`. ``failed`` is called if
-        the store did not keep it.
+        The caller has compared the key's revision, and noted the write as under way in the table of ``located``, or in
+        `Tables.under_way`. ``failed`` is called if the store did not keep it.
         """
         revision = self._assigned = self._assigned + 1
         write = Write(key, revision, None if value is None else numbered(value, revision))
 
         def settled(error: StorageError | None) -> None:
+            # A resource that was not served when the write began may be now. The note is then in its table.
+            place = located or self._tables.locate(key)
             if error is None:
                 self._settled = revision
-                self._tables.take(write)
+                self._tables.take(write, place)
                 for follower in self.followers:
                     follower.settled(write, origin)
             else:
                 failed(str(error))
-            # Looked up now: the resource may have come to be served since the write began.
-            writing, at = self._tables.writing(key)
-            wake(writing.pop(at, ()))
+            if place is None:
+                wake(self._tables.under_way.pop(key, ()))
+            else:
+                place[0].end(place[1])
 
         self._storage.commit(write, settled)
 

@@ -83,22 +83,27 @@ class ReplicaConnection(asyncio.Protocol):
             self.close()
 
     def _write(self, message: primary.Forward) -> None:
-        writing, key = self._tables.writing(message.key)
+        located = self._tables.locate(message.key)
+        if located is None:
+            writing, key, current = self._tables.under_way, message.key, self._tables.unclaimed_revision(message.key)
+        else:
+            (table, key), writing = located, located[0].under_way
+            current = 0 if (found := table.get(key)) is None else found.revision
         if (waiting := writing.get(key)) is not None:
             # Writes of one object wait for each other, so the next one is compared with a settled state.
             ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             ended.add_done_callback(lambda _: self._write(message))
             waiting.append(ended)
             return
-        current = self._tables.revision_of(message.key)
         if current != message.expected:
             self._send(primary.Refused(message.id, current))
             return
         writing[key] = []
-        origin = (self, message.id)
-        self._log.take(
-            message.key, message.value, origin, lambda error: self._send(primary.Refused(message.id, 0, error))
-        )
+
+        def failed(error: str) -> None:
+            self._send(primary.Refused(message.id, 0, error))
+
+        self._log.take(message.key, message.value, located, (self, message.id), failed)
 
     def _send(self, message: Any, size: int = 0) -> None:
         if self._outgoing is not None:

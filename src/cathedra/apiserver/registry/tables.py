@@ -36,7 +36,7 @@ class Tables:
         self.by_resource: Mapping[GroupResource, Table] = self._tables
         self._by_prefix: dict[str, Table] = {}
         self._unclaimed: dict[str, Record] = {}
-        self._under_way: dict[str, list[asyncio.Future[None]]] = {}
+        self.under_way: dict[str, list[asyncio.Future[None]]] = {}
         """As `Table.under_way`, for keys that no table claims."""
         for definition in definitions:
             if definition.stored_as is None:
@@ -58,8 +58,8 @@ class Tables:
         for record in claimed:
             del self._unclaimed[record.key]
         # Another server may have begun to write objects of the resource before it was served here.
-        for key in [key for key in self._under_way if key.startswith(prefix)]:
-            table.under_way[key.removeprefix(prefix)] = self._under_way.pop(key)
+        for key in [key for key in self.under_way if key.startswith(prefix)]:
+            table.under_way[key.removeprefix(prefix)] = self.under_way.pop(key)
         self._enter(table)
         return table
 
@@ -145,9 +145,9 @@ class Tables:
         key = record.key.removeprefix(table.stored_under)
         return StoredObject(key, self.layout.read(table.definition, record), record.revision)
 
-    def take(self, write: Write) -> None:
-        """Enter a settled write of another server. A value that cannot be read is logged and passed over."""
-        located = self.locate(write.key)
+    def take(self, write: Write, located: tuple[Table, str] | None) -> None:
+        """Enter a settled write of another server, at what `locate` returns for its key. A value that cannot be read is
+        logged and passed over."""
         if located is None:
             if write.value is None:
                 self._unclaimed.pop(write.key, None)
@@ -167,15 +167,9 @@ class Tables:
             return
         table.apply(StoredChange(write.revision, entry, previous))
 
-    def writing(self, storage_key: str) -> tuple[dict[str, list[asyncio.Future[None]]], str]:
-        """Return where writes that are under way on a key are noted, and the key there."""
-        located = self.locate(storage_key)
-        return (self._under_way, storage_key) if located is None else (located[0].under_way, located[1])
-
-    def revision_of(self, storage_key: str) -> int:
-        """Return the revision of the last settled write of a key; 0 if nothing is stored there."""
-        located = self.locate(storage_key)
-        found = self._unclaimed.get(storage_key) if located is None else located[0].get(located[1])
+    def unclaimed_revision(self, storage_key: str) -> int:
+        """Return the revision of a record that no table claims; 0 if there is none."""
+        found = self._unclaimed.get(storage_key)
         return 0 if found is None else found.revision
 
     def records(self) -> Iterator[Record]:

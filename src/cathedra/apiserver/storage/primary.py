@@ -138,13 +138,13 @@ class PrimaryStore(asyncio.Protocol):
         """
         return await asyncio.shield(self._content)
 
-    async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
+    def write(self, key: str, value: bytes | None, *, expected: int) -> asyncio.Future[int]:
         """As `SharedStorage.write`. The revision is returned after `follow` could yield the write."""
-        return await self._send(Forward(next(self._numbers), key, expected, value), len(value or b""))
+        return self._send(Forward(next(self._numbers), key, expected, value), len(value or b""))
 
-    async def latest(self) -> int:
+    def latest(self) -> asyncio.Future[int]:
         """As `SharedStorage.latest`. The revision is returned after `follow` could yield everything up to it."""
-        return await self._send(Question(next(self._numbers)))
+        return self._send(Question(next(self._numbers)))
 
     async def nudge(self) -> None:
         """Wait for an answer: all that was settled before it arrives before it."""
@@ -161,7 +161,8 @@ class PrimaryStore(asyncio.Protocol):
             if writes:
                 yield StoreProgress(writes[-1].revision, tuple(writes))
                 continue
-            self._connected()
+            if self._outgoing is None:
+                raise StoreUnavailable(_GONE)
             self._arrived = asyncio.get_running_loop().create_future()
             await self._arrived
 
@@ -205,16 +206,13 @@ class PrimaryStore(asyncio.Protocol):
         if not self._lost.done():
             self._lost.set_result(None)
 
-    def _connected(self) -> MessageWriter:
-        if self._outgoing is None:
-            raise StoreUnavailable(_GONE)
-        return self._outgoing
-
     def _send(self, request: Forward | Question, size: int = 0) -> asyncio.Future[int]:
-        outgoing = self._connected()
         waiting: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting[request.id] = request, waiting
-        outgoing.put(request, ENVELOPE_BYTES + size)
+        if self._outgoing is None:
+            waiting.set_exception(StoreUnavailable(_GONE))
+        else:
+            self._waiting[request.id] = request, waiting
+            self._outgoing.put(request, ENVELOPE_BYTES + size)
         return waiting
 
     def _take(self, message: Any, answers: list[tuple[asyncio.Future[int], Any]]) -> None:

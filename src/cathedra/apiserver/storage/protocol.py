@@ -8,7 +8,7 @@ store has settled it, never before.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -170,7 +170,7 @@ class SharedStorage(Protocol):
         """
         ...
 
-    async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
+    def write(self, key: str, value: bytes | None, *, expected: int) -> Awaitable[int]:
         """Write (None: remove) if the last write of ``key`` has the revision ``expected`` (0: there is none). Return
         the revision of this write.
 
@@ -181,7 +181,7 @@ class SharedStorage(Protocol):
         """
         ...
 
-    async def latest(self) -> int:
+    def latest(self) -> Awaitable[int]:
         """Return a revision at or after every write that any server acknowledged before this call.
 
         Raises:

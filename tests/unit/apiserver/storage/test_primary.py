@@ -56,7 +56,7 @@ async def connected() -> AsyncIterator[tuple[PrimaryStore, Primary]]:
 
 async def test_each_question_has_its_answer() -> None:
     async with connected() as (store, primary):
-        first, gone, last = (asyncio.create_task(store.latest()) for _ in range(3))
+        first, gone, last = (asyncio.ensure_future(store.latest()) for _ in range(3))
         asked = [await primary.heard() for _ in range(3)]
         assert {type(one) for one in asked} == {Question}
         gone.cancel()
@@ -74,7 +74,7 @@ async def test_a_write_is_yielded_before_its_revision_is_returned() -> None:
                 seen.extend(progress.writes)
 
         following = asyncio.create_task(follow())
-        writing = asyncio.create_task(store.write("/k", b"v", expected=0))
+        writing = asyncio.ensure_future(store.write("/k", b"v", expected=0))
         forward = await primary.heard()
         assert (forward.key, forward.value, forward.expected) == ("/k", b"v", 0)
         primary.answer(Change("/other", 7, None), Settled(forward.id, 8))
@@ -87,7 +87,7 @@ async def test_a_write_is_yielded_before_its_revision_is_returned() -> None:
 
 async def test_a_refusal_is_raised() -> None:
     async with connected() as (store, primary):
-        writing = [asyncio.create_task(store.write("/k", b"v", expected=3)) for _ in range(2)]
+        writing = [asyncio.ensure_future(store.write("/k", b"v", expected=3)) for _ in range(2)]
         first, second = await primary.heard(), await primary.heard()
         primary.answer(Refused(second.id, 0, "the disk is full"), Refused(first.id, 9))
         with pytest.raises(Superseded) as newer:
@@ -99,8 +99,8 @@ async def test_a_refusal_is_raised() -> None:
 
 async def test_what_waits_fails_when_the_primary_has_gone() -> None:
     async with connected() as (store, primary):
-        asking = asyncio.create_task(store.latest())
-        writing = asyncio.create_task(store.write("/k", b"v", expected=0))
+        asking = asyncio.ensure_future(store.latest())
+        writing = asyncio.ensure_future(store.write("/k", b"v", expected=0))
         await primary.heard()
         primary.transport.close()
         with pytest.raises(StoreUnavailable) as known:
