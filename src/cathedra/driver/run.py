@@ -29,7 +29,7 @@ from cathedra.driver.files import DiskFiles, Files
 from cathedra.driver.health import HealthBoard
 from cathedra.driver.metrics import Observer, Silent
 from cathedra.driver.preparing.checkpoint import Checkpoint, FileLock, NoLock, ProcessLock, Serializer
-from cathedra.driver.preparing.service import ClaimService
+from cathedra.driver.preparing.service import ClaimFiles, ClaimService
 from cathedra.driver.preparing.specs import ClaimSpecs, MetadataFiles, vendor_for
 from cathedra.driver.progress import print_progress
 from cathedra.driver.publishing.controller import ResourceSliceController, keep_published
@@ -256,15 +256,17 @@ class DriverRunner:
         return ClaimService(
             driver,
             self._client,
-            clock=self._clock,
-            checkpoint=Checkpoint(
-                self._files, plugin_dir, _boot_id() if instance.boot_id is None else instance.boot_id
+            ClaimFiles(
+                checkpoint=Checkpoint(
+                    self._files, plugin_dir, _boot_id() if instance.boot_id is None else instance.boot_id
+                ),
+                specs=ClaimSpecs(self._files, cdi_dir, vendor, driver.cdi_class),
+                metadata=metadata,
+                shared=bool(instance.pod_uid),
             ),
+            clock=self._clock,
             lock=self._make_lock(),
-            specs=ClaimSpecs(self._files, cdi_dir, vendor, driver.cdi_class),
-            metadata=metadata,
             observer=self._observer,
-            shared_checkpoint=bool(instance.pod_uid),
         )
 
     def _make_lock(self) -> Serializer:

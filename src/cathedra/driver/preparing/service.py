@@ -38,7 +38,7 @@ from cathedra.driver.preparing.checkpoint import (
 from cathedra.driver.preparing.specs import COMMON_DEVICE, ClaimSpecs, MetadataFiles, device_document
 from cathedra.driver.preparing.status import device_entries, write_device_status
 
-__all__ = ["CALL_TIMEOUT", "ClaimService", "NamedClaim", "PrepareResult"]
+__all__ = ["CALL_TIMEOUT", "ClaimFiles", "ClaimService", "NamedClaim", "PrepareResult"]
 
 CALL_TIMEOUT = 45.0
 """Seconds that a node agent waits for an answer."""
@@ -74,32 +74,40 @@ class PrepareResult(msgspec.Struct, frozen=True):
     error: str = ""
 
 
+class ClaimFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """What a driver stores of prepared claims."""
+
+    checkpoint: Checkpoint
+    specs: ClaimSpecs
+    metadata: MetadataFiles | None = None
+    """Metadata files; None: containers get none."""
+    shared: bool = False
+    """True if another process may have written the checkpoint since the last call (rolling update)."""
+
+
 class ClaimService:
-    """The two calls of a node agent."""
+    """The two calls of a node agent: prepare and unprepare."""
 
     def __init__(
         self,
         driver: Driver,
         client: Client,
+        files: ClaimFiles,
         *,
         clock: Clock,
-        checkpoint: Checkpoint,
         lock: Serializer,
-        specs: ClaimSpecs,
-        metadata: MetadataFiles | None = None,
         observer: Observer | None = None,
-        shared_checkpoint: bool = False,
     ) -> None:
-        """``shared_checkpoint``: another process may have written it since the last call (rolling update)."""
+        """``lock`` serializes the calls."""
         self._driver = driver
         self._client = client
         self._clock = clock
-        self._checkpoint = checkpoint
+        self._checkpoint = files.checkpoint
         self._lock = lock
-        self._specs = specs
-        self._metadata = metadata
+        self._specs = files.specs
+        self._metadata = files.metadata
         self._observer = observer or Silent()
-        self._shared_checkpoint = shared_checkpoint
+        self._shared_checkpoint = files.shared
         self._common: tuple[str, ...] = ()
         self._gone_since: dict[str, float] = {}
         """Deleted claims that hold a device which another claim needs: UID → time at which the deletion was

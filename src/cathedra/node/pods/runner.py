@@ -38,7 +38,7 @@ from cathedra.node.pods.resizer import ResourceGrants
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, Image, RuntimeFailure
 from cathedra.node.setup.environment import container_environment
 from cathedra.node.setup.errors import ContainerConfigError
-from cathedra.node.setup.launch import container_spec, identity_of
+from cathedra.node.setup.launch import LaunchInputs, container_spec, identity_of
 from cathedra.node.setup.references import References
 from cathedra.releases import behaviours
 
@@ -206,13 +206,15 @@ class ContainerRunner:
         spec = container_spec(
             pod,
             container,
+            LaunchInputs(
+                generation=self._preparation.generation,
+                environment=environment,
+                volumes=self._preparation.volumes,
+                cdi_devices=context.claims.cdi_devices(pod, container),
+                directories=self._preparation.directories,
+                node=context.facts,
+            ),
             attempt=record.next_attempt,
-            generation=self._preparation.generation,
-            environment=environment,
-            volumes=self._preparation.volumes,
-            cdi_devices=context.claims.cdi_devices(pod, container),
-            directories=self._preparation.directories,
-            node=context.facts,
         )
         for grant in context.devices.grants(pod, container) if context.devices is not None else ():
             spec = _with_devices(spec, grant)

@@ -21,6 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from cathedra.api.core.core_v1 import Container, Pod, PodDNSConfigOption, VolumeMount
 from cathedra.node.resources.containers import container_limits
 from cathedra.node.resources.nodefacts import NodeFacts
@@ -32,6 +34,7 @@ from cathedra.node.setup.volumes import is_payload
 
 __all__ = [
     "IDLE_SCRIPT",
+    "LaunchInputs",
     "container_argv",
     "container_id",
     "container_mounts",
@@ -79,18 +82,21 @@ def _expanded(words: Sequence[str], environment: Mapping[str, str]) -> tuple[str
     return tuple(expand(word, environment) for word in words)
 
 
-def container_spec(
-    pod: Pod,
-    container: Container,
-    *,
-    attempt: int,
-    generation: int,
-    environment: Mapping[str, str],
-    volumes: Mapping[str, str],
-    cdi_devices: tuple[str, ...],
-    directories: PodDirectories | None,
-    node: NodeFacts,
-) -> ContainerSpec:
+class LaunchInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the setup of a pod provides for one of its containers."""
+
+    generation: int
+    """Number of times the pod was set up from the beginning on this node."""
+    environment: Mapping[str, str]
+    volumes: Mapping[str, str]
+    """Volume name → path on the node."""
+    cdi_devices: tuple[str, ...]
+    """Qualified CDI names of claimed devices."""
+    directories: PodDirectories | None
+    node: NodeFacts
+
+
+def container_spec(pod: Pod, container: Container, inputs: LaunchInputs, *, attempt: int) -> ContainerSpec:
     """Return the specification of a container.
 
     Raises:
@@ -108,27 +114,29 @@ def container_spec(
     if shared is not None and shared.fs_group is not None:
         groups = (*groups, shared.fs_group)
     log = termination = ""
-    if directories is not None:
-        log = str(directories.log(container.name, attempt))
-        with_termination_message = directories.termination_log(container.name, attempt)
-        with_termination_message.parent.mkdir(parents=True, exist_ok=True)
-        with_termination_message.touch(mode=0o666)
-        termination = str(with_termination_message)
+    if inputs.directories is not None:
+        log = str(inputs.directories.log(container.name, attempt))
+        message_file = inputs.directories.termination_log(container.name, attempt)
+        message_file.parent.mkdir(parents=True, exist_ok=True)
+        message_file.touch(mode=0o666)
+        termination = str(message_file)
     return ContainerSpec(
-        id=container_id(metadata.uid, container.name, attempt, generation),
+        id=container_id(metadata.uid, container.name, attempt, inputs.generation),
         pod=identity_of(pod),
         name=container.name,
         attempt=attempt,
-        argv=container_argv(container, environment),
-        command=_expanded(container.command, environment),
-        args=_expanded(container.args, environment),
+        argv=container_argv(container, inputs.environment),
+        command=_expanded(container.command, inputs.environment),
+        args=_expanded(container.args, inputs.environment),
         image=container.image,
-        environment=tuple(environment.items()),
+        environment=tuple(inputs.environment.items()),
         working_directory=container.working_dir,
         hostname=hostname_of(pod),
-        mounts=tuple(container_mounts(pod, container, volumes, environment)) if directories is not None else (),
-        cdi_devices=cdi_devices,
-        limits=container_limits(pod, container, node),
+        mounts=tuple(container_mounts(pod, container, inputs.volumes, inputs.environment))
+        if inputs.directories is not None
+        else (),
+        cdi_devices=inputs.cdi_devices,
+        limits=container_limits(pod, container, inputs.node),
         uid=user,
         gid=group,
         non_root=_must_not_be_root(pod, container),

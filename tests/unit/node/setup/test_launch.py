@@ -23,6 +23,7 @@ from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.launch import (
     IDLE_SCRIPT,
+    LaunchInputs,
     container_argv,
     container_id,
     container_mounts,
@@ -57,13 +58,10 @@ def spec_of(container: Container, shared: PodSecurityContext | None = None) -> C
     return container_spec(
         pod,
         container,
+        LaunchInputs(
+            generation=0, environment={}, volumes={}, cdi_devices=("x.com/d=1",), directories=None, node=FACTS
+        ),
         attempt=0,
-        generation=0,
-        environment={},
-        volumes={},
-        cdi_devices=("x.com/d=1",),
-        directories=None,
-        node=FACTS,
     )
 
 
