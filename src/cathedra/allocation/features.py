@@ -100,7 +100,7 @@ def behaviour_of(release: str) -> Behaviour:
         bad_pool_under_all_is_fatal=not behaviours.BROKEN_POOLS_ARE_NODE_LOCAL.holds_in(release),
         capacity_names_are_qualified=behaviours.CAPACITY_NAMES_QUALIFIED.holds_in(release),
     )
-    # The name tells behaviours apart in the keys of caches.
+    # The name distinguishes behaviours in the keys of caches.
     return NEWEST if made == Behaviour() else msgspec.structs.replace(made, name=f"release {release}")
 
 

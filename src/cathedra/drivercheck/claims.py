@@ -74,7 +74,7 @@ class Claims:
         """Create a claim with ``count`` devices, which the allocator chooses among the free ones.
 
         Raises:
-            CheckSkipped: the driver has not so many free.
+            CheckSkipped: fewer devices of the driver are free.
         """
         claim = asked(self.driver, self._name(), self._namespace, "", count)
         try:

@@ -2,7 +2,7 @@
 
 DriverCheckError     it cannot be examined at all: no driver there, no API server, a wrong option
 CheckFailed          it does something else than it must; the verdict of one check, here as on the kit's bench
-CheckSkipped         a check needs what is not there; says what
+CheckSkipped         a check needs something that is missing; the text names it
 """
 
 from __future__ import annotations

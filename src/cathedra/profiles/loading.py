@@ -54,7 +54,7 @@ def read_profile(path: Path) -> HardwareProfile:
     """Return the profile in a YAML file.
 
     Raises:
-        ProfileError: the file cannot be read, or is no profile; the text says where it is wrong.
+        ProfileError: the file cannot be read, or is no profile; the text names the field.
     """
     try:
         profile = _parsed(path.read_bytes())

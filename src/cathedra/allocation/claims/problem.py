@@ -103,7 +103,7 @@ class Problem:
         """For each device the place of its pool among those that can be used."""
         return self.supply.pool_of
 
-    # --- what the ledger says about a device
+    # --- the ledger's state of a device
 
     def state_of(self, position: int) -> tuple[PoolState, int]:
         """The state of the device's pool, and the device's place in it."""

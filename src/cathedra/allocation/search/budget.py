@@ -109,7 +109,7 @@ class SearchAllowance:
         """Return False while there is time left. CEL calls this method as its ``interrupted``.
 
         Raises:
-            BudgetExceeded: time is up; ``states`` have been looked at.
+            BudgetExceeded: time is up; ``states`` is the number of visited states.
             Aborted: the caller cancelled.
         """
         cancelled = self._budget.cancelled

@@ -28,7 +28,7 @@ from cathedra.scheduler.composition import device_plugin
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.events import EventRegistration, Resource
+from cathedra.scheduler.framework.events import EventRegistration, EventResource
 from cathedra.scheduler.framework.plugin import (
     NO_BATCH_RESULT,
     BatchFilterResult,
@@ -72,7 +72,7 @@ class ControllerClaims(Negotiating[ControlledClaim]):
 
     def listen(self, wake: Notify) -> None:
         """Follow scheduling contexts; claims and classes today's plugin follows."""
-        forward(self._contexts, Resource.POD_SCHEDULING_CONTEXT, wake)
+        forward(self._contexts, EventResource.POD_SCHEDULING_CONTEXT, wake)
 
     def events(self) -> Sequence[EventRegistration]:
         """Register the events of drivers' answers."""

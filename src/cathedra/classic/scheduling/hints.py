@@ -8,7 +8,7 @@ from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod
 from cathedra.classic.anyclaim import AnyClaim
 from cathedra.classic.scheduling.claims import FindClaim, Unresolved, pod_claims
-from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, EventResource
 from cathedra.semantics.owners import is_controlled_by
 
 __all__ = ["ClassicHints", "context_registration"]
@@ -26,14 +26,14 @@ class ClassicHints:
         node = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
         both = Action.ADD | Action.UPDATE
         return (
-            EventRegistration(Resource.NODE, node),
-            EventRegistration(Resource.RESOURCE_CLAIM, both, self._claim_helps),
+            EventRegistration(EventResource.NODE, node),
+            EventRegistration(EventResource.RESOURCE_CLAIM, both, self._claim_helps),
             context_registration(self._find, self._release),
-            EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps),
-            EventRegistration(Resource.RESOURCE_CLASS, both),
-            EventRegistration(Resource.RESOURCE_CLAIM_PARAMETERS, both),
-            EventRegistration(Resource.RESOURCE_CLASS_PARAMETERS, both),
-            EventRegistration(Resource.RESOURCE_SLICE, both),
+            EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps),
+            EventRegistration(EventResource.RESOURCE_CLASS, both),
+            EventRegistration(EventResource.RESOURCE_CLAIM_PARAMETERS, both),
+            EventRegistration(EventResource.RESOURCE_CLASS_PARAMETERS, both),
+            EventRegistration(EventResource.RESOURCE_SLICE, both),
         )
 
     def _pod_helps(self, pod: Pod, change: ClusterEvent) -> bool:
@@ -67,7 +67,7 @@ def context_registration(find: FindClaim[AnyClaim], release: str) -> EventRegist
     def helps(pod: Pod, change: ClusterEvent) -> bool:
         return _context_helps(find, release, pod, change)
 
-    return EventRegistration(Resource.POD_SCHEDULING_CONTEXT, Action.ADD | Action.UPDATE, helps)
+    return EventRegistration(EventResource.POD_SCHEDULING_CONTEXT, Action.ADD | Action.UPDATE, helps)
 
 
 def _context_helps(find: FindClaim[AnyClaim], release: str, pod: Pod, change: ClusterEvent) -> bool:

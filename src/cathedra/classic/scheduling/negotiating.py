@@ -32,7 +32,7 @@ from cathedra.client.client import Client
 from cathedra.client.informer import Informer
 from cathedra.releases import FeatureGates, classic
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
 from cathedra.scheduler.framework.plugin import (
     CycleState,
     FilterPlugin,
@@ -350,7 +350,7 @@ def _only_used_by(claim: AnyClaim, pod: Pod) -> bool:
     return all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
 
 
-def forward(informer: Informer[Any], resource: Resource, wake: Notify) -> None:
+def forward(informer: Informer[Any], resource: EventResource, wake: Notify) -> None:
     """Notify the queue of every change that the informer reports."""
     informer.add_handler(
         lambda new: wake(ClusterEvent(resource, Action.ADD, None, new)),

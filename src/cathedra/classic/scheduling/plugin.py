@@ -39,7 +39,7 @@ from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.objects import with_metadata
 from cathedra.releases import FeatureGates, classic
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
-from cathedra.scheduler.framework.events import EventRegistration, Resource
+from cathedra.scheduler.framework.events import EventRegistration, EventResource
 from cathedra.scheduler.framework.plugin import ClaimPlugin, Notify, PluginContext, PreEnqueuePlugin
 from cathedra.scheduler.framework.status import Status, error, unresolvable
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -69,9 +69,9 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
 
     def listen(self, informers: SharedInformers, wake: Notify) -> None:
         """Follow claims, classes and scheduling contexts."""
-        forward(self._claims, Resource.RESOURCE_CLAIM, wake)
-        forward(self._classes, Resource.RESOURCE_CLASS, wake)
-        forward(self._contexts, Resource.POD_SCHEDULING_CONTEXT, wake)
+        forward(self._claims, EventResource.RESOURCE_CLAIM, wake)
+        forward(self._classes, EventResource.RESOURCE_CLASS, wake)
+        forward(self._contexts, EventResource.POD_SCHEDULING_CONTEXT, wake)
         for informer, resource in self._structured.informers() if self._structured is not None else ():
             forward(informer, resource, wake)
 
@@ -179,11 +179,11 @@ class StructuredClaims:
         self._written: set[str] = set()
         self._claims.add_handler(self._seen, lambda _, claim: self._seen(claim), self._gone)
 
-    def informers(self) -> Iterable[tuple[Informer[Any], Resource]]:
+    def informers(self) -> Iterable[tuple[Informer[Any], EventResource]]:
         """The informers, and the names of their changes."""
-        yield self._slices, Resource.RESOURCE_SLICE
-        yield self._class_parameters, Resource.RESOURCE_CLASS_PARAMETERS
-        yield self._claim_parameters, Resource.RESOURCE_CLAIM_PARAMETERS
+        yield self._slices, EventResource.RESOURCE_SLICE
+        yield self._class_parameters, EventResource.RESOURCE_CLASS_PARAMETERS
+        yield self._claim_parameters, EventResource.RESOURCE_CLAIM_PARAMETERS
 
     def prepare(self, claim: Claim, resource_class: v1alpha2.ResourceClass) -> Status | None:
         """Make the claim one of the scheduler's, with its parameters; why that cannot be."""

@@ -91,7 +91,7 @@ def _statuses(prepared: PreparedRequests, nodes: Sequence[Node]) -> Sequence[Sta
     try:
         answers = prepared.on_each(nodes)
     except AllocationError:
-        # A fatal error ends a batch at its first node. Asked one by one, the other nodes still have results.
+        # A fatal error ends a batch at its first node. Searched one by one, the other nodes still have results.
         return [_status_on(prepared, node) for node in nodes]
     fitting = set(answers.fitting())
     texts: dict[int, Status] = {}

@@ -100,7 +100,7 @@ def find_workload(kind: type[KubeObject], name: str, namespace: str, state: Clus
     """Return the object with that name.
 
     Raises:
-        InvalidInput: there is none; the text says which there are.
+        InvalidInput: there is none; the text lists those that exist.
     """
     found = state.get(kind, name, namespace)
     if found is not None:

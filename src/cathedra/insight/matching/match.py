@@ -195,7 +195,7 @@ def compiled_expression(text: str, features: Features) -> DeviceExpression:
     """Compile an expression under the gates for stored ones.
 
     Raises:
-        InvalidInput: it does not compile; the text tells the first reason and its place.
+        InvalidInput: it does not compile; the text has the first error and its position.
     """
     lists = features.list_type_attributes or features.behaviour.lists_are_iterable_without_gate
     declared = device.environment(

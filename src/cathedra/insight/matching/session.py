@@ -53,7 +53,7 @@ class ReplSession:
         """Return the result of a line; errors of the line are returned, too.
 
         Raises:
-            SessionEnded: there is nothing more to say.
+            SessionEnded: the user has entered ``:quit``.
         """
         line = line.strip()
         if not line or line.startswith("//"):

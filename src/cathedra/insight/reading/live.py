@@ -42,7 +42,7 @@ async def read_live(
 
     Raises:
         ConnectionError: the server cannot be reached.
-        StatusError: it does not know who is asking, or is broken.
+        StatusError: the request is not authenticated, or the server fails.
         InvalidInput: it answers something else than Kubernetes does.
         UnknownGate: the release is not known.
     """
@@ -99,7 +99,7 @@ async def served_refs(transport: RawTransport, kinds: Sequence[type[KubeObject]]
     left out.
 
     Raises:
-        StatusError: the server refuses to say.
+        StatusError: the server refuses the request.
     """
     reading = _Reading(transport, "")
     found: list[ResourceRef[KubeObject]] = []

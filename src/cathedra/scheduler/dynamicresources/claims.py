@@ -85,7 +85,7 @@ class ClaimCache:
         # informer's object.
         if known is None or known.metadata.uid != claim.metadata.uid or _version(known) >= _version(claim):
             return
-        # Listeners get the last version that they were told of, which may be an assumed one: the ledger takes the
+        # Listeners get the last version that was reported to them, which may be an assumed one: the ledger takes the
         # difference of both.
         before = self._assumed.get(key, known)
         self._assumed[key] = claim

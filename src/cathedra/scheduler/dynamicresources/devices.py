@@ -44,7 +44,7 @@ from cathedra.releases import FeatureGates
 from cathedra.scheduler.dynamicresources.claims import ClaimCache
 from cathedra.scheduler.dynamicresources.extended_resources import class_of
 from cathedra.scheduler.framework.attempt import Attempt
-from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
 from cathedra.scheduler.framework.plugin import Notify
 from cathedra.scheduler.framework.status import Status, error, unresolvable
 
@@ -54,7 +54,7 @@ MOST_RESOURCES: Final = 1024
 """Largest number of extended resources whose class is cached."""
 _ALLOWANCE: Final = "DynamicResources"
 _NOBODY: Final[frozenset[str]] = frozenset()
-_CLAIM: Final = Resource.RESOURCE_CLAIM
+_CLAIM: Final = EventResource.RESOURCE_CLAIM
 _ADD, _DELETE, _UPDATE = Action.ADD, Action.DELETE, Action.UPDATE
 """Read for every event of a claim; reading them off their class takes 0.5 µs."""
 
@@ -108,7 +108,7 @@ class Devices:
         # Claims come through the cache, not the informer: the ledger must see the scheduler's own writes at once.
         self._claims.listen(self._claim_changed)
         for ref in (RESOURCECLAIMS, RESOURCESLICES, *((DEVICETAINTRULES,) if self._follows_rules else ())):
-            # A separate handler: those above are told that the object was deleted, this one that it still exists.
+            # A separate handler: those above are notified that the object was deleted, this one that it still exists.
             informers.of(ref).add_handler(on_undecodable=self._undecodable, on_resolved=self._resolved)
 
     @property
@@ -268,31 +268,31 @@ class Devices:
 
     def _slice_added(self, slice_: ResourceSlice) -> None:
         self._inventory.add_slice(slice_)
-        self._notify(ClusterEvent(Resource.RESOURCE_SLICE, Action.ADD, None, slice_))
+        self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.ADD, None, slice_))
 
     def _slice_updated(self, old: ResourceSlice, new: ResourceSlice) -> None:
         self._inventory.add_slice(new)
-        self._notify(ClusterEvent(Resource.RESOURCE_SLICE, Action.UPDATE, old, new))
+        self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE, old, new))
 
     def _slice_deleted(self, slice_: ResourceSlice) -> None:
         self._inventory.remove_slice(slice_)
-        self._notify(ClusterEvent(Resource.RESOURCE_SLICE, Action.DELETE, slice_, None))
+        self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.DELETE, slice_, None))
 
     def _class_added(self, class_: DeviceClass) -> None:
         self._classes[class_.metadata.name] = class_
         # Any class may be the first that provides a resource, or no longer the oldest.
         self._providing.clear()
-        self._notify(ClusterEvent(Resource.DEVICE_CLASS, Action.ADD, None, class_))
+        self._notify(ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD, None, class_))
 
     def _class_updated(self, old: DeviceClass, new: DeviceClass) -> None:
         self._classes[new.metadata.name] = new
         self._providing.clear()
-        self._notify(ClusterEvent(Resource.DEVICE_CLASS, Action.UPDATE, old, new))
+        self._notify(ClusterEvent(EventResource.DEVICE_CLASS, Action.UPDATE, old, new))
 
     def _class_deleted(self, class_: DeviceClass) -> None:
         self._classes.pop(class_.metadata.name, None)
         self._providing.clear()
-        self._notify(ClusterEvent(Resource.DEVICE_CLASS, Action.DELETE, class_, None))
+        self._notify(ClusterEvent(EventResource.DEVICE_CLASS, Action.DELETE, class_, None))
 
     def _undecodable(self, what: Undecodable) -> None:
         """Keep from being allocated what the object may hold, or may have changed."""
@@ -308,15 +308,15 @@ class Devices:
             return
         self._ledger.release(effect.key)
         self._inventory.release(effect.key)
-        self._notify(ClusterEvent(Resource.RESOURCE_SLICE, Action.UPDATE))
+        self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE))
 
     def _rule_set(self, rule: DeviceTaintRule) -> None:
         self._inventory.add_taint_rule(rule)
-        self._notify(ClusterEvent(Resource.RESOURCE_SLICE, Action.UPDATE))
+        self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE))
 
     def _rule_gone(self, rule: DeviceTaintRule) -> None:
         self._inventory.remove_taint_rule(rule)
-        self._notify(ClusterEvent(Resource.RESOURCE_SLICE, Action.UPDATE))
+        self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE))
 
 
 def _ignore(change: ClusterEvent) -> None:

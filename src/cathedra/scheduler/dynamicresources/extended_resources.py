@@ -33,7 +33,7 @@ __all__ = [
     "ANNOTATION",
     "IN_MEMORY_NAME",
     "Demand",
-    "Requests",
+    "ExtendedResourceRequests",
     "class_of",
     "is_special_for",
     "nodes_by_resources",
@@ -48,7 +48,7 @@ Classes = tuple[tuple[str, str], ...]
 _NO_REQUESTS: Final = ResourceClaimSpec()
 
 
-class Requests(msgspec.Struct, frozen=True):
+class ExtendedResourceRequests(msgspec.Struct, frozen=True):
     """The content of the special claim, and which container each request serves."""
 
     spec: ResourceClaimSpec
@@ -68,7 +68,7 @@ class Demand(msgspec.Struct):
     """A special claim left by an earlier cycle; it must go first."""
     all: frozenset[str] = frozenset()
     """The resources that have a class."""
-    _requests: dict[frozenset[str], Requests] = msgspec.field(default_factory=dict)
+    _requests: dict[frozenset[str], ExtendedResourceRequests] = msgspec.field(default_factory=dict)
     _claims: dict[frozenset[str], ResourceClaim] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class Demand(msgspec.Struct):
             return None
         return wanted
 
-    def requests(self, resources: frozenset[str]) -> Requests:
+    def requests(self, resources: frozenset[str]) -> ExtendedResourceRequests:
         """The requests for these resources."""
         made = self._requests.get(resources)
         if made is None:
@@ -150,7 +150,7 @@ class _Use(msgspec.Struct, frozen=True):
     quantity: int
 
 
-def requests_for(pod: Pod, classes: Mapping[str, str]) -> Requests:
+def requests_for(pod: Pod, classes: Mapping[str, str]) -> ExtendedResourceRequests:
     """One request per long-lived container and resource; init containers use those again where they suffice."""
     containers, sorted_classes = pod.spec.containers, tuple(sorted(classes.items()))
     if pod.spec.init_containers:
@@ -174,13 +174,15 @@ def _key(names: tuple[str, ...], classes: Classes, *resources: ResourceRequireme
 
 
 @remembered("requests of extended resources", key=_key, size=1024)
-def _plain_requests(names: tuple[str, ...], classes: Classes, *resources: ResourceRequirements) -> Requests:
+def _plain_requests(
+    names: tuple[str, ...], classes: Classes, *resources: ResourceRequirements
+) -> ExtendedResourceRequests:
     """The requests of pods without init containers. They get what is in the key, and nothing else of a container."""
     containers = [Container(name=name, resources=one) for name, one in zip(names, resources, strict=True)]
     return _requests_for(_Containers((), containers), classes)
 
 
-def _requests_for(containers: _Containers, classes: Classes) -> Requests:
+def _requests_for(containers: _Containers, classes: Classes) -> ExtendedResourceRequests:
     requests: list[DeviceRequest] = []
     mappings: list[ContainerExtendedResourceRequest] = []
     for resource, class_name in classes:
@@ -188,7 +190,7 @@ def _requests_for(containers: _Containers, classes: Classes) -> Requests:
         requests += wanted
         mappings += served
     inside = tuple(sorted(requests, key=lambda request: request.name))
-    return Requests(ResourceClaimSpec(devices=DeviceClaim(requests=inside or None)), tuple(mappings))
+    return ExtendedResourceRequests(ResourceClaimSpec(devices=DeviceClaim(requests=inside or None)), tuple(mappings))
 
 
 def _of_resource(

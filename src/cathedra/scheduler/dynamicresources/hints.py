@@ -12,7 +12,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
 from cathedra.client.store import Store
 from cathedra.scheduler.dynamicresources.claims import Resolver, UnresolvedClaim
-from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, EventResource
 from cathedra.semantics.podclaims import claim_names, names_same_claims, pod_group_name
 
 __all__ = ["QueueingHints"]
@@ -38,15 +38,15 @@ class QueueingHints:
         """Nodes, claims, the pod's own claim names, classes, slices."""
         node = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
         claim = Action.ADD | Action.UPDATE | self._deletions
-        room = EventRegistration(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
+        room = EventRegistration(EventResource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
         return (
             *((room,) if self._counts_pods else ()),
-            EventRegistration(Resource.NODE, node),
-            EventRegistration(Resource.RESOURCE_CLAIM, claim, self._claim_helps, self._affected),
-            EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps),
-            EventRegistration(Resource.POD_GROUP, Action.ADD | Action.UPDATE, self._group_helps),
-            EventRegistration(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE),
-            EventRegistration(Resource.RESOURCE_SLICE, Action.ADD | Action.UPDATE),
+            EventRegistration(EventResource.NODE, node),
+            EventRegistration(EventResource.RESOURCE_CLAIM, claim, self._claim_helps, self._affected),
+            EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps),
+            EventRegistration(EventResource.POD_GROUP, Action.ADD | Action.UPDATE, self._group_helps),
+            EventRegistration(EventResource.DEVICE_CLASS, Action.ADD | Action.UPDATE),
+            EventRegistration(EventResource.RESOURCE_SLICE, Action.ADD | Action.UPDATE),
         )
 
     def _affected(self, change: ClusterEvent) -> Iterable[str] | None:

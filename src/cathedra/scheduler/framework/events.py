@@ -14,10 +14,10 @@ import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 
-__all__ = ["Action", "Affected", "ClusterEvent", "EventRegistration", "Hint", "Resource"]
+__all__ = ["Action", "Affected", "ClusterEvent", "EventRegistration", "EventResource", "Hint"]
 
 
-class Resource(enum.Enum):
+class EventResource(enum.Enum):
     """Kind of the changed object."""
 
     ASSIGNED_POD = "AssignedPod"
@@ -65,7 +65,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     ``actions`` names everything that changed; a node update may touch labels and taints at once.
     """
 
-    resource: Resource
+    resource: EventResource
     actions: Action
     old: Any = None
     new: Any = None
@@ -81,7 +81,7 @@ Affected = Callable[[ClusterEvent], Iterable[str] | None]
 class EventRegistration(msgspec.Struct, frozen=True):
     """A plugin's interest in a kind of change."""
 
-    resource: Resource
+    resource: EventResource
     actions: Action
     hint: Hint | None = None
     """None: every such change may help."""

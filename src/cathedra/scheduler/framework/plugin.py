@@ -293,7 +293,7 @@ class PostBindPlugin(Plugin):
 
 @dataclass(frozen=True, slots=True)
 class PluginContext:
-    """What a plugin that reads or writes the API is made with; shared by all plugins of a scheduler."""
+    """Surroundings of plugins that read or write the API: client, informers, clock and gates."""
 
     client: Client
     informers: SharedInformers

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.client.store import Store
-from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, EventResource
 from cathedra.scheduler.framework.plugin import PermitPlugin, PreEnqueuePlugin
 from cathedra.scheduler.framework.status import Code, Status, unresolvable
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -36,8 +36,8 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
     def events(self) -> Sequence[EventRegistration]:
         """Another pod of the group, and the group itself."""
         return (
-            EventRegistration(Resource.UNSCHEDULED_POD, Action.ADD, self._is_sibling),
-            EventRegistration(Resource.POD_GROUP, Action.ADD, self._is_group),
+            EventRegistration(EventResource.UNSCHEDULED_POD, Action.ADD, self._is_sibling),
+            EventRegistration(EventResource.POD_GROUP, Action.ADD, self._is_group),
         )
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
+from cathedra.scheduler.framework.events import Action, EventRegistration, EventResource
 from cathedra.scheduler.framework.plugin import PreEnqueuePlugin
 from cathedra.scheduler.framework.status import Status, unresolvable
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -19,7 +19,7 @@ class SchedulingGates(PreEnqueuePlugin):
 
     def events(self) -> Sequence[EventRegistration]:
         """The removal of the last gate."""
-        return (EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_GATES_ELIMINATED),)
+        return (EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_GATES_ELIMINATED),)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Refuses while there are gates."""

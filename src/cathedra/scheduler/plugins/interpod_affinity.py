@@ -17,7 +17,7 @@ import msgspec
 from cathedra.api.core.core_v1 import Namespace
 from cathedra.client.store import Store
 from cathedra.scheduler.framework.attempt import Memo
-from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
+from cathedra.scheduler.framework.events import Action, EventRegistration, EventResource
 from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, FilterPlugin, PreFilterPlugin, ScorePlugin
 from cathedra.scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from cathedra.scheduler.state.node_info import NodeInfo
@@ -80,9 +80,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
     def events(self) -> Sequence[EventRegistration]:
         """Pods that come, go or change labels, and nodes likewise."""
         return (
-            EventRegistration(Resource.ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL),
-            EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_LABEL),
-            EventRegistration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            EventRegistration(EventResource.ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL),
+            EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_LABEL),
+            EventRegistration(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
         )
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:

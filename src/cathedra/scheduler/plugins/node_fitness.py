@@ -10,7 +10,7 @@ from cathedra.api.core.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod,
 from cathedra.api.core.core_v1 import NodeAffinity as NodeAffinityRules
 from cathedra.api.selectors import node_selector_matches
 from cathedra.scheduler.framework.attempt import Attempt
-from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, EventResource
 from cathedra.scheduler.framework.plugin import (
     CycleState,
     FilterPlugin,
@@ -51,7 +51,7 @@ class NodeName(PreFilterPlugin, FilterPlugin):
 
     def events(self) -> Sequence[EventRegistration]:
         """A node of that name may appear."""
-        return (EventRegistration(Resource.NODE, Action.ADD),)
+        return (EventRegistration(EventResource.NODE, Action.ADD),)
 
     def skips(self, pod: PodInfo) -> bool:
         """Nothing to do for pods that name none."""
@@ -77,8 +77,8 @@ class NodeUnschedulable(FilterPlugin):
     def events(self) -> Sequence[EventRegistration]:
         """A node appears or is uncordoned, or the pod learns to tolerate it."""
         return (
-            EventRegistration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._takes_pods),
-            EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
+            EventRegistration(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._takes_pods),
+            EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
         )
 
     def predicate(self, pod: PodInfo) -> NodePredicate:
@@ -107,8 +107,8 @@ class TaintToleration(FilterPlugin, ScorePlugin):
     def events(self) -> Sequence[EventRegistration]:
         """Nodes with other taints, or the pod's own tolerations."""
         return (
-            EventRegistration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._tolerable),
-            EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
+            EventRegistration(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._tolerable),
+            EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_TOLERATION),
         )
 
     def predicate(self, pod: PodInfo) -> NodePredicate:
@@ -149,7 +149,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
     def events(self) -> Sequence[EventRegistration]:
         """Nodes that appear or change labels so that they match."""
         actions = Action.ADD | Action.UPDATE_NODE_LABEL
-        return (EventRegistration(Resource.NODE, actions, lambda pod, change: self._matches(pod, change.new)),)
+        return (EventRegistration(EventResource.NODE, actions, lambda pod, change: self._matches(pod, change.new)),)
 
     def skips(self, pod: PodInfo) -> bool:
         """Nothing to do where neither the pod nor the profile requires anything."""

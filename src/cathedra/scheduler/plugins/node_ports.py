@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
+from cathedra.scheduler.framework.events import Action, EventRegistration, EventResource
 from cathedra.scheduler.framework.plugin import CycleState, FilterPlugin, PreFilterPlugin
 from cathedra.scheduler.framework.status import Code, Status, unschedulable
 from cathedra.scheduler.state.node_info import NodeInfo, ports_conflict
@@ -27,9 +27,9 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         """A pod that holds a port goes, or a node comes."""
         return (
             EventRegistration(
-                Resource.ASSIGNED_POD, Action.DELETE, lambda pod, change: bool(change.old.spec.node_name)
+                EventResource.ASSIGNED_POD, Action.DELETE, lambda pod, change: bool(change.old.spec.node_name)
             ),
-            EventRegistration(Resource.NODE, Action.ADD),
+            EventRegistration(EventResource.NODE, Action.ADD),
         )
 
     def skips(self, pod: PodInfo) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import DeviceClass
 from cathedra.scheduler.configuration.strategy import LEAST_ALLOCATED, FitScoring
-from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, EventResource
 from cathedra.scheduler.framework.plugin import (
     MAX_SCORE,
     CycleState,
@@ -72,10 +72,10 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
     def events(self) -> Sequence[EventRegistration]:
         """Pods that go or shrink, nodes that come or grow, and the pod's own smaller requests."""
         return (
-            EventRegistration(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
-            EventRegistration(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._fits_empty_node),
-            EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_SCALE_DOWN),
-            EventRegistration(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE, self._provides),
+            EventRegistration(EventResource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
+            EventRegistration(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._fits_empty_node),
+            EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_SCALE_DOWN),
+            EventRegistration(EventResource.DEVICE_CLASS, Action.ADD | Action.UPDATE, self._provides),
         )
 
     def predicate(self, pod: PodInfo) -> NodePredicate:

@@ -22,7 +22,7 @@ from cathedra.client.resources import PODDISRUPTIONBUDGETS, PODS
 from cathedra.client.transport import PatchType
 from cathedra.releases import behaviours
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
+from cathedra.scheduler.framework.events import Action, EventRegistration, EventResource
 from cathedra.scheduler.framework.plugin import (
     CycleState,
     Nomination,
@@ -86,7 +86,7 @@ class DefaultPreemption(PostFilterPlugin):
 
     def events(self) -> Sequence[EventRegistration]:
         """A victim has gone."""
-        return (EventRegistration(Resource.ASSIGNED_POD, Action.DELETE),)
+        return (EventRegistration(EventResource.ASSIGNED_POD, Action.DELETE),)
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
         """Evict and nominate the node, or return for every node the reason why that would not help."""
@@ -217,7 +217,7 @@ class DefaultPreemption(PostFilterPlugin):
         patch = {"metadata": {"uid": victim.metadata.uid}, "status": {"conditions": [condition]}}
         try:
             # The condition is written before the deletion; afterwards it could not be written, and controllers read it
-            # to tell a preemption from a failure.
+            # to distinguish a preemption from a failure.
             await pods.patch(victim.metadata.name, PatchType.STRATEGIC, patch, "status")
             await pods.delete(victim.metadata.name, uid=victim.metadata.uid)
         except StatusError as failure:

@@ -24,7 +24,7 @@ from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.resources import REPLICASETS, REPLICATIONCONTROLLERS, SERVICES, STATEFULSETS
 from cathedra.client.store import BY_NAMESPACE, by_namespace
 from cathedra.scheduler.framework.attempt import Attempt
-from cathedra.scheduler.framework.events import Action, EventRegistration, Resource
+from cathedra.scheduler.framework.events import Action, EventRegistration, EventResource
 from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, FilterPlugin, PreFilterPlugin, ScorePlugin
 from cathedra.scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from cathedra.scheduler.plugins.node_fitness import node_affinity_in_turns
@@ -109,10 +109,10 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
     def events(self) -> Sequence[EventRegistration]:
         """Pods that come, go or change labels, and nodes likewise."""
         return (
-            EventRegistration(Resource.ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL),
-            EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION),
+            EventRegistration(EventResource.ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL),
+            EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION),
             EventRegistration(
-                Resource.NODE, Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+                EventResource.NODE, Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
             ),
         )
 

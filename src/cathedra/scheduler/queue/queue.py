@@ -25,7 +25,7 @@ from typing import Final
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.clock import Clock
-from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, EventResource
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
 from cathedra.scheduler.state.pod_info import PodInfo, pod_requests
@@ -39,7 +39,7 @@ LONGEST_WAIT_SECONDS = 300.0
 
 _LOG = logging.getLogger(__name__)
 _NONE: Final[frozenset[str]] = frozenset()
-_TARGET_POD: Final = Resource.TARGET_POD
+_TARGET_POD: Final = EventResource.TARGET_POD
 _GENERATED_CLAIM: Final = Action.UPDATE_POD_GENERATED_CLAIM
 """Read for every pod with claims; reading them off their class takes 0.5 µs."""
 
@@ -68,9 +68,9 @@ class SchedulingQueue:
         self._unschedulable: dict[str, QueuedPodInfo] = {}
         self._by_plugin: dict[str, dict[str, QueuedPodInfo]] = {plugin: {} for plugin in registrations}
         """Plugin → the pods that wait for its events; plugins are woken for in the order in which they registered."""
-        self._awaited: dict[Resource, list[tuple[dict[str, QueuedPodInfo], EventRegistration]]] = {}
+        self._awaited: dict[EventResource, list[tuple[dict[str, QueuedPodInfo], EventRegistration]]] = {}
         """Kind of change → the pods that wait for it, by plugin in the order of the plugins."""
-        self._registered: dict[tuple[str, Resource], list[EventRegistration]] = {}
+        self._registered: dict[tuple[str, EventResource], list[EventRegistration]] = {}
         """Plugin and kind of change → the registrations for it."""
         for plugin, registered in registrations.items():
             for registration in registered:
@@ -173,7 +173,7 @@ class SchedulingQueue:
         self._sleep(entry)
         for change in missed:
             # The log is shared by all pods in flight: updates of other pods are in it too.
-            if change.resource is Resource.TARGET_POD and change.new.metadata.uid != entry.info.uid:
+            if change.resource is EventResource.TARGET_POD and change.new.metadata.uid != entry.info.uid:
                 continue
             if self._worth_requeuing(entry, change):
                 self._requeue(entry)

@@ -81,7 +81,7 @@ class MatchingNodes(IncrementalResult):
         return holding
 
     def _forget(self, nodes: Set[NodeInfo]) -> None:
-        # Nodes that were asked for once are asked for again. As long as all of them satisfy it, comparing their number
+        # Nodes that were requested once are requested again. As long as all of them satisfy it, comparing their number
         # suffices.
         for node in nodes:
             if node in self._holding:
@@ -191,8 +191,8 @@ class Resources(IncrementalResult):
     def _forget(self, nodes: Set[NodeInfo]) -> None:
         for node in nodes:
             self.names.update(node.allocatable)
-        # Names are only added, because a removal would need a look at all nodes. Names that are too many are harmless:
-        # callers then ask each node.
+        # Names are only added, because a removal would have to read all nodes. Names that are too many are harmless:
+        # callers then test each node.
         if len(self.names) > MOST_NAMES:
             self._forget_all()
 

@@ -11,7 +11,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import from_dict, replace
 from cathedra.classic.scheduling.hints import ClassicHints
-from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
 from cathedra.semantics.owners import controller_reference
 from tests.unit.classic.world import claim as bare_claim
 from tests.unit.classic.world import pod as bare_pod
@@ -45,7 +45,7 @@ def context(*answers: str, selected: str = "", unsuitable: tuple[str, ...] = ())
     )
 
 
-def wakes(resource: Resource, old: Any, new: Any, *claims: v1alpha2.ResourceClaim) -> bool:
+def wakes(resource: EventResource, old: Any, new: Any, *claims: v1alpha2.ResourceClaim) -> bool:
     """Whether the change wakes the pod, where these claims are known."""
     known = {one.metadata.name: one for one in claims or (claim("a"), claim("b"))}
     change = ClusterEvent(resource, Action.ADD if old is None else Action.UPDATE, old, new)
@@ -68,23 +68,23 @@ def wakes(resource: Resource, old: Any, new: Any, *claims: v1alpha2.ResourceClai
     ],
 )
 def test_a_pod_is_tried_again_once_every_driver_has_answered(old: Any, new: Any, wanted: bool) -> None:
-    assert wakes(Resource.POD_SCHEDULING_CONTEXT, old, new) is wanted
+    assert wakes(EventResource.POD_SCHEDULING_CONTEXT, old, new) is wanted
 
 
 def test_an_allocated_claim_needs_no_answer() -> None:
     known = (claim("a", ALLOCATED), claim("b"))
-    assert wakes(Resource.POD_SCHEDULING_CONTEXT, context(), context("second"), *known)
+    assert wakes(EventResource.POD_SCHEDULING_CONTEXT, context(), context("second"), *known)
 
 
 def test_the_negotiation_of_another_pod_wakes_nothing() -> None:
     foreign = replace(context("first", "second"), metadata=ObjectMeta(name="p", namespace="default"))
-    assert not wakes(Resource.POD_SCHEDULING_CONTEXT, None, foreign)
+    assert not wakes(EventResource.POD_SCHEDULING_CONTEXT, None, foreign)
 
 
 def test_nothing_helps_while_a_claim_is_missing() -> None:
     only = claim("a")
-    assert not wakes(Resource.POD_SCHEDULING_CONTEXT, None, context("first", "second"), only)
-    assert not wakes(Resource.RESOURCE_CLAIM, None, only, only)
+    assert not wakes(EventResource.POD_SCHEDULING_CONTEXT, None, context("first", "second"), only)
+    assert not wakes(EventResource.RESOURCE_CLAIM, None, only, only)
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_nothing_helps_while_a_claim_is_missing() -> None:
     ],
 )
 def test_claims_of_the_pod_and_what_others_give_back_wake_it(old: Any, new: Any, wanted: bool) -> None:
-    assert wakes(Resource.RESOURCE_CLAIM, old, new) is wanted
+    assert wakes(EventResource.RESOURCE_CLAIM, old, new) is wanted
 
 
 def test_the_names_of_its_own_claims_wake_a_pod_and_those_of_others_do_not() -> None:
     mine = pod()
-    change = ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, mine, mine)
+    change = ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, mine, mine)
     other = replace(mine, metadata=replace(mine.metadata, uid="other"))
-    elsewhere = ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, other, other)
+    elsewhere = ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, other, other)
     hints = ClassicHints(lambda _, name: claim(name), "1.30")
     (asked,) = [one for one in hints.registrations() if one.matches(change)]
     assert asked.hint is not None
@@ -113,6 +113,8 @@ def test_the_names_of_its_own_claims_wake_a_pod_and_those_of_others_do_not() -> 
     assert not asked.hint(mine, elsewhere)
 
 
-@pytest.mark.parametrize("kind", [Resource.RESOURCE_CLASS, Resource.RESOURCE_SLICE, Resource.RESOURCE_CLAIM_PARAMETERS])
-def test_new_classes_slices_and_parameters_may_always_help(kind: Resource) -> None:
+@pytest.mark.parametrize(
+    "kind", [EventResource.RESOURCE_CLASS, EventResource.RESOURCE_SLICE, EventResource.RESOURCE_CLAIM_PARAMETERS]
+)
+def test_new_classes_slices_and_parameters_may_always_help(kind: EventResource) -> None:
     assert wakes(kind, None, object())

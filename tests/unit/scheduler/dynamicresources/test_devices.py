@@ -15,7 +15,7 @@ from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCEC
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.dynamicresources.claims import ClaimCache
 from cathedra.scheduler.dynamicresources.devices import MOST_RESOURCES, Devices
-from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
 from tests.unit.controllers.world import World, play
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import claim, device_class, node, slice_
@@ -119,12 +119,12 @@ def test_classes_slices_and_claims_are_told_to_the_queue() -> None:
         await api.client.resource(RESOURCESLICES).delete("n1-gpu.example.com")
         await api.until(lambda: len(scene.count_batch) == 4)
         assert {(one.resource, one.actions) for one in scene.count_batch[:2]} == {
-            (Resource.DEVICE_CLASS, Action.ADD),
-            (Resource.RESOURCE_SLICE, Action.ADD),
+            (EventResource.DEVICE_CLASS, Action.ADD),
+            (EventResource.RESOURCE_SLICE, Action.ADD),
         }
         assert [(one.resource, one.actions) for one in scene.count_batch[2:]] == [
-            (Resource.RESOURCE_CLAIM, Action.ADD),
-            (Resource.RESOURCE_SLICE, Action.DELETE),
+            (EventResource.RESOURCE_CLAIM, Action.ADD),
+            (EventResource.RESOURCE_SLICE, Action.DELETE),
         ]
         assert scene.devices.device_class("gpu") is not None
 
@@ -214,7 +214,7 @@ def test_until_134_rules_taint_the_devices_of_a_class() -> None:
         await world.of(DEVICETAINTRULES).delete("r")
         await world.quiet()
         assert isinstance(devices.prepare([wanted]).on(node("n1")), Allocation)
-        assert [(one.resource, one.actions) for one in told] == [(Resource.RESOURCE_SLICE, Action.UPDATE)]
+        assert [(one.resource, one.actions) for one in told] == [(EventResource.RESOURCE_SLICE, Action.UPDATE)]
 
     play((), story, gates=gates)
 
@@ -232,7 +232,7 @@ def test_devices_of_a_claim_that_cannot_be_decoded_are_held_until_it_can_be_or_g
         scene.count_batch.clear()
         scene.devices._resolved(what, None)
         assert scene.take(await scene.claim("c")) == "gpu-0"
-        assert Resource.RESOURCE_SLICE in {one.resource for one in scene.count_batch}
+        assert EventResource.RESOURCE_SLICE in {one.resource for one in scene.count_batch}
 
     with_api(body)
 

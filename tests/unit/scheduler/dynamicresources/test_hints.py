@@ -13,7 +13,7 @@ from cathedra.api.struct import replace
 from cathedra.client.store import Store
 from cathedra.scheduler.dynamicresources.claims import Resolver
 from cathedra.scheduler.dynamicresources.hints import QueueingHints
-from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, EventResource
 from cathedra.semantics.podclaims import claim_names
 from tests.unit.scheduler.objects import claim, pod
 
@@ -49,13 +49,13 @@ class Scene:
         self.pods: Store[Pod] = Store()
         self.hints = QueueingHints(Resolver(lambda _, name: by_name.get(name), None), self.pods, counts_pods=False)
 
-    def registration(self, resource: Resource) -> EventRegistration:
+    def registration(self, resource: EventResource) -> EventRegistration:
         return next(one for one in self.hints.registrations() if one.resource is resource)
 
     def helps(self, waiting: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
-        hint = self.registration(Resource.RESOURCE_CLAIM).hint
+        hint = self.registration(EventResource.RESOURCE_CLAIM).hint
         assert hint is not None
-        return hint(waiting, ClusterEvent(Resource.RESOURCE_CLAIM, Action.UPDATE, old, new))
+        return hint(waiting, ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE, old, new))
 
 
 def test_the_pods_own_claim_helps_when_it_appears_or_its_status_changes() -> None:
@@ -87,17 +87,17 @@ def test_only_pods_that_use_a_claim_are_asked_unless_devices_became_free() -> No
     for name, claim_name in (("p", "c"), ("q", "other")):
         scene.pods.put(user(name, claim_name))
     scene.pods.put(pod("placed", nodeName="n1", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
-    affected = scene.registration(Resource.RESOURCE_CLAIM).affected
+    affected = scene.registration(EventResource.RESOURCE_CLAIM).affected
     assert affected is not None
-    assert affected(ClusterEvent(Resource.RESOURCE_CLAIM, Action.ADD, None, known("c"))) == ["uid-p"]
-    freed = ClusterEvent(Resource.RESOURCE_CLAIM, Action.UPDATE, known("c", allocated=True), known("c"))
+    assert affected(ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD, None, known("c"))) == ["uid-p"]
+    freed = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE, known("c", allocated=True), known("c"))
     assert affected(freed) is None
 
 
 @given(st.lists(st.sampled_from(["bound", "named", "renamed", "running"])))
 def test_a_pod_is_asked_as_long_as_it_uses_the_claim_and_has_no_node(changes: list[str]) -> None:
     scene = Scene(known("c"))
-    affected = scene.registration(Resource.RESOURCE_CLAIM).affected
+    affected = scene.registration(EventResource.RESOURCE_CLAIM).affected
     assert affected is not None
     state = pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
     scene.pods.put(state)
@@ -105,33 +105,33 @@ def test_a_pod_is_asked_as_long_as_it_uses_the_claim_and_has_no_node(changes: li
         state = CHANGES[change](state)
         scene.pods.put(state)
         waits = not state.spec.node_name and "c" in claim_names(state)
-        found = affected(ClusterEvent(Resource.RESOURCE_CLAIM, Action.ADD, None, known("c")))
+        found = affected(ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD, None, known("c")))
         assert list(found or ()) == (["uid-p"] if waits else [])
 
 
 def test_the_names_of_generated_claims_help_the_pod_they_are_for() -> None:
     scene = Scene(known("c"))
-    hint = scene.registration(Resource.TARGET_POD).hint
+    hint = scene.registration(EventResource.TARGET_POD).hint
     assert hint is not None
     waiting = user("p", "c")
-    assert hint(waiting, ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, waiting, waiting))
+    assert hint(waiting, ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, waiting, waiting))
     other = user("q", "c")
-    assert not hint(waiting, ClusterEvent(Resource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, other, other))
+    assert not hint(waiting, ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, other, other))
 
 
 def test_pods_that_go_make_room_only_where_devices_count_against_nodes() -> None:
-    def resources(*, counts_pods: bool) -> list[Resource]:
+    def resources(*, counts_pods: bool) -> list[EventResource]:
         hints = QueueingHints(Resolver(lambda *_: None, None), Store(), counts_pods=counts_pods)
         return [one.resource for one in hints.registrations()]
 
-    assert Resource.ASSIGNED_POD in resources(counts_pods=True)
-    assert Resource.ASSIGNED_POD not in resources(counts_pods=False)
+    assert EventResource.ASSIGNED_POD in resources(counts_pods=True)
+    assert EventResource.ASSIGNED_POD not in resources(counts_pods=False)
 
 
 def test_before_1_37_a_deleted_claim_wakes_no_pod() -> None:
     def actions(*, deletions: bool) -> Action:
         hints = QueueingHints(Resolver(lambda *_: None, None), Store(), counts_pods=False, deletions=deletions)
-        return next(one.actions for one in hints.registrations() if one.resource is Resource.RESOURCE_CLAIM)
+        return next(one.actions for one in hints.registrations() if one.resource is EventResource.RESOURCE_CLAIM)
 
     assert Action.DELETE in actions(deletions=True)
     assert Action.DELETE not in actions(deletions=False)

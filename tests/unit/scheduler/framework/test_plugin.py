@@ -21,7 +21,7 @@ from cathedra.clock import LoopClock, run_virtual
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.composition import device_plugin
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
-from cathedra.scheduler.framework.events import ClusterEvent, Resource
+from cathedra.scheduler.framework.events import ClusterEvent, EventResource
 from cathedra.scheduler.framework.plugin import (
     CycleState,
     FilterPlugin,
@@ -125,7 +125,7 @@ def test_a_pod_woken_by_a_slice_sees_the_slices_devices_at_once() -> None:
 
 
 def test_what_a_plugin_hears_is_told_to_the_queue() -> None:
-    async def main() -> Resource:
+    async def main() -> EventResource:
         gates = FeatureGates.for_release()
         server = await open_server(gates)
         clock = LoopClock(asyncio.get_running_loop())
@@ -144,7 +144,7 @@ def test_what_a_plugin_hears_is_told_to_the_queue() -> None:
         await server.close()
         return first.resource
 
-    assert run_virtual(main()) is Resource.RESOURCE_SLICE
+    assert run_virtual(main()) is EventResource.RESOURCE_SLICE
 
 
 def test_the_largest_becomes_a_hundred_and_the_others_follow_rounded_down() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cathedra.scheduler.framework.events import Action, Resource
+from cathedra.scheduler.framework.events import Action, EventResource
 from cathedra.scheduler.plugins.gates import SchedulingGates
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import pod
@@ -21,5 +21,5 @@ def test_a_pod_without_gates_may_enter() -> None:
 
 def test_only_the_removal_of_the_pods_own_gates_helps() -> None:
     (registration,) = SchedulingGates().events()
-    assert registration.resource is Resource.TARGET_POD
+    assert registration.resource is EventResource.TARGET_POD
     assert registration.actions == Action.UPDATE_POD_GATES_ELIMINATED

@@ -7,7 +7,7 @@ import pytest
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.core_v1 import NodeAffinity as NodeAffinityRules
 from cathedra.api.struct import from_dict
-from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.plugins.node_fitness import (
     NodeAffinity,
@@ -48,15 +48,15 @@ def test_a_new_node_wakes_only_pods_that_it_may_take() -> None:
         (NodeUnschedulable(), node("n", unschedulable=True)),
         (TaintToleration(), node("n", taints=[NO_EXECUTE])),
     ):
-        hint = next(one.hint for one in plugin.events() if one.resource is Resource.NODE)
+        hint = next(one.hint for one in plugin.events() if one.resource is EventResource.NODE)
         assert hint is not None
-        change = ClusterEvent(Resource.NODE, Action.ADD, None, unfit)
+        change = ClusterEvent(EventResource.NODE, Action.ADD, None, unfit)
         assert (hint(plain, change), hint(tolerating, change)) == (False, True)
 
 
 def test_every_plugin_waits_for_nodes() -> None:
     for plugin in (NodeName(), NodeUnschedulable(), TaintToleration(), NodeAffinity()):
-        assert any(one.resource is Resource.NODE and Action.ADD in one.actions for one in plugin.events())
+        assert any(one.resource is EventResource.NODE and Action.ADD in one.actions for one in plugin.events())
 
 
 def test_the_node_selector_and_the_required_affinity_must_both_match() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.scheduler.framework.events import Action, ClusterEvent, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
 from cathedra.scheduler.state.cache import Cache
@@ -44,11 +44,11 @@ def test_equal_use_of_cpu_and_memory_scores_higher() -> None:
 
 def test_a_node_that_would_be_too_small_even_if_empty_wakes_no_pod() -> None:
     plugin = NodeResourcesFit(lambda _: False)
-    hint = next(one.hint for one in plugin.events() if one.resource is Resource.NODE)
+    hint = next(one.hint for one in plugin.events() if one.resource is EventResource.NODE)
     assert hint is not None
     waiting = pod("p", requests={"cpu": "8"})
-    assert not hint(waiting, ClusterEvent(Resource.NODE, Action.ADD, None, node("n", cpu="4")))
-    assert hint(waiting, ClusterEvent(Resource.NODE, Action.ADD, None, node("n", cpu="8")))
+    assert not hint(waiting, ClusterEvent(EventResource.NODE, Action.ADD, None, node("n", cpu="4")))
+    assert hint(waiting, ClusterEvent(EventResource.NODE, Action.ADD, None, node("n", cpu="8")))
 
 
 def test_resources_of_pods_already_there_count() -> None:

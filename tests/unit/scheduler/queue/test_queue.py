@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.struct import from_dict, replace
 from cathedra.clock import LoopClock, run_virtual
-from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, EventResource
 from cathedra.scheduler.framework.status import Status, unresolvable
 from cathedra.scheduler.queue.queue import InFlight, SchedulingQueue
 from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import node, pod
 
-NODE_ADDED = ClusterEvent(Resource.NODE, Action.ADD, None, node("n1"))
-NODE_RELABELLED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL, node("n1"), node("n1"))
+NODE_ADDED = ClusterEvent(EventResource.NODE, Action.ADD, None, node("n1"))
+NODE_RELABELLED = ClusterEvent(EventResource.NODE, Action.UPDATE_NODE_LABEL, node("n1"), node("n1"))
 
 
 def fits_hint(pod: Pod, change: ClusterEvent) -> bool:
@@ -29,8 +29,8 @@ def fits_hint(pod: Pod, change: ClusterEvent) -> bool:
 
 
 REGISTRATIONS: dict[str, Sequence[EventRegistration]] = {
-    "Fit": (EventRegistration(Resource.NODE, Action.ADD, fits_hint),),
-    "Gates": (EventRegistration(Resource.TARGET_POD, Action.UPDATE_POD_GATES_ELIMINATED),),
+    "Fit": (EventRegistration(EventResource.NODE, Action.ADD, fits_hint),),
+    "Gates": (EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_GATES_ELIMINATED),),
 }
 
 
@@ -241,7 +241,7 @@ def test_the_version_that_is_popped_is_the_newest() -> None:
 
 
 def event(number: int) -> ClusterEvent:
-    return ClusterEvent(Resource.NODE, Action.ADD, None, number)
+    return ClusterEvent(EventResource.NODE, Action.ADD, None, number)
 
 
 def test_a_pod_sees_the_events_since_it_left() -> None:
