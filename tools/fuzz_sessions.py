@@ -38,6 +38,7 @@ from cathedra.session.protocol import (
     PlainMessage,
     RequestMessage,
     RequestOptions,
+    UseHTTP,
 )
 from cathedra.session.server import listen_on_socket
 from tools.fuzz_http import ALLOWED, CLAIM, DEPLOYMENT, FIXTURES, POD, UPSTREAM, WIDGET, ServerFailure
@@ -160,7 +161,7 @@ def _is_last(message: Any) -> bool:
     """Whether nothing more comes for a request that is no watch."""
     if isinstance(message, ListMessage):
         return bool(message.resource_version)
-    return isinstance(message, ObjectMessage | PlainMessage | FailureMessage | EndMessage)
+    return isinstance(message, ObjectMessage | PlainMessage | FailureMessage | EndMessage | UseHTTP)
 
 
 def _problem(failure: FailureMessage) -> str:

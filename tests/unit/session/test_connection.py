@@ -10,20 +10,25 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.status import StatusError, failure
+from cathedra.api.struct import encode
 from cathedra.api.undecodable import UndecodableObject
 from cathedra.client.resources import PODS
 from cathedra.client.transport import APICall, EventType, MalformedAnswer
 from cathedra.frames import MessageReader, write_frame
-from cathedra.session.connection import Connection
+from cathedra.session.connection import Connection, ConnectionRetired
 from cathedra.session.protocol import (
     EventMessage,
     FailureMessage,
     FromClient,
     ListMessage,
+    NotBegun,
     ObjectMessage,
     Payload,
     PlainMessage,
     RequestMessage,
+    ServedOverHTTP,
+    UseHTTP,
 )
 from cathedra.session.transport import SessionTransport
 
@@ -118,3 +123,28 @@ async def test_an_answer_that_cannot_be_decoded_fails_its_request_alone(answer: 
     with pytest.raises(MalformedAnswer):
         await SessionTransport(connection, "").call(APICall("create", PODS, "", "p", "binding", body=Pod()))
     assert not connection.wire.closed
+
+
+@pytest.mark.parametrize(
+    ("message", "error"), [(UseHTTP, ServedOverHTTP), (NotBegun, ConnectionRetired)], ids=["use HTTP", "not begun"]
+)
+async def test_a_request_that_was_not_carried_out_fails_with_the_reason(
+    message: Callable[[int], Any], error: type[Exception]
+) -> None:
+    connection = Wired(lambda request: [message(request.id)])
+    api = SessionTransport(connection, "")
+    with pytest.raises(error):
+        await api.call(APICall("get", PODS, "", "p"))
+    with pytest.raises(error):
+        async with api.watch(APICall("watch", PODS, "")) as events:
+            await anext(events)
+    assert not connection.wire.closed
+
+
+async def test_a_refusal_is_no_reason_to_use_http_whatever_its_code() -> None:
+    """A 404 without details meant that once; an object that is missing must not be looked for over HTTP again."""
+    missing = encode(failure(404, "NotFound", "no such thing").status)
+    connection = Wired(lambda request: [FailureMessage(request.id, missing)])
+    with pytest.raises(StatusError) as refused:
+        await SessionTransport(connection, "").call(APICall("get", PODS, "", "p"))
+    assert not isinstance(refused.value, ServedOverHTTP)
