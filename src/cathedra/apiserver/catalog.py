@@ -120,6 +120,7 @@ class Catalog:
         self._definitions[definition.group_resource] = definition
         self._edition[definition.group_resource] = self._edition.get(definition.group_resource, 0) + 1
         for version in definition.versions:
+            # A sub-resource or column may exist in some versions only.
             seen = definition.seen_in(version.name)
             self._served[definition.group, version.name, definition.plural] = (seen, version)
             self._routes |= {route.key: route for route in routes_of(seen, version)}

@@ -116,6 +116,7 @@ class Limit:
         if self._interruption():
             return True
         self._calls += 1
+        # A system call at each check would cost more than the work between two of them.
         if self._calls < _CALLS:
             return False
         if self._cpu() < self._end:
@@ -152,6 +153,8 @@ class Allowance:
             DeadlineExceeded: ``work`` raised it.
         """
         turn = self._computations.turn_of(self._owner) if self._turn is None else self._turn
+        # Fast path: almost all computations take less than a turn, and a thread switch costs more than they do. One
+        # that does not is started again in the thread, so it must not have side effects.
         if turn > 0 and size < LARGE:
             began = time.monotonic()
             try:
@@ -169,6 +172,7 @@ class Allowance:
             try:
                 return work(Limit(interruption, self._left, cpu))
             finally:
+                # Also when it failed: a request that repeats a failing computation must not get new time for each.
                 self._left -= cpu() - began
 
         return run

@@ -24,5 +24,6 @@ def generate_name(base: str, rng: random.Random) -> str:
 
 def generate_uid(rng: random.Random) -> str:
     """Return a random UUID (version 4). The standard library takes 4 µs for one, this function 0.5."""
+    # From the seeded generator of the server, so that a simulation repeats its UIDs.
     digits = f"{rng.getrandbits(128):032x}"
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{_VARIANTS[digits[16]]}{digits[17:20]}-{digits[20:]}"

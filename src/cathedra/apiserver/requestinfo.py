@@ -113,6 +113,8 @@ def _parsed(method: str, path: str, watch: bool) -> RequestInfo:
     if watch_path:
         parts = parts[1:]
     namespace, below = "", False
+    # ``/api/v1/namespaces/NAME`` is the namespace itself, and has that name and that namespace
+    # (``RequestInfoFactory.NewRequestInfo`` of apiserver).
     if parts[0] == "namespaces" and len(parts) > 1:
         namespace = parts[1]
         if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:

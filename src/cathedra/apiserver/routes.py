@@ -161,6 +161,7 @@ def routes_of(definition: AnyDefinition, served: VersionDefinition) -> Iterator[
     yield route("", ("", "", definition.kind), tuple(sorted(definition.verbs)))
     found: dict[str, tuple[Kind, tuple[str, ...]]] = {}
     for name, strategy in definition.subresources.items():
+        # None means that the version has all sub-resources of the kind.
         if served.subresources is None or name in served.subresources:
             found[name] = (("", "", definition.kind), strategy.verbs)
     if definition.scalable or getattr(served.type, "scale", None) is not None:

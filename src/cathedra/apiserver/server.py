@@ -137,6 +137,7 @@ class APIServer:
         )
         opened = cls(config, context, catalog)
         opened._webhooks = access.webhooks
+        # Before anything is created: custom resources of the store must be served when the first request arrives.
         opened._definitions.start()
         await create_namespaces(context)
         if config.authorization:

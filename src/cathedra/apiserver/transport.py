@@ -76,7 +76,7 @@ class InProcessTransport:
 
     @property
     def user(self) -> UserInfo:
-        """The user."""
+        """The user of all calls."""
         return self._user
 
     def call(self, call: APICall) -> Coroutine[Any, Any, Any]:
@@ -175,7 +175,7 @@ class InProcessTransport:
         Raises:
             StatusError: 404, the path is another one.
         """
-        from cathedra.apiserver.openapi.document import Documents  # start-up time: few clients ask
+        from cathedra.apiserver.openapi.document import Documents  # start-up time: few clients read it
 
         documents = Documents(self._catalog, self._server.gates.release)
         named = {
@@ -283,7 +283,7 @@ def _of_release(call: Call, obj: KubeObject) -> KubeObject:
 
 
 def _reviewed(ref: ResourceRef[KubeObject], subresource: str) -> tuple[AnyDefinition, VersionDefinition]:
-    """What is served without being stored, as reviews of access.
+    """Return definition and version of a resource that is served without being stored, as reviews of access.
 
     Raises:
         StatusError: 404, there is nothing of that name.

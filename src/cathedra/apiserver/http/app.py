@@ -47,7 +47,7 @@ LOG: Final = logging.getLogger(__name__)
 _PANIC: Final = "This request caused apiserver to panic. Look in the logs for details.\n"
 _NOT_FOUND: Final = "404 page not found\n"
 UpgradeHandler = Callable[[Request, Send], Awaitable[None]]
-"""Carries out the upgrade that an authorized request asks for, or raises a StatusError."""
+"""Carries out the upgrade that an authorized request names, or raises a StatusError."""
 _Way = Callable[[Request, Send], Awaitable[None]]
 _STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 
@@ -111,7 +111,7 @@ class Application:
             record.status = record.status or CLIENT_GONE
             raise
         except Exception:
-            # The last resort: whatever failed, the client gets an answer and the record says what it was.
+            # The last resort: whatever failed, the client gets an answer, and the record has its status.
             LOG.exception("%s %s failed", record.info.method, record.info.path)
             if record.status:
                 # The head is out, so no other answer can be sent. The connection has to break off, or the client would

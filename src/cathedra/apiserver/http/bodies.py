@@ -186,6 +186,7 @@ async def decode_object(
     repeated: tuple[str, ...] = ()
     if media == YAML:
         raw, repeated = await _from_yaml(raw, expected.kind, computations, call.user.name)
+    # The JSON of a YAML body has other bytes than the stored JSON, so no part could be shared.
     beside = stored if media != YAML else None
     decoded = partial(decode_plain, call, expected, target, raw, repeated, beside)
     if computations is None or len(raw) < LARGE:
@@ -297,7 +298,7 @@ def json_delete_options(raw: bytes) -> DeleteOptions:
     """Return the deletion options of a JSON body; ``null`` has none.
 
     Raises:
-        DecodeError: it spells something else.
+        DecodeError: it is something else.
     """
     if raw.strip() == b"null":
         return DeleteOptions()

@@ -93,7 +93,7 @@ class Measurements:
             self._known.pop(name, None)
             if not isinstance(told, dict):
                 return None
-            with contextlib.suppress(KeyError, TypeError, AttributeError):  # what a node says may be anything
+            with contextlib.suppress(KeyError, TypeError, AttributeError):  # the answer of a node may be anything
                 pods = {pod["podRef"]["uid"]: pod for pod in told.get("pods") or ()}
                 time = str(Time(self._server.clock.now()))
                 summary = _Summary(now, time, told["node"], pods)

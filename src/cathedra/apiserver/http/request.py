@@ -68,6 +68,7 @@ class Request:
         """The extensions that the connection offers."""
         self.exchange: DirectAnswer | None = self.extensions.get(EXCHANGE)
         """Sends a whole answer in one step, if the connection can."""
+        # Read once; handlers, audit and a second attempt share it.
         self._body: bytes | None = None
         self.user: UserInfo = ANONYMOUS
         """The user on whose behalf it is answered: the authenticated one, or the one that is impersonated."""

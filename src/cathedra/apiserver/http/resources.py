@@ -207,6 +207,7 @@ class ResourceHandler:
 
     async def _get(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
+        # A GET ignores the version, and still refuses one that is no number.
         read.watch_revision(request.parameter("resourceVersion"))
         return self._object(request, call, await self._operations.get(call), form)
 
@@ -255,6 +256,7 @@ class ResourceHandler:
         send_initial = _send_initial(request, options.resource_version_match)
         seconds = request.number("timeoutSeconds")
         timeout = self._server.random.uniform(1800, 3600) if seconds is None else float(min(seconds, LONGEST_WATCH))
+        # Checked before the watch begins: an error must be the answer and not an event.
         include = check_include(request.parameter("includeObject")) if form.transform == "Table" else ""
         try:
             start = self._operations.watch(call, options, send_initial=send_initial)

@@ -167,7 +167,7 @@ class AuditLog:
             LOG.error("%d audit events could not be written: %s", len(lines), error)
 
     def _append(self, data: bytes) -> None:
-        """Write whole lines."""
+        """Append whole lines to the file."""
         # One call appends whole lines, which the kernel keeps apart from lines of other processes (O_APPEND). A second
         # call goes on where a full disk, or a limit, ended the first.
         rest = memoryview(b"\n" + data if self._torn else data)

@@ -31,11 +31,11 @@ _DESCRIBED: Final = ("/api", "/openapi/")
 
 
 class HasStatus(Protocol):
-    """What a request ended with."""
+    """The outcome of a request."""
 
     @property
     def status(self) -> int:
-        """The HTTP status."""
+        """The HTTP status of the outcome."""
 
 
 R = TypeVar("R", bound=HasStatus | None)
@@ -61,6 +61,7 @@ async def carried_out(registry: Registry, record: RequestRecord, attempt: Callab
     else:
         if outcome is None or outcome.status not in _BY_STATE or not await has_moved(registry, began):
             return outcome
+    # They describe the first attempt, which has left nothing behind.
     record.annotations.clear()
     record.warnings.clear()
     return await attempt()

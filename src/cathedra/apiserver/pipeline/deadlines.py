@@ -119,7 +119,7 @@ class _Deadline:
         """The time of its end, by the clock of the loop."""
 
     def expire(self) -> None:
-        """Cancel the task."""
+        """Cancel the task of the request."""
         self._expired = True
         self._task.cancel()
 

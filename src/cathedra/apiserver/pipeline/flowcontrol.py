@@ -248,7 +248,7 @@ class PriorityLevel:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for a seat."""
+        """The number of requests that wait for a seat."""
         return sum(map(len, self._queues.values()))
 
     def acquire(self) -> bool:

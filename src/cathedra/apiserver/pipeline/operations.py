@@ -47,7 +47,7 @@ __all__ = [
 MANAGER_LIMIT: Final = 128
 """Bytes that the name of a field manager may have."""
 VALIDATIONS: Final = frozenset({"", "Ignore", "Warn", "Strict"})
-"""What may be done about unknown fields; "" is Warn."""
+"""The ways to handle unknown fields; "" is Warn."""
 _POLICIES: Final = frozenset({"Foreground", "Background", "Orphan"})
 
 
@@ -103,6 +103,7 @@ class ResourceOperations:
             raise not_served()
         if not allows(route, info):
             raise wrong_method()
+        # After the checks: a refused method gets no warning.
         if version.deprecation_warning:
             record.warnings.append(version.deprecation_warning)
         return self.call(record, definition, version)
@@ -165,6 +166,7 @@ class ResourceOperations:
             yield WatchEvent(seen.type, (await seen_one(call, seen.entry)).view(version))
         converted = call.definition.conversion is not None
         while batch := await start.watcher.take():
+            # Fast path: objects are stored in the version that nearly all watches have.
             for seen in batch:
                 entry = await seen_one(call, seen.entry) if converted else seen.entry
                 obj = entry.object
@@ -230,6 +232,7 @@ class ResourceOperations:
 
 def _hub(call: Call, obj: Any) -> Any:
     """Return an object in the version in which verbs handle it."""
+    # Most kinds have one version, whose type is the hub type.
     return obj if type(obj) is call.definition.type else call.version.to_hub(obj)
 
 

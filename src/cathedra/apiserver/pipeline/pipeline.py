@@ -141,6 +141,7 @@ class Pipeline(Recorder):
         if certificate is not None:
             der, ended = certificate.der, certificate.has_ended(self._server.clock.now())
         user = self.authenticator.authenticate(headers, der, path=record.info.path, ended=ended)
+        # Set before impersonation is checked: the audit event of a denied impersonation names the user who tried.
         record.user = record.acting = user
         if asks_to_impersonate(headers):
             record.impersonated = record.acting = impersonated(user, headers, self._server.authorizer)
@@ -156,6 +157,7 @@ class Pipeline(Recorder):
         classification = record.classification = self.flow.classify(record.acting, info)
         if info.verb == "watch":
             return await self._begin_watch(record, work)
+        # Connections to nodes and pods last for days: a seat for each would leave none for others.
         if info.long_running:
             return await self.authorized(record, work)
         seconds = deadline_of(record.timeout) if record.timeout else REQUEST_SECONDS
@@ -163,6 +165,8 @@ class Pipeline(Recorder):
         if level is not None and not level.acquire():
             await level.queue_up(classification.flow)
         try:
+            # Served from memory, without waiting: there is nothing for a deadline to end. Reads that are passed on to
+            # other servers end with their clients.
             if info.reads:
                 return await self.authorized(record, work)
             try:

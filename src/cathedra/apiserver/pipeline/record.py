@@ -17,13 +17,13 @@ _WRITES: Final = frozenset({"create", "update", "patch", "delete"})
 _SHOWN: Final = {"get": "GET", "list": "LIST", "watch": "WATCH", "deletecollection": "DELETECOLLECTION"}
 _METHODS: Final = {"HEAD": "GET"} | {method: method for method in ("GET", "POST", "PUT", "PATCH", "DELETE")}
 _OTHER: Final = "other"
-"""What Kubernetes shows for every other method: clients can make up as many as they like."""
+"""The label of every other method, as in Kubernetes: clients can make up any number of them."""
 _UNCLASSIFIED: Final = Classification(None)
 _NO_SEAT: Final = Seat()
 
 
 class RequestRecord(msgspec.Struct):
-    """One request: what it asks for, and what is found out about it step by step.
+    """One request, and the results of the steps that it has taken.
 
     The transport sets what it reads (the first part), the steps of the pipeline the rest.
     """
@@ -40,14 +40,14 @@ class RequestRecord(msgspec.Struct):
     request_body: bytes = b""
     """As far as it was read; for audit."""
     timeout: str = ""
-    """The ``timeout`` parameter."""
+    """The ``timeout`` parameter, as a Go duration."""
     field_selector: str = ""
     label_selector: str = ""
     """Selectors of a list, watch or deletion of a collection; the authorizer may depend on them."""
     resource_version: str = ""
     """The revision that a read names."""
     upgrades: bool = False
-    """True if the request asks to leave HTTP: it cannot be carried out twice."""
+    """True if the request leaves HTTP: it cannot be carried out twice."""
 
     user: UserInfo | None = None
     """The authenticated user; None before authentication."""
@@ -61,9 +61,9 @@ class RequestRecord(msgspec.Struct):
     trusted: bool = False
     """True if the authorizer allows ``acting`` everything, so that it need not be called."""
     allowed: bool | None = None
-    """What authorization decided; None before it did."""
+    """The decision of authorization; None before it."""
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
-    """What authorization and admission add to the audit event."""
+    """Annotations of the audit event, from authorization and admission."""
     warnings: list[str] = msgspec.field(default_factory=list)
     """Texts for ``Warning`` headers, in order; appended while the request is carried out."""
     created_name: str = ""
@@ -79,6 +79,7 @@ class RequestRecord(msgspec.Struct):
 
         The verb is one of a few. The rest is what the request names, whether that is served or not.
         """
+        # A long-running request ends under the labels that it began with: its resource may be gone by then.
         if self.counted_as:
             return self.counted_as
         info = self.info

@@ -65,7 +65,7 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
     metadata = without_duplicate_owners(call, obj.metadata)
     now = server.clock.now()
     for attempt in range(NAME_ATTEMPTS):
-        # Named before its kind prepares it: labels may say the name.
+        # Named before its kind prepares it: labels may contain the name.
         candidate = replace(obj, metadata=fresh(metadata, now, server.random))
         candidate = call.strategy.prepare_create(candidate, context)
         if call.name != candidate.metadata.name:
@@ -83,7 +83,7 @@ def in_namespace(call: Call, obj: Any) -> Any:
     """Return the object with the namespace of the request.
 
     Raises:
-        StatusError: 400, the object says another one.
+        StatusError: 400, the object has another one.
     """
     namespace = obj.metadata.namespace
     if namespace == call.namespace:

@@ -42,6 +42,7 @@ def not_ending(metadata: ObjectMeta) -> ObjectMeta:
 
 def kept(new: ObjectMeta, old: ObjectMeta) -> ObjectMeta:
     """Return the metadata of a changed object, with the fields that cannot change as they were."""
+    # Fast path: nearly every change leaves these fields alone, and then the metadata stays the same object.
     if not new.self_link and _of_server(new) == _of_server(old):
         return new
     return replace(new, self_link="", **{name: of(new, old) for name, of in _OF_SERVER.items()})
@@ -69,6 +70,7 @@ _of_server: Final = attrgetter(*_OF_SERVER)
 def without_duplicate_owners(call: Call, metadata: ObjectMeta) -> ObjectMeta:
     """Return the metadata with each owner reference once; references that differ in any field are two."""
     owners = metadata.owner_references
+    # References with different UIDs cannot be equal.
     if len(owners) < 2 or len({owner.uid for owner in owners}) == len(owners):
         return metadata
     kept: dict[OwnerReference, None] = {}

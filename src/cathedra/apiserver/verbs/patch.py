@@ -73,7 +73,7 @@ async def patch(
 
     # Called again after a race with another write: everything that depends on the stored state is computed here.
     def patched(entry: StoredObject) -> Any:
-        # Only the parts that the patch touches are decoded from the stored JSON.
+        # The stored JSON is parsed here once. What the patch leaves alone is not decoded again (`_read_beside`).
         live = View(entry.body(call.version), struct_shape(call.version.type))
         forget_large(len(live.body))
         before = {"kind": call.definition.kind, "apiVersion": call.api_version} | live.value
@@ -275,8 +275,6 @@ def _read_beside(
 ) -> tuple[Any, tuple[str, ...]] | None:
     """Return the result of `_read` by decoding only the values that the patch changed. Return None if something may
     be wrong, which decoding all values will find.
-
-    None: something may be wrong, which reading all values will tell.
     """
     if is_custom(call.version.type):
         return None

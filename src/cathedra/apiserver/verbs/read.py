@@ -76,7 +76,7 @@ class WatchStart(msgspec.Struct):
             yield Seen(EventType.ADDED, initial.pop())
 
     def stop(self) -> None:
-        """Remove the watcher."""
+        """End the watch: no events are queued for it any more."""
         self.table.unwatch(self.watcher)
 
 
@@ -118,6 +118,7 @@ def list_objects(server: ServerContext, call: Call, options: ListOptions) -> Lis
         raise _too_old(call, options, start) from None
     shown = revision if revision > 0 else current
     limit = options.limit
+    # A list at version 0 may come from any cache, and kube-apiserver ignores its limit.
     if limit <= 0 or options.resource_version == "0":
         return Listing(list(found), shown)
     return _page(call, found, limit, shown, counted=not selection.filtered)
@@ -161,7 +162,7 @@ def needs_latest(resource_version: str, current: int) -> bool:
     try:
         return parse_uint64(resource_version) > current
     except NumberError:
-        return False  # the verb itself says what is wrong with it
+        return False  # the verb refuses it
 
 
 def expired_watch(after: int, floor: int) -> StatusError:
@@ -254,6 +255,7 @@ def _page(call: Call, found: Iterable[StoredObject], limit: int, revision: int, 
     following = next(iterator, None)
     if following is None:
         return Listing(entries, revision)
+    # Counted only without selectors, as in Kubernetes, where counting would mean to read all objects.
     remaining = 1 + sum(1 for _ in iterator) if counted else None
     return Listing(entries, revision, _encode_continue(revision, _relative(call, entries[-1].key)), remaining)
 

@@ -43,6 +43,7 @@ class Discovery:
         if path.startswith("openapi/"):
             return await self._openapi.answer(request, path)
         generation = (self._catalog.generation, self._others.generation)
+        # Documents are kept until a resource of this server, or of an aggregated one, changes.
         if self._generation != generation:
             self._documents = {}
             self._generation = generation

@@ -71,7 +71,7 @@ class OpenAPI:
     @property
     def _maker(self) -> Documents:
         if self._documents is None:
-            from cathedra.apiserver.openapi.document import Documents  # start-up time: few clients ask
+            from cathedra.apiserver.openapi.document import Documents  # start-up time: few clients read it
 
             self._documents = Documents(self._catalog, self._release)
         return self._documents
@@ -155,7 +155,7 @@ class OpenAPI:
         self, wanted: Mapping[str, tuple[str, tuple[str, str] | None]], check: Callable[[], object]
     ) -> tuple[bytes, bytes]:
         """Return the document of version 2 and its tag. Only parts that have changed are made."""
-        # start-up time: few clients ask
+        # start-up time: few clients read it
         from cathedra.apiserver.openapi.swagger import joined, kept_path, swagger_part
 
         parts = []

@@ -84,6 +84,7 @@ class HealthAndVersion:
         }
 
     def _health(self, endpoint: str, single: str, request: Request) -> Response:
+        # ``/readyz/etcd`` runs one check.
         checks = {single: self._checks[single]} if single in self._checks else self._checks
         if single and single not in self._checks:
             return text_response("404 page not found\n", 404)

@@ -42,7 +42,7 @@ def from_protobuf(raw: bytes, kind: GroupVersionKind, target: type[Any], release
             f"the object provided is unrecognized (must be of type {kind.kind}): {error} ({shown_body(raw)})"
         ) from None
     envelope = Envelope(found.api_version, found.kind)
-    # Options are registered in every group version: theirs says only which client sent them.
+    # Options are registered in every group version: the version only shows which client sent them.
     expected = kind if kind.kind != "DeleteOptions" else GroupVersionKind.parse(found.api_version or "v1", kind.kind)
     try:
         envelope.check(expected, is_registered)
@@ -78,6 +78,7 @@ def list_to_protobuf(gvk: GroupVersionKind, metadata: meta_v1.ListMeta, items: I
     """Return a list of objects that are encoded already; ``gvk`` is the kind of one object."""
     parts = [tag(1, LENGTH), delimited(encode_message(metadata))]
     item = tag(2, LENGTH)
+    # Messages are cached with their objects; a list only joins them.
     for message in items:
         parts += (item, delimited(message))
     return wrap(gvk._replace(kind=f"{gvk.kind}List"), b"".join(parts))

@@ -26,6 +26,7 @@ from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.read import Listing
 from cathedra.client.transport import ListOptions
+from cathedra.remembering import IS_ON
 
 __all__ = [
     "YAML_OF_JSON",
@@ -193,6 +194,7 @@ def warning_headers(warnings: Sequence[str]) -> tuple[tuple[bytes, bytes], ...]:
     """Return ``Warning`` headers, each text once, as many as clients can take."""
     if not warnings:
         return ()
+    # Once each and in order of appearance, as the warning recorder of apiserver does.
     texts = list(dict.fromkeys(warnings))[:WARNINGS]
     if sum(map(len, texts)) > WARNING_LETTERS:
         texts = _shortened(texts)
@@ -231,7 +233,7 @@ class ListCache:
         found = self._kept.pop(key, None)
         if found is None or found[0] != stamp_of(table):
             return None
-        self._kept[key] = found
+        self._kept[key] = found  # behind all others: the first is dropped first
         return found[1]
 
     def keep(
@@ -239,7 +241,7 @@ class ListCache:
     ) -> None:
         """Cache the items of a complete list. ``stamp`` is the stamp of the table when the list was read (None:
         now)."""
-        if len(items) > LARGEST:
+        if len(items) > LARGEST or not IS_ON:
             return
         self._kept[_key(table, call, options)] = (stamp or stamp_of(table), items)
         if len(self._kept) > ENTRIES:
@@ -247,15 +249,8 @@ class ListCache:
 
 
 def _key(table: Table, call: Call, options: ListOptions) -> tuple[Any, ...]:
-    return (
-        table,
-        call.version.type,
-        call.namespace,
-        call.name,
-        options.label_selector,
-        options.field_selector,
-        options.limit,
-    )
+    # All options are in the key, so that one that is added later cannot serve the list of another.
+    return table, call.version.type, call.namespace, call.name, options
 
 
 def stamp_of(table: Table) -> tuple[Any, ...]:

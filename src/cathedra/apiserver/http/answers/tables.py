@@ -72,6 +72,7 @@ def table(
             "kind": "Table",
             "apiVersion": f"meta.k8s.io/{version}",
             "metadata": metadata,
+            # A watch sends the columns with its first event only.
             "columnDefinitions": columns(call) if with_columns else None,
             "rows": list(rows),
         }

@@ -72,7 +72,7 @@ class AggregatedServers:
         registry.observe(API_SERVICES, lambda _: self._forget())
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close the connections to other servers."""
         for session in (self._session, self._by_name):
             if session is not None:
                 await session.close()
@@ -166,7 +166,7 @@ class AggregatedServers:
         """Pass an authorized WebSocket on.
 
         Raises:
-            StatusError: 503, the server cannot be reached; or what it says.
+            StatusError: 503, the server cannot be reached; or its refusal.
         """
         import aiohttp  # as above
 
@@ -218,7 +218,7 @@ class AggregatedServers:
 
             self._session = aiohttp.ClientSession(
                 auto_decompress=False,
-                connector=aiohttp.TCPConnector(limit=0),  # as in `kubelet`
+                connector=aiohttp.TCPConnector(limit=0),  # as in `connections`
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_PROBE_SECONDS),
             )
@@ -251,6 +251,7 @@ class AggregatedServers:
         """
         spec, behind = service.spec, service.spec.service
         assert behind is not None
+        # Contexts are made once: loading certificates takes milliseconds.
         key = (spec.ca_bundle, spec.insecure_skip_tls_verify)
         context = self._contexts.get(key)
         if context is None:
@@ -274,6 +275,7 @@ class AggregatedServers:
             return
         found = listed.get("resources") if isinstance(listed, dict) else None
         resources = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+        # Only a change makes discovery anew; probes repeat every few seconds.
         if self._resources.get((group, version)) != resources:
             self._resources[group, version] = resources
             self.generation += 1

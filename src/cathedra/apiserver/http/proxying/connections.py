@@ -72,13 +72,15 @@ class KubeletConnections:
         )
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close the connections to nodes."""
         await self.session.close()
 
     def url(self, scheme: str, node: str, address: str, port: int, path: str, query: Any = None) -> str:
         """Return the URL of ``path`` on a node; ``scheme`` is ``http`` or ``ws``."""
         host = address
         if self._by_name:
+            # The URL has the name of the node, for its certificate; the resolver maps the name to the address of its
+            # status.
             self._addresses.remember(node, address)
             host = node
         shown = f"[{host}]" if ":" in host else host

@@ -147,7 +147,9 @@ async def pass_back(
     instead = dict(replaced)
     named = [(key.lower().encode("latin-1"), value.encode("latin-1")) for key, value in answer.headers.items()]
     headers = [(key, instead.get(key, value)) for key, value in named if key not in _OWN or key == b"content-length"]
+    # The identity of this server's audit event, in place of the other server's.
     headers.append((b"audit-id", request.audit_id))
+    # A client that disconnects ends the request of the other server too, or a followed log would go on for ever.
     gone = asyncio.create_task(_until_gone(body, answer), name="passed request disconnect")
     try:
         beginning = b""
@@ -230,7 +232,7 @@ class PassedRequests:
         """Count a request of ``user`` to ``server`` for the duration of the block.
 
         Raises:
-            StatusError: 429, there are too many; the message says of what.
+            StatusError: 429, there are too many; the message names the limit.
         """
         self._check(user, server)
         self._of_user[user] += 1
@@ -256,6 +258,7 @@ def _too_many(text: str) -> StatusError:
 
 
 def _decrease(counter: Counter[str], key: str) -> None:
+    # Users and servers without requests are removed: clients could fill the counter with names.
     counter[key] -= 1
     if not counter[key]:
         del counter[key]
@@ -313,6 +316,7 @@ async def _pump(request: Request, send: Send, upstream: aiohttp.ClientWebSocketR
         if not reader.done():
             await send({"type": "websocket.close", "code": _close_code(upstream.close_code)})
     finally:
+        # It may wait for a client that sends nothing.
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
 

@@ -61,7 +61,7 @@ class Proxy:
         self._reverse = ReverseProxy(server.registry, self._nodes, self._passed)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close the connections to nodes, pods and services."""
         await self._reverse.close()
         if self._connections is not None:
             await self._connections.close()
@@ -83,7 +83,7 @@ class Proxy:
         upgrade = request.scope.get("extensions", {}).get(UPGRADE)
         if upgrade is None:
             raise bad_request("Upgrade request required")
-        # An upgrade can do what a POST can: who may only get must not run commands through it.
+        # An upgrade can do what a POST can: a user with the right to get must not run commands through it.
         self._server.authorize(call.but(verb="create"))
         with self._passed.admitted(request.user.name, f"node {backend.node}"):
             return await self._upgrade(request, send, backend, stream_path(pod, call, request), upgrade)
@@ -115,7 +115,7 @@ class Proxy:
             self._authorize_upgrade(call)
             await self._reverse.websocket(request, call, send)
             return
-        # An upgrade can do what a POST can: who may only get must not run commands through it.
+        # An upgrade can do what a POST can: a user with the right to get must not run commands through it.
         self._server.authorize(call.but(verb="create"))
         if call.resource != PODS or call.subresource not in _UPGRADED:
             raise failure(404, "NotFound", "the server could not find the requested resource")
@@ -127,7 +127,8 @@ class Proxy:
     def _authorize_upgrade(self, call: Call) -> None:
         """Authorize an upgrade behind ``proxy``.
 
-        A node's agent runs commands over such connections, by GET as well: who may only read must not.
+        The agent of a node runs commands over such connections, by GET as well. Users who may only read must not be
+        able to.
 
         Raises:
             StatusError: 403, the user may not create there, either.
@@ -255,8 +256,8 @@ async def _refusal(answer: NodeAnswer) -> Response:
     """Return the refusal of a node; kubectl shows its text.
 
     Raises:
-        StatusError: the refusal in this form; or 502, it is a redirect, which would make the client ask whom the node
-            pleases.
+        StatusError: the refusal in this form; or 502, it is a redirect, which would make the client call any server
+            that the node names.
     """
     if not 400 <= answer.status < 600:
         raise failure(502, "InternalError", f"the node answered {answer.status} to an upgrade, which is not permitted")

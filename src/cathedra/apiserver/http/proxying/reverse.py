@@ -95,7 +95,7 @@ class ReverseProxy:
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close the connections to pods and services."""
         if self._session is not None:
             await self._session.close()
 
@@ -145,7 +145,7 @@ class ReverseProxy:
         """Pass an authorized WebSocket on.
 
         Raises:
-            StatusError: as `forward`; or what the server there says.
+            StatusError: as `forward`; or the refusal of the other server.
         """
         target = target_of(self._registry, call)
         _, below = _parted(request.info)
@@ -191,7 +191,7 @@ class ReverseProxy:
             import aiohttp  # as above
 
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=False, limit=0),  # as in `kubelet`
+                connector=aiohttp.TCPConnector(ssl=False, limit=0),  # as in `connections`
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             )

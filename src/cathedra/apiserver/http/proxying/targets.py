@@ -80,7 +80,7 @@ def target_of(registry: Registry, call: Call) -> NodeEndpoint | ProxyTarget:
     """Return the target of a request on ``proxy``.
 
     Raises:
-        StatusError: 400, the name or the address cannot be asked; 404, there is no such object; 503, a service leads
+        StatusError: 400, the name or the address is not permitted; 404, there is no such object; 503, a service leads
             nowhere.
     """
     if call.resource == NODES:
@@ -151,6 +151,7 @@ def _is_proxyable(address: str) -> bool:
         found = ipaddress.ip_address(address)
     except ValueError:
         return False
+    # ::ffff:127.0.0.1 is the loopback address too.
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped
     refused = found.is_unspecified or found.is_loopback or found.is_link_local or found.is_multicast

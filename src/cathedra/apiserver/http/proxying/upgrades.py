@@ -102,6 +102,7 @@ async def ask_node(head: NodeRequestHead, tls: ssl.SSLContext | None) -> AsyncIt
         reader, writer = await asyncio.open_connection(
             head.address, head.port, ssl=tls, server_hostname=name, limit=_LONGEST_HEAD
         )
+        # A slow side must hold up the fast one, or its bytes would gather here.
         writer.transport.set_write_buffer_limits(high=_CHUNK)
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
@@ -150,6 +151,7 @@ async def copy_both_ways(one: Connection, other: Connection) -> None:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_copy(one[0], other[1])), group.create_task(_copy(other[0], one[1]))]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        # The other direction ends too: half a stream is of no use to SPDY.
         for task in tasks:
             task.cancel()
 

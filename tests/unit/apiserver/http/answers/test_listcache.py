@@ -9,6 +9,7 @@ from cathedra.apiserver.authentication.user import LOOPBACK
 from cathedra.apiserver.http.answers.render import ListCache, stamp_of
 from cathedra.apiserver.request import Call
 from cathedra.client.transport import ListOptions
+from tests.requirements import with_memos
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -52,6 +53,7 @@ async def test_pages_are_not_mistaken_for_the_whole() -> None:
         assert await names(asgi, f"{MAPS}?limit=3") == await names(asgi) == ["m0", "m1", "m2"]
 
 
+@with_memos
 async def test_a_list_that_was_read_before_a_write_is_not_kept_for_later_readers() -> None:
     async with open_asgi() as asgi:
         table = asgi.server.context.registry.table(GroupResource("", "configmaps"))
