@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -87,6 +87,8 @@ class DumpReader:
                     raise
                 continue
             if decoded is None:
+                if self._strict and isinstance(one, Mapping) and _creates_unknown_pods(one):
+                    self.notes.append(_unknown_kind(one))
                 continue
             self.objects.append(decoded.object)
             if decoded.problems:
@@ -147,6 +149,29 @@ class DumpReader:
         kind = str(given.get("kind", ""))
         if kind.endswith("List"):
             self._listed.add(kind.removesuffix("List"))
+
+
+def _creates_unknown_pods(one: Plain) -> bool:
+    """Return True for an object of a custom kind that has a pod template, at any depth."""
+    gvk = GroupVersionKind.parse(str(one.get("apiVersion", "")), str(one.get("kind", "")))
+    if definition_of(gvk.group, gvk.kind) is not None:
+        return False
+    pending: list[Any] = [one]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Mapping):
+            if isinstance(value.get("containers"), list):
+                return True
+            pending.extend(value.values())
+        elif isinstance(value, list):
+            pending.extend(value)
+    return False
+
+
+def _unknown_kind(one: Plain) -> Note:
+    where = f"{one.get('kind')} {name_of(one)}"
+    text = f"{where}: {one.get('apiVersion')} is not known here; pods that its controller would create are missing"
+    return Note(where, "unknown kind", text)
 
 
 def _unknown_fields(one: KubeObject, problems: Iterable[str]) -> Note:

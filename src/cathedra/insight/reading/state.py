@@ -115,7 +115,7 @@ class Note(msgspec.Struct, frozen=True, rename="camel"):
     resource: str
     """The resource, as ``deviceclasses``, or one object as ``resourceslices/NAME``."""
     problem: str
-    """«absent», «forbidden», «not served», «unknown fields», «partial», «undecodable»."""
+    """«absent», «forbidden», «not served», «unknown fields», «unknown kind», «partial», «undecodable»."""
     text: str
 
     def __str__(self) -> str:

@@ -383,14 +383,17 @@ def _pending(pods: Sequence[Pod], state: ClusterState) -> tuple[PendingPods, ...
     for pod in pods:
         owner = pod.metadata.owner_references[0].uid if pod.metadata.owner_references else pod.metadata.uid
         if owner not in known:
-            told = (
-                explain(state, f"pod/{pod.metadata.name}", namespace=pod.metadata.namespace)
-                if len(known) < _EXPLAINED
-                else None
+            known[owner] = (
+                _reason(pod, state) if len(known) < _EXPLAINED else "not looked at: there are too many different pods"
             )
-            known[owner] = "not looked at: there are too many different pods" if told is None else told.summary
         reasons.setdefault(known[owner], []).append(_name(pod))
     return tuple(PendingPods(tuple(names), why) for why, names in reasons.items())
+
+
+def _reason(pod: Pod, state: ClusterState) -> str:
+    if pod.spec.scheduler_name not in ("", "default-scheduler"):
+        return f"another scheduler decides, which is not simulated: {pod.spec.scheduler_name}"
+    return explain(state, f"pod/{pod.metadata.name}", namespace=pod.metadata.namespace).summary
 
 
 def _node_changes(before: ClusterState, after: ClusterState) -> Iterable[NodeChange]:

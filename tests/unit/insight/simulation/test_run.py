@@ -74,6 +74,31 @@ def test_controllers_make_the_pods_of_workloads_and_those_without_room_stay_pend
     assert not found.fits
 
 
+def test_a_pod_of_another_scheduler_stays_pending_for_that_reason() -> None:
+    template, pod = pod_with(1)
+    foreign = {**pod, "spec": {**pod["spec"], "schedulerName": "some-batch-scheduler"}}
+    (group,) = simulate(cluster(), apply=[template, foreign]).pending
+    assert group.why == "another scheduler decides, which is not simulated: some-batch-scheduler"
+
+
+TEMPLATES = {"replicatedJobs": [{"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}]}
+
+
+def test_a_kind_with_pod_templates_that_is_not_known_is_noted() -> None:
+    template, pod = pod_with(1)
+    set_ = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "train"},
+        "spec": TEMPLATES,
+    }
+    notes = [note.text for note in simulate(cluster(), apply=[template, pod, set_]).notes]
+    assert (
+        "JobSet train: jobset.x-k8s.io/v1alpha2 is not known here; pods that its controller would create are missing"
+        in (notes)
+    )
+
+
 def test_a_workload_is_scaled() -> None:
     state = read_dump([*gpu_cluster(nodes=2, gpus=2), *deployment(1)])
     found = simulate(state, replicas=["deployment/web=3"], copies=0)
