@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, not_
 from typing import Final
 
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
@@ -22,6 +22,7 @@ from cathedra.api.formats import (
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
 from cathedra.kinds.definition import AnyDefinition
+from cathedra.remembering import IDENTITY, remembered
 
 __all__ = [
     "METADATA",
@@ -68,8 +69,9 @@ def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta) -> Er
     if metadata.generation < 0:
         errors.invalid(METADATA.child("generation"), metadata.generation, "must be greater than or equal to 0")
     _shared_errors(errors, metadata)
-    _finalizer_errors(errors, metadata.finalizers)
-    _standard_finalizer_errors(errors, metadata.finalizers)
+    if metadata.finalizers:
+        _finalizer_errors(errors, metadata.finalizers)
+        _standard_finalizer_errors(errors, metadata.finalizers)
     return errors
 
 
@@ -91,11 +93,12 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, *, rounds: int) 
     # Kubernetes runs the same rules two to four times. We run each once and repeat its errors.
     shared, own, standard = ErrorList(), ErrorList(), ErrorList()
     _shared_errors(shared, new)
-    if rounds:
+    if rounds and new.finalizers:
         _finalizer_errors(own, new.finalizers)
         _standard_finalizer_errors(standard, new.finalizers)
     compared = _changes(new, old)
-    compared.extend(shared)
+    if shared:
+        compared.extend(shared)
     if not (compared or own or standard):
         return compared
     first = (shared, own) if rounds else ()
@@ -184,14 +187,28 @@ def _shown(owner: OwnerReference) -> JSONObject:
 
 
 def validate_labels(errors: ErrorList, path: FieldPath, labels: Mapping[str, str]) -> None:
-    """Keys and values of labels."""
+    """Validate keys and values of labels."""
+    errors.extend(_label_errors(path, labels))
+
+
+# By identity: most writes leave labels and annotations as they are, and share the stored mapping. It is never mutated.
+@remembered("labels without errors", key=IDENTITY, size=64, keep=not_)
+def _label_errors(path: FieldPath, labels: Mapping[str, str]) -> ErrorList:
+    errors = ErrorList()
     for key, value in sorted(labels.items()):
         check(errors, path, key, label_key)
         check(errors, path, value, label_value)
+    return errors
 
 
 def validate_annotations(errors: ErrorList, path: FieldPath, annotations: Mapping[str, str]) -> None:
-    """Keys of annotations, and the size of all together."""
+    """Validate keys of annotations, and the size of all together."""
+    errors.extend(_annotation_errors(path, annotations))
+
+
+@remembered("annotations without errors", key=IDENTITY, size=64, keep=not_)
+def _annotation_errors(path: FieldPath, annotations: Mapping[str, str]) -> ErrorList:
+    errors = ErrorList()
     for key in sorted(annotations):
         # Annotation keys may have upper-case letters in their prefix.
         for problem in qualified_name(key.lower()):
@@ -200,6 +217,7 @@ def validate_annotations(errors: ErrorList, path: FieldPath, annotations: Mappin
     longest = 4 * (sum(map(len, annotations)) + sum(map(len, annotations.values())))
     if longest > MAX_ANNOTATIONS and _bytes(annotations) > MAX_ANNOTATIONS:
         errors.too_long(path, MAX_ANNOTATIONS)
+    return errors
 
 
 def _bytes(annotations: Mapping[str, str]) -> int:
