@@ -61,22 +61,22 @@ class CommandOption(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def attribute(self) -> str:
-        """Its name in the parsed arguments."""
+        """Name of the option in the parsed arguments."""
         return self.name.removeprefix("--").replace("-", "_")
 
     @property
     def absent(self) -> Any:
-        """Its value where it is not given."""
+        """Value of the option if it is not given."""
         if self.type is None:
             return False
         return [] if self.repeatable else self.default
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
-        """Let ``parser`` take the option; where it is not given it has its default."""
+        """Add the option to ``parser``, with its default."""
         self._add(parser, self.absent)
 
     def add_optional(self, parser: argparse.ArgumentParser) -> None:
-        """Let ``parser`` take the option; where it is not given it is not in the parsed arguments."""
+        """Add the option to ``parser``. If it is not given, it is absent from the parsed arguments."""
         self._add(parser, argparse.SUPPRESS)
 
     def _add(self, parser: argparse.ArgumentParser, default: Any) -> None:
@@ -99,7 +99,7 @@ class CommandOption(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def words(self, arguments: argparse.Namespace) -> Iterator[str]:
-        """The words with which another process gets the same value; none if it was not given."""
+        """Return the words that pass the value to another process; none if the option was not given."""
         value = getattr(arguments, self.attribute, None)
         if self.type is None:
             yield from (self.name,) if value else ()
@@ -110,13 +110,13 @@ class CommandOption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_all(parser: argparse.ArgumentParser, options: Iterable[CommandOption]) -> None:
-    """Let ``parser`` take all of them."""
+    """Add all options to ``parser``."""
     for option in options:
         option.add_to(parser)
 
 
 def _profile(text: str) -> str:
-    """A profile's name as it is, a file of one as an absolute path: a cluster is started again from elsewhere."""
+    """Return a profile's name unchanged, and its file as an absolute path: a restart may happen elsewhere."""
     is_file = "/" in text or text.endswith((".yaml", ".yml"))
     return str(Path(text).expanduser().absolute()) if is_file else text
 

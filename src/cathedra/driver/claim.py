@@ -288,7 +288,7 @@ def decode_parameters(values: Mapping[str, Any], models: ConfigModels, where: st
 
 
 def _refuse_unknown(values: Mapping[str, Any], model: type[Any], where: str) -> None:
-    # Structs say themselves whether unknown fields are refused; dataclasses cannot, and a typing error in a manifest
+    # Structs define whether unknown fields are refused; dataclasses cannot, and a typing error in a manifest
     # that is silently ignored costs its author hours.
     if not dataclasses.is_dataclass(model):
         return

@@ -69,7 +69,7 @@ class ValidatingAdmissionPolicyStatusController:
         if policy.spec.param_kind is not None:
             group, _, version = policy.spec.param_kind.api_version.rpartition("/")
             params = await schemas.of(GroupVersionKind(group, version, policy.spec.param_kind.kind))
-        # Kubernetes also tells the types of different checks apart by the time.
+        # Kubernetes also distinguishes the types of different checks by the time.
         mark = str(int(self._clock.now() % 1 * 1e9))
         warnings = type_warnings(to_dict(policy.spec), kinds, params, mark)
         return [{"fieldRef": one.field, "warning": one.text} for one in warnings]

@@ -143,8 +143,8 @@ _MAX_LINES: Final = 80
 
 
 def with_termination_message(directories: PodDirectories, container: Container, state: ContainerRun) -> ContainerRun:
-    """Return ``state`` with the container's termination message: from its file, or from the end of its log if the
-    policy says so.
+    """Return ``state`` with the container's termination message: its file, or the end of its log if its policy allows
+    that.
     """
     text = _read(directories.termination_log(container.name, state.attempt), _MAX_MESSAGE)
     if not text and container.termination_message_policy == "FallbackToLogsOnError" and state.exit_code:

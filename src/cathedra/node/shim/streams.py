@@ -143,7 +143,7 @@ class ContainerStreams:
             self._finish()
 
     def _finish(self) -> None:
-        # Reached from the end of the output and from `close`; listeners must hear of the end once.
+        # Reached from the end of the output and from `close`; listeners must be called once at the end.
         if self._finished:
             return
         self._finished = True

@@ -307,5 +307,5 @@ class _Forwarded:
             await self._streams.send(self._data, b"", fin=True)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection to the port."""
         self._streams.abandon()
