@@ -102,7 +102,7 @@ def read_state(arguments: argparse.Namespace) -> ClusterState:
         UnknownGate: the version is not known.
     """
     # A large state is hundreds of thousands of objects and no garbage: looking for cycles among them would double the
-    # time of what is asked of it (1,000 nodes with 8 devices: `devices` takes 0.22 s instead of 0.5 s).
+    # time of a command (1,000 nodes with 8 devices: `devices` takes 0.22 s instead of 0.5 s).
     suspend_collection()
     try:
         if not arguments.dump:
