@@ -47,6 +47,7 @@ def replacement(path: Path, *, mode: int) -> Iterator[int]:
     try:
         try:
             with naming(path):
+                # The mode given to `open` is reduced by the umask.
                 os.fchmod(descriptor, mode)
                 yield descriptor
         finally:
@@ -75,7 +76,9 @@ def write_durable(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     """
     with replacement(path, mode=mode) as descriptor:
         _write(descriptor, content)
+        # Before the rename: otherwise the new name could survive a power failure with an empty file.
         os.fsync(descriptor)
+    # The rename itself is durable only after the directory is.
     sync_directory(path.parent)
 
 
@@ -95,5 +98,6 @@ def sync_directory(directory: Path) -> None:
 
 def _write(descriptor: int, content: bytes) -> None:
     view = memoryview(content)
+    # A write may be short, for example on a disk that is nearly full.
     while view:
         view = view[os.write(descriptor, view) :]

@@ -38,8 +38,10 @@ class DurableFile:
         self._wanted += 1
         mine = self._wanted
         async with self._turn:
+            # Another call has written this content, or later content, while this one waited for its turn.
             if self._written >= mine:
                 return
+            # Everything that was wanted until now is in `_content`, and done with this one write.
             number = self._wanted
             await _completed(asyncio.get_running_loop().run_in_executor(None, self._replace, self._content))
             self._written = number
@@ -51,6 +53,7 @@ class DurableFile:
 async def _completed(thread: asyncio.Future[None]) -> None:
     """Wait until the thread has ended; only then pass a cancellation on."""
     cancelled: asyncio.CancelledError | None = None
+    # A thread cannot be cancelled. If the call returned before it, the next write could be overtaken by this one.
     while not thread.done():
         try:
             await asyncio.wait((thread,))

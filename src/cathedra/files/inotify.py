@@ -86,6 +86,7 @@ class Inotify:
             position += _HEADER.size + length
             if mask & _OVERFLOW:
                 yield Notification(None, created=True, is_directory=False)
+            # The kernel has removed the watch because the directory was deleted.
             elif mask & _IGNORED:
                 self._directories.pop(watch, None)
             elif watch in self._directories:

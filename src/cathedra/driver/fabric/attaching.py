@@ -123,6 +123,7 @@ class AttachingController:
         """Work until cancelled; what is being attached then is attached again by the next leader."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._claims.run())
+            # A device recorded for a claim that is not listed yet would be attached a second time.
             await self._claims.wait_synced()
             group.create_task(run_workers(self._queue, self._sync, workers=WORKERS))
 
@@ -134,6 +135,8 @@ class AttachingController:
         wanted = allocated_attachments(new, self._driver.name)
         for (uid, attachment), attempt in self._attempts.items():
             if uid == new.metadata.uid and attachment not in wanted:
+                # The device may be allocated to another claim already, which waits until this attempt has ended and
+                # detached.
                 attempt.cancel()
         self._look(new)
         self._look_at_those_who_wait(recorded(old, self._driver.name) - recorded(new, self._driver.name))
@@ -161,6 +164,7 @@ class AttachingController:
         if claim is None or not self._claims.has_reached(self._written.get(key, "")):
             return None  # deleted; or the event of the last write will queue it again
         try:
+            # Detached first: the device may be what another claim, or this one on another node, waits for.
             claim = await self._detach_surplus(claim)
             await self._attach_missing(claim)
         except StatusError as error:
@@ -186,6 +190,7 @@ class AttachingController:
         outcomes = await asyncio.gather(*(self._detach(claim, one) for one in order), return_exceptions=True)
         faults = [one for one in outcomes if isinstance(one, BaseException)]
         done = {one for one, outcome in zip(order, outcomes, strict=True) if not isinstance(outcome, BaseException)}
+        # Removed from the record only after the detachment; partial success is kept, so that it is not repeated.
         if done:
             claim = await self._write_record(claim, record - done)
         if faults:
@@ -244,6 +249,7 @@ class AttachingController:
         holders = {one: self._holder(claim, one) for one in missing}
         free = {one for one, holder in holders.items() if holder is None}
         if free:
+            # Recorded before it is attached: after a crash the record shows what has to be detached.
             claim = await self._write_record(claim, record | free)
         return claim, {_key(one): holder for one, holder in holders.items() if holder is not None}
 

@@ -179,6 +179,7 @@ class Checkpoint:
                 raise ValueError(f"unknown version {content.version}")
         except (msgspec.DecodeError, ValueError) as problem:
             return self._keep_aside(data, str(problem))
+        # A reboot has undone everything that was prepared; its entries would block devices that are free.
         if content.boot_id != self._boot_id:
             _LOG.info("%s: the machine was restarted since; all claims will be prepared anew", self._path)
             return None
@@ -220,6 +221,7 @@ class Checkpoint:
     def _keep_aside(self, data: bytes, problem: str) -> CheckpointDamaged:
         """Copy the damaged file beside itself, once for each content: the next save replaces it."""
         kept = self._path.with_name(f"{self._path.name}.damaged-{_checksum(data)[:8]}")
+        # The name contains the checksum, so repeated starts do not fill the disk with copies.
         if self._files.read(kept) != data:
             self._files.write(kept, data)
         self.incomplete = True
