@@ -7,7 +7,7 @@ quota that it concerns. What deletions give back is counted by the quota control
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -71,20 +71,26 @@ class ResourceQuotaCheck(AdmissionPlugin):
             return
         # Several writes may charge one quota at the same time. Each attempt reads the usage anew: otherwise the
         # last one would overwrite the charges of the others, and the namespace would get more than its quota.
+        charged: set[str] = set()
         for _ in range(_ATTEMPTS):
-            charges = self._charges(request, evaluator)
+            charges = self._charges(request, evaluator, charged)
             if request.dry_run or not charges:
                 return
-            if await self._apply(charges):
+            if await self._apply(charges, charged):
                 return
         raise conflict(_QUOTAS, charges[0].entry.object.metadata.name, "too many others charge the quota")
 
-    def _charges(self, request: AdmissionAttributes, evaluator: QuotaEvaluator) -> list[_Charge]:
+    def _charges(
+        self, request: AdmissionAttributes, evaluator: QuotaEvaluator, charged: Collection[str]
+    ) -> list[_Charge]:
+        """Return the charges to all quotas except those that were ``charged`` in an earlier attempt."""
         new, old = request.object, request.old_object
         quotas = [
             entry
             for entry in self._quotas(request.namespace)
-            if evaluator.tracked(entry.object.status.hard, new) and evaluator.is_in_scope(entry.object, new)
+            if entry.key not in charged
+            and evaluator.tracked(entry.object.status.hard, new)
+            and evaluator.is_in_scope(entry.object, new)
         ]
         for entry in quotas:
             self._check_known(entry.object, request, evaluator)
@@ -95,8 +101,8 @@ class ResourceQuotaCheck(AdmissionPlugin):
         charges = []
         for entry in quotas:
             # What was outside of the quota's scopes has not been charged to it.
-            charged = before if old is not None and evaluator.is_in_scope(entry.object, old) else {}
-            charges.append(self._charge(entry, _beyond(usage, charged), request))
+            paid = before if old is not None and evaluator.is_in_scope(entry.object, old) else {}
+            charges.append(self._charge(entry, _beyond(usage, paid), request))
         return [charge for charge in charges if charge is not None]
 
     def _charge(self, entry: StoredObject, added: Usage, request: AdmissionAttributes) -> _Charge | None:
@@ -115,18 +121,19 @@ class ResourceQuotaCheck(AdmissionPlugin):
             )
         return _Charge(entry, {**status.used, **total})
 
-    async def _apply(self, charges: Iterable[_Charge]) -> bool:
-        """Write what is used now; False if another write was faster."""
+    async def _apply(self, charges: Iterable[_Charge], charged: set[str]) -> bool:
+        """Write the usage of each quota, and add its key to ``charged``; return False if another write was faster."""
         table = self._registry.table(_QUOTAS)
         for charge in charges:
             quota: ResourceQuota = charge.entry.object
             if charge.used == quota.status.used:
                 continue
-            charged = replace(quota, status=replace(quota.status, used=charge.used))
+            changed = replace(quota, status=replace(quota.status, used=charge.used))
             try:
-                await self._registry.put(table, charge.entry.key, charge.entry, charged)
+                await self._registry.put(table, charge.entry.key, charge.entry, changed)
+                charged.add(charge.entry.key)
             except WriteConflict:
-                # Quotas that were charged before this one stay charged: the quota controller corrects their usage.
+                # The next attempt charges this quota and those behind it. The ones before it have been charged.
                 await self._registry.quiet(table, charge.entry.key)
                 return False
         return True

@@ -26,23 +26,24 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, DeviceClassSpec
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
+from cathedra.apiserver.registry.registry import Registry, WriteConflict
 from cathedra.client.resources import CONFIGMAPS, DEVICECLASSES, PODS, RESOURCECLAIMS, RESOURCEQUOTAS, SERVICES
 from tests.unit.apiserver.guarded import Guarded, claim, guarded, refused
 
 DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
 
 
-async def limit(api: Guarded, limits: dict[str, Quantity], *, scopes: tuple[str, ...] = ()) -> None:
-    """A quota whose status says that nothing is used yet."""
+async def limit(api: Guarded, limits: dict[str, Quantity], *, scopes: tuple[str, ...] = (), name: str = "q") -> None:
+    """Create a quota of which nothing is used yet."""
     quotas = api.admin.resource(RESOURCEQUOTAS, "default")
     spec = ResourceQuotaSpec(hard=limits, scopes=scopes)
-    made = await quotas.create(ResourceQuota(metadata=ObjectMeta(name="q"), spec=spec))
+    made = await quotas.create(ResourceQuota(metadata=ObjectMeta(name=name), spec=spec))
     status = replace(made.status, hard=limits, used=dict.fromkeys(limits, Quantity("0")))
     await quotas.update_status(replace(made, status=status))
 
 
-async def used(api: Guarded) -> dict[str, str]:
-    quota = await api.admin.resource(RESOURCEQUOTAS, "default").get("q")
+async def used(api: Guarded, name: str = "q") -> dict[str, str]:
+    quota = await api.admin.resource(RESOURCEQUOTAS, "default").get(name)
     return {name: str(amount) for name, amount in quota.status.used.items()}
 
 
@@ -76,6 +77,26 @@ def test_two_at_once_cannot_both_have_the_last_device() -> None:
         refusals = [one for one in outcomes if isinstance(one, StatusError)]
         assert len(refusals) == 2
         assert await used(api) == {DEVICES: "1"}
+
+    guarded(body)
+
+
+def test_a_quota_is_charged_once_if_another_one_has_to_be_charged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    put, conflicts = Registry.put, ["default/r"]
+
+    async def conflicting(self: Registry, table: Any, key: str, *rest: Any, **options: Any) -> Any:
+        if key in conflicts:
+            conflicts.remove(key)
+            raise WriteConflict
+        return await put(self, table, key, *rest, **options)
+
+    async def body(api: Guarded) -> None:
+        await limit(api, {DEVICES: Quantity("2")})
+        await limit(api, {DEVICES: Quantity("2")}, name="r")
+        monkeypatch.setattr(Registry, "put", conflicting)
+        await api.admin.resource(RESOURCECLAIMS, "default").create(claim("a"))
+        assert not conflicts
+        assert await used(api) == await used(api, "r") == {DEVICES: "1"}
 
     guarded(body)
 
