@@ -106,12 +106,20 @@ class ResourceOperations:
         # After the checks: a refused method gets no warning.
         if version.deprecation_warning:
             record.warnings.append(version.deprecation_warning)
-        return self.call(record, definition, version)
+        # The sub-resource of the route, and not the equal text of the path: memos of admission go by identity.
+        return self.call(record, definition, version, subresource=route.subresource)
 
     def call(
-        self, record: RequestRecord, definition: AnyDefinition, version: VersionDefinition, **options: Any
+        self,
+        record: RequestRecord,
+        definition: AnyDefinition,
+        version: VersionDefinition,
+        *,
+        subresource: str | None = None,
+        **options: Any,
     ) -> Call:
-        """Return a request as verbs see it. What they add goes to the record: warnings, audit annotations."""
+        """Return a request as verbs take it, with the ``subresource`` of the path if none is given. Warnings and
+        audit annotations that they add go to the record."""
         info = record.info
         return Call(
             user=record.acting,
@@ -120,7 +128,7 @@ class ResourceOperations:
             version=version,
             namespace=info.namespace if definition.namespaced else "",
             name=info.name,
-            subresource=info.subresource,
+            subresource=info.subresource if subresource is None else subresource,
             release=self._server.gates.release,
             trusted=record.trusted,
             warnings=record.warnings,

@@ -8,6 +8,8 @@ import pytest
 
 from cathedra.client import resources
 from cathedra.client.transport import APICall
+from cathedra.remembering import statistics
+from tests.requirements import with_memos
 from tests.unit.apiserver.asgi import open_asgi
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -89,3 +91,22 @@ async def test_what_a_put_leaves_alone_are_the_very_parts_that_were_stored() -> 
     assert after.metadata.annotations == {"k": "v"}
     assert after.spec is before.spec
     assert after.metadata.labels is before.metadata.labels
+
+
+@with_memos
+async def test_plugins_that_handle_a_sub_resource_are_found_once_for_all_objects() -> None:
+    """The memo goes by identity, so calls must have the sub-resource of their route and not that of their path."""
+    async with open_asgi() as asgi:
+        sizes = []
+        for number in range(6):
+            name = f"n{number}"
+            assert (await asgi("POST", "/api/v1/namespaces", {"metadata": {"name": name}})).status == 201
+            patched = await asgi(
+                "PATCH",
+                f"/api/v1/namespaces/{name}/status",
+                {"status": {"conditions": [{"type": "A", "status": "True"}]}},
+                content_type="application/merge-patch+json",
+            )
+            assert patched.status == 200, patched.body
+            sizes.append(statistics()["apiserver.admission.plugin.handlers"])
+    assert sizes[1:] == sizes[:1] * 5
