@@ -221,7 +221,6 @@ async def _started(
     """Start a server; return it with the identity of its socket."""
     # Removed and created again: the node agent notices a restarted driver by the new socket.
     _make_way(socket)
-    # Without reuse of addresses a second instance on the same socket fails, instead of receiving half of the calls.
     server = grpc.aio.server(interceptors=interceptors, options=(("grpc.so_reuseport", 0),))
     add(server)
     server.add_insecure_port(f"unix:{socket}")
