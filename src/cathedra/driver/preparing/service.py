@@ -75,7 +75,7 @@ class PrepareResult(msgspec.Struct, frozen=True):
 
 
 class ClaimFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """What a driver stores of prepared claims."""
+    """Stored state of prepared claims: checkpoint, CDI documents, metadata files."""
 
     checkpoint: Checkpoint
     specs: ClaimSpecs

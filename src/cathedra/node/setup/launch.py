@@ -83,7 +83,7 @@ def _expanded(words: Sequence[str], environment: Mapping[str, str]) -> tuple[str
 
 
 class LaunchInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """What the setup of a pod provides for one of its containers."""
+    """Inputs of a container from the setup of its pod."""
 
     generation: int
     """Number of times the pod was set up from the beginning on this node."""
