@@ -82,6 +82,7 @@ class ResourceOperations:
     def __init__(self, server: ServerContext, catalog: Catalog) -> None:
         self._server = server
         self._catalog = catalog
+        self._release = server.gates.release
 
     def route(self, info: RequestInfo) -> Route | None:
         """Return the route of a request; None if there is no such resource."""
@@ -106,20 +107,27 @@ class ResourceOperations:
         # After the checks: a refused method gets no warning.
         if version.deprecation_warning:
             record.warnings.append(version.deprecation_warning)
-        # The sub-resource of the route, and not the equal text of the path: memos of admission go by identity.
-        return self.call(record, definition, version, subresource=route.subresource)
+        # Built here and not by `call`, because every request takes this way. It has the sub-resource of the route, and
+        # not the equal text of the path: memos of admission go by identity.
+        return Call(
+            user=record.acting,
+            verb=info.verb,
+            definition=definition,
+            version=version,
+            namespace=info.namespace if definition.namespaced else "",
+            name=info.name,
+            subresource=route.subresource,
+            release=self._release,
+            trusted=record.trusted,
+            warnings=record.warnings,
+            annotations=record.annotations,
+        )
 
     def call(
-        self,
-        record: RequestRecord,
-        definition: AnyDefinition,
-        version: VersionDefinition,
-        *,
-        subresource: str | None = None,
-        **options: Any,
+        self, record: RequestRecord, definition: AnyDefinition, version: VersionDefinition, **options: Any
     ) -> Call:
-        """Return a request as verbs take it, with the ``subresource`` of the path if none is given. Warnings and
-        audit annotations that they add go to the record."""
+        """Return a request on a resource without stored objects, or on the object of another one, as verbs take it.
+        Warnings and audit annotations that they add go to the record."""
         info = record.info
         return Call(
             user=record.acting,
@@ -128,8 +136,8 @@ class ResourceOperations:
             version=version,
             namespace=info.namespace if definition.namespaced else "",
             name=info.name,
-            subresource=info.subresource if subresource is None else subresource,
-            release=self._server.gates.release,
+            subresource=info.subresource,
+            release=self._release,
             trusted=record.trusted,
             warnings=record.warnings,
             annotations=record.annotations,
