@@ -182,9 +182,10 @@ class StreamedCommand:
         channels = [(STDOUT, self._numbers["stdout"])]
         if "stderr" in self._numbers:
             channels.append((STDERR, self._numbers["stderr"]))
-        async with asyncio.TaskGroup() as group:
-            for channel, number in channels:
-                group.create_task(self._pump(channel, number, queue))
+        # No task group: a reader that stops early closes this generator at its ``yield``, and a task group makes an
+        # error of that, which asyncio logs.
+        pumps = [asyncio.create_task(self._pump(*each, queue), name="command output") for each in channels]
+        try:
             left = len(channels)
             while left:
                 channel, data = await queue.get()
@@ -192,6 +193,10 @@ class StreamedCommand:
                     yield channel, data
                 else:
                     left -= 1
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
         problem = await self._end()
         if problem:
             yield STDERR, problem
