@@ -1,7 +1,9 @@
-"""What people do with running pods, with the real kubectl: logs, exec, attach, cp, port-forward, run."""
+"""Logs, exec, attach, cp, port-forward and run, with the real kubectl; streams with Python's clients too."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import os
 import pty
 import socket
@@ -10,6 +12,10 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import aiohttp
+import kr8s
+import kubernetes
+import kubernetes.stream
 import pytest
 
 from tests.integration.conftest import Kubectl, RunningCluster
@@ -183,3 +189,59 @@ def test_top_shows_what_the_pod_uses(kubectl: Kubectl) -> None:
 def test_a_raw_request_reaches_the_nodes_agent(kubectl: Kubectl) -> None:
     node = kubectl("get", "nodes", "-o", "name").strip().removeprefix("node/")
     assert kubectl("get", "--raw", f"/api/v1/nodes/{node}/proxy/healthz") == "ok"
+
+
+def test_the_official_client_runs_commands_and_forwards_ports(kubectl: Kubectl, port: int) -> None:
+    configured = kubernetes.config.new_client_from_config(kubectl.environment["KUBECONFIG"])
+    api = kubernetes.client.CoreV1Api(configured)
+    command = ["sh", "-c", "echo out; exit 3"]
+    stream = kubernetes.stream.stream(
+        api.connect_get_namespaced_pod_exec,
+        "p",
+        "default",
+        container="c",
+        command=command,
+        stdout=True,
+        stderr=True,
+        _preload_content=False,
+    )
+    stream.run_forever(timeout=120)
+    assert (stream.read_stdout(), stream.returncode) == ("out\n", 3)
+    forward = kubernetes.stream.portforward(api.connect_get_namespaced_pod_portforward, "p", "default", ports=str(port))
+    connection = forward.socket(port)
+    connection.settimeout(120)
+    connection.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
+    with connection.makefile("rb") as answer:  # to its end: the client's thread fails on a socket that was closed early
+        assert answer.read().startswith(b"HTTP/1.0 200 OK")
+
+
+async def test_kr8s_which_offers_no_sub_protocol_forwards_ports(kubectl: Kubectl, port: int) -> None:
+    api = await kr8s.asyncio.api(kubeconfig=kubectl.environment["KUBECONFIG"])
+    pod = await kr8s.asyncio.objects.Pod.get("p", namespace="default", api=api)
+    async with asyncio.timeout(120), pod.portforward(port, local_port="auto") as ours:
+        reader, writer = await asyncio.open_connection("127.0.0.1", ours)
+        writer.write(b"HEAD / HTTP/1.0\r\n\r\n")
+        assert await reader.readexactly(15) == b"HTTP/1.0 200 OK"
+        writer.close()
+
+
+@pytest.mark.parametrize("protocol", ["channel.k8s.io", "base64.channel.k8s.io", "v4.base64.channel.k8s.io", None])
+async def test_older_sub_protocols_pass_through_the_api_server(kubectl: Kubectl, protocol: str | None) -> None:
+    proxy = kubectl.start("proxy", "--port=0", "--reject-paths=^$")
+    assert proxy.stdout is not None
+    try:
+        address = proxy.stdout.readline().split()[-1]
+        url = f"ws://{address}/api/v1/namespaces/default/pods/p/exec?container=c&command=echo&command=x&stdout=1"
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(url, protocols=(protocol,) if protocol else ()) as socket,
+        ):
+            assert socket.protocol == protocol
+            messages = [message.data async for message in socket]
+    finally:
+        proxy.terminate()
+        proxy.communicate()
+    if "base64" in (protocol or ""):
+        messages = [bytes([ord(text[0]) - 48]) + base64.b64decode(text[1:]) for text in messages]
+    assert messages[0] == b"\x01"
+    assert b"\x01x\n" in messages

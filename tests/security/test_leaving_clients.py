@@ -23,7 +23,10 @@ REQUESTS = (
     ("/exec/default/p/c?command=cat&" + EXEC, "v5.channel.k8s.io", "v4.channel.k8s.io"),
     ("/attach/default/p/c?" + EXEC, "v5.channel.k8s.io", "v4.channel.k8s.io"),
     ("/portForward/default/p", "SPDY/3.1+portforward.k8s.io", "portforward.k8s.io"),
+    ("/exec/default/p/c?command=yes&" + EXEC, "base64.channel.k8s.io", ""),
+    ("/attach/default/p/c?" + EXEC, "", ""),
     ("/portForward/default/p?port=1", "v4.channel.k8s.io", ""),
+    ("/portForward/default/p?port=1", "v4.base64.channel.k8s.io", ""),
 )
 
 

@@ -172,11 +172,12 @@ class WebSocketProtocol(asyncio.Protocol):
             self.transport.close()
             return
         self._accepting = response
-        wanted = [value for name, value in self._scope["headers"] if name == b"sec-websocket-protocol"]
+        values = [value for name, value in self._scope["headers"] if name == b"sec-websocket-protocol"]
+        tokens = [token.strip() for value in values for token in value.decode("latin-1").split(",")]
         self._scope |= {
             "type": "websocket",
             "scheme": "wss" if self._scope["scheme"] == "https" else "ws",
-            "subprotocols": [token.strip() for value in wanted for token in value.decode("latin-1").split(",")],
+            "subprotocols": [token for token in tokens if token],
             "extensions": {"websocket.http.response": {}, PEER_CERTIFICATE: peer_certificate(self.transport)},
         }
         self._messages.put_nowait({"type": "websocket.connect"})

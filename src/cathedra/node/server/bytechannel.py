@@ -7,23 +7,86 @@ put the same connection into a WebSocket for port forwarding. The frames are tho
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import binascii
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
 
 from cathedra.asgi.application import Receive, Send
 from cathedra.node.spdy import Data, FrameReader, GoAway, OpenStream, Ping, Reset, SpdyError, Writer
 
-__all__ = ["ByteChannel", "SpdyConnection", "StreamFrame", "UpgradedChannel", "WebSocketChannel", "binary"]
+__all__ = [
+    "ByteChannel",
+    "NumberedChannels",
+    "SpdyConnection",
+    "StreamFrame",
+    "UpgradedChannel",
+    "WebSocketChannel",
+    "choose_protocol",
+]
 
 _CHUNK: Final = 64 * 1024
+_ZERO: Final = ord("0")
 
 
-async def binary(receive: Receive) -> AsyncIterator[bytes]:
-    """Yield the messages of an accepted WebSocket until the client disconnects."""
-    while (message := await receive())["type"] == "websocket.receive":
-        data = message.get("bytes") or (message.get("text") or "").encode()
-        if data:
-            yield data
+def choose_protocol(offered: Sequence[str], known: Sequence[str]) -> str | None:
+    """Return the sub-protocol of a WebSocket; None if both sides have none in common.
+
+    Kubernetes serves its newest sub-protocol, here the first of ``known``, wherever it is among those offered. Of the
+    others the client's order counts. A client that offers none has chosen "".
+    """
+    if known[0] in offered:
+        return known[0]
+    return next((protocol for protocol in offered or ("",) if protocol in known), None)
+
+
+class NumberedChannels:
+    """The channels of an accepted WebSocket. Every message begins with the number of its channel.
+
+    The number is a byte of a binary message. With ``base64`` it is a character of a text message, "0" for channel 0,
+    and the data follows in base64, for clients that have only text. As at a kubelet, the client may send either kind of
+    message in both forms.
+    """
+
+    def __init__(self, receive: Receive, send: Send, *, base64: bool = False) -> None:
+        self._receive = receive
+        self._send = send
+        self._base64 = base64
+
+    async def messages(self) -> AsyncIterator[tuple[int, bytes]]:
+        """Yield channel and data of the messages until the client disconnects. Invalid base64 is dropped."""
+        while (message := await self._receive())["type"] == "websocket.receive":
+            data = message.get("bytes") or self._encoded(message.get("text") or "")
+            if not data:
+                continue
+            if not self._base64:
+                yield data[0], data[1:]
+                continue
+            try:
+                # Go's decoder skips line breaks, which strict mode refuses.
+                decoded = binascii.a2b_base64(data[1:].translate(None, b"\r\n"), strict_mode=True)
+            except binascii.Error:
+                continue
+            yield (data[0] - _ZERO) % 256, decoded
+
+    def _encoded(self, text: str) -> bytes:
+        # The number of a channel beyond 79 is a character beyond ASCII: in UTF-8 it would be two bytes.
+        return text.encode("latin-1", "replace") if self._base64 else text.encode()
+
+    async def put(self, channel: int, data: bytes) -> None:
+        """Send data on a channel; no data is a message too.
+
+        Raises:
+            OSError: the client is gone.
+        """
+        if self._base64:
+            text = chr((channel + _ZERO) % 256) + binascii.b2a_base64(data, newline=False).decode()
+            await self._send({"type": "websocket.send", "text": text})
+        else:
+            await self._send({"type": "websocket.send", "bytes": bytes([channel]) + data})
+
+    async def close(self) -> None:
+        """Close the WebSocket: all was sent."""
+        await self._send({"type": "websocket.close", "code": 1000})
 
 
 class ByteChannel(Protocol):
@@ -53,9 +116,12 @@ class WebSocketChannel:
         self._receive = receive
         self._send = send
 
-    def pieces(self) -> AsyncIterator[bytes]:
-        """The content of its frames."""
-        return binary(self._receive)
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the messages until the client disconnects."""
+        while (message := await self._receive())["type"] == "websocket.receive":
+            data = message.get("bytes") or (message.get("text") or "").encode()
+            if data:
+                yield data
 
     async def put(self, data: bytes) -> None:
         """Send a frame."""

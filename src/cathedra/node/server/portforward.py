@@ -1,7 +1,7 @@
 """Port forwarding, in both protocols of clients, and connections to the ports of pods.
 
 docs/spec/kubectl.md §6.3 and §11. kubectl uses SPDY, inside a WebSocket or after an upgrade, with a data stream and an
-error stream for each forwarded connection. The Python client uses two channels of a WebSocket for each port that it
+error stream for each forwarded connection. The Python clients use two channels of a WebSocket for each port that it
 names beforehand.
 
 Pods without sandboxes share the node's network; pods with sandboxes are reached through the runtime. A user who may
@@ -19,20 +19,18 @@ import os
 import socket
 import struct
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from cathedra.asgi.application import Receive, Send
-from cathedra.node.concurrency import BlockTasks, until_gone
+from cathedra.node.concurrency import BlockTasks, first_of, until_gone
 from cathedra.node.runtime.runtime import PortConnection, PortFailure, Runtime
-from cathedra.node.server.bytechannel import ByteChannel, SpdyConnection, StreamFrame, binary
+from cathedra.node.server.bytechannel import ByteChannel, NumberedChannels, SpdyConnection, StreamFrame
 from cathedra.node.spdy import Data, OpenStream, Reset
 
 __all__ = [
-    "CHANNELS",
     "MOST_PORTS",
     "PROTOCOLS",
     "STREAMS",
@@ -48,9 +46,8 @@ __all__ = [
 STREAMS: Final = "portforward.k8s.io"
 """Protocol inside SPDY."""
 TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"
-CHANNELS: Final = "v4.channel.k8s.io"
-PROTOCOLS: Final = (TUNNEL, CHANNELS)
-"""Sub-protocols by preference."""
+PROTOCOLS: Final = (TUNNEL, "v4.channel.k8s.io", "v4.base64.channel.k8s.io", "")
+"""Sub-protocols, the newest first. "" is none, and means the same as ``v4.channel.k8s.io``."""
 
 MOST_PORTS: Final = 128
 """Ports of one WebSocket with channels: each has two channels, whose number is one byte."""
@@ -263,44 +260,48 @@ class _Tunnel:
                 forwarding.task.cancel()
 
 
-async def serve_channels(ports: Sequence[int], receive: Receive, send: Send, connect: ConnectPort) -> None:
-    """Serve an accepted WebSocket with two channels for each of ``ports``: data, and errors."""
+async def serve_channels(ports: Sequence[int], channels: NumberedChannels, connect: ConnectPort) -> None:
+    """Serve an accepted WebSocket with two channels for each of ``ports``: data, and errors.
+
+    It is closed once the connections to all ports have ended: a channel has no end of its own.
+    """
     sent = [_Sent() for _ in ports]
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(_serve_port(2 * index, port, sent[index], send, connect))
-            for index, port in enumerate(ports)
-        ]
-        try:
-            async for data in binary(receive):
-                if data[0] % 2 == 0 and data[0] < 2 * len(ports) and data[1:]:
-                    await sent[data[0] // 2].put(data[1:])
-        finally:
-            for task in tasks:
-                task.cancel()
+    serving = [_serve_port(2 * index, port, sent[index], channels, connect) for index, port in enumerate(ports)]
+    await first_of(_take_data(sent, channels), _serve_ports(serving, channels))
+
+
+async def _take_data(sent: Sequence[_Sent], channels: NumberedChannels) -> None:
+    async for channel, data in channels.messages():
+        if channel % 2 == 0 and channel < 2 * len(sent) and data:
+            await sent[channel // 2].put(data)
 
 
 @until_gone
-async def _serve_port(channel: int, port: int, sent: _Sent, send: Send, connect: ConnectPort) -> None:
-    async def put(to: int, data: bytes) -> None:
-        await send({"type": "websocket.send", "bytes": bytes([to]) + data})
+async def _serve_ports(serving: Iterable[Coroutine[Any, Any, None]], channels: NumberedChannels) -> None:
+    async with asyncio.TaskGroup() as group:
+        for each in serving:
+            group.create_task(each)
+    await channels.close()
 
+
+@until_gone
+async def _serve_port(channel: int, port: int, sent: _Sent, channels: NumberedChannels, connect: ConnectPort) -> None:
     for each in (channel, channel + 1):
-        await put(each, port.to_bytes(2, "little"))
+        await channels.put(each, port.to_bytes(2, "little"))
     try:
         connection = await connect(port)
     except OSError as error:
         sent.close()
-        await put(channel + 1, f"error forwarding port {port} to the pod: {error.strerror or error}".encode())
+        await channels.put(channel + 1, f"error forwarding port {port} to the pod: {error.strerror or error}".encode())
         return
     try:
         async with BlockTasks() as sending:
             sending.start(_send_to_pod(sent, connection))
             try:
                 while data := await connection.read():
-                    await put(channel, data)
+                    await channels.put(channel, data)
             except PortFailure as error:
-                await put(channel + 1, f"error forwarding port {port} to the pod: {error}".encode())
+                await channels.put(channel + 1, f"error forwarding port {port} to the pod: {error}".encode())
             except OSError:
                 pass  # one of the two has hung up
     finally:

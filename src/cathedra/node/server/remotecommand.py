@@ -1,13 +1,14 @@
-"""Streams of a command over a WebSocket, in the sub-protocols ``v5.channel.k8s.io`` and ``v4.channel.k8s.io``.
+"""Streams of a command over a WebSocket, in every sub-protocol of Kubernetes.
 
-docs/spec/kubectl.md §6.2. The first byte of every frame is the channel; the last frame of the error channel has the
-exit status.
+docs/spec/kubectl.md §6.2. Every message has the number of its channel. The last message of the error channel is how the
+command ended: a Status from v4 on, and before that its text, or nothing after a success. Only in v5 can a client end
+the input of a command.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -15,13 +16,24 @@ import msgspec
 from cathedra.asgi.application import Receive, Send
 from cathedra.node.concurrency import first_of, until_gone
 from cathedra.node.runtime.runtime import STDOUT, ExecProcess
+from cathedra.node.server.bytechannel import NumberedChannels
 
-__all__ = ["PROTOCOLS", "choose_protocol", "exit_status", "refuse_command", "resize_terminal", "serve_command"]
+__all__ = ["PROTOCOLS", "AnnouncedStreams", "CommandSocket", "exit_status", "resize_terminal"]
 
-PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-"""Sub-protocols by preference."""
+_V5: Final = "v5.channel.k8s.io"
+PROTOCOLS: Final = (
+    _V5,
+    "v4.channel.k8s.io",
+    "v4.base64.channel.k8s.io",
+    "channel.k8s.io",
+    "base64.channel.k8s.io",
+    "",
+)
+"""Sub-protocols, the newest first. "" is none, and means the same as ``channel.k8s.io``."""
 
 _STDIN: Final = 0
+_STDOUT: Final = 1
+_STDERR: Final = 2
 _ERROR: Final = 3
 _RESIZE: Final = 4
 _CLOSE: Final = 255
@@ -31,9 +43,35 @@ _LONGEST_SIZE: Final = 256
 _Characters = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 
 
-def choose_protocol(offered: Sequence[str]) -> str | None:
-    """The best sub-protocol that both sides know."""
-    return next((protocol for protocol in PROTOCOLS if protocol in offered), None)
+class AnnouncedStreams(msgspec.Struct, frozen=True):
+    """The streams that a request announces."""
+
+    stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
+    tty: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Return True if there is one for input or output, without which Kubernetes refuses a request."""
+        return self.stdin or self.stdout or self.stderr
+
+    @property
+    def errors(self) -> bool:
+        """Return True if there is one for standard error. A terminal mixes both outputs."""
+        return self.stderr and not self.tty
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of streams that a SPDY client opens."""
+        flags = {
+            "error": True,
+            "stdin": self.stdin,
+            "stdout": self.stdout,
+            "stderr": self.errors,
+            "resize": self.tty,
+        }
+        return frozenset(kind for kind, flag in flags.items() if flag)
 
 
 def exit_status(code: int) -> dict[str, Any]:
@@ -49,43 +87,63 @@ def exit_status(code: int) -> dict[str, Any]:
     }
 
 
-async def serve_command(process: ExecProcess, receive: Receive, send: Send) -> None:
-    """Connect an accepted WebSocket with a command until either ends; the command does not outlive it."""
-    try:
-        await first_of(_send_output(process, send), _take_input(process, receive))
-    finally:
-        await process.close()
+class CommandSocket:
+    """A command's side of an accepted WebSocket that speaks ``protocol``, one of `PROTOCOLS`."""
 
+    def __init__(self, receive: Receive, send: Send, protocol: str, wanted: AnnouncedStreams) -> None:
+        self._channels = NumberedChannels(receive, send, base64="base64." in protocol)
+        self._wanted = wanted
+        self._closes_input = protocol == _V5
+        self._has_status = protocol.startswith(("v4.", "v5."))
 
-async def refuse_command(status: Mapping[str, Any], send: Send) -> None:
-    """Send over an accepted WebSocket the reason why there is no command."""
-    await send({"type": "websocket.send", "bytes": bytes([_ERROR]) + json.dumps(status).encode()})
-    await send({"type": "websocket.close", "code": 1000})
+    async def greet(self) -> None:
+        """Send an empty message on the first channel for output. Clients take it for the sign that they are connected.
 
+        Raises:
+            OSError: the client is gone.
+        """
+        first = _STDOUT if self._wanted.stdout else _STDERR if self._wanted.errors else _ERROR
+        await self._channels.put(first, b"")
 
-@until_gone
-async def _send_output(process: ExecProcess, send: Send) -> None:
-    async for channel, data in process.output():
-        await send({"type": "websocket.send", "bytes": bytes([1 if channel == STDOUT else 2]) + data})
-    status = json.dumps(exit_status(await process.wait())).encode()
-    await send({"type": "websocket.send", "bytes": bytes([_ERROR]) + status})
-    await send({"type": "websocket.close", "code": 1000})
+    async def serve(self, process: ExecProcess) -> None:
+        """Connect it with a command until either ends; the command does not outlive it."""
+        try:
+            await first_of(self._send_output(process), self._take_input(process))
+        finally:
+            await process.close()
 
+    @until_gone
+    async def refuse(self, status: Mapping[str, Any]) -> None:
+        """Send the reason why there is no command."""
+        await self._end(status)
 
-@until_gone
-async def _take_input(process: ExecProcess, receive: Receive) -> None:
-    """Hand input to the command until the client is gone."""
-    while (message := await receive())["type"] == "websocket.receive":
-        data = message.get("bytes") or (message.get("text") or "").encode()
-        if not data:
-            continue
-        channel, payload = data[0], data[1:]
-        if channel == _STDIN and payload:
-            await process.write(payload)
-        elif channel == _RESIZE:
-            resize_terminal(process, payload)
-        elif channel == _CLOSE and payload[:1] == bytes([_STDIN]):
-            await process.close_input()
+    @until_gone
+    async def _send_output(self, process: ExecProcess) -> None:
+        # The output is read even if no channel wants it: the command would wait for ever behind a full pipe.
+        async for stream, data in process.output():
+            if stream == STDOUT and self._wanted.stdout:
+                await self._channels.put(_STDOUT, data)
+            elif stream != STDOUT and self._wanted.errors:
+                await self._channels.put(_STDERR, data)
+        await self._end(exit_status(await process.wait()))
+
+    async def _end(self, status: Mapping[str, Any]) -> None:
+        if self._has_status:
+            await self._channels.put(_ERROR, json.dumps(status).encode())
+        elif status["status"] != "Success":
+            await self._channels.put(_ERROR, str(status.get("message", "")).encode())
+        await self._channels.close()
+
+    @until_gone
+    async def _take_input(self, process: ExecProcess) -> None:
+        """Hand input to the command until the client is gone."""
+        async for channel, data in self._channels.messages():
+            if channel == _STDIN and data and self._wanted.stdin:
+                await process.write(data)
+            elif channel == _RESIZE:
+                resize_terminal(process, data)
+            elif channel == _CLOSE and data[:1] == bytes([_STDIN]) and self._closes_input:
+                await process.close_input()
 
 
 class _TerminalSize(msgspec.Struct):

@@ -20,10 +20,10 @@ from cathedra.api.status import StatusError
 from cathedra.node.concurrency import first_of, until_gone
 from cathedra.node.runtime.runtime import STDOUT, ExecProcess
 from cathedra.node.server.bytechannel import ByteChannel, SpdyConnection, StreamFrame
-from cathedra.node.server.remotecommand import exit_status, resize_terminal
+from cathedra.node.server.remotecommand import AnnouncedStreams, exit_status, resize_terminal
 from cathedra.node.spdy import Data, OpenStream
 
-__all__ = ["PROTOCOLS", "AnnouncedStreams", "serve_spdy_command"]
+__all__ = ["PROTOCOLS", "serve_spdy_command"]
 
 PROTOCOLS: Final = ("v4.channel.k8s.io",)
 """Stream protocols by preference; every kubectl since 1.4 offers this one."""
@@ -39,27 +39,6 @@ _STDIN: Final = "stdin"
 _STDOUT: Final = "stdout"
 _STDERR: Final = "stderr"
 _RESIZE: Final = "resize"
-
-
-class AnnouncedStreams(msgspec.Struct, frozen=True):
-    """The streams that a request announces."""
-
-    stdin: bool = False
-    stdout: bool = False
-    stderr: bool = False
-    tty: bool = False
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """Their kinds. A terminal mixes both outputs, and has a size."""
-        flags = {
-            _ERROR: True,
-            _STDIN: self.stdin,
-            _STDOUT: self.stdout,
-            _STDERR: self.stderr and not self.tty,
-            _RESIZE: self.tty,
-        }
-        return frozenset(kind for kind, flag in flags.items() if flag)
 
 
 class _Streams(msgspec.Struct):

@@ -15,9 +15,8 @@ from cathedra.node.containers.records import ContainerRecord
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import ExecProcess, Runtime, RuntimeFailure
 from cathedra.node.server import spdycommand
-from cathedra.node.server.bytechannel import UpgradedChannel, WebSocketChannel
+from cathedra.node.server.bytechannel import NumberedChannels, UpgradedChannel, WebSocketChannel, choose_protocol
 from cathedra.node.server.portforward import (
-    CHANNELS,
     MOST_PORTS,
     STREAMS,
     TUNNEL,
@@ -27,7 +26,8 @@ from cathedra.node.server.portforward import (
     serve_tunnel,
 )
 from cathedra.node.server.portforward import PROTOCOLS as FORWARDING
-from cathedra.node.server.remotecommand import choose_protocol, refuse_command, serve_command
+from cathedra.node.server.remotecommand import PROTOCOLS as COMMANDS
+from cathedra.node.server.remotecommand import AnnouncedStreams, CommandSocket
 from cathedra.node.server.request import NodeRequest
 
 __all__ = ["StreamServer"]
@@ -48,32 +48,32 @@ class StreamServer:
         Raises:
             StatusError: it was refused before the upgrade.
         """
-        if request.upgrade is not None:
-            await self._connect_spdy(request, request.upgrade, record)
-            return
-        protocol = choose_protocol(request.subprotocols)
-        if protocol is None:
-            raise bad_request("no sub-protocol of v5.channel.k8s.io and v4.channel.k8s.io was offered")
-        await request.receive()  # the connection itself
-        await request.send({"type": "websocket.accept", "subprotocol": protocol})
-        try:
-            process = await self._process(request, record)
-        except StatusError as error:
-            await refuse_command(error.to_json(), request.send)
-        else:
-            await serve_command(process, request.receive, request.send)
-
-    async def _connect_spdy(self, request: NodeRequest, upgrade: Upgrade, record: ContainerRecord) -> None:
-        if record.current is None or not record.current.running:
-            raise failure(500, "InternalError", _not_found(record))
-        wanted = spdycommand.AnnouncedStreams(
+        wanted = AnnouncedStreams(
             stdin=request.flag("stdin", "input"),
             stdout=request.flag("stdout", "output"),
             stderr=request.flag("stderr", "error"),
             tty=request.flag("tty"),
         )
-        if not (wanted.stdin or wanted.stdout or wanted.stderr):
+        if not wanted.any:
             raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
+        if request.upgrade is not None:
+            await self._connect_spdy(request, request.upgrade, record, wanted)
+            return
+        protocol = await _accepted(request, COMMANDS)
+        socket = CommandSocket(request.receive, request.send, protocol, wanted)
+        await socket.greet()
+        try:
+            process = await self._process(request, record)
+        except StatusError as error:
+            await socket.refuse(error.to_json())
+        else:
+            await socket.serve(process)
+
+    async def _connect_spdy(
+        self, request: NodeRequest, upgrade: Upgrade, record: ContainerRecord, wanted: AnnouncedStreams
+    ) -> None:
+        if record.current is None or not record.current.running:
+            raise failure(500, "InternalError", _not_found(record))
         if not await _switched(request, spdycommand.PROTOCOLS):
             return
         reader, writer = upgrade.streams
@@ -113,18 +113,31 @@ class StreamServer:
         if request.upgrade is not None:
             await _forward_spdy(request, request.upgrade, connect)
             return
-        protocol = next((p for p in FORWARDING if p in request.subprotocols), None)
-        if protocol is None:
-            raise bad_request(f"no sub-protocol of {' and '.join(FORWARDING)} was offered")
         ports = [int(port) for port in ",".join(request.query.get("port", ())).split(",") if port.isdecimal()]
-        if protocol != TUNNEL:
+        if TUNNEL not in request.subprotocols:
             _check_ports(ports)
-        await request.receive()  # the connection itself
-        await request.send({"type": "websocket.accept", "subprotocol": protocol})
+        protocol = await _accepted(request, FORWARDING)
         if protocol == TUNNEL:
             await serve_tunnel(WebSocketChannel(request.receive, request.send), connect)
         else:
-            await serve_channels(ports, request.receive, request.send, connect)
+            channels = NumberedChannels(request.receive, request.send, base64="base64." in protocol)
+            await serve_channels(ports, channels, connect)
+
+
+async def _accepted(request: NodeRequest, known: Sequence[str]) -> str:
+    """Accept a WebSocket. Return its sub-protocol.
+
+    Raises:
+        StatusError: 403 as at a kubelet, it offers only others.
+    """
+    protocol = choose_protocol(request.subprotocols, known)
+    if protocol is None:
+        offered = " ".join(request.subprotocols)
+        names = " ".join(each for each in known if each)
+        raise failure(403, "Forbidden", f"requested protocol(s) are not supported: [{offered}]; supports [{names}]")
+    await request.receive()  # the connection itself
+    await request.send({"type": "websocket.accept", "subprotocol": protocol or None})
+    return protocol
 
 
 def _running_containers(worker: PodWorker) -> set[str]:
@@ -141,9 +154,7 @@ def _check_ports(ports: Sequence[int]) -> None:
     if not ports or max(ports) > 65535:
         raise bad_request('query parameter "port" is required')
     if len(ports) > MOST_PORTS:
-        raise bad_request(
-            f'query parameter "port" names {len(ports)} ports, and {CHANNELS} has channels for {MOST_PORTS}'
-        )
+        raise bad_request(f'query parameter "port" names {len(ports)} ports, and there are channels for {MOST_PORTS}')
 
 
 async def _forward_spdy(request: NodeRequest, upgrade: Upgrade, connect: ConnectPort) -> None:

@@ -101,13 +101,45 @@ def test_a_refusal_is_a_line_of_text(path: str, query: str, code: int, text: str
 
 
 def test_a_refused_websocket_is_answered_like_a_request_where_the_server_can() -> None:
-    start, content = ask("/exec/default/p/c", kind="websocket", extensions=(DENIAL,))
-    assert (start["type"], start["status"]) == (f"{DENIAL}.start", 400)
-    assert b"no sub-protocol" in content["body"]
-    (closed,) = ask("/exec/default/p/c", kind="websocket")
+    path, query, protocols = "/exec/default/p/c", "stdout=1", ("v9.channel.k8s.io", "b")
+    start, content = ask(path, query=query, kind="websocket", extensions=(DENIAL,), protocols=protocols)
+    assert (start["type"], start["status"]) == (f"{DENIAL}.start", 403)
+    assert b"requested protocol(s) are not supported: [v9.channel.k8s.io b]; supports [v5." in content["body"]
+    (closed,) = ask(path, query=query, kind="websocket", protocols=protocols)
     assert (closed["type"], closed["code"]) == ("websocket.close", 1008)
     (closed,) = ask("/pods", kind="websocket")
     assert closed["reason"] == "no WebSocket is served"
+
+
+def test_a_command_without_streams_is_refused_before_the_upgrade() -> None:
+    for query in ("command=id", "command=id&tty=1"):
+        start, content = ask("/exec/default/p/c", query=query, kind="websocket", extensions=(DENIAL,))
+        assert start["status"] == 400
+        assert content["body"] == b"you must specify at least 1 of stdin, stdout, stderr"
+
+
+COMMANDS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io", "channel.k8s.io")
+FORWARDING = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
+
+
+@pytest.mark.parametrize("action", ["exec", "attach"])
+@pytest.mark.parametrize("protocol", [*COMMANDS, "base64.channel.k8s.io", None])
+def test_every_sub_protocol_of_a_command_is_accepted_and_begins_with_an_empty_message(
+    action: str, protocol: str | None
+) -> None:
+    path, offered = f"/{action}/default/p/c", (protocol,) if protocol else ()
+    for query, channel in (("stdin=1&stdout=1&stderr=1", 1), ("stderr=1", 2), ("stdin=1", 3), ("tty=1&stderr=1", 3)):
+        accepted, first, *_ = ask(path, query=query + "&command=id", kind="websocket", protocols=offered)
+        assert accepted == {"type": "websocket.accept", "subprotocol": protocol}
+        form = {"text": str(channel)} if "base64" in (protocol or "") else {"bytes": bytes([channel])}
+        assert first == {"type": "websocket.send"} | form
+
+
+@pytest.mark.parametrize("protocol", [*FORWARDING, "SPDY/3.1+portforward.k8s.io", None])
+def test_every_sub_protocol_of_port_forward_is_accepted(protocol: str | None) -> None:
+    offered = (protocol,) if protocol else ()
+    accepted, *_ = ask("/portForward/default/p", query="port=1", kind="websocket", protocols=offered)
+    assert accepted == {"type": "websocket.accept", "subprotocol": protocol}
 
 
 def test_more_ports_than_there_are_channels_are_refused_before_the_upgrade() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from cathedra.clock import run_virtual
 from cathedra.node.runtime.runtime import PortConnection, Runtime
-from cathedra.node.server.bytechannel import WebSocketChannel
+from cathedra.node.server.bytechannel import NumberedChannels, WebSocketChannel
 from cathedra.node.server.portforward import (
     MOST_STREAMS,
     MOST_UNPAIRED,
@@ -131,13 +132,24 @@ async def test_a_client_that_goes_away_takes_its_connections_along() -> None:
 async def test_channels_begin_with_their_port_and_carry_data_after_that() -> None:
     async with (
         shouting() as port,
-        serving(lambda receive, send: serve_channels([port], receive, send, local)) as client,
+        serving(lambda receive, send: serve_channels([port], NumberedChannels(receive, send), local)) as client,
     ):
         assert [await client.receive() for _ in range(2)] == [
             bytes([channel]) + port.to_bytes(2, "little") for channel in (0, 1)
         ]
         client.send(b"\x00hello")
         assert await client.receive() == b"\x00HELLO"
+
+
+async def test_channels_in_base64_are_characters() -> None:
+    async def channels(receive: Any, send: Any) -> None:
+        await serve_channels([port], NumberedChannels(receive, send, base64=True), local)
+
+    async with shouting() as port, serving(channels) as client:
+        encoded = base64.b64encode(port.to_bytes(2, "little")).decode()
+        assert [(await client.from_server.get())["text"] for _ in range(2)] == ["0" + encoded, "1" + encoded]
+        client.to_server.put_nowait({"type": "websocket.receive", "text": "0aGVsbG8="})
+        assert await client.from_server.get() == {"type": "websocket.send", "text": "0SEVMTE8="}
 
 
 async def test_a_port_that_reads_nothing_lets_its_client_wait_and_loses_nothing() -> None:
@@ -157,7 +169,7 @@ async def test_a_port_that_reads_nothing_lets_its_client_wait_and_loses_nothing(
     port = server.sockets[0].getsockname()[1]
     async with (
         server,
-        serving(lambda receive, send: serve_channels([port], receive, send, local)) as client,
+        serving(lambda receive, send: serve_channels([port], NumberedChannels(receive, send), local)) as client,
     ):
         for _ in range(messages):
             client.send(b"\x00" + b"x" * size)
@@ -173,13 +185,27 @@ async def test_a_port_that_reads_nothing_lets_its_client_wait_and_loses_nothing(
 
 
 async def test_what_is_sent_to_a_port_without_a_listener_is_thrown_away() -> None:
-    async with shouting() as port:
+    async with shouting() as dead:
         pass
-    async with serving(lambda receive, send: serve_channels([port], receive, send, local)) as client:
+
+    async def channels(receive: Any, send: Any) -> None:
+        await serve_channels([dead, port], NumberedChannels(receive, send), local)
+
+    async with shouting() as port, serving(channels) as client:
         for _ in range(1000):
             client.send(b"\x00hello")
-        assert [(await client.receive())[:1] for _ in range(3)] == [b"\x00", b"\x01", b"\x01"]
+        assert {(await client.receive())[:1] for _ in range(5)} == {b"\x00", b"\x01", b"\x02", b"\x03"}
+        client.send(b"\x02hello")
+        assert await client.receive() == b"\x02HELLO"
     assert client.to_server.empty()
+
+
+async def test_a_websocket_with_channels_is_closed_when_its_ports_have_ended() -> None:
+    async with shouting() as dead:
+        pass
+    async with serving(lambda receive, send: serve_channels([dead], NumberedChannels(receive, send), local)) as client:
+        assert [(await client.receive())[:1] for _ in range(3)] == [b"\x00", b"\x01", b"\x01"]
+        assert await client.from_server.get() == {"type": "websocket.close", "code": 1000}
 
 
 async def answers(client: Client, count: int) -> list[Any]:

@@ -12,7 +12,8 @@ import pytest
 from cathedra.api.status import internal_error
 from cathedra.node.runtime.runtime import STDERR, STDOUT, ExecProcess
 from cathedra.node.server import spdycommand
-from cathedra.node.server.spdycommand import AnnouncedStreams, serve_spdy_command
+from cathedra.node.server.remotecommand import AnnouncedStreams
+from cathedra.node.server.spdycommand import serve_spdy_command
 from cathedra.node.spdy import Data, Frame, FrameReader, OpenStream, Reset, Writer
 
 ALL = AnnouncedStreams(stdin=True, stdout=True, stderr=True)

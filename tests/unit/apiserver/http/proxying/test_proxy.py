@@ -35,6 +35,7 @@ from cathedra.client.resources import NODES, PODS
 from cathedra.clock import SystemClock
 
 V5 = "v5.channel.k8s.io"
+BASE64 = "base64.channel.k8s.io"
 
 
 @dataclass
@@ -50,8 +51,10 @@ class Kubelet:
         subject = request.transport.get_extra_info("peercert")["subject"]
         self.callers.append(dict(entry for relative in subject for entry in relative)["commonName"])
         self.queries.append(request.query_string)
-        socket = web.WebSocketResponse(protocols=(V5,))
+        socket = web.WebSocketResponse(protocols=(V5, BASE64))
         await socket.prepare(request)
+        if socket.ws_protocol == BASE64:
+            await socket.send_str((await socket.receive_str()) + "=")
         await socket.send_bytes(b"\x01line\n")
         if self.ending == "hold":
             async for _ in socket:
@@ -125,6 +128,21 @@ async def way(tmp_path: Path) -> AsyncIterator[Way]:
 async def test_a_stream_ends_as_its_node_ends_it_and_never_with_1006(way: Way, ending: str, code: int) -> None:
     way.kubelet.ending = ending
     assert await way.exec() == ([b"\x01line\n"], code)
+
+
+@pytest.mark.parametrize("protocol", [BASE64, V5, None])
+async def test_the_sub_protocol_and_the_kind_of_messages_pass_both_ways(way: Way, protocol: str | None) -> None:
+    url = f"{way.url}/api/v1/namespaces/default/pods/p/exec"
+    offered = (protocol,) if protocol else ()
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(url, params=[("stdout", "true")], ssl=way.tls, protocols=offered) as socket,
+    ):
+        assert socket.protocol == protocol
+        if protocol == BASE64:
+            await socket.send_str("0aGVsbG8")
+            assert await socket.receive_str() == "0aGVsbG8="
+        assert await socket.receive_bytes() == b"\x01line\n"
 
 
 async def test_the_node_sees_the_api_servers_certificate_and_the_kubelets_parameters(way: Way) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,7 +14,8 @@ from cathedra.node.runtime.cri.streaming import StreamedCommand, forwarded, stre
 from cathedra.node.runtime.runtime import STDERR, STDOUT, PortFailure, RuntimeFailure
 from cathedra.node.server.bytechannel import UpgradedChannel
 from cathedra.node.server.portforward import SocketConnection, serve_tunnel
-from cathedra.node.server.spdycommand import AnnouncedStreams, serve_spdy_command
+from cathedra.node.server.remotecommand import AnnouncedStreams
+from cathedra.node.server.spdycommand import serve_spdy_command
 
 Serve = Callable[[UpgradedChannel], Awaitable[None]]
 
@@ -89,6 +91,22 @@ async def test_input_output_and_exit_code_of_a_command_pass() -> None:
         assert sorted(await said(process)) == [(STDOUT, b"hello"), (STDERR, b"begun\n")]
         assert await process.wait() == 7
         await process.close()
+
+
+async def test_output_whose_reader_stops_early_is_no_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with server(command(Echo(), ALL)) as url:
+        process = await streamed(url, stdin=True, tty=False, exits=True)
+
+        async def read_one() -> None:
+            async for _ in process.output():
+                return
+
+        await read_one()
+        gc.collect()  # asyncio closes generators that are left, in tasks of its own
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await process.close()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_a_terminal_has_a_size() -> None:
