@@ -8,12 +8,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cathedra.api.status import internal_error
 from cathedra.certificates.authority import self_signed
 from cathedra.client.client import Client
+from cathedra.client.transport import APICall
 from cathedra.clock import run_virtual
 from cathedra.node.agent import NodeAgent, NodeDependencies
 from cathedra.node.config import NodeConfig
@@ -201,16 +203,17 @@ def test_one_instance_of_two_is_enough() -> None:
 def test_what_fails_is_tried_again() -> None:
     async def body(bench: Bench) -> None:
         calls = 0
-        delete = bench.server.delete_collection
+        carry_out = bench.server.call
 
-        async def fail(*arguments: object) -> None:
+        async def fail(call: APICall) -> Any:
             nonlocal calls
-            calls += 1
-            if calls < 4:
-                raise internal_error("not now")
-            await delete(*arguments)
+            if call.verb == "deletecollection":
+                calls += 1
+                if calls < 4:
+                    raise internal_error("not now")
+            return await carry_out(call)
 
-        bench.server.delete_collection = fail  # type: ignore[method-assign,assignment]  # three failures, then not
+        bench.server.call = fail  # type: ignore[method-assign]  # three failures, then not
         bench.node_known.set()
         await asyncio.sleep(6)
         assert calls < 4
