@@ -32,56 +32,83 @@ def of_release(obj: S, release: str) -> S:
     return found
 
 
-# A function per type and release that reads only the fields that can matter: most writes pay a microsecond.
+# A function per type and release that reads only the fields that can matter: most writes pay one or two microseconds.
 @cache
 def _fitting(kind: type[KubeStruct], release: str) -> Fit | None:
     """Return the function for objects of a type, or None if the release knows all fields and none is computed."""
-    return _struct_fitting(kind, release, frozenset(), computed=False)
+    fitting = _struct_fitting(kind, release, frozenset(), computed=False)
+    return None if fitting is None else fitting.fit
+
+
+class _StructFitting(msgspec.Struct, frozen=True):
+    """The function for a struct, and the fields that it compares, those of structs in it by their dotted paths."""
+
+    fit: Fit
+    absent: list[tuple[str, Any]]
+    nested: list[tuple[str, Fit]]
 
 
 def _struct_fitting(
     kind: type[KubeStruct], release: str, above: frozenset[type[KubeStruct]], *, computed: bool
-) -> Fit | None:
+) -> _StructFitting | None:
     if kind in above:
         return None  # Only JSON schemas contain themselves, and every release knows all of their fields.
     names = json_names(kind)
     absent: list[tuple[str, Any]] = []
     nested: list[tuple[str, Fit]] = []
+    all_absent: list[tuple[str, Any]] = []
+    all_nested: list[tuple[str, Fit]] = []
     for field in msgspec.structs.fields(kind):
-        if not is_known(kind.__name__, names[field.name], release):
-            absent.append((field.name, _default(field)))
-        elif (
-            fit := _value_fitting(field.type, release, above | {kind}, computed or field.name == "status")
-        ) is not None:
-            nested.append((field.name, fit))
+        name, hint, in_status = field.name, field.type, computed or field.name == "status"
+        if not is_known(kind.__name__, names[name], release):
+            absent.append((name, _default(field)))
+            all_absent.append(absent[-1])
+        elif isinstance(hint, type) and issubclass(hint, KubeStruct):
+            if inner := _struct_fitting(hint, release, above | {kind}, computed=in_status):
+                nested.append((name, inner.fit))
+                all_absent += [(f"{name}.{path}", default) for path, default in inner.absent]
+                all_nested += [(f"{name}.{path}", fit) for path, fit in inner.nested]
+        elif (fit := _value_fitting(hint, release, above | {kind}, in_status)) is not None:
+            nested.append((name, fit))
+            all_nested.append(nested[-1])
     if not absent and not nested:
         return None
-
-    read_absent, defaults = _reader([name for name, _ in absent]), [default for _, default in absent]
-    read_nested, fits = _reader([name for name, _ in nested]), [fit for _, fit in nested]
-
-    # Nearly every object is returned as it is: the first pass only compares, 5 µs for a pod instead of 9.
-    def fit_struct(obj: Any) -> Any:
-        for value, default in zip(read_absent(obj), defaults, strict=True):
-            if value is not default and value != default:
-                return changed(obj)
-        for value, fit in zip(read_nested(obj), fits, strict=True):
-            if value and fit(value) is not value:
-                return changed(obj)
-        return obj
 
     def changed(obj: Any) -> Any:
         kept = {name: fit(value) for name, fit in nested if (value := getattr(obj, name))}
         return replace(obj, **dict(absent), **kept)
 
+    return _StructFitting(_first_pass(all_absent, all_nested, changed), all_absent, all_nested)
+
+
+def _first_pass(absent: list[tuple[str, Any]], nested: list[tuple[str, Fit]], changed: Fit) -> Fit:
+    """Return a function that calls ``changed`` if a field has to change, and returns the object itself otherwise."""
+    read_absent, defaults = _reader(absent), [default for _, default in absent]
+    read_nested, fits = _reader(nested), [fit for _, fit in nested]
+
+    # Nearly every object is returned as it is. One call reads all fields, those of structs in it as well.
+    def fit_parts(obj: Any) -> Any:
+        for value, fit in zip(read_nested(obj), fits, strict=False):
+            if value and fit(value) is not value:
+                return changed(obj)
+        return obj
+
+    if not absent:
+        return fit_parts
+
+    def fit_struct(obj: Any) -> Any:
+        for value, default in zip(read_absent(obj), defaults, strict=False):
+            if value is not default and value != default:
+                return changed(obj)
+        return fit_parts(obj) if nested else obj
+
     return fit_struct
 
 
-def _reader(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    if len(names) != 1:
-        return operator.attrgetter(*names) if names else lambda _: ()
-    read = operator.attrgetter(names[0])
-    return lambda obj: (read(obj),)
+def _reader(fields: list[tuple[str, Any]]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function that reads fields by their paths into a tuple, which may be longer than the list of fields."""
+    paths = [path for path, _ in fields] or ["__class__"]
+    return operator.attrgetter(*(paths if len(paths) > 1 else paths * 2))
 
 
 def _value_fitting(hint: Any, release: str, above: frozenset[type[KubeStruct]], computed: bool) -> Fit | None:
@@ -92,7 +119,8 @@ def _value_fitting(hint: Any, release: str, above: frozenset[type[KubeStruct]], 
     if hint is Quantity:
         return _as_read if computed else None
     if isinstance(hint, type) and issubclass(hint, KubeStruct):
-        return _struct_fitting(hint, release, above, computed=computed)
+        fitting = _struct_fitting(hint, release, above, computed=computed)
+        return None if fitting is None else fitting.fit
     made = (_value_fitting(one, release, above, computed) for one in get_args(hint))
     fit = next((one for one in made if one is not None), None)
     if fit is None or get_origin(hint) not in (tuple, dict):

@@ -22,7 +22,7 @@ from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.primary import PrimaryStore
-from cathedra.apiserver.storage.protocol import SharedStorage, Storage
+from cathedra.apiserver.storage.protocol import MemoryStorage, SharedStorage, Storage
 from cathedra.kinds.definition import AnyDefinition
 
 __all__ = ["AnyStorage", "Registry", "WriteConflict"]
@@ -42,6 +42,8 @@ class Registry:
         If so, this one learns of their writes a moment later. Reads of the latest state wait for it (`catch_up`).
         Writes do not: the store compares the revision that each was made from. A refused request is judged again
         (`cathedra.apiserver.pipeline.consistency`)."""
+        self.settles_at_once = isinstance(storage, MemoryStorage)
+        """True if a write ends within the call that begins it."""
         self._log: CommitLog | SharedCommitLog
         if isinstance(storage, SharedStorage):
             layout = LogLayout() if isinstance(storage, PrimaryStore) else SharedLayout()

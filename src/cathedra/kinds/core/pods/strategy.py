@@ -223,9 +223,6 @@ def pod_definition() -> ResourceDefinition[core_v1.Pod]:
     ).definition()
 
 
-_ZERO: Final = Quantity("0")
-
-
 def qos_class(spec: core_v1.PodSpec) -> str:
     """Guaranteed, Burstable or BestEffort, from cpu and memory of all containers."""
     if spec.resources is not None:
@@ -239,11 +236,11 @@ def _class_of(*sources: core_v1.ResourceRequirements) -> str:
     guaranteed = True
     for resources in sources:
         for name in ("cpu", "memory"):
-            request, limit = resources.requests.get(name, _ZERO), resources.limits.get(name, _ZERO)
-            if request.sign() > 0:
-                requests[name] = requests.get(name, _ZERO) + request
-            if limit.sign() > 0:
-                limits[name] = limits.get(name, _ZERO) + limit
+            request, limit = resources.requests.get(name), resources.limits.get(name)
+            if request is not None and request.sign() > 0:
+                requests[name] = request if name not in requests else requests[name] + request
+            if limit is not None and limit.sign() > 0:
+                limits[name] = limit if name not in limits else limits[name] + limit
             else:
                 guaranteed = False
     if not requests and not limits:
