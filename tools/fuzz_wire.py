@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
-from cathedra.node.server.remotecommand import serve_command
+from cathedra.node.server.remotecommand import AnnouncedStreams, CommandSocket
 from cathedra.node.spdy import FrameReader, SpdyError, Writer
 from tools.fuzzing import Layer
 
@@ -64,7 +64,8 @@ def _channels(data: bytes) -> None:
     async def send(_: Any) -> None:
         return
 
-    asyncio.run(serve_command(_Silent(), receive, send))
+    wanted = AnnouncedStreams(stdin=True, stdout=True, stderr=True, tty=False)
+    asyncio.run(CommandSocket(receive, send, "v5.channel.k8s.io", wanted).serve(_Silent()))
 
 
 def _spdy_seeds() -> list[bytes]:

@@ -23,6 +23,7 @@ from cathedra.api.struct import encode
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import always_allows
 from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.pipeline.consistency import judged_again
 from cathedra.apiserver.pipeline.operations import CallAnswer, ResourceOperations
 from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE, Recorder
 from cathedra.apiserver.pipeline.record import RequestRecord
@@ -39,6 +40,7 @@ from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["InProcessTransport"]
 
+_READS: Final = frozenset({"get", "list"})
 _NAMED: Final = frozenset({"get", "update", "patch", "delete"})
 """Verbs on one object."""
 
@@ -75,6 +77,7 @@ class InProcessTransport:
         self._agent = agent
         self._trusted = always_allows(server.authorizer, user)
         self._gives_way = server.registry.settles_at_once
+        self._is_shared = server.registry.shared
 
     @property
     def user(self) -> UserInfo:
@@ -84,13 +87,19 @@ class InProcessTransport:
     def call(self, call: APICall) -> Coroutine[Any, Any, Any]:
         """Carry out a call."""
         # Not async itself: the verb's own coroutine is returned, so that a write which waits has one layer less.
-        return _VERBS[call.verb](self, call, None) if self._recorder is None else self._logged(call, self._recorder)
+        return self._carried_out(call, None) if self._recorder is None else self._logged(call, self._recorder)
+
+    def _carried_out(self, call: APICall, record: RequestRecord | None) -> Coroutine[Any, Any, Any]:
+        carry_out = _VERBS[call.verb]
+        if self._is_shared and call.verb not in _READS:
+            return judged_again(self._server.registry, lambda: carry_out(self, call, record))
+        return carry_out(self, call, record)
 
     async def _logged(self, call: APICall, recorder: Recorder) -> Any:
         record = self._record(call, recorder)
         record.status = CLIENT_GONE
         try:
-            return await _VERBS[call.verb](self, call, record)
+            return await self._carried_out(call, record)
         except StatusError as error:
             record.status = error.code
             raise

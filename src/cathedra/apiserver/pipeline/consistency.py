@@ -20,7 +20,7 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.subresources.dispatch import is_compared
 from cathedra.apiserver.verbs import read
 
-__all__ = ["HasStatus", "carried_out", "has_moved", "needs_latest"]
+__all__ = ["HasStatus", "carried_out", "has_moved", "judged_again", "needs_latest"]
 
 _READS: Final = frozenset({"get", "list", "watch"})
 _BY_STATE: Final = frozenset({400, 401, 403, 404, 405, 409, 422})
@@ -39,6 +39,7 @@ class HasStatus(Protocol):
 
 
 R = TypeVar("R", bound=HasStatus | None)
+T = TypeVar("T")
 
 
 async def carried_out(registry: Registry, record: RequestRecord, attempt: Callable[[], Awaitable[R]]) -> R:
@@ -64,6 +65,21 @@ async def carried_out(registry: Registry, record: RequestRecord, attempt: Callab
     # They describe the first attempt, which has left nothing behind.
     record.annotations.clear()
     record.warnings.clear()
+    return await attempt()
+
+
+async def judged_again(registry: Registry, attempt: Callable[[], Awaitable[T]]) -> T:
+    """Carry out a write within the process; once more if other servers have written since the state that refused it.
+
+    Raises:
+        StatusError: the write was refused; 503 or 504, a shared store does not answer.
+    """
+    began = registry.revision
+    try:
+        return await attempt()
+    except StatusError as error:
+        if error.code not in _BY_STATE or not await has_moved(registry, began):
+            raise
     return await attempt()
 
 
