@@ -20,7 +20,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
-from cathedra.apiserver.storage.protocol import Record, Settled, StoreContent, Write
+from cathedra.apiserver.storage.protocol import MemoryStorage, Record, Settled, StoreContent, Write
 from cathedra.cli.configuration import cluster_config
 from cathedra.cli.options import CLUSTER
 from cathedra.client.client import Client
@@ -55,11 +55,8 @@ def commands(readme: Path) -> list[str]:
     return block.splitlines()
 
 
-class KeptStorage:
+class KeptStorage(MemoryStorage):
     """Remembers what is written, in memory and at once: a data directory in virtual time."""
-
-    healthy = True
-    settles_at_once = True
 
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}
