@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cathedra.allocation import AllocationError, fits
@@ -121,6 +121,8 @@ def test_no_cause_is_contradicted(objects: list[Object]) -> None:
 @given(clusters(), st.sampled_from(("1", "4")))
 @settings(max_examples=100, deadline=None)
 def test_a_pod_fits_where_its_claim_is_allocated_and_its_cpu_has_room(objects: list[Object], cpu: str) -> None:
+    """Clusters where all devices of an incomplete pool are requested are left to the next test."""
+    assume(not (_requests_all(objects) and _has_incomplete_pool(objects)))
     answer = explain(read_dump([*objects, pod("claim:c", cpu=cpu)]), "pod/p")
     room = {
         one["metadata"]["name"]
@@ -129,6 +131,34 @@ def test_a_pod_fits_where_its_claim_is_allocated_and_its_cpu_has_room(objects: l
     }
     roomy = [one for one in objects if one["kind"] != "Node" or one["metadata"]["name"] in room]
     assert set(answer.fits_on) == (set(allocator_says(roomy)) if room else set())
+
+
+def test_a_pod_that_requests_all_devices_fits_nowhere_while_one_node_has_an_incomplete_pool() -> None:
+    """Up to 1.37 the error on one node ends the attempt on all; the claim by itself is still allocated on ``n0``."""
+    objects = [
+        device_class(),
+        node("n0"),
+        slice_of(device("gpu-0"), node="n0"),
+        node("n1"),
+        slice_of(device("gpu-0"), node="n1", count=2),
+        claim("c", request("r", "gpu", 1, allocationMode="All")),
+    ]
+    assert allocator_says(objects) == ["n0"]
+    assert explain(read_dump([*objects, pod("claim:c", cpu="1")]), "pod/p").fits_on == ()
+
+
+def _requests_all(objects: list[Object]) -> bool:
+    return any(
+        one["exactly"].get("allocationMode") == "All"
+        for each in objects
+        if _is(each, "c")
+        for one in each["spec"]["devices"]["requests"]
+    )
+
+
+def _has_incomplete_pool(objects: list[Object]) -> bool:
+    slices = [one["spec"] for one in objects if one["kind"] == "ResourceSlice"]
+    return any(one["pool"]["resourceSliceCount"] > 1 for one in slices)
 
 
 def test_no_further_node_is_proposed_where_the_search_fails_on_one_that_is_there() -> None:
