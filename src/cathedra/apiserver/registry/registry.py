@@ -37,7 +37,7 @@ class Registry:
 
     def __init__(self, storage: AnyStorage, definitions: Iterable[AnyDefinition]) -> None:
         self.shared = isinstance(storage, SharedStorage)
-        """Whether other servers write the same store.
+        """True if other servers write the same store.
 
         If so, this one learns of their writes a moment later. Reads of the latest state wait for it (`catch_up`).
         Writes do not: the store compares the revision that each was made from. A refused request is judged again
