@@ -182,7 +182,3 @@ class Catalog:
     def has_group(self, group: str) -> bool:
         """Return True if any resource of the group is served."""
         return any(definition.group == group for definition in self._definitions.values())
-
-    def has_group_version(self, group: str, version: str) -> bool:
-        """Return True if any resource of the group is served in that version."""
-        return any(key[0] == group and key[1] == version for key in self._served)

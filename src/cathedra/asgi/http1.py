@@ -104,7 +104,7 @@ class HTTPProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register with the server and wait for the first head."""
-        self.transport = BatchingTransport(transport, self._loop, self.server.batch)  # type: ignore[arg-type]
+        self.transport = BatchingTransport(transport, self._loop, self.server.batch)  # type: ignore[arg-type]  # TCP or TLS
         self.server.connections.add(self)
         self._certificate = peer_certificate(transport)
         local, remote = addresses(transport)

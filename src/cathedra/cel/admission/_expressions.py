@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from cathedra.cel import program
+from cathedra.cel.admission._declarations import environment
+from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
 from cathedra.cel.environment import Environment
 from cathedra.cel.errors import CompileError
 from cathedra.cel.program import Evaluation, Program
 from cathedra.cel.values import CELValue
 
-__all__ = ["EXPRESSION_LIMIT", "BudgetExhausted", "CostBudget", "Expression", "PolicyCompileError", "compile_one"]
+__all__ = [
+    "EXPRESSION_LIMIT",
+    "BudgetExhausted",
+    "CostBudget",
+    "Expression",
+    "PolicyCompileError",
+    "compile_one",
+    "compile_variables",
+]
 
 EXPRESSION_LIMIT: Final = 1_000_000
 """Cost limit of one evaluation."""
@@ -68,6 +78,25 @@ def compile_one(source: str, declared: Environment, wanted: Sequence[Type]) -> E
         reason = "InternalError" if error.type == "InternalError" else "FieldValueInvalid"
         return Expression(source, None, error.text, reason)
     return Expression(source, compiled, "")
+
+
+def compile_variables(
+    variables: Sequence[Mapping[str, Any]], check: Callable[[], object], *, params: bool
+) -> tuple[dict[str, Expression], dict[str, Type]]:
+    """Return the compiled variables of a policy and their types, by name.
+
+    Each variable may use those before it. One that does not compile has the type ``dyn``. ``check`` is called before
+    each and may raise.
+    """
+    compiled: dict[str, Expression] = {}
+    known: dict[str, Type] = {}
+    for variable in variables:
+        check()
+        declared = environment(params=params, authorizer=True, variables=known)
+        one = compile_one(variable["expression"], declared, ())
+        compiled[variable["name"]] = one
+        known[variable["name"]] = one.program.type if one.program is not None else types.DYN
+    return compiled, known
 
 
 class CostBudget:

@@ -8,7 +8,14 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.cel.admission._declarations import environment
-from cathedra.cel.admission._expressions import BudgetExhausted, CostBudget, Expression, PolicyCompileError, compile_one
+from cathedra.cel.admission._expressions import (
+    BudgetExhausted,
+    CostBudget,
+    Expression,
+    PolicyCompileError,
+    compile_one,
+    compile_variables,
+)
 from cathedra.cel.admission._inputs import OUT_OF_BUDGET, Input, RequestValues, objection
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
@@ -41,14 +48,7 @@ class CompiledMutations:
     def __init__(self, spec: Mapping[str, Any], check: Callable[[], object] = bool) -> None:
         self.fails = spec.get("failurePolicy", "Fail") != "Ignore"
         params = bool(spec.get("paramKind"))
-        self.variables: dict[str, Expression] = {}
-        known: dict[str, Type] = {}
-        for variable in spec.get("variables") or ():
-            check()
-            declared = environment(params=params, authorizer=True, variables=known)
-            compiled = compile_one(variable["expression"], declared, ())
-            self.variables[variable["name"]] = compiled
-            known[variable["name"]] = compiled.program.type if compiled.program is not None else types.DYN
+        self.variables, known = compile_variables(spec.get("variables") or (), check, params=params)
         full = environment(params=params, authorizer=True, variables=known)
         patching = environment(params=params, authorizer=True, variables=known, patches=True)
         given = spec.get("matchConditions") or ()

@@ -165,7 +165,7 @@ class NegotiatingController(ABC, Generic[C, W]):
             # Also for a claim without allocation: one may be under way.
             await self._driver.deallocate(claim)
         except Exception as error:
-            raise self.told(claim, RuntimeError(f"deallocate: {error}")) from error
+            raise self.report_failure(claim, RuntimeError(f"deallocate: {error}")) from error
         if claim.status.allocation is not None:
             # Status first, finalizer last: without the finalizer the claim may be deleted at once, and a failed status
             # would then never be retried.
@@ -226,14 +226,14 @@ class NegotiatingController(ABC, Generic[C, W]):
             try:
                 await self._driver.unsuitable_nodes(pod, pending, nodes)
             except Exception as error:
-                raise self.told(context, RuntimeError(f"checking potential nodes: {error}")) from error
+                raise self.report_failure(context, RuntimeError(f"checking potential nodes: {error}")) from error
         node = spec.selected_node
         if node and all(node not in wanted.unsuitable_nodes for wanted in pending):
             await self.allocate(pending, node, pod)
             failed = [wanted for wanted in pending if wanted.error is not None]
             if failed:
                 text = "; ".join(f"claim {wanted.claim.metadata.name}: {wanted.error}" for wanted in failed)
-                raise self.told(context, RuntimeError(text)) from failed[0].error
+                raise self.report_failure(context, RuntimeError(text)) from failed[0].error
         await self._write_unsuitable(context, pending)
         return RECHECK_SECONDS
 
@@ -265,7 +265,7 @@ class NegotiatingController(ABC, Generic[C, W]):
                 try:
                     check_owner(claim, pod, "")
                 except NotOwner as error:
-                    raise self.told(pod, error) from error
+                    raise self.report_failure(pod, error) from error
             wanted = await self.wanted(pod, claim) if claim.status.allocation is None else None
             if wanted is not None:
                 wanted.pod_claim_name = entry.name
@@ -288,8 +288,8 @@ class NegotiatingController(ABC, Generic[C, W]):
 
     # --- both
 
-    def told(self, involved: KubeObject, error: Exception) -> RetryLater:
-        """Show the user what went wrong; what to raise so that it is tried again."""
+    def report_failure(self, involved: KubeObject, error: Exception) -> RetryLater:
+        """Log the error, record it as an event, and return the exception that makes the controller retry."""
         _LOG.warning("%s %s/%s: %s", self.name, involved.metadata.namespace, involved.metadata.name, error)
         self._recorder.record(involved, "Warning", "Failed", str(error))
         return RetryLater(str(error))
@@ -341,10 +341,10 @@ class ClassicController(NegotiatingController[v1alpha2.ResourceClaim, ClaimAlloc
         try:
             wanted = await self._with_parameters(claim, resource_class)
         except Exception as error:
-            raise self.told(claim, error) from error
+            raise self.report_failure(claim, error) from error
         await self.allocate([wanted], "", None)
         if wanted.error is not None:
-            raise self.told(claim, wanted.error) from wanted.error
+            raise self.report_failure(claim, wanted.error) from wanted.error
 
     async def wanted(self, pod: Pod, claim: v1alpha2.ResourceClaim) -> ClaimAllocation | None:
         """The claim with its parameters, if its class is this driver's and it waits for its pod."""
@@ -356,8 +356,8 @@ class ClassicController(NegotiatingController[v1alpha2.ResourceClaim, ClaimAlloc
         try:
             return await self._with_parameters(claim, resource_class)
         except Exception as error:
-            self.told(claim, error)
-            raise self.told(pod, RuntimeError(f"claim {claim.metadata.name}: {error}")) from error
+            self.report_failure(claim, error)
+            raise self.report_failure(pod, RuntimeError(f"claim {claim.metadata.name}: {error}")) from error
 
     def allocated(self, wanted: ClaimAllocation) -> v1alpha2.ResourceClaim:
         """The claim with its allocation, in the driver's name."""

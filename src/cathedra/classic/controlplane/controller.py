@@ -72,7 +72,7 @@ class ControlPlaneController(NegotiatingController[ControlledClaim, ControllerAl
             if found is None:
                 where = f"claim {claim.metadata.namespace}/{claim.metadata.name}: request {request.name}"
                 missing = not_found(GroupResource("resource.k8s.io", "deviceclasses"), name)
-                raise self.told(pod, RuntimeError(f"{where}: class {name}: {missing}"))
+                raise self.report_failure(pod, RuntimeError(f"{where}: class {name}: {missing}"))
             classes[name] = found
         return ControllerAllocation(claim, classes)
 

@@ -74,10 +74,6 @@ class Cache:
         self._assumed.discard(uid)
         self._replace(pod, place)
 
-    def update_pod(self, pod: Pod) -> None:
-        """A pod with a node has a new version."""
-        self.add_pod(pod)
-
     def remove_pod(self, uid: str) -> None:
         """A pod has gone."""
         self._assumed.discard(uid)
