@@ -23,11 +23,11 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 DEFAULT_EPOCH = 1_767_225_600.0
-"""Where virtual time starts: 2026-01-01T00:00:00Z, in seconds since the Unix epoch."""
+"""Start of virtual time: 2026-01-01T00:00:00Z, in seconds since the Unix epoch."""
 
 
 class Clock(Protocol):
-    """What a part knows of time. Seconds everywhere."""
+    """Time, as a part reads it and waits for it. Seconds everywhere."""
 
     def now(self) -> float:
         """The wall clock: seconds since the Unix epoch."""

@@ -13,7 +13,7 @@ __all__ = ["Histogram"]
 
 
 class Histogram:
-    """How many values lie in each bucket; ``bounds`` are inclusive."""
+    """Number of values in each bucket; ``bounds`` are inclusive."""
 
     __slots__ = ("_bounds", "_counts", "total")
 
@@ -30,7 +30,7 @@ class Histogram:
 
     @property
     def number(self) -> int:
-        """How many values there are."""
+        """Number of all values."""
         return sum(self._counts)
 
     def cumulative(self) -> Iterator[tuple[str, float]]:

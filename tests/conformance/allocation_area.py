@@ -24,7 +24,7 @@ from cathedra.allocation import (
     RELEASE_1_36,
     Allocation,
     Allocator,
-    Behaviour,
+    AllocatorBehaviour,
     Budget,
     FatalError,
     Features,
@@ -90,7 +90,7 @@ def judge(case: dict[str, Any]) -> str:
     return ""
 
 
-def compare_walk(case: dict[str, Any], behaviour: Behaviour, answer: Answer) -> str:
+def compare_walk(case: dict[str, Any], behaviour: AllocatorBehaviour, answer: Answer) -> str:
     """The first difference between the allocator and its walk, or in the number of steps, or nothing."""
     allocator, node, claims = prepare(case["instance"], behaviour, WALK_BUDGET)
     features = allocator.features
@@ -136,7 +136,7 @@ def named(problem: Problem, solution: Solution | None) -> list[tuple[str, str]] 
     return [(one.choice.option.name, problem.devices[one.position].name) for of in solution.placements for one in of]
 
 
-def behaviours(case: dict[str, Any]) -> tuple[Behaviour, ...]:
+def behaviours(case: dict[str, Any]) -> tuple[AllocatorBehaviour, ...]:
     """The behaviours that a line speaks about."""
     superseded = case.get("superseded", "")
     newest = () if superseded in ("result", "text") else (NEWEST,)
@@ -168,7 +168,7 @@ def judge_timeout(case: dict[str, Any]) -> str:
 
 
 def prepare(
-    instance: dict[str, Any], behaviour: Behaviour, budget: Budget
+    instance: dict[str, Any], behaviour: AllocatorBehaviour, budget: Budget
 ) -> tuple[Allocator, core_v1.Node, list[ResourceClaim]]:
     """An instance as objects."""
     features = Features.from_names(instance["features"], behaviour)
@@ -182,7 +182,7 @@ def prepare(
     return allocator, from_dict(core_v1.Node, instance["node"]), claims
 
 
-def ask(instance: dict[str, Any], behaviour: Behaviour) -> Answer:
+def ask(instance: dict[str, Any], behaviour: AllocatorBehaviour) -> Answer:
     """Put an instance to the allocator."""
     allocator, node, claims = prepare(instance, behaviour, HARD_BUDGET)
     try:

@@ -18,7 +18,7 @@ from cathedra.apiserver.routes import Route
 from cathedra.apiserver.server import APIServer
 from cathedra.client.http import tls_context
 from cathedra.client.kubeconfig import Target
-from cathedra.session.connection import Connection, ProtocolRefused
+from cathedra.session.connection import ProtocolRefused, SessionConnection
 from cathedra.session.protocol import RequestMessage, RequestOptions
 from cathedra.session.server import listen_on_socket, serve_sessions
 from cathedra.session.transport import UnixConnection, UpgradedConnection
@@ -40,7 +40,7 @@ def denied_by_the_table() -> dict[str, frozenset[str]]:
     return found
 
 
-def question(connection: Connection, user: int, route: Route, verb: str) -> RequestMessage:
+def question(connection: SessionConnection, user: int, route: Route, verb: str) -> RequestMessage:
     """What a row asks, as a message; writes are dry runs."""
     namespace = "kube-node-lease" if route.resource == "leases" else "default"
     named = verb in NAMED or route.subresource
@@ -60,7 +60,7 @@ def question(connection: Connection, user: int, route: Route, verb: str) -> Requ
     )
 
 
-async def refusal(connection: Connection, request: RequestMessage) -> int:
+async def refusal(connection: SessionConnection, request: RequestMessage) -> int:
     """The code that a request is refused with; 0: it is not."""
     try:
         await connection.request(request)
@@ -71,7 +71,7 @@ async def refusal(connection: Connection, request: RequestMessage) -> int:
     return 0
 
 
-Ways = Mapping[str, tuple[Connection, int]]
+Ways = Mapping[str, tuple[SessionConnection, int]]
 """A connection for each identity, and its number on it."""
 
 

@@ -29,7 +29,7 @@ from cathedra.allocation.features import (
     DEVELOPMENT_1_37,
     NEWEST,
     RELEASE_1_36,
-    Behaviour,
+    AllocatorBehaviour,
     Features,
     behaviour_of,
 )
@@ -47,8 +47,8 @@ __all__ = [
     "Allocation",
     "AllocationError",
     "Allocator",
+    "AllocatorBehaviour",
     "Answers",
-    "Behaviour",
     "Budget",
     "Cluster",
     "ConstraintReason",

@@ -14,10 +14,10 @@ import msgspec
 
 from cathedra.releases import behaviours
 
-__all__ = ["DEVELOPMENT_1_37", "NEWEST", "RELEASE_1_36", "Behaviour", "Features", "behaviour_of"]
+__all__ = ["DEVELOPMENT_1_37", "NEWEST", "RELEASE_1_36", "AllocatorBehaviour", "Features", "behaviour_of"]
 
 
-class Behaviour(msgspec.Struct, frozen=True, cache_hash=True):
+class AllocatorBehaviour(msgspec.Struct, frozen=True, cache_hash=True):
     """Differences between releases. Each field is a row of the table in section 14, and its default is the newest
     release."""
 
@@ -54,8 +54,8 @@ class Behaviour(msgspec.Struct, frozen=True, cache_hash=True):
     """A rejected or withdrawn device leaves no trace; the eight known faults of section 14 are mended."""
 
 
-NEWEST: Final = Behaviour()
-DEVELOPMENT_1_37: Final = Behaviour(
+NEWEST: Final = AllocatorBehaviour()
+DEVELOPMENT_1_37: Final = AllocatorBehaviour(
     name="1.37 development",
     claim_size_checked_last=True,
     bad_pool_under_all_is_fatal=True,
@@ -69,7 +69,7 @@ DEVELOPMENT_1_37: Final = Behaviour(
     releases_everything=False,
 )
 """As Kubernetes' development branch was on 1 July 2026."""
-RELEASE_1_36: Final = Behaviour(
+RELEASE_1_36: Final = AllocatorBehaviour(
     name="release 1.36",
     claim_size_checked_last=True,
     selector_errors_name_device=False,
@@ -90,7 +90,7 @@ RELEASE_1_36: Final = Behaviour(
 """As Kubernetes 1.36.2 is."""
 
 
-def behaviour_of(release: str) -> Behaviour:
+def behaviour_of(release: str) -> AllocatorBehaviour:
     """The behaviour of a release of Kubernetes (``1.36``); releases before 1.36 are imitated as 1.36."""
     if not behaviours.ALLOCATOR_MENDED.holds_in(release):
         return RELEASE_1_36
@@ -101,7 +101,7 @@ def behaviour_of(release: str) -> Behaviour:
         capacity_names_are_qualified=behaviours.CAPACITY_NAMES_QUALIFIED.holds_in(release),
     )
     # The name distinguishes behaviours in the keys of caches.
-    return NEWEST if made == Behaviour() else msgspec.structs.replace(made, name=f"release {release}")
+    return NEWEST if made == AllocatorBehaviour() else msgspec.structs.replace(made, name=f"release {release}")
 
 
 _GATES: Final = {
@@ -150,10 +150,10 @@ class Features(msgspec.Struct, frozen=True, cache_hash=True):
     optional_node_operations: bool = False
     derived_attributes: bool = False
     compatibility_groups: bool = False
-    behaviour: Behaviour = NEWEST
+    behaviour: AllocatorBehaviour = NEWEST
 
     @staticmethod
-    def from_gates(gates: Mapping[str, bool], behaviour: Behaviour = NEWEST) -> Features:
+    def from_gates(gates: Mapping[str, bool], behaviour: AllocatorBehaviour = NEWEST) -> Features:
         """Return the features that ``gates`` enable; a gate that the release does not have is off."""
         return Features(
             **{feature: all(gate in gates and gates[gate] for gate in names) for feature, names in _GATES.items()},
@@ -161,7 +161,7 @@ class Features(msgspec.Struct, frozen=True, cache_hash=True):
         )
 
     @staticmethod
-    def from_names(names: Mapping[str, bool], behaviour: Behaviour = NEWEST) -> Features:
+    def from_names(names: Mapping[str, bool], behaviour: AllocatorBehaviour = NEWEST) -> Features:
         """Features by Kubernetes' names («ConsumableCapacity»); those that are not named are off.
 
         Raises:

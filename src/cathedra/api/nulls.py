@@ -1,6 +1,6 @@
 """Null in JSON, with the meaning that it has in Go.
 
-Go writes a nil slice or map as ``null`` unless the field's tag says ``omitempty``, and decodes ``null`` into any field
+Go writes a nil slice or map as ``null`` unless the field's tag has ``omitempty``, and decodes ``null`` into any field
 as its zero value. Our structs do not accept null everywhere, because then every reader of an object would have to
 handle None. A body that msgspec refuses for a null is corrected by type and decoded again
 (`cathedra.api.struct.decode`).

@@ -60,7 +60,7 @@ class PartsDecoder(Generic[K]):
                 del cut["spec"]
                 return self._kind(**{self._spec: known}, **_values(self._kind, cut))
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return self._decode(body)  # which says what is wrong with the whole
+            return self._decode(body)  # its error has positions in the whole body
         made = self._decode(body)
         if spec and len(spec) <= LARGEST:
             if len(self._specs) >= LIMIT:
@@ -79,7 +79,7 @@ class PartsDecoder(Generic[K]):
         try:
             return _changed(self._kind, body, earlier, earlier_body, 1)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return self._decode(body)  # which says what is wrong with the whole
+            return self._decode(body)  # its error has positions in the whole body
 
 
 class _Field(msgspec.Struct, frozen=True):

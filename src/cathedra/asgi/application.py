@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
-__all__ = ["Message", "Receive", "Scope", "Send"]
+__all__ = ["ASGIApplication", "Message", "Receive", "Scope", "Send"]
 
 Message: TypeAlias = MutableMapping[str, Any]
 """An event of a request or of its response, distinguished by ``type``."""
@@ -13,3 +13,5 @@ Scope: TypeAlias = MutableMapping[str, Any]
 """The facts of a request: method, path, headers."""
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
+ASGIApplication: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+"""Called once for each request and each WebSocket."""

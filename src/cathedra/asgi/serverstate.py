@@ -10,23 +10,16 @@ import time
 from email.utils import formatdate
 from typing import Any, Final, Protocol
 
-from cathedra.asgi.application import Receive, Scope, Send
+from cathedra.asgi.application import ASGIApplication
 from cathedra.asgi.batching import WriteBatch
 
-__all__ = ["KEEP_ALIVE_SECONDS", "Connection", "ServerState", "addresses"]
+__all__ = ["KEEP_ALIVE_SECONDS", "ServedConnection", "ServerState", "addresses"]
 
 KEEP_ALIVE_SECONDS: Final = 90
 """Seconds after which a connection without requests is closed."""
 
 
-class Application(Protocol):
-    """An ASGI application, called once per request."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, /) -> None:
-        """Handle one request or one WebSocket."""
-
-
-class Connection(Protocol):
+class ServedConnection(Protocol):
     """An open connection, as far as the end of the server concerns it."""
 
     def shutdown(self) -> None:
@@ -36,12 +29,12 @@ class Connection(Protocol):
 class ServerState:
     """State of one server."""
 
-    def __init__(self, app: Application, *, keep_alive_seconds: float = KEEP_ALIVE_SECONDS) -> None:
+    def __init__(self, app: ASGIApplication, *, keep_alive_seconds: float = KEEP_ALIVE_SECONDS) -> None:
         self.app = app
         self.keep_alive_seconds = keep_alive_seconds
         self.batch = WriteBatch()
         self.connections: set[Any] = set()
-        """Each is a `Connection`."""
+        """Each is a `ServedConnection`."""
         self.tasks: set[asyncio.Task[None] | None] = set()
         """One for each request that is being handled."""
         self.date = b""

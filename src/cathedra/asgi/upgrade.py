@@ -9,10 +9,10 @@ a request for such a protocol has an `Upgrade` among its extensions. The applica
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from cathedra.asgi.application import Message, Receive, Scope, Send
+from cathedra.asgi.application import ASGIApplication, Message, Send
 
 __all__ = ["OFFERED", "SESSION", "SESSION_UPGRADE", "SPDY", "SWITCHING", "UPGRADE", "Connections", "Streams", "Upgrade"]
 
@@ -31,7 +31,6 @@ SWITCHING: Final = 101
 """The status of a response that accepts an upgrade."""
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Connections(Protocol):
@@ -76,7 +75,7 @@ class Upgrade:
             raise RuntimeError("the connection still speaks HTTP; send http.response.start with status 101 first")
         return self._streams
 
-    def offered_to(self, app: Application) -> Application:
+    def offered_to(self, app: ASGIApplication) -> ASGIApplication:
         """Return ``app`` with a ``send`` that switches the connection on a response of status 101."""
 
         async def run(scope: Any, receive: Any, send: Send) -> None:

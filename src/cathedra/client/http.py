@@ -94,7 +94,7 @@ class HTTPTransport:
         """Return a transport to ``target``; nothing is sent yet. Refusals for want of a right go to ``denials``.
 
         Raises:
-            KubeconfigError: the server is a unix socket, over which not all can be asked.
+            KubeconfigError: the server is a unix socket, over which not every request can be sent.
             ssl.SSLError: certificates or keys cannot be read.
         """
         if target.socket is not None:

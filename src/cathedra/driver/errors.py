@@ -103,6 +103,6 @@ class DroppedFieldsError(DriverError):
 class Retry(Exception):
     """Raised by a driver's ``prepare`` or ``unprepare`` for a transient failure: retry within the same call.
 
-    A failed prepare comes again only after a minute or more, so what passes by itself is best waited for here. The SDK
+    A failed prepare is retried only after a minute or more, so a short failure is best waited for here. The SDK
     repeats with growing pauses until five seconds before the call's deadline (docs/spec/driver-sdk.md §5.5).
     """

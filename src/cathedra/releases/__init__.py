@@ -1,4 +1,4 @@
-"""What each release of Kubernetes has: one package that a new release changes.
+"""Contents of each release of Kubernetes: one package that a new release changes.
 
 * `cathedra.releases.table`: the releases and their order;
 * `cathedra.releases.history`: feature gates, in which release they enter which stage;

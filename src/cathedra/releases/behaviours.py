@@ -1,4 +1,4 @@
-"""What Kubernetes does differently from one release to the next, by name; `cathedra.releases.classic` has 1.26 to 1.31.
+"""Differences between successive releases of Kubernetes, by name; `cathedra.releases.classic` has 1.26 to 1.31.
 
 Code reads a behaviour from the gates that it receives: ``gates.has(behaviours.TAINT_EFFECT_NONE)``. A rule that a
 release changes is declared here, with its releases and its source, and used where the rule is. Differences that a

@@ -1,4 +1,4 @@
-"""What releases 1.26 to 1.31, in which drivers allocate, do differently from each other, by name."""
+"""Differences between releases 1.26 to 1.31, in which drivers allocate, by name."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class FeatureGates(Mapping[str, bool]):
 
     @property
     def admin_access(self) -> bool:
-        """Whether claims may ask for admin access: 1.31 had that without a gate."""
+        """True if claims may request admin access: 1.31 had that without a gate."""
         return self["DRAAdminAccess"] or self.has(behaviours.ADMIN_ACCESS_WITHOUT_GATE)
 
     @property
@@ -136,7 +136,7 @@ class FeatureGates(Mapping[str, bool]):
 
     @property
     def merged_taint_rules(self) -> bool:
-        """Whether DeviceTaintRules are merged into slices before anything else reads these, as in 1.33 and 1.34."""
+        """True if DeviceTaintRules are merged into slices before anything else reads these, as in 1.33 and 1.34."""
         return self.has(behaviours.TAINT_RULES_MERGED) and self["DRADeviceTaints"]
 
 

@@ -45,7 +45,7 @@ from cathedra.session.protocol import (
     UseHTTP,
 )
 
-__all__ = ["Connection", "ConnectionRetired", "EventStream", "ProtocolRefused"]
+__all__ = ["ConnectionRetired", "EventStream", "ProtocolRefused", "SessionConnection"]
 
 _LOG: Final = logging.getLogger(__name__)
 _ENVELOPE_BYTES: Final = 256
@@ -60,7 +60,7 @@ class ProtocolRefused(ConnectionError):
     """The server refuses the upgrade: it does not speak the protocol, or not with this client now."""
 
 
-class Connection(asyncio.Protocol, ABC):
+class SessionConnection(asyncio.Protocol, ABC):
     """A connection that is dialled with the first request, and again with the first request after it was lost."""
 
     def __init__(self, where: str, denials: Denials | None = None) -> None:

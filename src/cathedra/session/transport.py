@@ -21,7 +21,7 @@ from cathedra.api.struct import encode
 from cathedra.asgi.upgrade import SESSION
 from cathedra.client.denials import Denials
 from cathedra.client.transport import APICall, WatchEvent
-from cathedra.session.connection import Connection, ProtocolRefused
+from cathedra.session.connection import ProtocolRefused, SessionConnection
 from cathedra.session.protocol import SESSION_PATH, RequestMessage, RequestOptions
 
 __all__ = ["SessionTransport", "UnixConnection", "UpgradedConnection", "options_of", "peer_user"]
@@ -48,7 +48,7 @@ _NO_OPTIONS: Final = RequestOptions()
 class SessionTransport:
     """A `cathedra.client.transport.Transport` of one user over a connection, which its opener closes."""
 
-    def __init__(self, connection: Connection, token: str, *, agent: str = "cathedra") -> None:
+    def __init__(self, connection: SessionConnection, token: str, *, agent: str = "cathedra") -> None:
         self._connection = connection
         self._user = connection.attach(token, agent)
 
@@ -125,7 +125,7 @@ def peer_user(transport: asyncio.BaseTransport) -> int:
     return int(user)
 
 
-class UnixConnection(Connection):
+class UnixConnection(SessionConnection):
     """A connection to the socket of an API server that runs as the same user."""
 
     def __init__(self, path: Path, denials: Denials | None = None) -> None:
@@ -145,7 +145,7 @@ class UnixConnection(Connection):
             raise ConnectionRefusedError("another user's process listens there")
 
 
-class UpgradedConnection(Connection):
+class UpgradedConnection(SessionConnection):
     """A connection to the port of an API server, as one user."""
 
     def __init__(

@@ -16,7 +16,7 @@ from cathedra.api.undecodable import UndecodableObject
 from cathedra.client.resources import PODS
 from cathedra.client.transport import APICall, EventType, MalformedAnswer
 from cathedra.frames import MessageReader, write_frame
-from cathedra.session.connection import Connection, ConnectionRetired
+from cathedra.session.connection import ConnectionRetired, SessionConnection
 from cathedra.session.protocol import (
     EventMessage,
     FailureMessage,
@@ -39,7 +39,7 @@ BAD = json.dumps({"metadata": {"name": "bad", "resourceVersion": "4"}, "spec": {
 class Wire(asyncio.Transport):
     """Answers each request with the messages that ``answer`` makes of it."""
 
-    def __init__(self, connection: Connection, answer: Callable[[RequestMessage], list[Any]]) -> None:
+    def __init__(self, connection: SessionConnection, answer: Callable[[RequestMessage], list[Any]]) -> None:
         super().__init__({"ssl_object": self})  # so that nothing is written past it
         self.closed = False
         self._connection, self._answer = connection, answer
@@ -65,7 +65,7 @@ class Wire(asyncio.Transport):
         return 0
 
 
-class Wired(Connection):
+class Wired(SessionConnection):
     """A connection over a `Wire`."""
 
     def __init__(self, answer: Callable[[RequestMessage], list[Any]]) -> None:

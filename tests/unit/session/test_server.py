@@ -34,7 +34,7 @@ from cathedra.frames import BODY_LIMIT, MOST_ASKED, MessageReader, write_frame
 from cathedra.releases import RELEASES, order
 from cathedra.session import answers, requests, serversession, watches
 from cathedra.session import server as session_server
-from cathedra.session.connection import Connection
+from cathedra.session.connection import SessionConnection
 from cathedra.session.protocol import (
     PROTOCOL,
     SESSION_PATH,
@@ -567,10 +567,10 @@ async def test_a_session_that_ends_before_it_is_used_gives_way_to_another(
 ) -> None:
     monkeypatch.setattr(session_server, "SHORTEST_LIFE", 0.1)
     monkeypatch.setattr(session_server, "LONGEST_LIFE", 0.2)
-    connected = Connection._connected
-    ended: list[Connection] = []
+    connected = SessionConnection._connected
+    ended: list[SessionConnection] = []
 
-    async def late(connection: Connection) -> None:
+    async def late(connection: SessionConnection) -> None:
         await connected(connection)
         if len(ended) % 2 == 0:
             ended.append(connection)
@@ -578,7 +578,7 @@ async def test_a_session_that_ends_before_it_is_used_gives_way_to_another(
         else:
             ended.append(connection)
 
-    monkeypatch.setattr(Connection, "_connected", late)
+    monkeypatch.setattr(SessionConnection, "_connected", late)
     async with networked(tmp_path) as there, there.user() as way, asyncio.timeout(120):
         assert (await way.call(APICall("list", NAMESPACES, ""))).items
         async with way.watch(APICall("watch", NAMESPACES, "")) as events:

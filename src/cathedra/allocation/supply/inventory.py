@@ -101,7 +101,7 @@ class Inventory:
         rules_need_selector: bool = True,
     ) -> None:
         self.rules_need_selector = rules_need_selector
-        """Rules without a selector taint no device; otherwise they taint every device (`Behaviour`)."""
+        """Rules without a selector taint no device; otherwise they taint every device (`AllocatorBehaviour`)."""
         self._interner = Interner()
         self._caches = Caches()
         self._changelog: Changelog[Change] = Changelog()

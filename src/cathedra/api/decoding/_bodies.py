@@ -97,7 +97,7 @@ def decode_values(kind: type[T], gvk: GroupVersionKind, values: Any, release: st
         obj = decoder_of(kind).decode(body)
     except (msgspec.DecodeError, ValueError):
         return _read(kind, gvk, body, release)
-    # No field is said twice, and opaque parts have no other spelling than the one they are decoded to.
+    # No field appears twice, and opaque parts have no other form than the one they are decoded to.
     return Decoded(_finished(obj, body))
 
 

@@ -23,7 +23,7 @@ _FIELDS: Final = re.compile(rf'(?:"[^"\\\x00-\x1f]*+"[ \t\r\n]*+:[ \t\r\n]*+{_SI
 """Sequences of simple elements and fields, each with its comma. They let a body of millions of elements be skipped in
 few steps.
 
-Rows have an end because each element takes memory while it is matched. ``++`` would let go of it; but before Python
+Rows have an end because each element takes memory while it is matched. ``++`` would free it; but before Python
 3.11.5 a possessive group that begins to match and fails leaves behind what it had passed over.
 """
 _END: Final = "unexpected end of JSON input"

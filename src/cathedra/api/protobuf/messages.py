@@ -91,7 +91,7 @@ def has_message(kind: type[KubeStruct]) -> bool:
 
 @remembered("api.protobuf.messages.has_message", size=1024)
 def _has_message(kind: Any) -> bool:
-    return info_of(kind) is not None  # asked for every request
+    return info_of(kind) is not None  # called for every request
 
 
 class _Part(NamedTuple):
@@ -220,7 +220,7 @@ class _Codec:
 
         self._takers[number << 3 | scalar.wire_type] = take
         if optional:
-            # Bytes have no pointers in Go, but nil is told from empty; here both are empty, and absent.
+            # Bytes have no pointers in Go, but nil differs from empty; here both are empty, and absent.
             return _Part(attribute, b"" if scalar is _scalars.BYTES else None, b"", lambda value: start + write(value))
         return _Part(attribute, scalar.zero, start + write(scalar.zero), lambda value: start + write(value))
 

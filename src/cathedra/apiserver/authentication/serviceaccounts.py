@@ -96,7 +96,7 @@ class ServiceAccountTokens:
 
     def review(self, token: str, audiences: Iterable[str]) -> tuple[UserInfo, tuple[str, ...]] | None:
         """Return the user of a token, and the audiences that it is for; None if it is valid for none of them."""
-        # Other kinds of tokens are told apart without the cryptography library.
+        # Other kinds of tokens are recognized without the cryptography library.
         if token.count(".") != 2:
             return None
         try:

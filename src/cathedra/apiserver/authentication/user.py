@@ -24,7 +24,7 @@ class UserInfo(msgspec.Struct, frozen=True):
 
     @property
     def is_master(self) -> bool:
-        """True for members of ``system:masters``, who are authorized for every request."""
+        """True for members of ``system:masters``: they are authorized for every request."""
         return MASTERS_GROUP in self.groups
 
 

@@ -29,8 +29,8 @@ from cathedra.apiserver.ownership.managers import (
     UPDATE,
     Conflict,
     Held,
+    ManagedWrite,
     Manager,
-    Write,
     after_apply,
     after_update,
     held_fields,
@@ -104,7 +104,7 @@ def _applied(
             return None
         return other(api_version, new)
 
-    write = Write(manager, Time(now), ignored, changes_in, call.force)
+    write = ManagedWrite(manager, Time(now), ignored, changes_in, call.force)
     entries = after_apply(held, write, fields, changes(view.value, merged, shape))
     kept = kept_fields(call, view, merged) if live is not None else frozenset()
     # Kubernetes merges maps, which have no order, and writes them sorted. So do opaque parts, which went through it.
@@ -129,7 +129,7 @@ def _held_before(call: Call, live: Any, old: Any, now: float) -> list[Held]:
     if held:
         return held
     before = Manager(BEFORE_FIRST_APPLY, UPDATE, call.api_version)
-    write = Write(before, Time(now), ignored_fields(call), lambda _: None)
+    write = ManagedWrite(before, Time(now), ignored_fields(call), lambda _: None)
     return held_fields(after_update((), write, changes_between(call.version, None, old)))
 
 
@@ -225,7 +225,7 @@ def _applied_by_pattern(call: Call, live: Any, content: dict[str, Any], now: flo
             return None
         new = merged[0] if type(live) is call.version.type else call.version.to_hub(merged[0])
         seen = changes_in_versions(call, live)
-        write = Write(manager, Time(now), ignored, lambda version: seen(version, new), call.force)
+        write = ManagedWrite(manager, Time(now), ignored, lambda version: seen(version, new), call.force)
         return with_entries(new, after_apply(held, write, found.fields, (merged[1], NOTHING)))
     except (msgspec.ValidationError, ValueError):
         return None

@@ -27,8 +27,8 @@ __all__ = [
     "Conflict",
     "Entries",
     "Held",
+    "ManagedWrite",
     "Manager",
-    "Write",
     "after_apply",
     "after_creation",
     "after_update",
@@ -75,7 +75,7 @@ def is_applier(entry: ManagedFieldsEntry, manager: Manager) -> bool:
     return entry.operation == APPLY and entry.manager == manager.name and entry.subresource == manager.subresource
 
 
-class Write(msgspec.Struct, frozen=True, gc=False):
+class ManagedWrite(msgspec.Struct, frozen=True, gc=False):
     """A write that moves fields."""
 
     manager: Manager
@@ -224,7 +224,7 @@ def after_creation(manager: Manager, fields: FieldSet, now: Time) -> Entries:
     return (_new_entry(manager, fields, now),) if fields.children else ()
 
 
-def after_update(held: Sequence[Held], write: Write, changes: Changes) -> Entries:
+def after_update(held: Sequence[Held], write: ManagedWrite, changes: Changes) -> Entries:
     """Return the entries after a create, update or patch that made these changes in the version of the request.
 
     Each entry loses what the write touched or removed, and the writer's own gains what it touched. An entry that loses
@@ -243,7 +243,7 @@ def after_update(held: Sequence[Held], write: Write, changes: Changes) -> Entrie
     return _in_order(_capped(after))
 
 
-def _after_update_across_versions(held: Sequence[Held], write: Write, changes: Changes) -> Entries:
+def _after_update_across_versions(held: Sequence[Held], write: ManagedWrite, changes: Changes) -> Entries:
     """`after_update` if some managers wrote in other versions, whose sets name the fields of those versions."""
     after: list[ManagedFieldsEntry] = []
     same: list[Held] = []
@@ -257,7 +257,7 @@ def _after_update_across_versions(held: Sequence[Held], write: Write, changes: C
     return _in_order(_capped(after + _after_update_in_version(same, own, write, changes)))
 
 
-def _by_version(write: Write, changes: Changes) -> Callable[[str], Changes | None]:
+def _by_version(write: ManagedWrite, changes: Changes) -> Callable[[str], Changes | None]:
     """Return what finds the visible changes in an API version, each computed once."""
     known: dict[str, Changes | None] = {write.manager.api_version: write.visible(changes)}
 
@@ -282,7 +282,7 @@ def _remaining(entry: ManagedFieldsEntry, fields: FieldSet, changes: Changes) ->
 
 
 def _after_update_in_version(
-    held: Sequence[Held], own: int, write: Write, changes: Changes
+    held: Sequence[Held], own: int, write: ManagedWrite, changes: Changes
 ) -> list[ManagedFieldsEntry]:
     sets = (*changes, *[fields for _, fields in held])
     after: list[ManagedFieldsEntry] = []
@@ -401,7 +401,7 @@ def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
 # --- applies ------------------------------------------------------------------------------------------------------
 
 
-def after_apply(held: Sequence[Held], write: Write, fields: FieldSet, changes: Changes) -> Entries:
+def after_apply(held: Sequence[Held], write: ManagedWrite, fields: FieldSet, changes: Changes) -> Entries:
     """Return the entries after an apply of a configuration with these fields, which made these changes.
 
     Raises:

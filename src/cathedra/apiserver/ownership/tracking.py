@@ -28,7 +28,7 @@ from cathedra.apiserver.ownership.managers import (
     UPDATE,
     Entries,
     Held,
-    Write,
+    ManagedWrite,
     after_creation,
     after_update,
     held_fields,
@@ -85,7 +85,7 @@ def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", othe
             return with_entries(new, ())
     manager = manager_of(call.field_manager, UPDATE, call.api_version, call.subresource)
     # Nearly all managers write in one version, so the comparison in others is made only when it is needed.
-    write = Write(
+    write = ManagedWrite(
         manager,
         Time(now),
         ignored_fields(call),
@@ -101,7 +101,7 @@ _RESET: Final = (ManagedFieldsEntry(),)
 """The entries by which a client removes all owners: ``managedFields: [{}]`` (KEP-555)."""
 
 
-def _entries_after(call: Call, write: Write, held: list[Held], live: Any, new: Any, body: bytes) -> Entries:
+def _entries_after(call: Call, write: ManagedWrite, held: list[Held], live: Any, new: Any, body: bytes) -> Entries:
     wanted = in_version(call.version, new)
     if live is None and not held and not call.subresource:
         shape = _shape_of(call.version.type)

@@ -142,7 +142,7 @@ def _namespace(obj: KubeObject) -> str:
 
 
 def getter(definition: AnyDefinition, field: str) -> Callable[[Any], str]:
-    """How to read a selectable field.
+    """Return the getter of a selectable field.
 
     Raises:
         StatusError: 400, the kind has no such selectable field.

@@ -69,7 +69,7 @@ class Question(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
 
 
 class Change(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
-    """What was stored when the connection was made; after the answer to `LOADED`, a settled write of another server."""
+    """A stored object when the connection is made; after the answer to `LOADED`, a settled write of another server."""
 
     key: str
     revision: int

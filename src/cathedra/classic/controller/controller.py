@@ -97,7 +97,7 @@ class NegotiatingController(ABC, Generic[C, W]):
         self._claims.add_handler(self._claim_changed, lambda _, claim: self._claim_changed(claim))
         self._contexts.add_handler(self._context_changed, lambda _, context: self._context_changed(context))
 
-    # --- what a release says for itself
+    # --- differences between releases
 
     @abstractmethod
     async def wanted(self, pod: Pod, claim: C) -> W | None:

@@ -31,7 +31,7 @@ class InProcessNodeDriver:
             try:
                 devices = tuple(await self._driver.prepare(claim))
             except Exception as error:
-                # Whatever a driver raises is told of this claim, as over the socket.
+                # Any error of a driver becomes the outcome of this claim, as over the socket.
                 outcomes[reference.uid] = PrepareOutcome(error=str(error) or type(error).__name__)
             else:
                 outcomes[reference.uid] = PrepareOutcome((PluginDevice("", "", cdi_device_ids=devices),))

@@ -117,7 +117,7 @@ class Negotiating(
         self._random = random
         self._gates = gates
 
-    # --- what a release says for itself
+    # --- differences between releases
 
     @abstractmethod
     def claims_of(self, pod: Pod) -> list[PodClaim[C]]:
@@ -225,7 +225,7 @@ class Negotiating(
         if refusal is not None:
             return refusal
         if unavailable:
-            # Kubernetes looks at as many of the pod's first claims as are unavailable, and takes all of these or none.
+            # Kubernetes examines as many of the pod's first claims as are unavailable, and takes all of these or none.
             if any(waits_for_consumer(claim.claim) for claim in cycle.claims[: len(unavailable)]):
                 cycle.unavailable.update(unavailable)
             return _NOT_HERE

@@ -30,7 +30,7 @@ from cathedra.drivers.example.profile import PrepareContext, Site, device_uuid, 
 __all__ = [
     "API_VERSION",
     "KIND",
-    "GpuConfig",
+    "ExampleGpuConfig",
     "GpuOptions",
     "GpuProfile",
     "Layout",
@@ -80,7 +80,7 @@ class Sharing(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
             raise ValueError("partitionCount must not be negative")
 
 
-class GpuConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class ExampleGpuConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The parameters as a whole. Without any, a GPU is shared by time slicing in the default interval."""
 
     sharing: Sharing = Sharing()
@@ -97,7 +97,7 @@ class GpuConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
         return variables
 
 
-CONFIGS: Final = {(API_VERSION, KIND): GpuConfig}
+CONFIGS: Final = {(API_VERSION, KIND): ExampleGpuConfig}
 _STEPS: Final = {"memory": "1Gi", "compute": "1"}
 """Minimum of a share, and its step."""
 _TOLD: Final = ("uuid", "model", "driverVersion")
@@ -156,7 +156,7 @@ class GpuProfile:
         """Return device, sharing and size of the share as variables."""
         allocation = context.allocation
         prefix = f"GPU_DEVICE_{variable_name(allocation.device).removeprefix('GPU_')}"
-        variables = {prefix: allocation.device, **allocation.config(GpuConfig).environment(prefix)}
+        variables = {prefix: allocation.device, **allocation.config(ExampleGpuConfig).environment(prefix)}
         if allocation.share_id is not None:
             for name in ("memory", "compute"):
                 if name in allocation.consumed:

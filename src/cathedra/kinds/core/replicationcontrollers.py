@@ -95,7 +95,7 @@ def replication_controller_definition() -> ResourceDefinition[core_v1.Replicatio
 
 
 def _warnings(new: core_v1.ReplicationController, old: core_v1.ReplicationController | None) -> Iterator[str]:
-    # On updates Kubernetes looks at the template that was there (rcStrategy.WarningsOnUpdate).
+    # On updates Kubernetes examines the old template (rcStrategy.WarningsOnUpdate).
     shown = new if old is None or old.spec is None else replace(new, spec=replace(new.spec, template=old.spec.template))
     if shown.spec is not None and shown.spec.template is not None:
         yield from named_workload_warnings(shown, old)

@@ -205,7 +205,7 @@ _POOL: Final = TypeTags(
     {
         "driver": _required(long_name_caseless),
         "poolName": _required(pool_name),
-        # The rule cannot tell 0 from none.
+        # The rule cannot distinguish 0 from an absent value.
         "generation": _COUNT,
         "resourceSliceCount": _optional(minimum(1)),
         "totalDevices": _optional(minimum(0)),

@@ -26,8 +26,8 @@ from cathedra.apiserver.ownership.managers import (
     UPDATE_LIMIT,
     Conflict,
     Entries,
+    ManagedWrite,
     Manager,
-    Write,
     after_apply,
     after_creation,
     after_update,
@@ -98,7 +98,7 @@ def below(path: tuple[str, ...], roots: Paths) -> bool:
 
 
 def moved(
-    before: dict[Manager, tuple[Paths, Time | None]], write: Write, changes: Changes
+    before: dict[Manager, tuple[Paths, Time | None]], write: ManagedWrite, changes: Changes
 ) -> dict[Manager, tuple[Paths, Time | None]]:
     """Move paths between plain sets."""
     ignored = paths(write.ignored)
@@ -113,8 +113,10 @@ def moved(
 
 def write_of(
     manager: Manager, now: int, changes: Changes, ignored: FieldSet = NOTHING, *, force: bool = False
-) -> Write:
-    return Write(manager, Time(now), ignored, lambda version: changes if version in {"v1", "v2"} else None, force)
+) -> ManagedWrite:
+    return ManagedWrite(
+        manager, Time(now), ignored, lambda version: changes if version in {"v1", "v2"} else None, force
+    )
 
 
 @settings(max_examples=250)

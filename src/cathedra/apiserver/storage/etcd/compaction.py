@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from cathedra._proto import etcd_pb2 as pb
-from cathedra.apiserver.storage.etcd.connection import Connection
+from cathedra.apiserver.storage.etcd.connection import EtcdConnection
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.clock import Clock
 
@@ -25,7 +25,9 @@ _KEY: Final = b"compact_rev_key"
 class Compactor:
     """The part of one server in compaction."""
 
-    def __init__(self, connection: Connection, clock: Clock, compacted: Callable[[int], None], interval: float) -> None:
+    def __init__(
+        self, connection: EtcdConnection, clock: Clock, compacted: Callable[[int], None], interval: float
+    ) -> None:
         self._connection = connection
         self._clock = clock
         self._compacted = compacted

@@ -19,7 +19,7 @@ from cathedra.apiserver.storage.etcd.address import EtcdAddress
 from cathedra.apiserver.storage.protocol import StorageError, StoreUnavailable
 from cathedra.clock import Clock
 
-__all__ = ["Connection", "Stubs"]
+__all__ = ["EtcdConnection", "Stubs"]
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Stubs:
         self.maintenance: Any = etcd_pb2_grpc.MaintenanceStub(channel)
 
 
-class Connection:
+class EtcdConnection:
     """Channels to the endpoints of one etcd cluster."""
 
     def __init__(self, address: EtcdAddress, clock: Clock) -> None:

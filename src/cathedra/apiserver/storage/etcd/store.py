@@ -17,7 +17,7 @@ import grpc.aio
 from cathedra._proto import etcd_pb2 as pb
 from cathedra.apiserver.storage.etcd.address import EtcdAddress
 from cathedra.apiserver.storage.etcd.compaction import INTERVAL_SECONDS, Compactor
-from cathedra.apiserver.storage.etcd.connection import Connection
+from cathedra.apiserver.storage.etcd.connection import EtcdConnection
 from cathedra.apiserver.storage.protocol import HistoryLost, Record, StoreContent, StoreProgress, Superseded, Write
 from cathedra.clock import Clock
 
@@ -40,7 +40,7 @@ class EtcdStorage:
         self._prefix = f"{address.prefix}/"
         self._clock = clock
         self._interval = compaction_interval
-        self._connection = Connection(address, clock)
+        self._connection = EtcdConnection(address, clock)
         self._compaction: asyncio.Task[None] | None = None
 
     @property

@@ -141,7 +141,7 @@ class ClaimStrategy(Strategy[resource.ResourceClaim]):
         # Most updates of the main resource change metadata alone, as those of finalizers do. Rules of the spec then
         # find nothing: the spec was valid when it was stored, and is immutable.
         if new.spec is old.spec and new.status is old.status and context.gates.has(behaviours.STORED_SPEC_UNVALIDATED):
-            return ErrorList()  # Until then the stored spec was looked at, too; tags have to do with what has changed.
+            return ErrorList()  # Until then the stored spec was validated, too; tags apply to changes.
         found = paths_of_release(validate_claim_update(new, old, context), context.gates)
         return with_declared(found, CLAIM_TAGS, CLAIM_SHAPES, new, old, context)
 

@@ -111,7 +111,7 @@ def validate_mounts(
             errors.invalid(where.child("mountPath"), mount.mount_path, "must be unique")
         places.add(mount.mount_path)
         if mount.mount_propagation is not None and mount.mount_propagation not in _PROPAGATIONS:
-            # Kubernetes says so of the list, whichever mount it is.
+            # Kubernetes reports the path of the list, not of the mount.
             errors.not_supported(path.child("mountPropagation"), mount.mount_propagation, _PROPAGATIONS)
         if mount.sub_path and mount.sub_path_expr:
             errors.invalid(
