@@ -206,3 +206,20 @@ def test_a_damaged_state_file_stops_its_node_alone_until_it_is_removed(cathedra:
                             return
 
     asyncio.run(served())
+
+
+def test_a_cluster_elsewhere_has_its_own_context_and_is_listed_and_selected(cathedra: Shell) -> None:
+    cathedra("up", "--detach", "--nodes=0")
+    own = cathedra.home / "lab"
+    cathedra("up", "--detach", "--nodes=0", f"--data-dir={own}")
+    rows = {Path(str(row["dataDir"])): row for row in json.loads(cathedra("list", "-o", "json"))["items"]}
+    assert rows[cathedra.home / "state"]["context"] == "cathedra"
+    context = str(rows[own]["context"])
+    assert context.startswith("cathedra-lab-")
+    assert load(cathedra.kubeconfig).name == context
+    assert str(own) in cathedra("list")
+    assert f"data in {own}" in cathedra("status")
+    assert f"data in {cathedra.home / 'state'}" in cathedra("status", "--cluster", "cathedra")
+    assert "current is now cathedra" in cathedra("delete", f"--data-dir={own}")
+    assert load(cathedra.kubeconfig).name == "cathedra"
+    assert len(json.loads(cathedra("list", "-o", "json"))["items"]) == 1

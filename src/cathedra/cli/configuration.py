@@ -11,7 +11,8 @@ import msgspec
 
 from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption, KubeletOptions, NodeFault
-from cathedra.cluster.data.directories import DEFAULT_NAME, directory_of
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.directories import DEFAULT_NAME, directory_of, selected
 from cathedra.cluster.identity.reach import Reach
 from cathedra.profiles import load_profile
 
@@ -24,16 +25,31 @@ __all__ = [
     "kept_where",
     "pairs",
     "reserved_resources",
+    "selected_data",
     "server_config",
-    "which",
 ]
 
 RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 """Resources that can be reserved, as with a kubelet."""
 
 
+def selected_data(arguments: argparse.Namespace) -> DataDir:
+    """Return the data directory of the existing cluster that a command means (`cathedra.cluster.data.directories`).
+
+    Raises:
+        InvalidOption: no cluster may have that name, two names were given, or several clusters are possible.
+    """
+    given: Path | None = arguments.data_dir
+    if given is not None:
+        return DataDir(given.expanduser().absolute())
+    name, other = getattr(arguments, "name", None) or "", getattr(arguments, "cluster", None) or ""
+    if name and other and name != other:
+        raise InvalidOption(f"two clusters are named, {name!r} and {other!r}: name one")
+    return selected(name or other)
+
+
 def data_dir(arguments: argparse.Namespace) -> Path:
-    """The chosen data directory, absolute: the one given, else that of the cluster's name.
+    """Return the data directory in which a cluster is started, absolute: the one given, else that of its name.
 
     Raises:
         InvalidOption: no cluster may have that name.
@@ -186,13 +202,6 @@ def pairs(option: str, entries: Iterable[str]) -> Iterable[tuple[str, str]]:
         if not name or not equals:
             raise InvalidOption(f"{option} {entry!r} is not of the form NAME=VALUE")
         yield name.strip(), value.strip()
-
-
-def which(name: str, path: Path) -> str:
-    """Return the arguments that select this cluster in another command; "" for the default one."""
-    if directory_of(name).expanduser().absolute() != path:
-        return f" --data-dir {path}"
-    return "" if name == DEFAULT_NAME else f" {name}"
 
 
 def kept_where(store: str) -> str:

@@ -17,30 +17,33 @@ from typing import TYPE_CHECKING, Final
 from cathedra import __version__
 from cathedra.cli.dra import main as dra
 from cathedra.cli.options import (
-    CDI_DIR,
-    CLASSIC_CONTROLLER,
-    CLASSIC_RELEASE,
     CLUSTER,
-    COMPONENT,
     CONFIG,
-    CONTROLLERS,
     DATA_DIR,
     DRIVER,
-    DRIVER_CONTROL,
-    DRIVER_PROCESS,
-    DRIVERNAME,
-    ENROLMENT,
-    KUBECONFIG,
     LOGGING,
-    NODE,
-    NODE_AGENT,
     RELEASE,
-    SCHEDULER,
+    SELECTED,
     SERVER,
     CommandOption,
     add_all,
 )
 from cathedra.cli.parsing import EXIT_USAGE, Parser
+from cathedra.cli.partoptions import (
+    CDI_DIR,
+    CLASSIC_CONTROLLER,
+    CLASSIC_RELEASE,
+    COMPONENT,
+    CONTROLLERS,
+    DRIVER_CONTROL,
+    DRIVER_PROCESS,
+    DRIVERNAME,
+    ENROLMENT,
+    KUBECONFIG,
+    NODE,
+    NODE_AGENT,
+    SCHEDULER,
+)
 from cathedra.cli.terminal import printable_output
 
 if TYPE_CHECKING:
@@ -79,8 +82,8 @@ def _run(argv: Sequence[str] | None) -> int:
         arguments = _parser(words).parse_args(words)
         if getattr(arguments, "dra", False):
             return dra.run(arguments, "cathedra dra")
-        module = importlib.import_module(f"cathedra.cli.{arguments.command}")
-        return int(module.run(arguments))
+        module, _, function = str(arguments.command).partition(":")
+        return int(getattr(importlib.import_module(f"cathedra.cli.{module}"), function or "run")(arguments))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -97,9 +100,9 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 _CLUSTERS: Final = {
-    "down": "stop a cluster; up starts it again with the same options",
-    "delete": "stop a cluster and remove all of its data",
-    "kubeconfig": "print the kubeconfig of a cluster, or of one of its parts",
+    "down": ("cluster.ending:down", "stop a cluster; up starts it again with the same options"),
+    "delete": ("cluster.ending:delete", "stop a cluster and remove all of its data"),
+    "kubeconfig": ("cluster.credentials:kubeconfig", "print the kubeconfig of a cluster, or of one of its parts"),
 }
 
 
@@ -109,8 +112,12 @@ _BACKUPS: Final = {
 }
 
 
-def _add_name(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="name of the cluster (default: cathedra)")
+def _add_selection(parser: argparse.ArgumentParser, *, name: bool = True) -> None:
+    """Add the options that select an existing cluster (`cathedra.cli.configuration.selected_data`)."""
+    if name:
+        parser.add_argument("name", nargs="?", metavar="NAME", help="name of the cluster (default: as --cluster)")
+    SELECTED.add_to(parser)
+    DATA_DIR.add_to(parser)
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
@@ -163,7 +170,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 def _add_starting(commands: _Commands) -> None:
     up = commands.add_parser("up", help="start a cluster (Ctrl-C stops it, unless --detach)")
     up.set_defaults(command="cluster.up")
-    _add_name(up)
+    up.add_argument("name", nargs="?", metavar="NAME", help="name of the cluster (default: cathedra)")
     for option in (*CLUSTER, CONFIG):
         option.add_optional(up)
     up.add_argument(
@@ -183,11 +190,10 @@ def _add_starting(commands: _Commands) -> None:
 
 
 def _add_keeping(commands: _Commands) -> None:
-    for verb, purpose in _CLUSTERS.items():
+    for verb, (command, purpose) in _CLUSTERS.items():
         one = commands.add_parser(verb, help=purpose)
-        one.set_defaults(command=f"cluster.{verb}")
-        _add_name(one)
-        DATA_DIR.add_to(one)
+        one.set_defaults(command=command)
+        _add_selection(one)
         if verb == "kubeconfig":
             one.add_argument(
                 "--for",
@@ -202,22 +208,20 @@ def _add_keeping(commands: _Commands) -> None:
 
     for verb, purpose in _BACKUPS.items():
         one = commands.add_parser(verb, help=purpose)
-        one.set_defaults(command="cluster.backup", verb=verb)
+        one.set_defaults(command=f"cluster.backup:{verb}")
         one.add_argument("file", metavar="FILE", type=Path, help="backup file")
-        one.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="name of the cluster (default: cathedra)")
-        DATA_DIR.add_to(one)
+        _add_selection(one, name=False)
 
     verify = commands.add_parser("verify", help="verify the checksums of all objects in a cluster's database")
-    verify.set_defaults(command="cluster.verify")
-    _add_name(verify)
-    DATA_DIR.add_to(verify)
+    verify.set_defaults(command="cluster.backup:verify")
+    _add_selection(verify)
     verify.add_argument(
         "--remove-damaged", action="store_true", help="remove damaged rows (the cluster must be stopped)"
     )
     _add_output(verify)
 
     enrol = commands.add_parser("enrol", help="write the files that a node needs to join a cluster")
-    enrol.set_defaults(command="cluster.enrol")
+    enrol.set_defaults(command="cluster.credentials:enrol")
     add_all(enrol, ENROLMENT)
 
 
@@ -230,8 +234,7 @@ def _add_looking(commands: _Commands) -> None:
 
     status = commands.add_parser("status", help="show nodes, devices, claims, pods, and why pods are pending")
     status.set_defaults(command="cluster.status")
-    _add_name(status)
-    DATA_DIR.add_to(status)
+    _add_selection(status)
     status.add_argument("-n", "--namespace", default="", help="show claims and pods of this namespace only")
     status.add_argument("-w", "--watch", action="store_true", help="refresh after every change")
     _add_output(status)
@@ -240,8 +243,7 @@ def _add_looking(commands: _Commands) -> None:
     logs.set_defaults(command="cluster.logs")
     logs.add_argument("part", nargs="?", metavar="PART|NODE", help="part, node or library: scheduler, node, node-0 …")
     logs.add_argument("-f", "--follow", action="store_true", help="print new lines as they are logged")
-    logs.add_argument("-c", "--cluster", dest="name", metavar="NAME", help="name of the cluster (default: cathedra)")
-    DATA_DIR.add_to(logs)
+    _add_selection(logs, name=False)
 
 
 def _add_tools(commands: _Commands, words: Sequence[str]) -> None:

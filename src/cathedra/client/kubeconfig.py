@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,19 @@ import msgspec
 from cathedra.api.decoding import DecodeError, read_yaml, write_yaml
 from cathedra.files.atomic import write_durable
 
-__all__ = ["ContextTaken", "KubeconfigError", "KubeconfigLocked", "Target", "load", "merge", "remove", "write"]
+__all__ = [
+    "ContextTaken",
+    "CurrentContext",
+    "KubeconfigError",
+    "KubeconfigLocked",
+    "Target",
+    "current_context",
+    "load",
+    "merge",
+    "remove",
+    "taken_by",
+    "write",
+]
 
 MARK: Final = "cathedra.dev/cluster"
 """Name of the extension that marks clusters entered by `merge`."""
@@ -71,11 +83,44 @@ class Target:
     password: str = field(default="", repr=False)
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
+    data_dir: str = ""
+    """Data directory of a cluster of ``cathedra up``; "": it is another cluster."""
 
     @property
     def socket(self) -> Path | None:
         """The unix socket of an API server of Cathedra on this machine, if ``server`` is ``unix:`` with its path."""
         return Path(self.server.removeprefix(UNIX)) if self.server.startswith(UNIX) else None
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentContext:
+    """The cluster of the current context, without credentials."""
+
+    name: str
+    server: str
+    certificate_authority: bytes
+    data_dir: str
+    """Data directory that `merge` recorded; "": none."""
+
+
+def current_context(
+    path: str | Path | None = None, *, environment: Mapping[str, str] | None = None
+) -> CurrentContext | None:
+    """Return the current context of the configuration that `load` reads; None if there is none.
+
+    Credentials are not read: a plugin or a missing file among them is no obstacle.
+
+    Raises:
+        KubeconfigError: a file is no kubeconfig.
+    """
+    files = _files(path, os.environ if environment is None else environment)
+    merged = _merged(files or [])
+    context, _ = merged.contexts.get(merged.current, ({}, Path()))
+    cluster, home = merged.clusters.get(context.get("cluster", ""), ({}, Path()))
+    if not cluster.get("server"):
+        return None
+    authority = _data(cluster, "certificate-authority", home)
+    return CurrentContext(merged.current, cluster["server"].rstrip("/"), authority, _data_dir(cluster))
 
 
 def load(path: str | Path | None = None, *, context: str = "", environment: Mapping[str, str] | None = None) -> Target:
@@ -123,7 +168,8 @@ def merge(
 ) -> Path | None:
     """Enter ``target`` as a context into the user's kubeconfig and make it current.
 
-    Everything else in the file stays. Answers the backup that was made, or None if there was no file before.
+    Everything else in the file stays, except other contexts of the same data directory. Return the backup that was
+    made, or None if there was no file before.
 
     Raises:
         ContextTaken: a context, cluster or user of that name exists that an earlier merge did not make.
@@ -140,13 +186,25 @@ def merge(
         return backup
 
 
-def remove(
-    name: str, server: str, *, path: str | Path | None = None, environment: Mapping[str, str] | None = None
-) -> str | None:
-    """Take the context that `merge` entered under ``name`` for ``server`` out of the user's kubeconfig.
+def taken_by(name: str, *, path: str | Path | None = None, environment: Mapping[str, str] | None = None) -> str:
+    """Return the data directory of the cluster that `merge` entered under ``name``; "" if none is recorded.
 
-    If it is the current one, the context that was current before it becomes so again, if it is still there. Answers
-    the context that is now current ("": none), or None if there was nothing of ours to remove.
+    Raises:
+        KubeconfigError: the file is no kubeconfig.
+    """
+    home = _merge_path(path, os.environ if environment is None else environment)
+    entry = _entry(_read(home), "clusters", name) if home.exists() else None
+    return _data_dir((entry or {}).get("cluster") or {})
+
+
+def remove(
+    target: Target, *, path: str | Path | None = None, environment: Mapping[str, str] | None = None
+) -> str | None:
+    """Remove the context that `merge` entered for ``target`` from the user's kubeconfig.
+
+    The context is that of the same data directory, or, without a recorded one, of the same name and server. If it is
+    the current one, the context that was current before it becomes so again, if it is still there. Return the context
+    that is now current ("": none), or None if there was nothing of ours to remove.
 
     Raises:
         KubeconfigLocked: kubectl or another program is writing the file.
@@ -157,15 +215,13 @@ def remove(
         return None
     with _locked(home):
         document = _read(home)
-        ours = _entry(document, "clusters", name)
-        if not _is_ours(ours) or (ours or {}).get("cluster", {}).get("server") != server:
+        ours = {entry.get("name", ""): entry for entry in document.get("clusters") or () if _is_of(entry, target)}
+        if not ours:
             return None
-        rest = dict(document)
-        for section in ("clusters", "users", "contexts"):
-            rest[section] = [entry for entry in document.get(section) or () if entry.get("name") != name]
-        if rest.get("current-context") == name:
-            former = _former_context(ours)
-            known = {entry.get("name") for entry in rest["contexts"]}
+        rest = _without(document, ours)
+        if rest.get("current-context") in ours:
+            former = _former_context(ours[rest["current-context"]])
+            known = {entry.get("name") for entry in rest.get("contexts") or ()}
             rest["current-context"] = former if former in known else ""
         _back_up(home)
         _write_atomically(home, rest)
@@ -352,6 +408,7 @@ def _resolve(name: str, merged: _Merged) -> Target:
         password=user.get("password", ""),
         tls_server_name=cluster.get("tls-server-name", ""),
         insecure_skip_tls_verify=bool(cluster.get("insecure-skip-tls-verify", False)),
+        data_dir=_data_dir(cluster),
     )
 
 
@@ -426,7 +483,7 @@ def _cluster_entry(target: Target) -> dict[str, Any]:
         cluster["tls-server-name"] = target.tls_server_name
     if target.insecure_skip_tls_verify:
         cluster["insecure-skip-tls-verify"] = True
-    cluster["extensions"] = [_mark("")]
+    cluster["extensions"] = [_mark("", target.data_dir)]
     return {"name": target.name, "cluster": cluster}
 
 
@@ -458,28 +515,60 @@ def _with_target(path: Path, document: dict[str, Any], target: Target) -> dict[s
     existing = {section: _entry(document, section, target.name) for section in sections}
     if any(existing.values()) and not _is_ours(existing["clusters"]):
         raise ContextTaken(path, target.name)
+    own = {entry.get("name", ""): entry for entry in document.get("clusters") or () if _is_of(entry, target)}
+    if existing["clusters"] is not None:
+        own[target.name] = existing["clusters"]
     current = document.get("current-context") or ""
-    former = _former_context(existing["clusters"]) if current == target.name else current
-    sections["clusters"]["cluster"]["extensions"] = [_mark(former)]
-    merged = dict(document)
+    former = _former_context(own[current]) if current in own else current
+    sections["clusters"]["cluster"]["extensions"] = [_mark(former, target.data_dir)]
+    # A cluster that had another name before would leave a second context behind that no command removes.
+    merged = _without(document, own.keys() - {target.name})
     for section, entry in sections.items():
-        others = [other for other in document.get(section) or () if other.get("name") != target.name]
+        others = [other for other in merged.get(section) or () if other.get("name") != target.name]
         merged[section] = [*others, entry]
     merged["current-context"] = target.name
     return merged
 
 
-def _mark(former: str) -> dict[str, Any]:
-    """The extension that marks a cluster as ours; it keeps the context that was current before."""
-    kept = {"previousContext": former} if former else {}
-    return {"name": MARK, "extension": {"provider": "cathedra", **kept}}
+def _without(document: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
+    """``document`` without the clusters, users and contexts of these names."""
+    rest = dict(document)
+    for section in ("clusters", "users", "contexts"):
+        if section in rest:
+            rest[section] = [entry for entry in rest[section] or () if entry.get("name") not in names]
+    return rest
 
 
-def _former_context(cluster: Mapping[str, Any] | None) -> str:
-    for extension in (cluster or {}).get("cluster", {}).get("extensions") or ():
+def _mark(former: str, data_dir: str) -> dict[str, Any]:
+    """The extension that marks a cluster as ours, with the context that was current before and the data directory."""
+    kept = {"dataDir": data_dir, "previousContext": former}
+    return {"name": MARK, "extension": {"provider": "cathedra", **{name: text for name, text in kept.items() if text}}}
+
+
+def _is_of(entry: Mapping[str, Any], target: Target) -> bool:
+    """Return True if `merge` made ``entry`` for the cluster of ``target``."""
+    cluster = entry.get("cluster") or {}
+    if not _is_ours(entry):
+        return False
+    if recorded := _data_dir(cluster):
+        return recorded == target.data_dir
+    return (entry.get("name"), cluster.get("server")) == (target.name, target.server)
+
+
+def _data_dir(cluster: Mapping[str, Any]) -> str:
+    return _recorded(cluster, "dataDir")
+
+
+def _recorded(cluster: Mapping[str, Any], what: str) -> str:
+    """Return a text of our extension; "" without it."""
+    for extension in cluster.get("extensions") or ():
         if extension.get("name") == MARK:
-            return str((extension.get("extension") or {}).get("previousContext", ""))
+            return str((extension.get("extension") or {}).get(what, ""))
     return ""
+
+
+def _former_context(entry: Mapping[str, Any]) -> str:
+    return _recorded(entry.get("cluster") or {}, "previousContext")
 
 
 def _entry(document: Mapping[str, Any], section: str, name: str) -> dict[str, Any] | None:

@@ -24,6 +24,7 @@ from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock, SystemClock, process_age
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.directories import note_elsewhere
 from cathedra.cluster.data.sockets import forget_short_root
 from cathedra.cluster.draining import drain, remove_node
 from cathedra.cluster.identity.permissions import install, install_driver_permissions
@@ -54,6 +55,7 @@ async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], No
     data = DataDir(config.data_dir)
     switch_soon()
     with data.held():
+        note_elsewhere(config.data_dir)
         stopped = stop_event()
         clock = SystemClock()
         running = RunningCluster(config, clock=clock, random=Random(secrets.randbits(64)), say=say).running()

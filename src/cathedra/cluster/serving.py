@@ -30,6 +30,7 @@ from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig, InvalidOption, KubeletOptions
 from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.directories import own_context
 from cathedra.cluster.data.sockets import socket_of
 from cathedra.cluster.identity.permissions import install_kubelet_permissions
 from cathedra.cluster.parts.generations import generation_of
@@ -197,7 +198,8 @@ def write_kubeconfig(
     administrator = pki.administrator()
     target = Target(
         server=server.url,
-        name=config.context,
+        name=_free_context(config) if merge else config.context,
+        data_dir=str(config.data_dir),
         certificate_authority=pki.authority_certificate,
         client_certificate=administrator.certificate,
         client_key=administrator.key,
@@ -206,6 +208,13 @@ def write_kubeconfig(
     if merge:
         backup = kubeconfig.merge(target)
         say(f"context {target.name!r} is now current" + (f" (backup: {backup})" if backup else ""))
+
+
+def _free_context(config: ClusterConfig) -> str:
+    """Return the cluster's context, or one of its own if another cluster that still exists has entered that one."""
+    holder = kubeconfig.taken_by(config.context)
+    taken = holder not in ("", str(config.data_dir)) and DataDir(Path(holder)).exists()
+    return own_context(config.context.removeprefix("cathedra-"), config.data_dir) if taken else config.context
 
 
 async def serve_parts(server: APIServer, config: ClusterConfig) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from cathedra.client.kubeconfig import (
     KubeconfigError,
     KubeconfigLocked,
     Target,
+    current_context,
     load,
     merge,
     remove,
+    taken_by,
     write,
 )
 
@@ -203,21 +206,47 @@ def test_removing_a_context_makes_the_former_one_current_again(tmp_path: Path) -
     merge(TARGET, path=path)
     merge(TARGET, path=path)
     assert load(path).server == TARGET.server
-    assert remove(TARGET.name, TARGET.server, path=path) == "work"
+    assert remove(TARGET, path=path) == "work"
     assert load(path).server == "https://work"
     assert "cathedra" not in path.read_text()
-    assert remove(TARGET.name, TARGET.server, path=path) is None
+    assert remove(TARGET, path=path) is None
 
 
 def test_removing_leaves_the_choice_of_another_context_and_what_is_not_ours(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(config("work", "https://work"))
     merge(TARGET, path=path)
-    assert remove(TARGET.name, "https://elsewhere", path=path) is None
-    assert remove("work", "https://work", path=path) is None
+    assert remove(replace(TARGET, server="https://elsewhere"), path=path) is None
+    assert remove(replace(TARGET, name="work", server="https://work"), path=path) is None
     path.write_text(path.read_text().replace("current-context: cathedra", "current-context: work"))
-    assert remove(TARGET.name, TARGET.server, path=path) == "work"
+    assert remove(TARGET, path=path) == "work"
     assert load(path).server == "https://work"
+
+
+def test_a_cluster_that_was_renamed_has_one_context_and_another_directory_keeps_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(config("work", "https://work"))
+    merge(replace(TARGET, data_dir="/a"), path=path)
+    merge(replace(TARGET, name="other", data_dir="/b"), path=path)
+    merge(replace(TARGET, name="renamed", data_dir="/a"), path=path)
+    names = [entry["name"] for entry in yaml.safe_load(path.read_text())["contexts"]]
+    assert names == ["work", "other", "renamed"]
+    assert taken_by("other", path=path) == "/b"
+    assert remove(replace(TARGET, name="other", data_dir="/a"), path=path) == "other"
+    assert taken_by("other", path=path) == "/b"
+
+
+def test_the_current_context_is_read_without_credentials(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    write(path, replace(TARGET, data_dir="/a"))
+    document = yaml.safe_load(path.read_text())
+    document["users"][0]["user"] = {"exec": {"command": "aws"}}
+    path.write_text(yaml.safe_dump(document))
+    found = current_context(path)
+    assert found is not None
+    assert (found.server, found.certificate_authority, found.data_dir) == (TARGET.server, b"CA", "/a")
+    path.write_text("{}")
+    assert current_context(path) is None
 
 
 @pytest.mark.parametrize(

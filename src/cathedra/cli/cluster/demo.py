@@ -19,7 +19,6 @@ from rich.console import Console
 from cathedra.api.core.batch_v1 import Job
 from cathedra.api.core.core_v1 import Pod
 from cathedra.cli.cluster.tables import draw, make_console
-from cathedra.cli.configuration import which
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.informer import Informer
@@ -28,7 +27,7 @@ from cathedra.client.resources import JOBS, PODS
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.data.directories import directory_of
+from cathedra.cluster.data.directories import directory_of, forget_elsewhere, selecting
 from cathedra.cluster.manifests import create_all, read_manifests
 from cathedra.cluster.process import background
 from cathedra.cluster.process.signals import end_as_interrupted
@@ -87,6 +86,7 @@ def _remove(data: DataDir) -> None:
     background.stop(data)
     if data.exists():
         data.erase()
+        forget_elsewhere(data.path)
 
 
 def _directory(arguments: argparse.Namespace, stack: ExitStack) -> Path:
@@ -98,7 +98,7 @@ def _directory(arguments: argparse.Namespace, stack: ExitStack) -> Path:
 
 
 def _which(data: DataDir) -> str:
-    return which(KEPT, data.path)
+    return selecting(KEPT, data.path)
 
 
 def _say_what_next(data: DataDir, console: Console, *, kept: bool) -> None:

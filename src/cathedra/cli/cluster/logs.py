@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from cathedra.cli.configuration import data_dir
-from cathedra.cluster.data.datadir import DataDir
+from cathedra.cli.configuration import selected_data
 from cathedra.cluster.process.logs import lines_of
 
 __all__ = ["run"]
@@ -21,7 +20,7 @@ PAUSE: Final = 0.2
 
 def run(arguments: argparse.Namespace) -> int:
     """Print it; 1 if there is no log."""
-    data = DataDir(data_dir(arguments))
+    data = selected_data(arguments)
     if not data.log.exists():
         print(
             f"there is no log in {data.path}: only clusters that were started with --detach write one", file=sys.stderr

@@ -18,8 +18,8 @@ from cathedra.cli.options import CLUSTER, RELEASE, REMEMBERED, CommandOption
 from cathedra.cli.parsing import meant
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.data.description import Description, read_description
-from cathedra.cluster.data.directories import DEFAULT_NAME, check_name, directory_of
+from cathedra.cluster.data.description import Description, check_name, read_description
+from cathedra.cluster.data.directories import DEFAULT_NAME, directory_of
 from cathedra.releases import FeatureGates
 
 __all__ = ["WantedCluster", "field_name", "remembered_gates", "wanted_cluster"]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cathedra.api.status import StatusError
 from cathedra.cli.cluster.remembered import remembered_gates
-from cathedra.cli.configuration import data_dir, which
+from cathedra.cli.configuration import selected_data
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.informer import Informer
@@ -21,7 +21,7 @@ from cathedra.client.kubeconfig import load
 from cathedra.client.resources import EVENTS, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import SystemClock
 from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.data.directories import DEFAULT_NAME
+from cathedra.cluster.data.directories import DEFAULT_NAME, kept_description, selecting
 from cathedra.cluster.parts.generations import client_of_any_release
 from cathedra.cluster.views.overview import Overview, read_overview
 from cathedra.releases import FeatureGates
@@ -37,10 +37,11 @@ PAUSE: Final = 0.3
 
 def run(arguments: argparse.Namespace) -> int:
     """Print it; 1 if nothing runs there."""
-    data = DataDir(data_dir(arguments))
+    data = selected_data(arguments)
     pid = data.holder()
     if pid is None:
-        start = f"cathedra up --detach{which(arguments.name or DEFAULT_NAME, data.path)}"
+        name = kept_description(data).name or arguments.name or arguments.cluster or DEFAULT_NAME
+        start = f"cathedra up --detach{selecting(name, data.path)}"
         print(f"no cluster is running on {data.path}; start it with: {start}", file=sys.stderr)
         return 1
     show = _show_json(pid, indent=None if arguments.watch else 2) if arguments.output == "json" else _drawn(pid, data)

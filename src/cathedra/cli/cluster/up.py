@@ -12,12 +12,12 @@ from collections.abc import Callable
 import msgspec
 
 from cathedra.cli.cluster.remembered import WantedCluster, wanted_cluster
-from cathedra.cli.configuration import cluster_config, which
+from cathedra.cli.configuration import cluster_config
 from cathedra.cli.options import CLUSTER, CONFIG
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.data.datadir import DataDir, DataDirInUse
 from cathedra.cluster.data.description import write_description
-from cathedra.cluster.data.directories import context_name
+from cathedra.cluster.data.directories import context_name, selecting
 from cathedra.cluster.parts.gctuning import suspend_collection
 from cathedra.cluster.process import background
 from cathedra.cluster.process.logs import configure_logging
@@ -31,9 +31,9 @@ _LOG = logging.getLogger("cathedra.cluster")
 def run(arguments: argparse.Namespace) -> int:
     """Start, and stay until stopped; or return when it is ready."""
     wanted = wanted_cluster(arguments)
-    config = msgspec.structs.replace(
-        cluster_config(wanted.arguments), context=context_name(wanted.description.name), leaving=_leaving(wanted)
-    )
+    config = cluster_config(wanted.arguments)
+    context = context_name(wanted.description.name, config.data_dir)
+    config = msgspec.structs.replace(config, context=context, leaving=_leaving(wanted))
     if getattr(arguments, "detach", False):
         return _detached(arguments, wanted, config)
     return _in_front(wanted, config)
@@ -49,7 +49,7 @@ def _detached(arguments: argparse.Namespace, wanted: WantedCluster, config: Clus
     given.data_dir = config.data_dir
     words = [wanted.description.name, *(word for option in (*CLUSTER, CONFIG) for word in option.words(given))]
     pid = background.start(words, data.log, print)
-    print(f"running as process {pid}; stop it with: cathedra down{which(wanted.description.name, config.data_dir)}")
+    print(f"running as process {pid}; stop it with: cathedra down{selecting(wanted.description.name, config.data_dir)}")
     return 0
 
 

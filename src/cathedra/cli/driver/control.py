@@ -6,9 +6,8 @@ import argparse
 import asyncio
 from pathlib import Path
 
+from cathedra.cli.configuration import selected_data
 from cathedra.cluster.config import InvalidOption
-from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.data.directories import DEFAULT_NAME, directory_of
 from cathedra.cluster.data.sockets import node_of
 from cathedra.drivers.example.controls import CONTROL_SOCKET, order
 
@@ -42,5 +41,4 @@ def _directory(arguments: argparse.Namespace) -> Path:
 def _root(arguments: argparse.Namespace) -> Path:
     if arguments.root_dir is not None:
         return Path(arguments.root_dir).expanduser().absolute()
-    data = DataDir(directory_of(arguments.cluster or DEFAULT_NAME).expanduser().absolute())
-    return node_of(data, arguments.node_name)[1]
+    return node_of(selected_data(arguments), arguments.node_name)[1]

@@ -10,7 +10,8 @@ from pathlib import Path
 import uvloop
 
 from cathedra.cli.configuration import absolute
-from cathedra.cli.options import KUBECONFIG, LOGGING, add_all
+from cathedra.cli.options import LOGGING, add_all
+from cathedra.cli.partoptions import KUBECONFIG
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.process.logs import configure_logging
 from cathedra.cluster.process.plainhealth import endpoint_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -12,11 +13,18 @@ from typing import Any
 import msgspec
 import uvloop
 
-from cathedra.cli.configuration import absolute, driver_config, gate_overrides, reserved_resources, server_config
+from cathedra.cli.configuration import (
+    absolute,
+    driver_config,
+    gate_overrides,
+    reserved_resources,
+    selected_data,
+    server_config,
+)
+from cathedra.client.kubeconfig import current_context
 from cathedra.client.leaderelection import JITTER_FACTOR, LeaseTiming
 from cathedra.cluster.config import InvalidOption, default_data_dir
-from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.data.directories import DEFAULT_NAME, directory_of
+from cathedra.cluster.data.directories import current_cluster, selected
 from cathedra.cluster.data.sockets import node_of
 from cathedra.cluster.identity.reach import LOOPBACK
 from cathedra.cluster.process.health import HealthOptions
@@ -83,14 +91,22 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
 
 
 def _surroundings(arguments: argparse.Namespace) -> tuple[Path | None, Path]:
-    """Kubeconfig and kubelet directory of a driver: those given, else those of a node of ``cathedra up``."""
-    given = (arguments.kubeconfig, arguments.root_dir)
-    if arguments.cluster or not any(given):
-        data = DataDir(directory_of(arguments.cluster or DEFAULT_NAME).expanduser().absolute())
-        if arguments.cluster or data.kubeconfig.exists():
-            kubeconfig, root = node_of(data, arguments.node_name)
-            return arguments.kubeconfig or kubeconfig, root if arguments.root_dir is None else _root(arguments)
-    return arguments.kubeconfig, _root(arguments)
+    """Return kubeconfig and kubelet directory of a driver: those given, else those of a node of ``cathedra up``."""
+    if arguments.cluster or arguments.data_dir:
+        data = selected_data(arguments)
+    elif arguments.kubeconfig or arguments.root_dir or _leads_elsewhere():
+        return arguments.kubeconfig, _root(arguments)
+    else:
+        data = selected()
+        if not data.kubeconfig.exists():
+            return arguments.kubeconfig, _root(arguments)
+    kubeconfig, root = node_of(data, arguments.node_name)
+    return arguments.kubeconfig or kubeconfig, root if arguments.root_dir is None else _root(arguments)
+
+
+def _leads_elsewhere() -> bool:
+    """Return True if $KUBECONFIG names a cluster that ``cathedra up`` did not start: the driver is meant for that."""
+    return bool(os.environ.get("KUBECONFIG")) and current_context() is not None and current_cluster() is None
 
 
 def _elected(arguments: argparse.Namespace) -> PartConfig:

@@ -24,10 +24,12 @@ from cathedra.api.formats import dns_label
 from cathedra.cluster.config import InvalidOption
 from cathedra.files.atomic import write_durable
 
-__all__ = ["Description", "read_description", "write_description"]
+__all__ = ["MAX_NAME", "Description", "check_name", "read_description", "write_description"]
 
 API_VERSION: Final = "cathedra.dev/v1"
 KIND: Final = "Cluster"
+MAX_NAME: Final = 63
+"""Characters of a name, which is a DNS label."""
 
 
 class Description(msgspec.Struct, frozen=True):
@@ -35,6 +37,22 @@ class Description(msgspec.Struct, frozen=True):
 
     name: str = ""
     spec: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+def check_name(name: str) -> str:
+    """``name``, if a cluster may be called so.
+
+    Raises:
+        InvalidOption: it may not.
+    """
+    if len(name) > MAX_NAME:
+        raise InvalidOption(f"the name of a cluster has at most {MAX_NAME} characters, got {len(name)}: {name!r}")
+    if dns_label(name):
+        raise InvalidOption(
+            f"the name of a cluster consists of lower case letters, digits and '-', and begins and ends with a letter "
+            f"or digit, got {name!r}"
+        )
+    return name
 
 
 def read_description(path: Path) -> Description:
@@ -56,6 +74,8 @@ def read_description(path: Path) -> Description:
     if unknown or not isinstance(metadata, dict) or not isinstance(spec, dict):
         raise InvalidOption(f"{path}: {unknown[0] if unknown else 'metadata or spec'} is not as in a Cluster")
     name = metadata.get("name", "")
+    if isinstance(name, str) and len(name) > MAX_NAME:
+        raise InvalidOption(f"{path}: metadata.name has at most {MAX_NAME} characters, got {len(name)}: {name!r}")
     if not isinstance(name, str) or (name and dns_label(name)):
         raise InvalidOption(f"{path}: metadata.name must be lower case letters, digits and '-', got {name!r}")
     return Description(name, spec)
