@@ -29,7 +29,7 @@ from cathedra.driver.files import DiskFiles, Files
 from cathedra.driver.health import HealthBoard
 from cathedra.driver.metrics import Observer, Silent
 from cathedra.driver.preparing.checkpoint import Checkpoint, FileLock, NoLock, ProcessLock, Serializer
-from cathedra.driver.preparing.service import ClaimFiles, ClaimService
+from cathedra.driver.preparing.service import ORPHANED, ClaimFiles, ClaimService
 from cathedra.driver.preparing.specs import ClaimSpecs, MetadataFiles, vendor_for
 from cathedra.driver.progress import print_progress
 from cathedra.driver.publishing.controller import ResourceSliceController, keep_published
@@ -44,6 +44,9 @@ DEFAULT_CDI_DIRECTORY = Path("/var/run/cdi")
 
 HEALTH_RESTART_PAUSE = 5.0
 """Seconds after which a driver's failed health source is started again."""
+
+RECONCILE_PAUSE = 600.0
+"""Mean seconds between two comparisons of prepared claims with the API server: one read for each prepared claim."""
 
 _DOCUMENTS_RETRY = (1.0, 30.0)
 """First and longest pause, in seconds, before CDI documents that were removed are written again."""
@@ -144,6 +147,7 @@ class DriverRunner:
                 group.create_task(self._background())
                 if self.registry_dir is not None:
                     group.create_task(self._keep_documents())
+                    group.create_task(self._keep_reconciled())
                 if self.registration is not None:
                     group.create_task(self._follow_registration(self.registration))
                 if self.health is not None:
@@ -209,6 +213,20 @@ class DriverRunner:
             except OSError as error:
                 self._on_error(error, "writing CDI documents again that were removed")
                 await self._clock.sleep(pauses.take())
+
+    async def _keep_reconciled(self) -> None:
+        """Compare the prepared claims with those of the API server, at the start and now and then.
+
+        A claim that was deleted while neither the driver nor the node agent noticed would keep its devices for good.
+        """
+        while True:
+            pause = RECONCILE_PAUSE * (0.5 + self._random.random())
+            try:
+                if await self.service.reconcile():
+                    pause = ORPHANED
+            except OSError as error:
+                self._on_error(error, "comparing prepared claims with the API server")
+            await self._clock.sleep(pause)
 
     async def _background(self) -> None:
         await resolve(self.driver.background(self._client, self.driver.directory))

@@ -5,6 +5,11 @@ interrupted preparation is detected and rolled back. Unprepare receives only a n
 checkpoint. The file has a version, a checksum and the boot ID: a reboot undoes all side effects, hence also the
 checkpoint (docs/spec/driver-sdk.md §17.5, §19 and §21.4).
 
+The file need not survive a power failure, because that is a reboot too. So it is replaced in one step but never synced:
+a process that is killed loses nothing, since the kernel has the content. A power failure may leave a damaged file, which
+must not look like one of this boot. A second file therefore names the boot, and it is synced once per boot, before the
+first claim is recorded.
+
 A damaged file is set aside and never counts as empty: its claims would stay prepared for good, while their devices are
 allocated to others. The checkpoint is then *incomplete* until the next reboot, and the service recovers claims from
 their CDI documents and from the API server.
@@ -37,6 +42,7 @@ from cathedra.driver.errors import CheckpointDamaged
 from cathedra.driver.files import Files
 
 __all__ = [
+    "BOOT_FILE",
     "CHECKPOINT_FILE",
     "LOCK_FILE",
     "Checkpoint",
@@ -51,6 +57,8 @@ __all__ = [
 ]
 
 CHECKPOINT_FILE = "checkpoint.json"
+BOOT_FILE = "checkpoint.boot"
+"""Names the boot in which the checkpoint was written last."""
 VERSION = "cathedra.dev/driver-checkpoint/v1"
 
 _LOG = logging.getLogger(__name__)
@@ -102,6 +110,8 @@ class CheckpointEntry(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     """Request → devices of its metadata file, as JSON."""
     memory: dict[str, Any] = {}
     """Pool, device and share → what the driver wants to know of it later."""
+    unpreparing: bool = False
+    """True once `Driver.unprepare` may have begun: the devices may no longer be prepared."""
     recovered: bool = False
     """True if only the UID and the devices are known, from a CDI document that was found beside a damaged file."""
 
@@ -145,7 +155,9 @@ class Checkpoint:
     def __init__(self, files: Files, directory: Path, boot_id: str) -> None:
         self._files = files
         self._path = directory / CHECKPOINT_FILE
+        self._boot_path = directory / BOOT_FILE
         self._boot_id = boot_id
+        self._boot_recorded = False
         self._entries: dict[str, CheckpointEntry] = {}
         self.incomplete = False
         """True if claims may be prepared that are not entered here, because an earlier file was damaged."""
@@ -178,6 +190,9 @@ class Checkpoint:
             if content.version != VERSION:
                 raise ValueError(f"unknown version {content.version}")
         except (msgspec.DecodeError, ValueError) as problem:
+            if self._is_of_earlier_boot():
+                _LOG.info("%s: %s; it was written before the machine was restarted, and is void", self._path, problem)
+                return None
             return self._keep_aside(data, str(problem))
         # A reboot has undone everything that was prepared; its entries would block devices that are free.
         if content.boot_id != self._boot_id:
@@ -188,20 +203,20 @@ class Checkpoint:
         return None
 
     def recover(self, uid: str, devices: tuple[CheckpointDevice, ...]) -> None:
-        """Enter a claim of which only this is known. The next `put` or `remove` brings it to disk."""
+        """Enter a claim of which only this is known. The next `put` or `remove` writes it."""
         self._entries.setdefault(uid, CheckpointEntry("", "", uid, devices, recovered=True))
 
     def forget(self, uid: str) -> None:
-        """Drop a claim. The next `put` or `remove` brings that to disk."""
+        """Drop a claim. The next `put` or `remove` writes that."""
         self._entries.pop(uid, None)
 
     async def put(self, entry: CheckpointEntry) -> None:
-        """Enter a claim; it is on disk when this returns."""
+        """Enter a claim; it survives the end of this process when this returns."""
         self._entries[entry.uid] = entry
         await self._save()
 
     async def remove(self, uid: str) -> None:
-        """Forget a claim; that is on disk when this returns."""
+        """Forget a claim; that survives the end of this process when this returns."""
         if self._entries.pop(uid, None) is not None:
             await self._save()
 
@@ -227,12 +242,22 @@ class Checkpoint:
         self.incomplete = True
         return CheckpointDamaged(self._path, kept, problem)
 
+    def _is_of_earlier_boot(self) -> bool:
+        recorded = self._files.read(self._boot_path)
+        return recorded is not None and recorded != self._boot_id.encode()
+
     async def _save(self) -> None:
+        # Before the first record: otherwise a power failure could leave a damaged checkpoint and the previous boot's
+        # name, or none, and after the restart nothing would show that the checkpoint is void.
+        if not self._boot_recorded:
+            if self._files.read(self._boot_path) != self._boot_id.encode():
+                await self._files.write_durably(self._boot_path, self._boot_id.encode())
+            self._boot_recorded = True
         content = msgspec.json.encode(
             _Content(VERSION, self._boot_id, tuple(self._entries.values()), incomplete=self.incomplete)
         )
         file = _File(_checksum(content), msgspec.Raw(content))
-        await self._files.write_durably(self._path, msgspec.json.encode(file) + b"\n")
+        self._files.write(self._path, msgspec.json.encode(file) + b"\n")
 
 
 def _checksum(content: bytes) -> str:

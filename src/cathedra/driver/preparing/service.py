@@ -38,7 +38,7 @@ from cathedra.driver.preparing.checkpoint import (
 from cathedra.driver.preparing.specs import COMMON_DEVICE, ClaimSpecs, MetadataFiles, device_document
 from cathedra.driver.preparing.status import device_entries, write_device_status
 
-__all__ = ["CALL_TIMEOUT", "ClaimFiles", "ClaimService", "NamedClaim", "PrepareResult"]
+__all__ = ["CALL_TIMEOUT", "ORPHANED", "ClaimFiles", "ClaimService", "NamedClaim", "PrepareResult"]
 
 CALL_TIMEOUT = 45.0
 """Seconds that a node agent waits for an answer."""
@@ -46,7 +46,7 @@ CALL_TIMEOUT = 45.0
 _RESERVE = 5.0
 _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 5.0
-_ORPHANED = 10.0
+ORPHANED = 10.0
 """Seconds after which a claim that is gone counts as forgotten by the node agent. A claim goes before its pod's
 containers have ended only if the pod is deleted by force, and then the agent kills them at once."""
 _SHARE = re.compile(r"-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
@@ -144,6 +144,33 @@ class ClaimService:
             if entry.spec is not None:
                 self._specs.ensure(entry.uid, entry.spec)
 
+    async def reconcile(self) -> bool:
+        """Unprepare claims that the API server no longer has, and write CDI documents that are missing.
+
+        Return True if a claim is gone, but not for long enough yet: another call after `ORPHANED` seconds unprepares
+        it.
+
+        Raises:
+            OSError: a document cannot be written.
+        """
+        gone = [entry for entry in self._checkpoint if await self._is_gone(entry)]
+        async with self._lock.held():
+            self._reload()
+            for found in gone:
+                # A call may have unprepared the claim, or prepared it again, while the API server was read.
+                entry = self._checkpoint.get(found.uid)
+                if entry is not None and self._is_orphaned(entry):
+                    await self._release_orphan(entry)
+            self.restore_documents()
+        return any(entry.uid in self._gone_since and not self._is_orphaned(entry) for entry in self._checkpoint)
+
+    async def _release_orphan(self, entry: CheckpointEntry) -> None:
+        _LOG.warning("claim %s is gone and was never unprepared; doing so now", entry.ref)
+        # One claim that cannot be unprepared must not keep the others, or the documents, from being corrected.
+        error = await self._unprepare(entry.ref, self._clock.monotonic() + CALL_TIMEOUT - _RESERVE)
+        if error:
+            self._driver.on_error(CallFailed(error), f"unprepare claim {entry.ref}, which is gone", recoverable=True)
+
     def _documents(self) -> Iterator[Path]:
         if self._common:
             yield self._specs.path(COMMON_DEVICE)
@@ -231,16 +258,16 @@ class ClaimService:
         known = self._checkpoint.get(claim.uid)
         # The node agent repeats the call after each of its restarts. The stored answer must be the same, or containers
         # that restart would get other devices.
-        if known is not None and known.completed and known.devices == devices and driver.replay:
+        if known is not None and _is_intact(known) and known.devices == devices and driver.replay:
             return self._replay(claim, known)
         if driver.exclusive:
             await self._make_room(claim.uid, devices, deadline)
         # The document of a recovered claim was written after the driver had prepared it: there is nothing to roll back,
         # and a container may be using the devices.
-        if known is not None and not known.completed and not known.recovered:
+        if known is not None and not _is_intact(known) and not known.recovered:
             await resolve(driver.rollback(known.ref, known.public()))
         entry = CheckpointEntry(claim.namespace, claim.name, claim.uid, devices)
-        # «Started» is on disk before the driver changes anything: after a crash from here on the next call rolls back.
+        # «Started» is recorded before the driver changes anything: after a crash from here on the next call rolls back.
         await self._checkpoint.put(entry)
         prepared = await self._call(claim, deadline)
         completed = self._complete(claim, entry, prepared)
@@ -253,21 +280,17 @@ class ClaimService:
         """Unprepare deleted claims that hold one of ``devices``.
 
         Raises:
-            DeviceInUse: the holder of a device exists, or was deleted less than `_ORPHANED` seconds ago.
+            DeviceInUse: the holder of a device exists, or was deleted less than `ORPHANED` seconds ago.
         """
         while (conflict := self._checkpoint.conflict(uid, devices)) is not None:
             device, holder = conflict
-            if not await self._is_orphaned(holder):
+            if not (await self._is_gone(holder) and self._is_orphaned(holder)):
                 raise DeviceInUse(device.pool, device.device, self._holder(holder))
             _LOG.warning("claim %s is gone and was never unprepared; doing so now", holder.ref)
             await self._release(holder.ref, holder, deadline)
 
-    async def _is_orphaned(self, holder: CheckpointEntry) -> bool:
-        """Return True if the claim has been gone for a while without a call to unprepare it.
-
-        An agent that lost its state, or that was away when the pod was deleted by force, never makes that call. One
-        that still ends the pod's containers makes it later, and must not find the device with another claim.
-        """
+    async def _is_gone(self, holder: CheckpointEntry) -> bool:
+        """Return True if the API server no longer has the claim, or has it without an allocation."""
         # A recovered entry has no name to look up, so nothing can show that its claim is gone.
         if holder.recovered:
             return False
@@ -279,12 +302,21 @@ class ClaimService:
             gone = False
         else:
             gone = claim.metadata.uid != holder.uid or claim.status.allocation is None
-        if not gone:
+        if gone:
+            self._gone_since.setdefault(holder.uid, self._clock.monotonic())
+        else:
             # The waiting time starts over if the claim turns out to exist, for example after a stale read.
             self._gone_since.pop(holder.uid, None)
-            return False
-        now = self._clock.monotonic()
-        return now - self._gone_since.setdefault(holder.uid, now) >= _ORPHANED
+        return gone
+
+    def _is_orphaned(self, holder: CheckpointEntry) -> bool:
+        """Return True if the claim has been gone for a while without a call to unprepare it.
+
+        An agent that lost its state, or that was away when the pod was deleted by force, never makes that call. One
+        that still ends the pod's containers makes it later, and must not find the device with another claim.
+        """
+        since = self._gone_since.get(holder.uid)
+        return since is not None and self._clock.monotonic() - since >= ORPHANED
 
     def _holder(self, holder: CheckpointEntry) -> str:
         if not holder.recovered:
@@ -391,6 +423,9 @@ class ClaimService:
 
     async def _release(self, ref: Ref, entry: CheckpointEntry | None, deadline: float) -> None:
         if entry is not None:
+            # If the process ends from here on, a call that prepares the claim must not be answered from the record.
+            if not entry.unpreparing:
+                await self._checkpoint.put(msgspec.structs.replace(entry, unpreparing=True))
             await self._undo(entry, deadline)
         # The checkpoint entry goes last: if a file cannot be removed, the next call finds the entry and tries again.
         self._specs.remove(ref.uid)
@@ -487,6 +522,11 @@ class ClaimService:
                 "claimUID": ref.uid,
             }
         }
+
+
+def _is_intact(entry: CheckpointEntry) -> bool:
+    """Return True if the driver has prepared the claim, and nothing has begun to undo that."""
+    return entry.completed and not entry.unpreparing
 
 
 def _unmeant(error: Exception) -> Exception | None:

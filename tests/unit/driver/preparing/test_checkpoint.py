@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from cathedra.clock import LoopClock, run_virtual
-from cathedra.driver import MemoryFiles
+from cathedra.driver import DiskFiles, MemoryFiles
 from cathedra.driver.claim import Edits
 from cathedra.driver.preparing.checkpoint import (
+    BOOT_FILE,
     CHECKPOINT_FILE,
     LOCK_FILE,
     Checkpoint,
@@ -90,6 +91,39 @@ async def test_damaged_file_counts_as_empty(damage: object) -> None:
     files = await written(ENTRY)
     files.contents[PATH] = damage(files.contents[PATH])  # type: ignore[operator]
     assert loaded(files) == []
+
+
+async def test_file_that_a_power_failure_damaged_is_void_after_the_restart() -> None:
+    """The checkpoint is not synced. A power failure may damage it, and is a reboot, which makes it void anyway."""
+    files = await written(ENTRY)
+    files.contents[PATH] = b""
+    checkpoint = Checkpoint(files, DIRECTORY, "next")
+    assert checkpoint.load() is None
+    assert not checkpoint.incomplete
+    damaged = Checkpoint(files, DIRECTORY, "b")
+    assert damaged.load() is not None
+    assert damaged.incomplete
+
+
+async def test_boot_is_on_disk_before_the_first_claim_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[list[str]] = []
+    sync = os.fsync
+
+    def counting(descriptor: int) -> None:
+        synced.append([name for name in sorted(os.listdir(tmp_path)) if not name.startswith(".")])
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", counting)
+    checkpoint = Checkpoint(DiskFiles(), tmp_path, "b")
+    await checkpoint.put(ENTRY)
+    assert synced == [[], [BOOT_FILE]]
+    await checkpoint.put(ENTRY)
+    await checkpoint.remove(ENTRY.uid)
+    restarted = Checkpoint(DiskFiles(), tmp_path, "b")
+    await restarted.put(ENTRY)
+    assert len(synced) == 2
 
 
 @pytest.mark.parametrize(

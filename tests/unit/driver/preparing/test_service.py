@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from cathedra.driver import CallFailed, Claim, Edits, MemoryFiles, Prepared, Ref, Retry
-from tests.unit.driver.world import DRIVER, NODE, SHARES, Lamps, World, in_virtual_time, opaque, result
+from cathedra.devicemetadata.stream import KNOWN_VERSIONS
+from cathedra.driver import CallFailed, Claim, DiskFiles, Edits, MemoryFiles, Prepared, PreparedClaim, Ref, Retry
+from cathedra.driver.preparing.service import ORPHANED, ClaimService
+from tests.unit.driver.world import DRIVER, NODE, SHARES, Lamps, World, in_real_time, in_virtual_time, opaque, result
 
 CDI = Path("/data/cdi")
 
@@ -225,7 +228,7 @@ def test_unprepare_needs_no_claim_and_forgets_everything() -> None:
         assert await service.node_unprepare_resources([ref]) == {ref.uid: ""}
         assert lamps.calls == ["prepare c", "unprepare c ['lamp-0']"]
         assert service.prepared == ()
-        assert [path.name for path in files.contents] == ["checkpoint.json"]
+        assert [path.name for path in files.contents] == ["checkpoint.boot", "checkpoint.json"]
 
     in_virtual_time(test)
 
@@ -426,3 +429,161 @@ def test_a_claim_that_is_gone_and_was_never_unprepared_makes_room_after_a_while(
         assert lamps.calls == ["prepare old", "unprepare old ['lamp-0']", "prepare new"]
 
     in_virtual_time(test)
+
+
+def test_claims_that_are_gone_are_unprepared_without_a_call() -> None:
+    async def test(world: World) -> None:
+        lamps = Lamps()
+        service = world.runner(lamps).service
+        service.open()
+        gone, kept = await world.allocate("gone", "lamp-0"), await world.allocate("kept", "lamp-1")
+        await service.node_prepare_resources([gone, kept])
+        assert not await service.reconcile()
+        await world.delete_claim("gone")
+        assert await service.reconcile()
+        await world.clock.sleep(ORPHANED)
+        assert not await service.reconcile()
+        assert lamps.calls[2:] == ["unprepare gone ['lamp-0']"]
+        assert service.prepared == (kept,)
+
+    in_virtual_time(test)
+
+
+def test_one_claim_that_cannot_be_unprepared_does_not_stop_the_comparison() -> None:
+    async def test(world: World) -> None:
+        lamps, files = Lamps(), MemoryFiles()
+        service = world.runner(lamps, files=files).service
+        service.open()
+        refs = [await world.allocate(name, f"lamp-{i}") for i, name in enumerate(("a", "b", "c"))]
+        await service.node_prepare_resources(refs)
+        for name in ("a", "b"):
+            await world.delete_claim(name)
+        files.remove(spec_file(refs[2]))
+        await service.reconcile()
+        await world.clock.sleep(ORPHANED)
+        lamps.faults = [RuntimeError("cable will not come out")]
+        assert not await service.reconcile()
+        assert service.prepared == (refs[0], refs[2])
+        assert lamps.errors == ["unprepare claim default/a, which is gone: cable will not come out"]
+        assert spec_file(refs[2]) in files.contents
+        assert not await service.reconcile()
+        assert service.prepared == (refs[2],)
+
+    in_virtual_time(test)
+
+
+class Killed(BaseException):
+    """The end of the process by signal 9."""
+
+
+class Dying(MemoryFiles):
+    """Files whose process is killed before the operation with the number ``last``, counted from 0."""
+
+    def __init__(self, contents: dict[Path, bytes], last: int) -> None:
+        super().__init__()
+        self.contents = contents
+        self.last = last
+
+    def _step(self) -> None:
+        self.last -= 1
+        if self.last < 0:
+            raise Killed
+
+    def write(self, path: Path, content: bytes) -> None:
+        self._step()
+        super().write(path, content)
+
+    async def write_durably(self, path: Path, content: bytes) -> None:
+        self._step()
+        await super().write_durably(path, content)
+
+    def remove(self, path: Path) -> None:
+        self._step()
+        super().remove(path)
+
+    def remove_tree(self, path: Path) -> None:
+        self._step()
+        super().remove_tree(path)
+
+
+class Switches(Lamps):
+    """A driver whose devices keep their state when its process ends, with metadata files."""
+
+    metadata_versions = KNOWN_VERSIONS
+
+    def __init__(self, on: set[str]) -> None:
+        super().__init__()
+        self.on = on
+
+    def prepare(self, claim: Claim) -> list[Prepared]:
+        self.on.update(device.device for device in claim.allocations)
+        return list(super().prepare(claim))
+
+    def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
+        self.on.difference_update(device.device for device in prepared.devices)
+
+
+async def killed_at(world: World, number: int, *, unprepares: bool) -> bool:
+    """Kill the driver before its file operation ``number`` in a call, and test what the next process knows.
+
+    Return False if the call makes fewer operations.
+    """
+    name = f"c{number}"
+    ref = await world.allocate(name, "lamp-0")
+    on: set[str] = set()
+    contents: dict[Path, bytes] = {}
+
+    def service(last: int = 1000) -> ClaimService:
+        made = world.runner(Switches(on), files=Dying(contents, last)).service
+        made.open()
+        return made
+
+    call = ClaimService.node_unprepare_resources if unprepares else ClaimService.node_prepare_resources
+    if unprepares:
+        await service().node_prepare_resources([ref])
+    was_killed = False
+    try:
+        await call(service(number), [ref])
+    except Killed:
+        was_killed = True
+    # The next process: a device that is on must be known, whichever call comes next.
+    second = service()
+    if on:
+        other = await world.allocate(f"{name}-other", "lamp-0")
+        assert "still prepared" in (await second.node_prepare_resources([other]))[other.uid].error
+    answer = (await second.node_prepare_resources([ref]))[ref.uid]
+    assert answer.error == ""
+    assert on == {"lamp-0"}
+    assert spec_file(ref) in contents
+    third = service()
+    assert (await third.node_prepare_resources([ref]))[ref.uid] == answer
+    assert await third.node_unprepare_resources([ref]) == {ref.uid: ""}
+    assert (on, third.prepared) == (set(), ())
+    assert not [path for path in contents if ref.uid in path.name or name in str(path)]
+    return was_killed
+
+
+@pytest.mark.parametrize(("unprepares", "operations"), [(False, 5), (True, 4)], ids=["prepare", "unprepare"])
+def test_driver_that_is_killed_between_any_two_file_operations_loses_nothing(unprepares: bool, operations: int) -> None:
+    async def test(world: World) -> None:
+        survived = [await killed_at(world, number, unprepares=unprepares) for number in range(12)]
+        assert sum(survived) >= operations
+        assert not survived[-1]
+
+    in_virtual_time(test)
+
+
+async def test_prepare_and_unprepare_sync_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync costs more than all the rest of a call; see `cathedra.driver.preparing.checkpoint` for why none is due."""
+    world = await in_real_time()
+    service = world.runner(Lamps(), files=DiskFiles(), directory=tmp_path).service
+    service.open()
+    first, second = await world.allocate("first", "lamp-0"), await world.allocate("second", "lamp-1")
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    await service.node_prepare_resources([first])
+    assert len(synced) == 2, "the name of the boot, and its directory"
+    await service.node_prepare_resources([second])
+    await service.node_unprepare_resources([first, second])
+    assert len(synced) == 2
+    await world.server.close()

@@ -139,7 +139,7 @@ def mounts(directory: Path) -> dict[str, str]:
 
 
 def files_in(directory: Path) -> list[str]:
-    return [path.name for path in directory.rglob("*") if path.is_file()]
+    return sorted(path.name for path in directory.rglob("*") if path.is_file())
 
 
 def host_file(directory: Path, claim: str, request: str) -> Path:
@@ -225,7 +225,7 @@ def test_unprepare_removes_all_files(tmp_path: Path) -> None:
         plugin = service(world, tmp_path)
         await plugin.node_prepare_resources([ref])
         await plugin.node_unprepare_resources([ref])
-        assert files_in(tmp_path) == ["checkpoint.json"]
+        assert files_in(tmp_path) == ["checkpoint.boot", "checkpoint.json"]
 
     in_virtual_time(test)
 
