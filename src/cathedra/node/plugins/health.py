@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +24,7 @@ from cathedra.files.atomic import write_atomic
 from cathedra.node.claims.claiminfo import ClaimInfoCache
 from cathedra.node.claims.devices import claim_devices, container_claims
 from cathedra.node.claims.errors import PrepareError
-from cathedra.node.plugins.client import DeviceCondition, PluginCallError, ReportedHealth
+from cathedra.node.plugins.client import DeviceCondition, PluginCallError, PluginDevice, ReportedHealth
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
 from cathedra.releases import FeatureGates
 
@@ -31,6 +32,7 @@ __all__ = ["DEFAULT_TIMEOUT", "HealthCache", "HealthFollower"]
 
 DEFAULT_TIMEOUT: Final = 30.0
 _RETRY_SECONDS: Final = 5.0
+_WORST_FIRST: Final = (DeviceCondition.UNHEALTHY, DeviceCondition.UNKNOWN, DeviceCondition.HEALTHY)
 _MAX_MESSAGE: Final = 1024
 MOST_DEVICES: Final = 16_384
 """Devices of one driver whose reports are kept: 128 slices of 128."""
@@ -139,17 +141,25 @@ class HealthCache:
                 info = claims.get(pod.metadata.namespace, claim.name)
                 if info is None or not claim.entry:
                     continue
-                found: dict[str, ResourceHealth] = {}
-                for driver, device in claim_devices(info, request):
-                    ids = device.cdi_device_ids
-                    identity = ids[0] if ids else f"{driver}/{device.pool}/{device.device}"
-                    health, message = self.of(driver, device.pool, device.device)
-                    shown = message if message and self._gates["ResourceHealthStatusMessage"] else None
-                    found.setdefault(identity, ResourceHealth(resource_id=identity, health=health.value, message=shown))
+                resources = self._resources(claim_devices(info, request))
                 name = f"claim:{claim.entry}/{request}" if request else f"claim:{claim.entry}"
-                if found:
-                    statuses.append(ResourceStatus(name=name, resources=tuple(found.values())))
+                if resources:
+                    statuses.append(ResourceStatus(name=name, resources=resources))
         return tuple(statuses)
+
+    def _resources(self, devices: Iterable[tuple[str, PluginDevice]]) -> tuple[ResourceHealth, ...]:
+        """Return the health of each device, the worst first."""
+        # Shares of one device have one health.
+        distinct = {(driver, device.pool, device.device): device.cdi_device_ids for driver, device in devices}
+        users = Counter(name for names in distinct.values() for name in dict.fromkeys(names))
+        found = []
+        for key, names in distinct.items():
+            # A driver may give all its devices a common CDI name. Such a name would make one entry of several devices.
+            identity = next((name for name in names if users[name] == 1), "/".join(key))
+            health, message = self.of(*key)
+            shown = message if message and self._gates["ResourceHealthStatusMessage"] else None
+            found.append(ResourceHealth(resource_id=identity, health=health.value, message=shown))
+        return tuple(sorted(found, key=lambda one: _WORST_FIRST.index(DeviceCondition(one.health))))
 
     def _load(self) -> None:
         if self._path is None:

@@ -59,6 +59,26 @@ def test_a_device_counts_as_unknown_when_its_report_is_too_old() -> None:
     run_virtual(body())
 
 
+def test_devices_that_share_a_cdi_name_have_an_entry_each_and_the_worst_is_first() -> None:
+    async def body() -> None:
+        cache = HealthCache(LoopClock(asyncio.get_running_loop()), GATES)
+        healthy = [report(name, DeviceCondition.HEALTHY) for name in ("a", "b", "only-common")]
+        cache.receive(DRIVER, [*healthy, report("bad", DeviceCondition.UNHEALTHY, "hot")])
+        devices = [
+            PluginDevice("n1", name, (), ("x.com/gpu=common", f"x.com/gpu={name}")) for name in ("a", "silent", "bad")
+        ]
+        claims = held(*devices, device("only-common", cdi="x.com/gpu=common"))
+        (whole,) = cache.resource_status(POD, POD.spec.containers[0], claims)
+        assert [(r.resource_id, r.health, r.message) for r in whole.resources] == [
+            ("x.com/gpu=bad", "Unhealthy", "hot"),
+            ("x.com/gpu=silent", "Unknown", None),
+            ("x.com/gpu=a", "Healthy", None),
+            (f"{DRIVER}/n1/only-common", "Healthy", None),
+        ]
+
+    run_virtual(body())
+
+
 def test_the_status_has_an_entry_for_each_reference_and_the_devices_of_its_request() -> None:
     async def body() -> None:
         cache = HealthCache(LoopClock(asyncio.get_running_loop()), GATES)
