@@ -69,7 +69,10 @@ class Device:
         """
         return resource.Device(
             name=self.name,
-            attributes={name: self._made(attribute, f'attribute "{name}"', v) for name, v in self.attributes.items()},
+            attributes={
+                name: self._made(attribute, f'attribute "{name}"', value, name)
+                for name, value in self.attributes.items()
+            },
             capacity={name: self._made(_capacity, f'capacity "{name}"', v) for name, v in self.capacity.items()},
             taints=tuple(self.taints),
             consumes_counters=tuple(
@@ -90,12 +93,12 @@ class Device:
             node_allocatable_resources=dict(self.node_resources),
         )
 
-    def _made(self, make: Callable[[Any], T], what: str, value: object) -> T:
+    def _made(self, make: Callable[[Any], T], what: str, value: object, attribute: str = "") -> T:
         try:
             return make(value)
         except (TypeError, QuantityError, AttributeError) as error:
             problem = str(error) if isinstance(error, TypeError) else f"{value!r}: {error}"
-            raise DeviceError(self.name, f"{what}: {problem}") from error
+            raise DeviceError(self.name, f"{what}: {problem}", attribute) from error
 
 
 @dataclass(frozen=True, slots=True)

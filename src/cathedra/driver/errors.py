@@ -7,7 +7,7 @@ DriverError
 ├── DeviceInUse             a device is still prepared for another claim
 ├── CallFailed              a whole prepare or unprepare call failed
 ├── RegistrationFailed      the node agent refused the driver
-├── DeviceError             a device's attribute or amount has no form in the API
+├── DeviceError             a device, or one of its attributes, cannot be published
 ├── PoolError               desired devices contradict each other; nothing is published
 └── DroppedFieldsError      the API server does not know a field of a published slice
 Retry                       raised by a driver: transient, try again inside this call
@@ -75,10 +75,14 @@ class RegistrationFailed(DriverError):
 
 
 class DeviceError(DriverError, TypeError):
-    """A device's attribute, capacity or counter has a value that the API has no form for."""
+    """A device, or one of its attributes, cannot be published: its value has no form in the API, or is refused there.
 
-    def __init__(self, device: str, problem: str) -> None:
-        self.device = device
+    The other devices are published, and the device without the attribute.
+    """
+
+    def __init__(self, device: str, problem: str, attribute: str = "") -> None:
+        self.device, self.problem, self.attribute = device, problem, attribute
+        """``attribute`` is "" if the device as a whole cannot be published."""
         super().__init__(f'device "{device}": {problem}')
 
 

@@ -33,7 +33,7 @@ from cathedra.driver.preparing.service import ORPHANED, ClaimFiles, ClaimService
 from cathedra.driver.preparing.specs import ClaimSpecs, MetadataFiles, vendor_for
 from cathedra.driver.progress import print_progress
 from cathedra.driver.publishing.controller import ResourceSliceController, keep_published
-from cathedra.driver.publishing.layout import DesiredPool, lay_out
+from cathedra.driver.publishing.layout import DesiredPool
 from cathedra.driver.serving.registration import PluginInfo, Registration, socket_paths, supported_services
 from cathedra.files.inotify import wait_for_files
 
@@ -234,7 +234,7 @@ class DriverRunner:
     async def _desired(self) -> Mapping[str, DesiredPool]:
         answer: Pool | Iterable[Pool] = await resolve(self.driver.resources())
         pools = (answer,) if isinstance(answer, Pool) else answer
-        return lay_out(pools, self.node_name)
+        return self.slices.lay_out(pools, self.node_name)
 
     async def _follow_health(self, board: HealthBoard) -> None:
         while True:

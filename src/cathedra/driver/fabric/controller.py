@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping
 
 from cathedra.api.core import meta_v1
@@ -22,7 +23,7 @@ from cathedra.driver.fabric.driver import FabricDriver
 from cathedra.driver.metrics import FabricObserver, Silent
 from cathedra.driver.progress import print_published
 from cathedra.driver.publishing.controller import ResourceSliceController, keep_published
-from cathedra.driver.publishing.layout import DesiredPool, lay_out
+from cathedra.driver.publishing.layout import DesiredPool
 
 __all__ = ["TIMING", "FabricController"]
 
@@ -97,7 +98,11 @@ class FabricController:
                 group.create_task(slices.run())
                 group.create_task(
                     keep_published(
-                        slices, self._desired, self._wanted, clock=self._client.clock, on_error=self._on_error
+                        slices,
+                        functools.partial(self._desired, slices),
+                        self._wanted,
+                        clock=self._client.clock,
+                        on_error=self._on_error,
                     )
                 )
                 group.create_task(attaching.run())
@@ -113,10 +118,10 @@ class FabricController:
             api_version="resource.k8s.io/v1", kind="DeviceClass", name=self._owner_class, uid=found.metadata.uid
         )
 
-    async def _desired(self) -> Mapping[str, DesiredPool]:
+    async def _desired(self, slices: ResourceSliceController) -> Mapping[str, DesiredPool]:
         answer: Pool | Iterable[Pool] = await resolve(self.driver.pools())
         pools = (answer,) if isinstance(answer, Pool) else answer
-        return lay_out(map(self._reachable, pools), self.driver.name)
+        return slices.lay_out(map(self._reachable, pools), self.driver.name)
 
     def _reachable(self, pool: Pool) -> Pool:
         """The pool with devices that wait to be attached, for all nodes unless it selects some."""

@@ -28,13 +28,25 @@ from cathedra.client.informer import Informer
 from cathedra.client.resources import NODES, RESOURCESLICES
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.clock import Clock
-from cathedra.driver.errors import DroppedFieldsError, PoolError
-from cathedra.driver.publishing.layout import DesiredPool, DesiredSlice, Plan, Publisher, adopt_taint_times, check, plan
+from cathedra.driver.device import Pool
+from cathedra.driver.errors import DeviceError, DroppedFieldsError, PoolError
+from cathedra.driver.publishing.layout import (
+    DesiredPool,
+    DesiredSlice,
+    Plan,
+    Publisher,
+    adopt_taint_times,
+    check,
+    lay_out,
+    plan,
+    without_refused,
+)
 
 __all__ = ["REPUBLISH_PAUSE", "ErrorHandler", "ResourceSliceController", "SliceStatistics", "keep_published"]
 
 MUTATION_CACHE_TTL = 60.0
 """Seconds for which a slice that was written counts although the watch has not shown it."""
+INVALID: Final = 422
 SYNC_DELAY = 30.0
 """Seconds after which a change by another writer is checked."""
 RESTORE_DELAY = 1.0
@@ -51,6 +63,10 @@ class SliceStatistics:
     creates: int = 0
     updates: int = 0
     deletes: int = 0
+
+
+class _Reduced(Exception):
+    """The API server has refused a part of the desired pool, which was left out."""
 
 
 class ResourceSliceController:
@@ -87,6 +103,10 @@ class ResourceSliceController:
         self._started = False
         self._agent_came = -math.inf
         """Time at which a node agent took the driver, in seconds of the clock."""
+        self._reported: set[str] = set()
+        """Errors of devices that were reported since the last change of the desired pools."""
+        self._reported_before: set[str] = set()
+        """The same, of the pools before."""
         self._written: dict[str, tuple[resource.ResourceSlice, float]] = {}
         self._deleted: dict[str, float] = {}
         self._queue: WorkQueue[str] = WorkQueue(clock)
@@ -105,6 +125,7 @@ class ResourceSliceController:
                     "pool validation failed",
                 )
             pools = {name: pool for name, pool in pools.items() if name == self._pool_name}
+        self._reported_before, self._reported = self._reported, set()
         affected = tuple(dict.fromkeys((*self._desired, *pools)))
         self._desired = dict(pools)
         self._started = True
@@ -116,6 +137,32 @@ class ResourceSliceController:
             self._queue.add(name)
         if self.in_sync:
             self._notify_progress()  # no pools at all are published as soon as they are wanted
+
+    def lay_out(self, pools: Iterable[Pool], node_name: str) -> dict[str, DesiredPool]:
+        """Return the slices of ``pools``, without devices and attributes that have no form in the API; these are
+        reported.
+
+        Raises:
+            PoolError: two pools of one name.
+        """
+        unusable: list[DeviceError] = []
+        desired = lay_out(pools, node_name, unusable.append)
+        self._report(unusable)
+        return desired
+
+    def _report(self, errors: Iterable[DeviceError]) -> None:
+        """Report devices and attributes that are left out: once each, and equal errors of several devices once."""
+        groups: dict[tuple[str, str], list[DeviceError]] = {}
+        for error in errors:
+            groups.setdefault((error.attribute, error.problem), []).append(error)
+        for (attribute, problem), (first, *others) in groups.items():
+            same = f" (and {len(others)} other device{'s'[: len(others) > 1]})" if others else ""
+            found = DeviceError(first.device, problem + same, attribute)
+            # A driver that publishes every minute would otherwise fill its log with one error.
+            if str(found) not in self._reported | self._reported_before:
+                what = "an attribute is left out" if attribute else "a device is left out"
+                self._on_error(found, f"publishing devices: {what}")
+            self._reported.add(str(found))
 
     def agent_came(self) -> None:
         """Restore slices at once: a node agent has taken the driver, and a starting one deletes all slices of its node.
@@ -218,7 +265,12 @@ class ResourceSliceController:
             self._on_error(error, "pool validation failed")
             return None
         try:
-            return await self._write(pool_name)
+            # Each turn leaves something out, so this ends.
+            while True:
+                try:
+                    return await self._write(pool_name)
+                except _Reduced:
+                    continue
         except (StatusError, ConnectionError) as error:
             self._on_error(error, "processing ResourceSlice objects")
             raise
@@ -248,17 +300,40 @@ class ResourceSliceController:
         # Deleted first, so that the pool never has a device twice.
         await self._delete(todo.delete)
         for index, changed in todo.update.items():
-            stored = await self._slices.update(changed)
+            stored = await self._accepted(pool, index, self._slices.update(changed))
             self.statistics.updates += 1
             self._remember(stored)
             pool = self._compare(pool, index, changed, stored)
         for index, new in todo.create.items():
-            stored = await self._slices.create(new)
+            stored = await self._accepted(pool, index, self._slices.create(new))
             self.statistics.creates += 1
             self._remember(stored)
             pool = self._compare(pool, index, new, stored)
         # The driver may have changed its devices during the writes; then the queue already has the pool again.
         return self._desired.get(pool.name) is pool
+
+    async def _accepted(
+        self, pool: DesiredPool, index: int, write: Awaitable[resource.ResourceSlice]
+    ) -> resource.ResourceSlice:
+        """Return what the API server has stored.
+
+        Raises:
+            _Reduced: it refuses devices or attributes; they are left out of the desired pool.
+        """
+        try:
+            return await write
+        except StatusError as error:
+            if error.code != INVALID:
+                raise
+            part, errors = without_refused(pool.slices[index], error.causes)
+            if not errors:
+                raise
+            self._report(errors)
+            # If the driver has changed its devices meanwhile, the next turn finds out whether they are valid.
+            if self._desired.get(pool.name) is pool:
+                slices = (*pool.slices[:index], part, *pool.slices[index + 1 :])
+                self._desired[pool.name] = msgspec.structs.replace(pool, slices=slices)
+            raise _Reduced from error
 
     async def _delete(self, slices: Iterable[resource.ResourceSlice]) -> None:
         for found in slices:

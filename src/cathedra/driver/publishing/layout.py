@@ -10,16 +10,18 @@ creates a new one, so that no consumer ever mixes two states of a pool (docs/spe
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from cathedra.api import resource
 from cathedra.api.core import core_v1, meta_v1
+from cathedra.api.status import StatusCause
 from cathedra.api.struct import Time, replace
-from cathedra.driver.device import Pool
-from cathedra.driver.errors import PoolError
+from cathedra.driver.device import Device, Pool
+from cathedra.driver.errors import DeviceError, PoolError
 
 __all__ = [
     "MAX_COUNTER_SETS",
@@ -33,12 +35,18 @@ __all__ = [
     "check",
     "lay_out",
     "plan",
+    "without_refused",
 ]
 
 MAX_DEVICES = 128
 MAX_DEVICES_WITH_FEATURES = 64
 """Limit if a device of the slice has taints, consumes counters or has an attribute with a list."""
 MAX_COUNTER_SETS = 8
+_DEVICE_FIELD = re.compile(
+    # In v1beta1 most fields of a device are below «basic».
+    r"spec\.devices\[(?P<device>\d+)\]\.?(?:basic\.)?(?P<field>(?:attributes\[(?P<attribute>[^\]]*)\])?.*)",
+    re.DOTALL,
+)
 
 
 class DesiredSlice(msgspec.Struct, frozen=True):
@@ -61,12 +69,20 @@ class DesiredPool(msgspec.Struct, frozen=True):
     partition_type_attribute: str | None = None
 
 
-def lay_out(pools: Iterable[Pool], node_name: str) -> dict[str, DesiredPool]:
+def _raise(error: DeviceError) -> None:
+    raise error
+
+
+def lay_out(
+    pools: Iterable[Pool], node_name: str, on_unusable: Callable[[DeviceError], None] = _raise
+) -> dict[str, DesiredPool]:
     """The slices of all pools. A pool without devices gets one empty slice: «no slice» would mean «no driver».
+
+    If ``on_unusable`` returns, the attribute of the error is left out, or the device if the error is about more.
 
     Raises:
         PoolError: two pools of one name.
-        DeviceError: a device's attribute or amount has no form in the API.
+        DeviceError: a device's attribute or amount has no form in the API. By default it is raised.
         QuantityError: a counter of a pool is no quantity.
     """
     desired: dict[str, DesiredPool] = {}
@@ -76,7 +92,7 @@ def lay_out(pools: Iterable[Pool], node_name: str) -> dict[str, DesiredPool]:
             raise PoolError(f'pool "{name}" is given twice')
         desired[name] = DesiredPool(
             name=name,
-            slices=_slices(pool),
+            slices=_slices(pool, on_unusable),
             node_selector=pool.node_selector,
             all_nodes=pool.all_nodes,
             generation=pool.generation,
@@ -86,8 +102,8 @@ def lay_out(pools: Iterable[Pool], node_name: str) -> dict[str, DesiredPool]:
     return desired
 
 
-def _slices(pool: Pool) -> tuple[DesiredSlice, ...]:
-    devices = tuple(device.to_api() for device in pool.devices)
+def _slices(pool: Pool, on_unusable: Callable[[DeviceError], None]) -> tuple[DesiredSlice, ...]:
+    devices = tuple(made for device in pool.devices if (made := _usable(device, on_unusable)) is not None)
     per_device = True if any(_selects_node(device) for device in devices) else None
     counters = pool.counter_sets()
     slices = [
@@ -96,6 +112,44 @@ def _slices(pool: Pool) -> tuple[DesiredSlice, ...]:
     ]
     slices += [DesiredSlice(devices=part, per_device_node_selection=per_device) for part in _parts(devices)]
     return tuple(slices) or (DesiredSlice(),)
+
+
+def _usable(device: Device, on_unusable: Callable[[DeviceError], None]) -> resource.Device | None:
+    while True:
+        try:
+            return device.to_api()
+        except DeviceError as error:
+            on_unusable(error)
+            # A device without its taint, capacity or counters would be given to claims that must not have it. Without
+            # an attribute it matches fewer selectors.
+            if not error.attribute:
+                return None
+            attributes = {name: value for name, value in device.attributes.items() if name != error.attribute}
+            device = dataclasses.replace(device, attributes=attributes)
+
+
+def without_refused(
+    part: DesiredSlice, causes: Iterable[StatusCause]
+) -> tuple[DesiredSlice, tuple[DeviceError, ...]]:
+    """Leave out the devices and attributes of a slice that the API server has refused. Return the errors too."""
+    problems: dict[int, dict[str, str]] = {}
+    for cause in causes:
+        where = _DEVICE_FIELD.match(cause.field)
+        if where is not None and (index := int(where["device"])) < len(part.devices):
+            attribute = where["attribute"] or ""
+            known = attribute if attribute in part.devices[index].attributes else ""
+            problems.setdefault(index, {}).setdefault(known, f"{where['field']}: {cause.message}")
+    devices: list[resource.Device] = []
+    errors: list[DeviceError] = []
+    for index, device in enumerate(part.devices):
+        refused = problems.get(index, {})
+        if "" in refused:
+            refused = {"": refused[""]}
+        errors += [DeviceError(device.name, problem, attribute) for attribute, problem in refused.items()]
+        if "" not in refused:
+            kept = {name: value for name, value in device.attributes.items() if name not in refused}
+            devices.append(replace(device, attributes=kept) if refused else device)
+    return msgspec.structs.replace(part, devices=tuple(devices)), tuple(errors)
 
 
 def _parts(devices: Sequence[resource.Device]) -> Iterable[tuple[resource.Device, ...]]:

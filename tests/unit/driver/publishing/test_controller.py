@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -11,7 +11,7 @@ from cathedra.api import resource
 from cathedra.api.core import core_v1, meta_v1
 from cathedra.api.struct import replace
 from cathedra.client.resources import NODES, RESOURCESLICES
-from cathedra.driver import Device, DroppedFieldsError, Pool
+from cathedra.driver import Device, DroppedFieldsError, Pool, Version
 from cathedra.driver.publishing.controller import ResourceSliceController, keep_published
 from cathedra.driver.publishing.layout import DesiredPool, DesiredSlice
 from tests.unit.driver.world import DRIVER, NODE, Lamps, World, in_virtual_time, running
@@ -206,6 +206,64 @@ def test_contradicting_devices_are_reported_and_nothing_is_published() -> None:
         assert driver.errors == [f'pool validation failed: pool "{NODE}": duplicate device name "twin"']
 
     in_virtual_time(test)
+
+
+class Firmware(Lamps):
+    """Lamps whose firmware has a version that is no semantic version, or none."""
+
+    versions: Sequence[str | None] = ("550", "550", "1.0.0", None)
+
+    def devices(self) -> list[Device]:
+        return [
+            Device(f"lamp-{i}", attributes={"index": i, "firmware": version and Version(version)})  # type: ignore[dict-item]
+            for i, version in enumerate(self.versions)
+        ]
+
+
+def test_attributes_that_are_invalid_are_named_once_and_all_else_is_published() -> None:
+    async def test(world: World) -> None:
+        lamps = Firmware()
+        async with running(world.runner(lamps)):
+            for _ in range(3):
+                lamps.republish()
+                await world.clock.sleep(100)
+            (found,) = await world.slices()
+        published = {device.name: sorted(device.attributes) for device in found.spec.devices}
+        assert published == {
+            "lamp-0": ["index"],
+            "lamp-1": ["index"],
+            "lamp-2": ["firmware", "index"],
+            "lamp-3": ["index"],
+        }
+        assert lamps.errors == [
+            'publishing devices: an attribute is left out: device "lamp-3": attribute "firmware": None is of type '
+            "NoneType; an attribute is an int, a bool, a str, a Version, or a list of one of these",
+            'publishing devices: an attribute is left out: device "lamp-0": attributes[firmware].version: Invalid value: '
+            '"550": must be a string compatible with semver.org spec 2.0.0 (and 1 other device)',
+        ]
+
+    in_virtual_time(test)
+
+
+@pytest.mark.parametrize("release", ["1.32", "1.37"], ids=["v1beta1", "v1"])
+def test_a_device_that_is_invalid_is_named_once_and_the_others_are_published(release: str) -> None:
+    class Mixed(Lamps):
+        def devices(self) -> list[Device]:
+            bad = (Device("Lamp_1"), Device("lamp-2", capacity={"watt": "many"}))
+            return [Device(f"lamp-{i}") for i in range(10, 140)] + list(bad)
+
+    async def test(world: World) -> None:
+        lamps = Mixed()
+        async with running(world.runner(lamps)):
+            await world.clock.sleep(100)
+            found = await world.slices()
+        assert [len(each.spec.devices) for each in found] == [128, 2]
+        assert [error.split(":")[1:3] for error in lamps.errors] == [
+            [" a device is left out", ' device "lamp-2"'],
+            [" a device is left out", ' device "Lamp_1"'],
+        ]
+
+    in_virtual_time(test, release)
 
 
 def test_pool_for_the_whole_cluster_names_no_node() -> None:
