@@ -6,9 +6,9 @@ checkpoint. The file has a version, a checksum and the boot ID: a reboot undoes 
 checkpoint (docs/spec/driver-sdk.md §17.5, §19 and §21.4).
 
 The file need not survive a power failure, because that is a reboot too. So it is replaced in one step but never synced:
-a process that is killed loses nothing, since the kernel has the content. A power failure may leave a damaged file, which
-must not look like one of this boot. A second file therefore names the boot, and it is synced once per boot, before the
-first claim is recorded.
+a process that is killed loses nothing, since the kernel has the content. A power failure may leave a damaged file,
+which must not look like one of this boot. A second file therefore names the boot. It is synced once per boot, before
+the first claim is recorded.
 
 A damaged file is set aside and never counts as empty: its claims would stay prepared for good, while their devices are
 allocated to others. The checkpoint is then *incomplete* until the next reboot, and the service recovers claims from

@@ -18,7 +18,6 @@ import msgspec
 
 from cathedra.api import resource
 from cathedra.api.core import core_v1, meta_v1
-from cathedra.api.status import StatusCause
 from cathedra.api.struct import Time, replace
 from cathedra.driver.device import Device, Pool
 from cathedra.driver.errors import DeviceError, PoolError
@@ -129,7 +128,7 @@ def _usable(device: Device, on_unusable: Callable[[DeviceError], None]) -> resou
 
 
 def without_refused(
-    part: DesiredSlice, causes: Iterable[StatusCause]
+    part: DesiredSlice, causes: Iterable[meta_v1.StatusCause]
 ) -> tuple[DesiredSlice, tuple[DeviceError, ...]]:
     """Leave out the devices and attributes of a slice that the API server has refused. Return the errors too."""
     problems: dict[int, dict[str, str]] = {}

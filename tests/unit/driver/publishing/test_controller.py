@@ -238,8 +238,8 @@ def test_attributes_that_are_invalid_are_named_once_and_all_else_is_published() 
         assert lamps.errors == [
             'publishing devices: an attribute is left out: device "lamp-3": attribute "firmware": None is of type '
             "NoneType; an attribute is an int, a bool, a str, a Version, or a list of one of these",
-            'publishing devices: an attribute is left out: device "lamp-0": attributes[firmware].version: Invalid value: '
-            '"550": must be a string compatible with semver.org spec 2.0.0 (and 1 other device)',
+            'publishing devices: an attribute is left out: device "lamp-0": attributes[firmware].version: Invalid '
+            'value: "550": must be a string compatible with semver.org spec 2.0.0 (and 1 other device)',
         ]
 
     in_virtual_time(test)
