@@ -100,13 +100,16 @@ class CpuDriver(Driver):
         """Choose CPUs, and yield the edits that pin the container to them.
 
         Raises:
-            DriverError: no CPUs of a group are left, although its capacity said otherwise.
+            DriverError: no CPUs of a group are left, although its capacity said otherwise; or the claim would leave none
+                to containers without claims.
         """
         # A repeated call must return the same CPUs: a container may be pinned to them already.
-        mine = self._taken.setdefault(claim.uid, {})
+        mine = dict(self._taken.get(claim.uid, {}))
         lock = () if self.directory is None else (str(self.directory.absolute() / LOCK_FILE),)
-        for allocation in claim.allocations:
-            cpus = self._cpus_for(allocation, mine)
+        held = [self._cpus_for(allocation, mine) for allocation in claim.allocations]
+        self._keep_some_shared(claim, mine)
+        self._taken[claim.uid] = mine
+        for allocation, cpus in zip(claim.allocations, held, strict=True):
             shown = format_cpus(cpus)
             name = f"{PREFIX}{claim.uid}_{allocation.device}".replace("-", "_")
             if allocation.share_id is not None:
@@ -122,6 +125,14 @@ class CpuDriver(Driver):
                 memory={"cpus": shown},
             )
         self._notify()
+
+    def _keep_some_shared(self, claim: Claim, mine: Mapping[str, frozenset[int]]) -> None:
+        if not self.config.shared or self._online - self._exclusive().union(*mine.values()):
+            return
+        raise DriverError(
+            f"claim {claim.ref} would hold the last CPUs of this node, and containers without claims would share them; "
+            "set reservedCPUs, so that the scheduler knows of CPUs that no claim can have"
+        )
 
     def unprepare(self, ref: Ref, prepared: PreparedClaim) -> None:
         """Its CPUs are free again."""
@@ -155,7 +166,7 @@ class CpuDriver(Driver):
             raise DriverError(f"there is no group {allocation.device}")
         wanted = allocation.consumed.get(CAPACITY, Quantity(len(cpus)))
         # The scheduler counts CPUs of a group by number; which of them are free is known here alone.
-        chosen = choose(cpus, wanted.value(), self._exclusive())
+        chosen = choose(cpus, wanted.value(), self._exclusive().union(*mine.values()))
         if chosen is None:
             raise DriverError(f"{allocation.device} has fewer than {wanted} CPUs that no claim holds")
         mine[key] = chosen

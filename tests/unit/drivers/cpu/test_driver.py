@@ -131,6 +131,27 @@ def test_cpus_that_are_given_back_can_be_had_again(tmp_path: Path) -> None:
     in_virtual_time(test)
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_claim_on_the_last_cpus_is_refused_where_other_containers_need_some(tmp_path: Path, restarted: bool) -> None:
+    async def test(world: World) -> None:
+        files = MemoryFiles()
+        text = "groupBy: machine\nsharedCgroups: [kubepods]"
+        first = Prepared(world.runner(driver(tmp_path, text), files=files), files)
+        (held,) = await first.cpus(world, "most", share("cpudevmachine", 12))
+        if restarted:
+            first = Prepared(world.runner(driver(tmp_path, text), files=files), files)
+        ref = await world.allocate("rest", share("cpudevmachine", 4, SHARES[1]))
+        answer = (await first.runner.service.node_prepare_resources([ref]))[ref.uid]
+        assert "claim default/rest would hold the last CPUs of this node" in answer.error
+        assert "set reservedCPUs" in answer.error
+        assert await first.runner.service.node_unprepare_resources([ref]) == {ref.uid: ""}
+        # What was refused holds nothing.
+        (other,) = await first.cpus(world, "some", share("cpudevmachine", 3, SHARES[1]))
+        assert (len(other), other & held) == (3, frozenset())
+
+    in_virtual_time(test)
+
+
 @pytest.mark.parametrize("mode", ["grouped", "individual"])
 async def test_the_driver_keeps_the_contract(tmp_path: Path, mode: str) -> None:
     verdicts = await check_driver(lambda: driver(tmp_path, f"cpuDeviceMode: {mode}"))
