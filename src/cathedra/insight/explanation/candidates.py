@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.allocation import Allocator, PreparedRequests
+from cathedra.allocation import Allocator
 from cathedra.allocation.claims.requests import CLAIM_LIMIT
 from cathedra.allocation.supply.devices import Signature
-from cathedra.api.core.core_v1 import Node, Pod
-from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import (
     CapacityRequirements,
@@ -28,14 +28,15 @@ from cathedra.api.resource import (
 )
 from cathedra.api.struct import replace, to_dict
 from cathedra.insight.explanation.analysis import Analysis
+from cathedra.insight.explanation.causes import DRIVER
 from cathedra.insight.explanation.relaxing import relaxed_selectors
 from cathedra.insight.explanation.report import Edit
 
-__all__ = ["Candidate", "claim_candidates", "freeing", "plain_value", "pools_in_reach"]
+__all__ = ["Candidate", "claim_candidates", "plain_value"]
 
 RequestBody = ExactDeviceRequest | DeviceSubRequest
-_TAKEN: Final = 24
-"""Claims of one node that are proposed to be freed."""
+_LIKENESS: Final = 0.5
+"""Likeness of two names of classes, from 0 to 1, from which one is proposed instead of the other."""
 _AMOUNTS: Final = 6
 """Smaller amounts of capacity that are proposed."""
 
@@ -53,6 +54,12 @@ class Candidate(msgspec.Struct, frozen=True):
     classes: Mapping[str, DeviceClass] = msgspec.field(default_factory=dict)
     free: tuple[ResourceClaim, ...] = ()
     pod: Pod | None = None
+    removed: tuple[KubeObject, ...] = ()
+    """Pods that end."""
+    changed: tuple[KubeObject, ...] = ()
+    """Workloads of others with another spec."""
+    commands: tuple[str, ...] = ()
+    """Commands that carry it out, where they do not follow from the changed claims and the changed pod."""
     target: str = ""
     """The changed object and field; two candidates with one target are alternatives."""
 
@@ -61,7 +68,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def claim_candidates(analysis: Analysis, claims: Sequence[ResourceClaim], allocator: Allocator) -> Iterator[Candidate]:
-    """Yield proposals about the claims, a missing class, and the claims of others.
+    """Yield proposals about the claims and a missing class.
 
     A class that exists is never changed: it belongs to its vendor, and other claims rely on what it selects.
     """
@@ -77,7 +84,6 @@ def claim_candidates(analysis: Analysis, claims: Sequence[ResourceClaim], alloca
         if len(claim.spec.devices.requests or ()) > 1:
             for place, request in enumerate(claim.spec.devices.requests or ()):
                 yield _without_request(index, claim, where, place, request)
-    yield from _freed(analysis, allocator)
 
 
 def _bodies(request: DeviceRequest, place: int) -> Iterator[tuple[int | None, RequestBody, str]]:
@@ -203,7 +209,6 @@ class _RequestCandidates(msgspec.Struct, frozen=True):
     def _classes(self, allocator: Allocator) -> Iterator[Candidate]:
         if allocator.classes(self.body.device_class_name) is not None:
             return
-        known = class_names_of(allocator)
         missing = self.body.device_class_name
         if any(driver == missing for driver, _ in allocator.inventory.pools):
             # Many drivers name their class like themselves, and leave its creation to the administrator.
@@ -221,7 +226,7 @@ class _RequestCandidates(msgspec.Struct, frozen=True):
                 classes={missing: made},
                 target=f"class {missing}",
             )
-        for name in _by_likeness(self.body.device_class_name, known)[:4]:
+        for name in _meant(missing, allocator):
             text = f"use the device class {name} in {self.name} instead of {self.body.device_class_name}"
             yield self._changed("use another class", 12, text, "device_class_name", name)
 
@@ -233,11 +238,23 @@ def class_names_of(allocator: Allocator) -> Sequence[str]:
     return sorted(table) if isinstance(table, Mapping) else ()
 
 
-def _by_likeness(name: str, known: Sequence[str]) -> list[str]:
-    # start-up time: only where a name is wrong
-    from difflib import SequenceMatcher
+def _meant(name: str, allocator: Allocator) -> list[str]:
+    """Return the classes that may be meant: of a similar name, or of the driver of that name.
 
-    return sorted(known, key=lambda one: (-SequenceMatcher(None, name, one).ratio(), one))
+    Any other class stands for devices of another sort.
+    """
+    # start-up time: only where a name is wrong
+    from difflib import get_close_matches
+
+    known = class_names_of(allocator)
+    of_driver = [one for one in known if name in _drivers_of(allocator.classes(one))]
+    return list(dict.fromkeys((*of_driver, *get_close_matches(name, known, n=4, cutoff=_LIKENESS))))[:4]
+
+
+def _drivers_of(one: DeviceClass | None) -> Iterator[str]:
+    for selector in one.spec.selectors if one is not None else ():
+        if selector.cel is not None and (found := DRIVER.search(selector.cel.expression)) is not None:
+            yield found[1]
 
 
 def _halves(amount: Quantity) -> Iterator[Quantity]:
@@ -319,52 +336,6 @@ def _signatures(analysis: Analysis, allocator: Allocator) -> Sequence[Signature]
             for device in one.devices:
                 found.setdefault(device.signature.number, device.signature)
     return tuple(found.values())
-
-
-# --- the claims of others
-
-
-def _freed(analysis: Analysis, allocator: Allocator) -> Iterator[Candidate]:
-    known = {one.metadata.uid: one for one in analysis.state.all(ResourceClaim)}
-    seen: set[str] = set()
-    for node in analysis.representatives[:8]:
-        held: dict[str, int] = {}
-        for pool in pools_in_reach(analysis.prepared, node):
-            for holdings in allocator.ledger.pool(pool).holdings.values():
-                for holding in holdings:
-                    held[holding.uid] = held.get(holding.uid, 0) + 1
-        # The claim with most devices first: freeing it helps most often. The UID makes the order stable.
-        ordered = sorted(held, key=lambda uid: (-held[uid], uid))[:_TAKEN]
-        for uid in ordered:
-            claim = known.get(uid)
-            if claim is not None and uid not in seen:
-                seen.add(uid)
-                yield freeing(claim)
-
-
-def pools_in_reach(prepared: PreparedRequests | None, node: Node) -> Iterator[tuple[str, str]]:
-    """Driver and name of the pools that a node can use."""
-    if prepared is None:
-        return
-    inventory = prepared.allocator.inventory
-    pools = dict.fromkeys(record.pool for record in inventory.bound.get(node.metadata.name, ()))
-    pools.update(dict.fromkeys(record.pool for record in inventory.unbound if record.target.matches(node)))
-    yield from pools
-
-
-def freeing(claim: ResourceClaim) -> Candidate:
-    """The proposal to free a claim."""
-    where = f"{claim.metadata.namespace}/{claim.metadata.name}"
-    users = [one.name for one in claim.status.reserved_for]
-    used = f" (used by pod {', '.join(users[:2])}{' …' if len(users) > 2 else ''})" if users else " (used by no pod)"
-    return Candidate(
-        "free claim",
-        25 if users else 5,
-        f"free claim {where}{used}",
-        (Edit(f"claim {where}", "status.allocation", "allocated", None),),
-        free=(claim,),
-        target=f"free {where}",
-    )
 
 
 def plain_value(value: Any) -> Any:

@@ -19,7 +19,7 @@ from cathedra.insight.rendering import amount_text, counted
 from cathedra.scheduler.judging import DEVICES, requests_of
 from cathedra.semantics.tolerations import HARD_EFFECTS, is_tolerated
 
-__all__ = ["causes_of", "pool_causes", "summary_of"]
+__all__ = ["DRIVER", "causes_of", "pool_causes", "summary_of"]
 
 DRIVER: Final = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']""")
 _NO_FIT: Final = "cannot allocate all claims"

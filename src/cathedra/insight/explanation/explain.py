@@ -18,6 +18,7 @@ from cathedra.api.struct import replace
 from cathedra.insight.explanation.analysis import Analysis, analyse_claims, analyse_pod
 from cathedra.insight.explanation.causes import causes_of, place_of, summary_of
 from cathedra.insight.explanation.claims import claim_report, claim_state, warnings_about
+from cathedra.insight.explanation.freeing import ROLLOUT
 from cathedra.insight.explanation.question import (
     WORKLOADS,
     PodSubject,
@@ -29,7 +30,7 @@ from cathedra.insight.explanation.question import (
     validated,
     with_claims,
 )
-from cathedra.insight.explanation.remedies import find_remedies
+from cathedra.insight.explanation.remedies import find_remedies, with_largest_counts
 from cathedra.insight.explanation.report import Cause, ClaimReport, Explanation, Remedy
 from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.state import ClusterState, Note, key_of
@@ -167,7 +168,8 @@ class _Explainer:
             made=state.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace) is None,
         )
         found = analyse_claims(state, [claim], self.only)
-        causes = causes_of(found)
+        changes = find_remedies(found, None)
+        causes = tuple(with_largest_counts(causes_of(found), found, changes))
         if found.fitting and not users:
             causes = (Cause("no consumer", "no pod uses the claim, and it is allocated for the first pod that does"),)
         return Explanation(
@@ -179,7 +181,7 @@ class _Explainer:
             found.fitting,
             len(found.judgement.nodes),
             found.groups,
-            find_remedies(found, None),
+            changes,
             state.notes,
         )
 
@@ -235,7 +237,9 @@ class _Explainer:
             quotas = exceeded_quotas(None if subject.exists else subject.pod, made, state)
             causes += [Cause("quota", text) for text in quotas]
         found = analyse_pod(subject.state, subject.pod, self.filters(subject.state), self.only)
+        changes = find_remedies(found, subject)
         said = [one for one in causes_of(found) if not (subject.faults and one.kind == "claims")]
+        said = [*_rollout_causes(changes), *with_largest_counts(said, found, changes)]
         blocked = bool(causes)
         summary = summary_of(found, (*causes, *said)) if not (blocked and found.fitting) else causes[0].text
         if blocked and not found.fitting:
@@ -249,7 +253,7 @@ class _Explainer:
             found.fitting if not blocked else (),
             len(found.judgement.nodes),
             found.groups,
-            find_remedies(found, subject),
+            changes,
             notes,
         )
 
@@ -381,6 +385,17 @@ def _workload_causes(workload: Workload) -> Iterator[Cause]:
         if failed and condition.message:
             kind = "quota" if "exceeded quota" in condition.message else "controller"
             yield Cause(kind, f"{condition.reason}: {condition.message}")
+
+
+def _rollout_causes(changes: Sequence[Remedy]) -> Iterator[Cause]:
+    for change in changes:
+        if change.kind == ROLLOUT:
+            old = ", ".join(f"{key_of(pod)[0]}/{key_of(pod)[1]}" for pod in change.removed)
+            text = (
+                f"the rollout waits for itself: old pods such as {old} hold the devices, and they go only when a new "
+                "pod is ready (maxUnavailable rounds down to 0)"
+            )
+            yield Cause("rollout", text)
 
 
 def _prescheduled(claims: Sequence[ResourceClaim], node: str) -> str:

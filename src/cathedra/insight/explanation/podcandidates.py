@@ -12,6 +12,7 @@ from cathedra.insight.explanation.analysis import Analysis
 from cathedra.insight.explanation.candidates import Candidate, plain_value
 from cathedra.insight.explanation.report import Edit
 from cathedra.insight.rendering import amount_text
+from cathedra.kinds.core.pods.validation import is_overcommittable
 from cathedra.scheduler.judging import requests_of
 from cathedra.semantics.tolerations import HARD_EFFECTS, is_tolerated
 
@@ -89,6 +90,8 @@ def _lower_request(pod: Pod, where: str, resource: str, room: int) -> Iterator[C
         value = Quantity.parse(f"{left}m") if resource == "cpu" else Quantity.of_value(left, amount.format)
         requests = {**container.resources.requests, resource: value}
         limits = {**container.resources.limits}
+        if resource in limits and not is_overcommittable(resource):
+            limits[resource] = value
         resources = replace(container.resources, requests=requests, limits=limits)
         containers = list(pod.spec.containers)
         containers[place] = replace(container, resources=resources)

@@ -18,18 +18,20 @@ from msgspec import structs
 from cathedra.allocation import AllocationError, Allocator, Budget, Inventory, LedgerSnapshot
 from cathedra.allocation.claims.requests import ClassLookup
 from cathedra.allocation.supply.ledger import Ledger
-from cathedra.api.core.core_v1 import Node, Pod
-from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from cathedra.api.core.core_v1 import Node
+from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.struct import replace
 from cathedra.insight.explanation.analysis import Analysis, analyse_pod
-from cathedra.insight.explanation.candidates import Candidate, claim_candidates, freeing, pools_in_reach
+from cathedra.insight.explanation.candidates import Candidate, claim_candidates
+from cathedra.insight.explanation.changes import merged_pod, remedy_of
+from cathedra.insight.explanation.freeing import Holders, freed_candidates
 from cathedra.insight.explanation.podcandidates import pod_candidates
 from cathedra.insight.explanation.question import PodSubject
-from cathedra.insight.explanation.report import Remedy
+from cathedra.insight.explanation.report import Cause, Remedy
 from cathedra.insight.reading.state import ClusterState
 from cathedra.scheduler.judging import Filters
 
-__all__ = ["find_remedies"]
+__all__ = ["find_remedies", "with_largest_counts"]
 
 SHOWN: Final = 6
 """Largest number of reported changes."""
@@ -45,8 +47,8 @@ _TOGETHER: Final = 16
 """Claims that are freed together at most."""
 _STATES: Final = 5_000
 """States of the search for one proposal: one that takes longer is not reported."""
-_IMMUTABLE_IN_PODS: Final = frozenset(("drop node selector", "drop node affinity", "lower request"))
-"""Changes of fields that the API server refuses in an existing pod."""
+_COUNTS: Final = frozenset(("allocated", "taints", "capacity", "counters", "combination"))
+"""Kinds of causes whose text has a number of free devices."""
 _EVERYWHERE: Final = 200
 """Largest number of nodes on which a change that works is tried again, to report where."""
 
@@ -58,6 +60,32 @@ def find_remedies(analysis: Analysis, subject: PodSubject | None) -> tuple[Remed
         return ()
     finder = _RemedySearch(analysis, subject)
     return tuple(finder.find())
+
+
+def with_largest_counts(causes: Iterable[Cause], analysis: Analysis, changes: Sequence[Remedy]) -> Iterator[Cause]:
+    """Add to causes how many devices a request can have at once, where fewer than those that are free.
+
+    Free devices are counted one by one, while counters and constraints allow only some of them together.
+    """
+    largest = {
+        (one.old, one.path.rpartition("requests[")[2]): (one.new, change.text)
+        for change in changes
+        if change.kind == "lower count"
+        for one in change.edits
+    }
+    left = {
+        funnel.request: (funnel.wanted, max((step.left for step in funnel.steps if step.test == "free"), default=0))
+        for group in reversed(analysis.groups)
+        for funnel in group.requests
+    }
+    for cause in causes:
+        for (wanted, _), (count, text) in largest.items():
+            name = text.partition("request ")[2].partition(" of ")[0].strip("'")
+            if cause.kind in _COUNTS and f"request {name!r} " in cause.text and left.get(name, (0, 0))[0] == wanted:
+                if left[name][1] > count:
+                    cause = structs.replace(cause, text=f"{cause.text}; at most {count} can be had together")
+                break
+        yield cause
 
 
 class _TriedChange(msgspec.Struct, frozen=True):
@@ -79,6 +107,7 @@ class _RemedySearch:
         # States, not seconds: the proposals that are found must not depend on the speed of the machine.
         self.budget = Budget(states=_STATES)
         self._ledger: Ledger | None = None
+        self._holders = Holders(self.state, subject.pod if subject is not None else None)
         near = analysis.representatives or self.state.nodes
         asked = set(analysis.judgement.nodes)
         self.near = [node for node in near if node.metadata.name in asked][:_NODES]
@@ -116,12 +145,13 @@ class _RemedySearch:
             told[kind] = told.get(kind, 0) + 1
             touched.add(target)
             number += 1
-            yield self._change(one.parts, nodes)
+            yield remedy_of(one.parts, nodes, self.analysis, self.subject)
         yield from self._new_nodes()
 
     def _candidates(self) -> Iterator[Candidate]:
         if self.claims:
             yield from claim_candidates(self.analysis, self.claims, self.allocator)
+            yield from freed_candidates(self.analysis, self.allocator, self._holders)
         yield from pod_candidates(self.analysis)
 
     def _pairs(self, candidates: Sequence[Candidate]) -> Iterator[_TriedChange]:
@@ -218,13 +248,15 @@ class _RemedySearch:
         best: _TriedChange | None = None
         claims = {one.metadata.uid: one for one in self.state.all(ResourceClaim)}
         for node in self.near[:6]:
-            held: dict[str, int] = {}
-            for pool in pools_in_reach(self.analysis.prepared, node):
-                for holdings in self.allocator.ledger.pool(pool).holdings.values():
-                    for holding in holdings:
-                        held[holding.uid] = held.get(holding.uid, 0) + 1
-            ordered = sorted((uid for uid in held if uid in claims), key=lambda uid: (-held[uid], uid))
-            chosen = [freeing(claims[uid]) for uid in ordered[:_TOGETHER]]
+            ordered = self._holders.held_on(node, self.analysis.prepared, self.allocator)
+            # One change ends all pods of a workload, and is named once.
+            units = {
+                one.target: one
+                for uid in ordered
+                if uid in claims
+                for one in self._holders.proposals(claims[uid], whole=True)
+            }
+            chosen = list(units.values())[:_TOGETHER]
             # Fewer than two claims cannot be enough: single claims were tried before.
             if best is not None and len(best.parts) <= 2:
                 break
@@ -301,7 +333,7 @@ class _RemedySearch:
         )
         return bool(analyse_pod(small, self.subject.pod, Filters(small)).fitting)
 
-    # --- telling
+    # --- on all nodes
 
     def _everywhere(self, works: _TriedChange) -> tuple[str, ...]:
         """All nodes on which it fits then; none if some node would make the search fail. In large clusters those that
@@ -311,82 +343,6 @@ class _RemedySearch:
             return works.nodes
         return self._nodes(works.parts, [node for node in self.state.nodes if node.metadata.name in asked])
 
-    def _change(self, parts: tuple[Candidate, ...], nodes: tuple[str, ...]) -> Remedy:
-        changed: list[ResourceClaim | ResourceClaimTemplate | DeviceClass | Pod] = []
-        for part in parts:
-            changed.extend(part.classes.values())
-            for claim in part.claims.values():
-                changed.append(claim)
-                template = self._template_of(claim)
-                if template is not None:
-                    changed.append(template)
-        pod = merged_pod(parts, self.analysis.pod)
-        if pod is not None and pod is not self.analysis.pod:
-            changed.append(self._as_it_is(pod))
-        freed = tuple(_freed(claim) for part in parts for claim in part.free)
-        text = _together(parts)
-        edits = [edit for part in parts for edit in part.edits]
-        for made, source in self._sources.items():
-            # A claim's spec is immutable, and the next claim is generated from the template: it is changed there.
-            text = text.replace(made, source)
-            edits = [
-                structs.replace(edit, object=source, path=f"spec.{edit.path}") if edit.object == made else edit
-                for edit in edits
-            ]
-        return Remedy(
-            kind=" and ".join(dict.fromkeys(part.kind for part in parts)),
-            text=text + self._created_again(parts, pod),
-            fits_on=nodes,
-            edits=tuple(edits),
-            set=(*changed, *freed),
-        )
-
-    def _as_it_is(self, pod: Pod) -> Pod:
-        """The pod without the names of claims that do not exist."""
-        made = self.subject.made if self.subject is not None else frozenset()
-        statuses = tuple(one for one in pod.status.resource_claim_statuses if one.resource_claim_name not in made)
-        return replace(pod, status=replace(pod.status, resource_claim_statuses=statuses))
-
-    def _created_again(self, parts: Sequence[Candidate], pod: Pod | None) -> str:
-        """Return the objects that must be created again for the change, because their specs are immutable."""
-        named, subject = [], self.subject
-        of_templates = False
-        for claim in (claim for part in parts for claim in part.claims.values()):
-            if self._template_name(claim):
-                of_templates = True
-            elif claim.metadata.resource_version:
-                named.append(f"claim {claim.metadata.namespace}/{claim.metadata.name}")
-        changed = any(part.kind in _IMMUTABLE_IN_PODS for part in parts)
-        # Without a resource version an object comes from a manifest: it can be changed before it is created.
-        if pod is not None and pod.metadata.resource_version and subject is not None and (of_templates or changed):
-            named.append(f"pod {subject.name}")
-        if not named:
-            return ""
-        return f"; then delete {' and '.join(named)} and create {'it' if len(named) == 1 else 'them'} again"
-
-    @property
-    def _sources(self) -> dict[str, str]:
-        """Claims that are generated from templates → the templates, in which alone a change lasts."""
-        subject = self.subject
-        if subject is None:
-            return {}
-        namespace = subject.pod.metadata.namespace
-        return {
-            f"claim {namespace}/{name}": f"template {namespace}/{origin.removeprefix('template ')}"
-            for name, origin in subject.origins.items()
-            if origin.startswith("template ")
-        }
-
-    def _template_name(self, claim: ResourceClaim) -> str:
-        origin = self.subject.origins.get(claim.metadata.name, "") if self.subject is not None else ""
-        return origin.removeprefix("template ") if origin.startswith("template ") else ""
-
-    def _template_of(self, claim: ResourceClaim) -> ResourceClaimTemplate | None:
-        """Return the template of a generated claim, with the same change."""
-        name = self._template_name(claim)
-        template = self.state.get(ResourceClaimTemplate, name, claim.metadata.namespace) if name else None
-        return None if template is None else replace(template, spec=replace(template.spec, spec=claim.spec))
-
 
 def _smallest(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The candidates in their order; where there are more than `_TRIED`, those with the smallest ranks."""
@@ -395,21 +351,6 @@ def _smallest(candidates: Iterable[Candidate]) -> list[Candidate]:
         return found
     kept = heapq.nsmallest(_TRIED, range(len(found)), key=lambda place: found[place].rank)
     return [found[place] for place in sorted(kept)]
-
-
-def merged_pod(parts: Sequence[Candidate], pod: Pod | None) -> Pod | None:
-    """The pod with the changes of all parts, each of which changes another field."""
-    merged = pod
-    for part in parts:
-        if part.pod is None or pod is None or merged is None:
-            continue
-        fields = {
-            name: getattr(part.pod.spec, name)
-            for name in part.pod.spec.__struct_fields__
-            if getattr(part.pod.spec, name) is not getattr(pod.spec, name)
-        }
-        merged = replace(merged, spec=replace(merged.spec, **fields))
-    return merged
 
 
 def node_like(node: Node, slices: Sequence[ResourceSlice]) -> tuple[Node, tuple[ResourceSlice, ...]]:
@@ -434,18 +375,7 @@ def _renamed(pool: str, old: str, new: str) -> str:
     return pool.replace(old, new) if old in pool else f"{pool}-new"
 
 
-def _freed(claim: ResourceClaim) -> ResourceClaim:
-    return replace(claim, status=replace(claim.status, allocation=None, reserved_for=()))
-
-
 def _with_classes(allocator: Allocator, changed: dict[str, DeviceClass]) -> ClassLookup:
     if not changed:
         return allocator.classes
     return lambda name: changed.get(name) or allocator.classes(name)
-
-
-def _together(parts: Sequence[Candidate]) -> str:
-    if len(parts) > 2 and all(part.free for part in parts):
-        names = [f"{claim.metadata.namespace}/{claim.metadata.name}" for part in parts for claim in part.free]
-        return f"free {len(names)} claims: {', '.join(names)}"
-    return ", and ".join(part.text for part in parts)

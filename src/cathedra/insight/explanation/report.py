@@ -127,6 +127,8 @@ class Remedy(msgspec.Struct, frozen=True, rename="camel"):
     """The objects as they are after the change, to be applied."""
     removed: tuple[KubeObject, ...] = ()
     """The objects that are to go."""
+    commands: tuple[str, ...] = ()
+    """The kubectl commands that carry it out, in order; none for manifests and for a further node."""
 
 
 class HeldDevice(msgspec.Struct, frozen=True, rename="camel"):
@@ -214,6 +216,7 @@ def _plain(one: Explanation) -> JSONObject:
             "text": change.text,
             "fitsOn": list(change.fits_on),
             "edits": msgspec.to_builtins(change.edits),
+            "commands": list(change.commands),
         }
         for change in one.changes
     ]
@@ -368,6 +371,8 @@ def _changes(changes: Sequence[Remedy], width: int, style: Style) -> Iterator[st
     for number, change in enumerate(changes, 1):
         where = "" if change.kind == "add node" else f" → fits on {names_text(change.fits_on)}"
         yield from wrapped(f"{number}. {change.text}{where}", width, "  ", "     ")
+        # Commands are not broken into lines: they are there to be copied.
+        yield from (f"     $ {command}" for command in change.commands)
 
 
 def _notes(notes: Iterable[Note], width: int, style: Style) -> Iterator[str]:

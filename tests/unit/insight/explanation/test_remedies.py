@@ -39,9 +39,17 @@ def test_a_generated_claim_is_changed_in_its_template_and_its_pod_is_created_aga
     generated["metadata"]["ownerReferences"] = [owner]
     generated["metadata"]["annotations"] = {"resource.kubernetes.io/pod-claim-name": entry}
     made = stored(template("t", request("gpu", "gpu", 3)))
-    assert texts(waiting, generated, made)[0] == (
-        "lower the count of request 'gpu' of template default/t from 3 to 2; then delete pod default/p and create it "
-        "again"
+    state = read_dump([node(), device_class(), gpus(2), waiting, generated, made])
+    change = explain(state, "pod/p").changes[0]
+    assert change.text == (
+        "lower the count of request 'gpu' of template default/t from 3 to 2; then delete template default/t and pod "
+        "default/p and create them again"
+    )
+    assert change.commands == (
+        "kubectl -n default get resourceclaimtemplates.v1.resource.k8s.io t -o json | kubectl patch --local -f - "
+        """--type=json -p '[{"op":"replace","path":"/spec/spec/devices/requests/0/exactly/count","value":2}]' """
+        "-o json | kubectl replace --force -f -",
+        "kubectl -n default get pod p -o json | kubectl replace --force -f -",
     )
 
 

@@ -33,7 +33,9 @@ def test_plain_values_are_json_without_the_objects_of_changes() -> None:
     found = Explanation(subject="pod default/p", verdict="does not fit", summary="s", changes=(change,)).to_dict()
     assert json.loads(json.dumps(found))["fitsOn"] == []
     assert (found["apiVersion"], found["kind"], found["fits"]) == ("cathedra.dev/v1", "Explanation", False)
-    assert found["changes"] == [{"kind": "add node", "text": "add a node", "fitsOn": ["n2"], "edits": ()}]
+    assert found["changes"] == [
+        {"kind": "add node", "text": "add a node", "fitsOn": ["n2"], "edits": (), "commands": []}
+    ]
 
 
 WORDS = st.lists(st.text(alphabet="abcdef", min_size=1, max_size=12), max_size=40).map(" ".join)
