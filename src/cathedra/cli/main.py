@@ -277,6 +277,13 @@ def _add_driver_tools(commands: _Commands, words: Sequence[str]) -> None:
         "NodeWatchResources), binding ready|hold|fail, calls, rpcs [METHOD], reset, show",
     )
 
+    new = commands.add_parser("driver-new", help="write a new driver: code, tests, manifest, README")
+    new.set_defaults(command="driver.new")
+    new.add_argument("name", metavar="NAME", help="name of the driver, in a domain that you own: lamp.example.com")
+    new.add_argument(
+        "--directory", type=Path, metavar="DIR", help="directory to write (default: the first part of the name)"
+    )
+
     manifest = commands.add_parser("driver-manifest", help="print the manifests that install your driver in a cluster")
     manifest.set_defaults(command="driver.manifest")
     manifest.add_argument("module", metavar="MODULE:DRIVER", help="driver: a class, or a function that returns one")
