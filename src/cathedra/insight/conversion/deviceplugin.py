@@ -32,6 +32,7 @@ from cathedra.insight.conversion.edits import (
 )
 from cathedra.insight.manifests.files import POD_SPECS, find_node
 from cathedra.insight.manifests.tree import YAMLNode
+from cathedra.profiles import load_profile, profile_names
 
 __all__ = [
     "ADD",
@@ -116,7 +117,10 @@ class DevicePluginChange:
         """Return the plan for one object; the objects that it needs are recorded."""
         path = POD_SPECS.get(gvk.kind)
         metadata = value.get("metadata")
-        if path is None or gvk.group not in _GROUPS or not isinstance(metadata, Mapping):
+        if not isinstance(metadata, Mapping):
+            return None
+        if path is None or gvk.group not in _GROUPS:
+            self._note_unread(value, gvk, metadata)
             return None
         pod: Any = value
         for name in path.split("."):
@@ -141,6 +145,16 @@ class DevicePluginChange:
         self._added.append(_Added(made, notes))
         return plan
 
+    def _note_unread(self, value: Mapping[str, Any], gvk: GroupVersionKind, metadata: Mapping[str, Any]) -> None:
+        """Note extended resources in an object whose pods are not known, so that they are not lost silently."""
+        found = [one for one in _mentioned(value) if not self._resources or one in self._resources]
+        if found:
+            named = metadata.get("name") or metadata.get("generateName") or "without a name"
+            self.notes.append(
+                f"{gvk.kind}/{named}: requests {', '.join(found)} and is unchanged: where the kind {gvk.kind} of "
+                f"{gvk.group}/{gvk.version} has its pods is not known"
+            )
+
     def _class(self, resource: str) -> Iterator[_Added]:
         name = class_name_of(resource)
         if name in self._classes:
@@ -150,7 +164,8 @@ class DevicePluginChange:
         made, notes = device_class(resource)
         self.notes += notes
         hint = f"with extendedResourceName: {resource} in its spec pods may go on to ask as before (1.34 and later)"
-        yield _Added(made, (*notes, hint))
+        # A class that stands for one form of partition alone would need a selector of its own.
+        yield _Added(made, notes if _MIG.fullmatch(resource) else (*notes, hint))
 
 
 def _edit(text: str, root: YAMLNode, step: ConversionStep) -> TextEdit:
@@ -234,13 +249,19 @@ CLAIM: Final = "devices"
 """Name of the claim in a pod."""
 ADD, APPEND, REMOVE = "add", "append", "remove"
 _KNOWN: Final = {
-    "nvidia.com/gpu": ("gpu.nvidia.com", "device.attributes['gpu.nvidia.com'].type == 'gpu'"),
-    "amd.com/gpu": ("gpu.amd.com", ""),
-    "intel.com/gpu": ("gpu.intel.com", ""),
-    "gpu.intel.com/i915": ("gpu.intel.com", ""),
-    "gpu.intel.com/xe": ("gpu.intel.com", ""),
+    "nvidia.com/gpu": "gpu.nvidia.com",
+    "nvidia.com/gpu.shared": "gpu.nvidia.com",
+    "amd.com/gpu": "gpu.amd.com",
+    "intel.com/gpu": "gpu.intel.com",
+    "gpu.intel.com/i915": "gpu.intel.com",
+    "gpu.intel.com/xe": "gpu.intel.com",
+    "habana.ai/gaudi": "gaudi.intel.com",
+    "google.com/tpu": "tpu.google.com",
 }
-"""Resource → the DRA driver of its vendor, and the further conditions of the class of whole devices."""
+"""Resource → the device class of its vendor, which the profiles describe where there is one of the hardware."""
+_MIG: Final = re.compile(r"nvidia\.com/mig-(?P<profile>\d+g\.\d+gb(?:\.me)?)")
+_SHARED: Final = ".shared"
+"""End of the names under which NVIDIA's device plugin offers replicas of one GPU."""
 _OTHER: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -293,6 +314,10 @@ def pod_plan(pod: Mapping[str, Any], path: str, template_name: str, chosen: Sequ
             name = f"{name[:60]}-{len(requests)}"
         requests.append(ExtendedRequest(name, resource, count))
         claims.setdefault(where, []).append({"name": CLAIM, "request": name} if several else {"name": CLAIM})
+        if resource.endswith(_SHARED):
+            notes.append(
+                f"{resource} is a share of a GPU; a claim has whole GPUs, and pods share one by naming one claim"
+            )
         if ".initContainers[" in where:
             notes.append(f"init container {container} gets devices of its own, for as long as the pod lives")
     for where, entries in claims.items():
@@ -309,7 +334,9 @@ def pod_plan(pod: Mapping[str, Any], path: str, template_name: str, chosen: Sequ
 def class_name_of(resource: str) -> str:
     """The device class for a resource: its vendor's, or one with the name turned round."""
     if resource in _KNOWN:
-        return _KNOWN[resource][0]
+        return _KNOWN[resource]
+    if _MIG.fullmatch(resource):
+        return "mig.nvidia.com"
     domain, _, name = resource.partition("/")
     return f"{_OTHER.sub('-', name.lower()).strip('-')}.{domain.lower()}"
 
@@ -317,10 +344,9 @@ def class_name_of(resource: str) -> str:
 def device_class(resource: str) -> tuple[JSONObject, tuple[str, ...]]:
     """A class for a resource, and what could not be known about it."""
     name = class_name_of(resource)
-    _, more = _KNOWN.get(resource, ("", ""))
-    expression = f"device.driver == '{name}'" + (f" && {more}" if more else "")
+    expression = _expressions_of_vendors().get(name, f"device.driver == '{name}'")
     notes = [f"class {name}: the driver's installation may bring one of that name; then that one is to be kept"]
-    if resource not in _KNOWN:
+    if resource not in _KNOWN and not _MIG.fullmatch(resource):
         notes.insert(0, f"class {name}: that the driver for {resource} is called {name} is a guess")
     made: JSONObject = {
         "apiVersion": "resource.k8s.io/v1",
@@ -331,6 +357,16 @@ def device_class(resource: str) -> tuple[JSONObject, tuple[str, ...]]:
     return made, tuple(notes)
 
 
+def _expressions_of_vendors() -> dict[str, str]:
+    """Return device class → its selector, of all profiles."""
+    classes = (one for profile in profile_names() for one in load_profile(profile).device_classes)
+    return {
+        one.metadata.name: one.spec.selectors[0].cel.expression
+        for one in classes
+        if one.spec.selectors and one.spec.selectors[0].cel is not None
+    }
+
+
 def template(name: str, namespace: str, requests: Sequence[ExtendedRequest]) -> JSONObject:
     """The template with these requests."""
     asked: list[JSONObject] = [
@@ -339,6 +375,7 @@ def template(name: str, namespace: str, requests: Sequence[ExtendedRequest]) -> 
             "exactly": {
                 "deviceClassName": class_name_of(one.resource),
                 **({"count": one.number} if one.number > 1 else {}),
+                **_selectors(one.resource),
             },
         }
         for one in requests
@@ -350,6 +387,33 @@ def template(name: str, namespace: str, requests: Sequence[ExtendedRequest]) -> 
         "metadata": metadata,
         "spec": {"spec": {"devices": {"requests": [*asked]}}},
     }
+
+
+def _selectors(resource: str) -> JSONObject:
+    """The selectors of a request for a resource whose name tells the form of the device."""
+    mig = _MIG.fullmatch(resource)
+    if mig is None:
+        return {}
+    profile = mig["profile"].replace(".me", "+me")
+    expression = f"device.attributes['gpu.nvidia.com'].profile == '{profile}'"
+    return {"selectors": [{"cel": {"expression": expression}}]}
+
+
+def _mentioned(value: object) -> Sequence[str]:
+    """Return the extended resources in the limits and requests of any part of an object, each once."""
+    found: dict[str, None] = {}
+    pending: list[object] = [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, list):
+            pending += part
+        elif isinstance(part, Mapping):
+            pending += part.values()
+            for section in ("limits", "requests"):
+                amounts = part.get(section)
+                if isinstance(amounts, Mapping):
+                    found |= dict.fromkeys(one for one in amounts if extended_resource_name(str(one)))
+    return sorted(found)
 
 
 def _asked(pod: Mapping[str, Any], path: str, chosen: Sequence[str]) -> Iterator[tuple[str, str, str, int]]:

@@ -192,3 +192,55 @@ def test_a_pod_behind_an_anchor_is_refused_with_the_reason() -> None:
     )
     with pytest.raises(InvalidInput, match="shared by an anchor"):
         converted(text)
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "expression"),
+    [
+        ("habana.ai/gaudi", "gaudi.intel.com", 'device.driver == "gaudi.intel.com"'),
+        ("google.com/tpu", "tpu.google.com", 'device.driver == "tpu.google.com"'),
+        ("amd.com/gpu", "gpu.amd.com", "device.driver == 'gpu.amd.com'"),
+        (
+            "nvidia.com/mig-1g.10gb",
+            "mig.nvidia.com",
+            "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'mig'",
+        ),
+    ],
+)
+def test_classes_are_those_of_the_vendors_drivers(resource: str, name: str, expression: str) -> None:
+    file = converted(POD.replace("nvidia.com/gpu", resource))
+    _, made, template = yaml.safe_load_all(file.text)
+    assert made["metadata"]["name"] == name
+    assert made["spec"]["selectors"] == [{"cel": {"expression": expression}}]
+    (request,) = template["spec"]["spec"]["devices"]["requests"]
+    assert request["exactly"]["deviceClassName"] == name
+    assert not any("guess" in note for note in file.notes)
+
+
+@pytest.mark.parametrize(("resource", "profile"), [("mig-1g.10gb", "1g.10gb"), ("mig-1g.10gb.me", "1g.10gb+me")])
+def test_a_partition_is_requested_by_its_profile(resource: str, profile: str) -> None:
+    *_, template = documents(POD.replace("nvidia.com/gpu", f"nvidia.com/{resource}"))
+    (request,) = template["spec"]["spec"]["devices"]["requests"]
+    assert request["exactly"]["selectors"] == [
+        {"cel": {"expression": f"device.attributes['gpu.nvidia.com'].profile == '{profile}'"}}
+    ]
+
+
+def test_a_share_of_a_gpu_becomes_a_gpu_with_a_note() -> None:
+    file = converted(POD.replace("nvidia.com/gpu", "nvidia.com/gpu.shared"))
+    assert "deviceClassName: gpu.nvidia.com" in file.text
+    assert any("pods share one by naming one claim" in note for note in file.notes)
+
+
+def test_kinds_whose_pods_are_unknown_are_noted_and_unchanged() -> None:
+    spec = {"groups": [{"pods": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 8}}}]}}]}
+    text = yaml.safe_dump(
+        {"apiVersion": "farm.example.com/v1", "kind": "Farm", "metadata": {"name": "big"}, "spec": spec}
+    )
+    file = converted(text)
+    assert file.text == text
+    assert file.notes == (
+        "Farm/big: requests nvidia.com/gpu and is unchanged: where the kind Farm of farm.example.com/v1 has its pods is "
+        "not known",
+    )
+    assert converted(text, "amd.com/gpu").notes == ()
