@@ -234,13 +234,12 @@ def test_a_share_of_a_gpu_becomes_a_gpu_with_a_note() -> None:
 
 def test_kinds_whose_pods_are_unknown_are_noted_and_unchanged() -> None:
     spec = {"groups": [{"pods": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 8}}}]}}]}
-    text = yaml.safe_dump(
-        {"apiVersion": "farm.example.com/v1", "kind": "Farm", "metadata": {"name": "big"}, "spec": spec}
-    )
+    farm = {"apiVersion": "farm.example.com/v1", "kind": "Farm", "metadata": {"name": "big"}, "spec": spec}
+    text = yaml.safe_dump(farm)
     file = converted(text)
     assert file.text == text
     assert file.notes == (
-        "Farm/big: requests nvidia.com/gpu and is unchanged: where the kind Farm of farm.example.com/v1 has its pods is "
-        "not known",
+        "Farm/big: requests nvidia.com/gpu and is unchanged: where the kind Farm of farm.example.com/v1 has its pods "
+        "is not known",
     )
     assert converted(text, "amd.com/gpu").notes == ()
