@@ -234,6 +234,7 @@ def keys(mapping: dict[CELValue, CELValue]) -> Iterator[CELValue]:
     return map(decode_key, list(mapping))
 
 
+# None is a value of CEL, so a missing key needs a mark of its own.
 _ABSENT: Final = object()
 
 
@@ -245,11 +246,13 @@ def find(mapping: dict[CELValue, CELValue], key: CELValue) -> tuple[CELValue, bo
         found = _find_number(mapping, key)
     if found is not _ABSENT:
         return found, True
+    # Maps of attributes answer missing domains with an empty map, as Kubernetes' mapper does (docs/spec/cel.md §2).
     default = getattr(mapping, "default", None)
     return (default, True) if default is not None else (None, False)
 
 
 def _find_number(mapping: dict[CELValue, CELValue], key: float) -> CELValue:
+    # A double finds an integer key of the same amount, as in cel-go; NaN and fractions never do.
     if key.__class__ is float and (key != key or key in (float("inf"), float("-inf")) or key != int(key)):
         return _ABSENT
     whole = int(key)
@@ -289,6 +292,8 @@ def type_name(value: CELValue) -> str:
     return "map" if isinstance(value, dict) else "list" if isinstance(value, list) else "unknown"
 
 
+# Kubernetes charges such values before it builds them, but shares their parts. Here they would use the memory and the
+# time of the whole server, so they are refused by size as well.
 _WALKED: Final = 1_000_000
 _COMPARED: Final = 10_000_000
 _HELD: Final = 1 << 22
@@ -317,6 +322,7 @@ def comparable(value: CELValue, times: int) -> None:
 
 
 def _weight(value: CELValue) -> int:
+    # No recursion: users nest values as deeply as their expressions, and Python's stack ends long before that.
     pending, count = [value], 0
     while pending:
         one = pending.pop()
@@ -365,9 +371,11 @@ def _equal_values(left: CELValue, right: CELValue) -> bool | Failure:
     if isinstance(left, Opaque):
         if other is not kind:
             return NO_SUCH_OVERLOAD
+        # Go's equality fails if the right side is a pointer to the type, which values from objects are.
         if getattr(right, "pointer", False):
             return NO_SUCH_OVERLOAD
         return left.same(right)
+    # Checked first: two values that share parts many times over would be compared for hours.
     if isinstance(left, (list, dict)):
         walkable(left)
         return _equal_parts(left, right)
@@ -407,6 +415,7 @@ def _equal_parts(left: CELValue, right: CELValue) -> bool:
                 pairs.append((value, other))
         elif left.__class__ is Optional and right.__class__ is Optional and left.present and right.present:
             pairs.append((left.value, right.value))
+        # cel-go treats an error between two parts as equality, so only a plain False ends the comparison.
         elif equal(left, right) is False:
             return False
     return True
@@ -415,6 +424,7 @@ def _equal_parts(left: CELValue, right: CELValue) -> bool:
 def contains(values: list[CELValue], wanted: CELValue) -> bool:
     """Return True if ``wanted in values``."""
     comparable(wanted, len(values))
+    # An error of one comparison does not end the search, as in cel-go.
     return any(_equal_values(wanted, value) is True for value in values)
 
 
@@ -427,6 +437,8 @@ def compare(left: CELValue, right: CELValue) -> int | Failure:
     if kind in _NUMBERS and other in _NUMBERS:
         if left != left or right != right:
             return Failure("NaN values cannot be ordered")
+        # cel-go compares as doubles once one side is a double: large integers lose digits, and that must be visible
+        # here.
         if kind is not other and (kind is float or other is float):
             left, right = float(left), float(right)
         return int(left > right) - int(left < right)
@@ -470,6 +482,7 @@ class _Literally(str):
 def _bracketed(opening: str, parts: list[list[CELValue]], closing: str) -> list[CELValue]:
     """Brackets around parts, last piece first."""
     pieces: list[CELValue] = [_Literally(closing)]
+    # The pieces are a stack: the last one that is pushed is written first.
     for position in range(len(parts) - 1, -1, -1):
         pieces += reversed(parts[position])
         if position:
@@ -505,6 +518,7 @@ def go_float(value: float) -> str:
         return "+Inf" if value > 0 else "-Inf"
     if value == 0:
         return "-0" if str(value).startswith("-") else "0"
+    # The bounds at which Go's %v changes to an exponent; Python's repr changes at 1e16.
     if 1e-4 <= abs(value) < 1e21:
         shown = format(value, "f") if "e" in repr(value) else repr(value)
         if "e" in repr(value):

@@ -62,6 +62,7 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
         )
     except StatusError as error:
         raise _unusable(config, error) from error
+    # Before the port opens: a client that offers the session protocol at once must be able to upgrade.
     serve_sessions(server)
     remembered = config.data_dir / "port"
     port = config.port or (_remembered_port(remembered) if remembered.exists() else 0)
@@ -85,6 +86,7 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
     except BaseException:
         await server.close()
         raise
+    # Only after success: a failed start must not change the port of the next one.
     write_durable(remembered, f"{server.port}\n".encode())
     return server
 
@@ -150,6 +152,7 @@ def _server_config(config: ClusterConfig, gates: FeatureGates) -> ServerConfig:
         authorization=True,
         service_accounts=True,
         node_lifecycle=True,
+        # Rounded up, so that a small limit never becomes 0 for a process.
         max_requests_inflight=-(-config.max_requests_inflight // config.apiserver_count),
         audit_log=config.audit_log,
         audit_policy=_audit_policy(config.audit_policy),
@@ -213,6 +216,7 @@ def write_kubeconfig(
 def _free_context(config: ClusterConfig) -> str:
     """Return the cluster's context, or one of its own if another cluster that still exists has entered that one."""
     holder = kubeconfig.taken_by(config.context)
+    # A context of a cluster that was deleted may be taken over; one that still exists belongs to its cluster.
     taken = holder not in ("", str(config.data_dir)) and DataDir(Path(holder)).exists()
     return own_context(config.context.removeprefix("cathedra-"), config.data_dir) if taken else config.context
 
@@ -228,6 +232,7 @@ async def serve_parts(server: APIServer, config: ClusterConfig) -> None:
     assert server.pki is not None, "the server serves TLS"
     data = DataDir(config.data_dir)
     path, authority = socket_of(config.data_dir), server.pki.authority_certificate
+    # The same token over restarts: parts that run on their own reconnect without a new kubeconfig.
     token = _former_token(data.local_kubeconfig) or secrets.token_urlsafe(32)
     await listen_on_socket(server, path, {token: UserInfo(*ADMIN)})
     target = Target(f"{kubeconfig.UNIX}{path}", config.context, certificate_authority=authority, token=token)

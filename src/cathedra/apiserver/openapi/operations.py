@@ -90,6 +90,7 @@ def watch_parameters() -> list[OpenAPIObject]:
 
 def group_words(group: str, version: str) -> str:
     """A group version as operation names have it: ``ResourceV1``, ``RbacAuthorizationV1``, ``CoreV1``."""
+    # Names of operations are an interface: generated clients are named after them.
     words = group.removesuffix(".k8s.io") or "core"
     return "".join(part[:1].upper() + part[1:] for part in re.split(r"[.-]", words)) + version[:1].upper() + version[1:]
 
@@ -228,6 +229,7 @@ class Operations:
     ) -> OpenAPIObject:
         made = self._operation(_Operation("watch", action, self.watch_event, (), suffix=suffix, everywhere=everywhere))
         made["description"] = f"watch {self.resource.gvk['kind']} objects. Deprecated: list with watch=true instead."
+        # Kubernetes keeps these paths for old clients, and marks them so.
         made["deprecated"] = True
         made["responses"] = _responses(self.watch_event, (*JSON_TYPES, *WATCH_TYPES), (200,))
         scope = [] if everywhere else [one for one in self._scope(*(("name",) if named else ())) if one["in"] == "path"]
@@ -301,6 +303,7 @@ def _codes(action: str) -> tuple[int, ...]:
     return {"post": (200, 201, 202), "put": (200, 201), "patch": (200, 201), "delete": (200, 202)}.get(action, (200,))
 
 
+# The texts of Go's http.StatusText, as Kubernetes' generator takes them.
 _WORDS: Final = {200: "OK", 201: "Created", 202: "Accepted"}
 
 

@@ -46,6 +46,8 @@ class Registry:
         """True if a write ends within the call that begins it."""
         self._log: CommitLog | SharedCommitLog
         if isinstance(storage, SharedStorage):
+            # The primary's values are those of its own log; etcd's are Kubernetes', so that kube-apiserver can read
+            # them.
             layout = LogLayout() if isinstance(storage, PrimaryStore) else SharedLayout()
             self._tables = Tables(definitions, layout)
             self._log = SharedCommitLog(storage, self._tables)
@@ -147,6 +149,7 @@ class Registry:
     async def all_quiet(self, resource: GroupResource) -> None:
         """Wait until no write on any object of a resource is under way."""
         table = self._tables.get(resource)
+        # As in `quiet`: further writes may begin while one is awaited.
         while table is not None and table.under_way:
             await _ended(next(iter(table.under_way.values())))
 
@@ -158,6 +161,7 @@ class Registry:
 
     async def quiet(self, table: Table, key: str) -> StoredObject | None:
         """Return the state of a key once no write on it is under way."""
+        # A loop: another request may have begun a write before this task ran.
         while key in table.under_way:
             await _ended(table.under_way[key])
         return table.get(key)
@@ -176,10 +180,12 @@ class Registry:
         """
         if table.get(key) is not previous:
             raise WriteConflict(key)
+        # Nothing has changed: no revision is used, as in Kubernetes, so watchers see no event.
         if previous is not None and obj is previous.object:
             return self._compared(table, key, previous, previous)
         if dry_run:
             return self._compared(table, key, previous, StoredObject(key, obj, previous.revision if previous else 0))
+        # Two writes of one object would be compared with the same state, and the second would overwrite the first.
         if key in table.under_way:
             raise WriteConflict(key)
         writing = self._log.put(table, key, previous, obj)

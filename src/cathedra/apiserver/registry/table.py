@@ -99,6 +99,7 @@ class Table:
         if revision < self._floor:
             raise TooOld(revision)
         undone: dict[str, StoredObject | None] = {}
+        # Backwards, so that the oldest change after the revision wins: its «previous» is the state at the revision.
         for change in reversed(self._history):
             if change.revision <= revision:
                 break
@@ -125,10 +126,12 @@ class Table:
                 self._keys.add(key)
             self._entries[key] = change.entry
         self._history.append(change)
+        # The last state of a removed object has no encoded form; the one before has about its size.
         change.size = change.entry.size or (0 if change.previous is None else change.previous.size)
         self._history_bytes += change.size
         if len(self._history) > self._history_limit or self._history_bytes > HISTORY_BYTES:
             self._drop_oldest()
+        # Indexes before watchers: a client that reacts to the event must find the server's indexes up to date.
         for observer in self._observers:
             observer(change)
         if self._watchers:
@@ -157,6 +160,7 @@ class Table:
                 self._observed(StoredChange(revision, entry.at(revision), entry, deleted=True))
         for key, entry in entries.items():
             previous = self._entries.get(key)
+            # Equal revisions mean an equal object: revisions are unique in the store.
             if previous is None or previous.revision != entry.revision:
                 self._observed(StoredChange(entry.revision, entry, previous))
         self._forget_history()
@@ -181,6 +185,7 @@ class Table:
         while self._history and self._history[0].revision <= revision:
             change = self._drop()
             self._floor = change.revision
+            # The encoded forms are most of what a dropped change would keep in memory.
             change.entry.forget_forms()
 
     def _drop_oldest(self) -> None:
@@ -192,6 +197,7 @@ class Table:
             change = self._drop()
             self._floor = change.revision
             self._dropped_bytes += change.size
+        # Checking every watcher for each dropped change would make a write cost time for each watcher.
         if self._dropped_bytes > HISTORY_BYTES // 4:
             self._dropped_bytes = 0
             for bucket in self._buckets():
@@ -230,6 +236,7 @@ class Table:
         if after < self._floor:
             raise TooOld(after)
         watcher = Watcher(selection, after)
+        # History first, then registration, in one turn of the loop: no change can fall between the two.
         start = bisect.bisect_right(self._history, after, key=lambda change: change.revision)
         for position in range(start, len(self._history)):
             if _in_namespace(self._history[position].entry.key, selection.namespace):
@@ -242,6 +249,7 @@ class Table:
         selection = watcher.selection
         bucket = self._bucket(selection)
         bucket.discard(watcher)
+        # Empty buckets are removed: node agents come and go, and a bucket per former node would stay for ever.
         if bucket or bucket is self._watchers:
             return
         if (indexed := _indexed_term(selection)) is not None:
@@ -283,6 +291,7 @@ class Table:
     def _broadcast_by_field(self, change: StoredChange) -> None:
         for field, values in self._by_field.items():
             get = getter(self.definition, field)
+            # Both values: watchers of the old one see the object leave their selection.
             touched = {get(change.entry.object)}
             if change.previous is not None:
                 touched.add(get(change.previous.object))
@@ -309,6 +318,7 @@ class Table:
         keys = in_order()
         low, high = 0, len(keys)
         if namespace:
+            # «0» follows «/» in ASCII, so this is the end of the namespace's keys.
             low, high = bisect.bisect_left(keys, f"{namespace}/"), bisect.bisect_left(keys, f"{namespace}0")
         if start:
             low = max(low, bisect.bisect_left(keys, start))

@@ -128,6 +128,7 @@ class PrimaryStore(asyncio.Protocol):
 
     async def lost(self) -> None:
         """Wait until the primary has gone."""
+        # Shielded: a cancelled waiter must not cancel the future of the others.
         await asyncio.shield(self._lost)
 
     async def load(self, compacted: Callable[[int], None]) -> StoreContent:
@@ -136,6 +137,7 @@ class PrimaryStore(asyncio.Protocol):
         Raises:
             StoreUnavailable: the primary has gone.
         """
+        # As in `lost`.
         return await asyncio.shield(self._content)
 
     def write(self, key: str, value: bytes | None, *, expected: int) -> asyncio.Future[int]:
@@ -184,11 +186,13 @@ class PrimaryStore(asyncio.Protocol):
             for batch in self._reader.feed(data):
                 for message in batch:
                     self._take(message, answers)
+        # A broken frame ends the connection: what follows cannot be interpreted, and a lost write would be silent.
         except FrameError:
             if self._transport is not None:
                 self._transport.close()
             raise
         finally:
+            # Also after an error: writes that were taken before it are settled and must be shown.
             self._wake()
             for waiting, answer in answers:
                 _answer(waiting, answer)
@@ -200,6 +204,7 @@ class PrimaryStore(asyncio.Protocol):
             self._outgoing = None
         self._wake()
         for request, waiting in self._waiting.values():
+            # Unknown, so that the request ends with 504 instead of being carried out twice.
             _answer(waiting, StoreUnavailable(_GONE, unknown=type(request) is Forward))
         self._waiting.clear()
         _answer(self._content, StoreUnavailable(_GONE))
@@ -211,6 +216,7 @@ class PrimaryStore(asyncio.Protocol):
         if self._outgoing is None:
             waiting.set_exception(StoreUnavailable(_GONE))
         else:
+            # Before sending: the answer may arrive in the same turn of the loop.
             self._waiting[request.id] = request, waiting
             self._outgoing.put(request, ENVELOPE_BYTES + size)
         return waiting

@@ -119,8 +119,10 @@ def is_kept(connection: sqlite3.Connection, write: Write) -> bool:
         DamagedRow: a row is not what was written.
     """
     try:
+        # Later rows too: a compaction may have carried the write into one of them.
         later = connection.execute(f"{_SELECT} where revision >= ?", (write.revision,))
         batches = [batch_of(row) for row in later]
+    # A revision beyond 64 bits was never written.
     except OverflowError:
         return False
     return any(found.key == write.key and found.revision >= write.revision for batch in batches for found in batch)
@@ -133,6 +135,7 @@ def batch_of(row: Row) -> Iterator[Write]:
         DamagedRow: the row is not what was written.
     """
     revision, writes, checksum = row
+    # The revision is part of the checksum: a row that SQLite delivers under another one is damage as well.
     if checksum is not None and checksum != _checksum(revision, writes):
         raise DamagedRow(revision, "its checksum is wrong")
     try:
@@ -173,12 +176,14 @@ def stored_facts(connection: sqlite3.Connection) -> dict[str, int]:
     """
     _add_checksums(connection)
     facts: dict[str, int] = dict(connection.execute("select name, value from meta"))
+    # The schema is written before the format: a crash in between leaves a former database, which is converted again.
     if facts.get("format", 1) in _FORMER:
         connection.executescript(SCHEMA)
         connection.execute("insert or replace into meta (name, value) values ('format', ?)", (FORMAT,))
         facts["format"] = FORMAT
     if facts["format"] == FORMAT:
         tables = ("batches", "objects") if _has_objects(connection) else ("batches",)
+        # The last row may carry an older number than what was skipped to, so the greatest of both counts.
         last = [connection.execute(f"select max(revision) from {table}").fetchone()[0] or 0 for table in tables]
         facts["revision"] = max(facts.get("revision", 0), *last)
     return facts
@@ -205,6 +210,7 @@ def put_into_log(connection: sqlite3.Connection) -> None:
     if not _has_objects(connection):
         return
     revision = stored_facts(connection)["revision"]
+    # One transaction: a crash leaves either the table of objects or the log, never parts of both.
     connection.execute("begin immediate")
     try:
         (first,) = connection.execute("select min(1, coalesce(min(revision), 1)) from batches").fetchone()
@@ -220,6 +226,7 @@ def put_into_log(connection: sqlite3.Connection) -> None:
         connection.execute("drop table objects")
         skip_to_revision(connection, revision)
         connection.execute("commit")
+    # Cancellation too: an open transaction would block every later writer.
     except BaseException:
         connection.execute("rollback")
         raise
@@ -259,6 +266,7 @@ def read_log(connection: sqlite3.Connection, limit: int) -> StoreContent:
     after = last = None
     for row in rows(connection):
         for write in batch_of(row):
+            # The state before each write is needed for watches that resume: they see deletions with the last state.
             before = found.pop(write.key, None) if write.value is None else found.get(write.key)
             if write.value is not None:
                 found[write.key] = Record(write.key, write.revision, write.value)
@@ -277,6 +285,7 @@ def _has_objects(connection: sqlite3.Connection) -> bool:
 
 def _outcome(connection: sqlite3.Connection, writes: Sequence[Write], error: Exception) -> StorageError | None:
     """End the transaction. Return the error with which it failed, or None if it was committed nevertheless."""
+    # Still open means that nothing was committed; otherwise the commit may have succeeded before the error.
     if connection.in_transaction:
         connection.execute("rollback")
     elif is_kept(connection, writes[-1]):  # and so is the row, or nothing of it

@@ -65,11 +65,13 @@ class Type:
     def __init__(self, kind: Kind, name: str, params: tuple[Type, ...] = (), *, nullable: bool = False) -> None:
         self.kind, self.name, self.params, self.nullable = kind, name, params, nullable
         self.generic = kind is Kind.PARAM or any(p.generic for p in params)
+        # Computed once: types are compared at every node, and nested ones would be walked each time.
         self._hash = hash((kind, name, params))
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
+        # Different hashes end nearly every comparison of unequal types.
         if not isinstance(other, Type) or self._hash != other._hash:
             return False
         pairs = [(self, other)]

@@ -60,6 +60,7 @@ class AttributePath:
 
     def qualified(self, run: Run, scope: VariableScope, value: CELValue) -> CELValue:
         """Apply the qualifiers to ``value``. Return the result, or a walk that finds it."""
+        # Constant keys need no trampoline, and most selectors have no others.
         return self.walk(run, scope, value) if self.computed else self.look_up(run, value)
 
     def look_up(self, run: Run, value: CELValue) -> CELValue:
@@ -69,6 +70,7 @@ class AttributePath:
                 return value
             value = value.value
         for qualifier in self.qualifiers:
+            # One optional look-up makes the rest of the path optional.
             optional = optional or qualifier.optional
             value = qualifier.apply(run, value, qualifier.key, optional)
             if value is ABSENT:
@@ -116,6 +118,8 @@ class Absolute(AttributePath):
             return Failure(f"no such attribute(s): {self.name}")
         if value.__class__ is Failure:
             return value
+        # A copy: the accumulator of a comprehension is changed in place, and the trace would show its last state
+        # everywhere.
         if run.trace is not None:
             run.trace[self.own_id] = list(value) if value.__class__ is MutableList else value
         return self.qualified(run, scope, value)
@@ -147,6 +151,7 @@ class Conditional(AttributePath):
 
     def add(self, qualifier: AnyQualifier) -> None:
         """Qualify the value of either branch; branches may be conditionals in turn."""
+        # No recursion: a chain of «? :» may be as long as the expression.
         pending: list[AttributePath] = [self]
         while pending:
             one = pending.pop()
@@ -190,6 +195,7 @@ def _index(key: CELValue) -> CELValue:
     if kind is float:
         return (
             int(key)
+            # NaN, infinities and fractions are no index.
             if key == key and abs(key) < 2**63 and key == int(key)
             else Failure(f"unsupported index value {text(key)} in list")
         )
@@ -211,6 +217,7 @@ class Qualifier:
     def apply(self, run: Run, value: CELValue, key: CELValue, optional: bool) -> CELValue:
         found = _look_up(value, key, test=optional or self.test)
         failed = found.__class__ is Failure
+        # has() charges its own unit even for a missing key; the value of the path is not noted.
         if self.test:
             shown = found if failed else found is not ABSENT
             run.cost += 1
@@ -305,6 +312,7 @@ class AttributeStep(Step):
         id_ = attribute.id
         if attribute.__class__ is Conditional:
             assert isinstance(attribute, Conditional)
+            # In this order: the tracker's stack is popped down to each of them, and another order would drop too much.
             run.drop(attribute.other.id, attribute.then.id, attribute.condition.id)
             if run.trace is not None:
                 run.trace[attribute.own_id] = value

@@ -120,6 +120,7 @@ def _plan_function(node: CallExpr, args: list[Step]) -> Step:
         return Equality(id_, args[0], args[1], negated=function == "_!=_")
     if function in ("_[_]", "_[?_]", "_?._"):
         return _plan_index(node, args[0], args[1])
+    # With several candidates the values decide at run time, as in cel-go's dispatcher.
     overload = node.overloads[0] if len(node.overloads) == 1 else None
     if function in ("or", "orValue") and len(args) == 2:
         return OptionalOr(id_, args[0], args[1], unwrap=function == "orValue")
@@ -127,8 +128,10 @@ def _plan_function(node: CallExpr, args: list[Step]) -> Step:
         return NotStrictlyFalse(id_, function, overload, args, early=False)
     if overload is not None and overload.id == "in_list" and isinstance(args[1], ConstantStep):
         return _plan_membership(id_, function, overload, args, args[1].value)
+    # Kubernetes converts constants while it plans, so a bad one is an error of compilation and costs nothing later.
     if function in registry.FOLDED and len(args) == 1 and isinstance(args[0], ConstantStep):
         return _folded(id_, function, overload, args[0].value)
+    # cel-go plans such calls as variadic ones, which end at the first failed argument.
     many = overload is None and function not in registry.SINGLE_FUNCTIONS
     call = CallStep(id_, function, overload, args, early=len(args) > 2 or many or function in _SINGLE_OVERLOAD_MANY)
     if function in registry.PATTERNS and isinstance(args[1], ConstantStep) and args[1].value.__class__ is str:
@@ -166,6 +169,7 @@ def _plan_index(node: CallExpr, operand: Step, key: Step) -> Step:
 def _plan_membership(id_: int, function: str, overload: Overload | None, args: list[Step], values: CELValue) -> Step:
     if not values:
         return ConstantStep(id_, False)
+    # cel-go builds a set of the constants; a list with anything else is searched instead, at another cost.
     if any(value.__class__ not in _PRIMITIVES for value in values):
         return CallStep(id_, function, overload, args, early=False)
     return Membership(id_, args[0], values)
@@ -179,6 +183,7 @@ def _folded(id_: int, function: str, overload: Overload | None, value: CELValue)
 
 
 def _prepare_pattern(call: CallStep, pattern: str) -> None:
+    # Constant patterns are compiled once, and an invalid one is refused while planning, as by Kubernetes.
     compiled = regex.compile_pattern(pattern)
     if isinstance(compiled, Failure):
         raise CompileError("InternalError", f"program instantiation failed: {compiled.text}")
@@ -196,6 +201,7 @@ def _prepare_pattern(call: CallStep, pattern: str) -> None:
 def _plan_list(node: ListLit) -> Descent[Step]:
     elements = yield from _all_planned(node.elements)
     step = ListStep(node.id, elements, node.optional)
+    # cel-go folds constant literals; they are free at run time.
     if all(isinstance(element, ConstantStep) for element in elements):
         return ConstantStep(node.id, (yield step.build(Run(), Variables({}))))
     return step
@@ -259,6 +265,7 @@ class ComprehensionStep(Numbered):
         if over.__class__ is Failure:
             return over
         if not isinstance(over, (list, dict)):
+            # The two forms of comprehensions have different texts in cel-go.
             if self.var2:
                 return Failure(f"unsupported comprehension range type: {go_type(over)}")
             return Failure(f"got '{go_type(over)}', expected iterable type")
@@ -277,6 +284,7 @@ class ComprehensionStep(Numbered):
         value = self.result.eval(run, inner)
         if value.__class__ is Walk:
             value = yield value
+        # The accumulator leaves the comprehension: a later «+» must not change it in place.
         if value.__class__ is MutableList:
             return list(value)
         return dict(value) if value.__class__ is MutableMap else value
@@ -304,6 +312,7 @@ class _FoldScope:
             fold = scope.fold
             if name == fold.accu:
                 return scope.value if scope.initialized else scope.begin(run)
+            # The result of a comprehension is evaluated outside its iteration, where the variables are not declared.
             if not scope.finished:
                 if name == fold.var:
                     return scope.first
@@ -326,6 +335,7 @@ class _FoldScope:
 
 
 def _accumulator(value: CELValue) -> CELValue:
+    # Appending to a fresh list copies it: quadratic time for map() and filter() over a long list.
     if value.__class__ is list and not value:
         return MutableList()
     return MutableMap() if value.__class__ is dict and not value else value

@@ -50,11 +50,14 @@ class Or(Numbered):
         value = self.left.eval(run, scope)
         if value.__class__ is Walk:
             value = yield value
+        # The right side may still decide if the left side failed: CEL absorbs failures in both directions.
         if value is not self.decides:
             second = self.right.eval(run, scope)
             if second.__class__ is Walk:
                 second = yield second
             value = self.combined(value, second)
+        # Kubernetes' cost tracker pops the operands from its stack; a value that stayed there would be charged to the
+        # next call.
         run.drop(self.left.id, self.right.id)
         run.note(self.id, value)
         return value
@@ -98,6 +101,7 @@ class Equality(Numbered):
         else:
             value = equal(left, right)
             if self.negated:
+                # A failed comparison counts as unequal under «!=».
                 value = value is not True
         args = run.take((self.left.id, self.right.id))
         if args is not None:
@@ -127,6 +131,8 @@ class CallStep(Numbered):
             args.append(value)
             if value.__class__ is Failure and failed is None:
                 failed = value
+                # Functions of many arguments end at the first failure and evaluate no further one, which changes the
+                # cost.
                 if self.early:
                     break
         return self.charged(run, self.compute(run, args) if failed is None else failed)
@@ -150,6 +156,8 @@ class CallStep(Numbered):
     def refuse_if_dear(self, run: Run, args: list[CELValue]) -> None:
         """Charge a call before it is made, if it goes beyond the limit."""
         cost = self.count(args, None)
+        # Without this check the call would run first and be charged afterwards: minutes of time for a refused
+        # expression.
         if run.cost + cost > (run.limit if run.limit is not None else _NO_LIMIT):
             run.cost += cost
             raise CostLimitExceeded
@@ -163,12 +171,14 @@ class CallStep(Numbered):
         return registry.call(self.function, self.overload, args)
 
 
+# For runs without a limit of their own.
 _NO_LIMIT: Final = 20_000_000
 
 
 def _require_list(value: CELValue) -> None:
     """The cost of these calls is counted over a list; anything else makes Kubernetes give up."""
     if not isinstance(value, list):
+        # The first method of Go's interface that the type lacks; it is part of the error text.
         missing = "Contains" if value.__class__ in (str, bytes) else "Add"
         if value.__class__ in (int, UInt, float, Duration, Timestamp):
             missing = "Contains"
@@ -200,6 +210,7 @@ class Membership(Numbered):
         if value.__class__ is Walk:
             value = yield value
         if value.__class__ is not Failure:
+            # Kubernetes looks the value up in a Go map, which panics for keys that have no hash.
             require_hashable(value)
             value = any(equal(value, other) is True for other in self.values)
         run.note(self.id, value)
@@ -239,6 +250,7 @@ class ListStep(Numbered):
 
     def eval(self, run: Run, scope: VariableScope) -> Descent[CELValue]:
         value = yield from self.build(run, scope)
+        # A literal has a fixed cost, but its parts leave the tracker's stack with it.
         run.take(tuple(element.id for element in self.elements))
         run.cost += 10
         run.note(self.id, value)
@@ -295,6 +307,7 @@ class MapStep(Numbered):
                         f"cannot initialize optional entry '{text(key)}' from non-optional value {text(value)}"
                     )
                 if not value.present:
+                    # An absent optional entry removes an earlier one of the same key, as in cel-go.
                     made.pop(encode_key(key), None)
                     continue
                 value = value.value

@@ -87,6 +87,7 @@ def _parsed_ip(text: str) -> IP | Failure:
         return Failure(f"IP Address {go_quote(text)} parse error during conversion from string: {error}")
     if zone:
         return Failure(f"IP address {go_quote(text)} with zone value is not allowed")
+    # Kubernetes refuses these: the same address would be written in two forms.
     if address.version == 6 and address.ipv4_mapped is not None:
         return Failure(f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
     return IP(address)
@@ -120,6 +121,7 @@ def _parsed_cidr(text: str) -> CIDR | Failure:
 
 
 def _bad_cidr(reason: str) -> Failure:
+    # Kubernetes wraps the error of its parser in the same text once more.
     twice = "network address parse error during conversion from string: "
     return Failure(f"{twice}{twice}{reason}")
 
@@ -141,6 +143,7 @@ def _canonical(text: CELValue) -> CELValue:
 
 def _link_local_multicast(ip: IP) -> bool:
     packed = ip.address.packed
+    # Go counts 224.0.0.0/24 only; Python's is_multicast is much wider.
     if len(packed) == 4:
         return packed[:3] == b"\xe0\x00\x00"
     return packed[0] == 0xFF and packed[1] & 0x0F == 2
@@ -148,6 +151,7 @@ def _link_local_multicast(ip: IP) -> bool:
 
 def _global_unicast(ip: IP) -> bool:
     address = ip.address
+    # Go excludes the broadcast address, which Python's properties do not mention.
     if address.packed == b"\xff\xff\xff\xff":
         return False
     return not (address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local)
@@ -190,6 +194,7 @@ def _contains_cost(*, network: bool, text: bool) -> Cost:
         return cost + (scan(size(args[1])) if text else 0)
 
     def estimate(call: EstimatedCall) -> Estimate:
+        # The estimate does not know the family: 4 bytes of IPv4 up to 16 of IPv6.
         bytes_ = Range(4, 16)
         cost = bytes_.plus(bytes_).scaled(0.1)
         if network:
@@ -273,6 +278,7 @@ def _four_fields(whole: str, text: str) -> bytes:
     value = digits = 0
     for position, char in enumerate(text):
         if char in _DIGITS:
+            # Leading zeros are octal in some parsers, so Go refuses them; texts must match Go's position by position.
             if digits == 1 and value == 0:
                 raise NotAnAddress(whole, "IPv4 field has octet with leading zero")
             value, digits = value * 10 + int(char), digits + 1
@@ -304,6 +310,7 @@ def _six(whole: str) -> tuple[bytes, str]:
             return bytes(_GROUPS), zone
     while len(packed) < _GROUPS:
         length = _hex_length(whole, text)
+        # The tail of the address may be written as IPv4.
         if text[length : length + 1] == ".":
             packed += _embedded(whole, text, len(packed), has_gap=gap >= 0)
             text = ""
@@ -312,6 +319,7 @@ def _six(whole: str) -> tuple[bytes, str]:
         text = text[length:]
         if not text:
             break
+        # From here on the order of the checks decides which of several errors is reported, as in netip.parseIPv6.
         if text[0] != ":":
             raise NotAnAddress(whole, "unexpected character, want colon", text)
         if len(text) == 1:

@@ -41,6 +41,7 @@ __all__ = [
 
 ACCUMULATOR: Final = "@result"
 _OLD_ACCUMULATOR: Final = "__result__"
+# optMap copies its target: nested calls double the tree each time, and forty of them would fill the memory.
 _MAX_NODES: Final = 25_000
 _OVERWRITES: Final = "iteration variable overwrites accumulator variable"
 
@@ -99,6 +100,7 @@ class Builder:
 
 def _copied(build: Builder, node: Expr) -> Descent[Expr]:
     new = yield from _copy_node(build, node)
+    # Positions in the source stay those of the original, for error texts.
     new.start, new.end, new.depth = node.start, node.end, node.depth
     return new
 
@@ -153,6 +155,7 @@ def _has(build: Builder, _: Expr | None, args: list[Expr]) -> Expr:
     argument = args[0]
     if not isinstance(argument, Select):
         raise MacroError(argument.offset, "invalid argument to has() macro")
+    # The macro's position, not the argument's: errors of has() point at the macro.
     return Select(build.next_id(), build.offset, argument.operand, argument.field, test_only=True)
 
 
@@ -182,6 +185,7 @@ def _two_variables(args: list[Expr]) -> tuple[str, str]:
 
 def _all(build: Builder, over: Iteration, predicate: Expr) -> Expr:
     init = build.const(True)
+    # A failed element does not end the iteration: a later one may still decide.
     condition = build.call("@not_strictly_false", build.ident(ACCUMULATOR))
     step = build.call("_&&_", build.ident(ACCUMULATOR), predicate)
     return build.comprehension("all", over, Fold(ACCUMULATOR, init, condition, step, build.ident(ACCUMULATOR)))
@@ -256,6 +260,7 @@ def _transform_map_entry(build: Builder, target: Expr | None, args: list[Expr]) 
 
 
 def _bound(build: Builder, macro: str, name: str, value: Expr, result: Expr) -> Expr:
+    # cel-go binds by a comprehension over an empty list; its cost is counted like that of any other.
     over = Iteration(build.list_of(), "#unused")
     return build.comprehension(macro, over, Fold(name, value, build.const(False), build.ident(name), result))
 
@@ -274,6 +279,7 @@ def _optional_map(flat: bool) -> Expander:
         variable = _variable(args[0], f"{name}() variable name must be a simple identifier")
         assert target is not None
         there = build.call("hasValue", target=target)
+        # A copy: the target stands in the tree twice, and costs are counted by node ID.
         value = build.call("value", target=build.copy(target))
         mapped = _bound(build, name, variable, value, args[1])
         if not flat:

@@ -71,6 +71,7 @@ class _Child:
                 *program, *words, stdin=asyncio.subprocess.DEVNULL, pass_fds=descriptors
             )
         finally:
+            # The child has its own copies. An end that stayed open here would hide the child's death from the reader.
             for one in inherited.values():
                 one.close()
         line[0].setblocking(False)
@@ -79,6 +80,7 @@ class _Child:
 
     async def stop(self) -> str:
         """Close the line, which ends the child, and kill it if it does not end in time. Return how it ended."""
+        # The closed line is the order to end: it also reaches a child whose parent was killed.
         self.writer.close()
         for unused in (self.connections, self.store):
             if unused is not None:
@@ -141,6 +143,7 @@ class Supervisor:
                 await self._serve(child, server)
             finally:
                 how = f"the API server in process {child.process.pid} {await child.stop()}"
+            # During the start a dead child is the user's error (a port, a store). Later it is started again.
             if self._missing:
                 raise ChildEnded(f"{how} before it was ready")
             self._say(f"{how}; it is started again")
@@ -152,6 +155,7 @@ class Supervisor:
         if child.store is not None:
             store, child.store = child.store, None
             await server.serve_replica(store)
+        # Only between processes of one program over an inherited socket, so pickle is safe here.
         order = pickle.dumps((self._config, server.port))
         child.writer.write(base64.b64encode(order) + b"\n")
         while line := await next_line(child.reader):
@@ -159,6 +163,7 @@ class Supervisor:
                 figures = await self._usage(line.decode().rstrip("\n"))
                 child.writer.write(json.dumps(figures).encode() + b"\n")
             elif child.connections is not None:
+                # Connections are dealt out only once the child serves: they would wait in its socket for seconds.
                 connections, child.connections = child.connections, None
                 server.deal_to(connections)
                 self._count_ready(server.url)

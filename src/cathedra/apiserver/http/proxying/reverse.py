@@ -108,6 +108,8 @@ class ReverseProxy:
         target = target_of(self._registry, call)
         prefix, below = _parted(request.info)
         suffix = _suffix(request)
+        # Relative links of a page need the trailing slash. Other methods are not redirected: clients would drop the
+        # body.
         if not below and request.info.reads:
             headers = ((b"location", f"{quote(prefix, safe=_UNRESERVED)}/{suffix}".encode()),)
             return Response(301, b"", b"text/plain; charset=utf-8", headers)
@@ -133,11 +135,13 @@ class ReverseProxy:
                 yarl.URL(f"{origin}{path}", encoded=True),
                 headers=[*_plain(passed_headers(request)), *body.headers, _forwarded(request)],
                 data=body.data,
+                # A redirect could lead to a server that the user may not reach through the proxy.
                 allow_redirects=False,
             ) as answer:
                 change = through(prefix, urlsplit(origin).netloc)
                 moved = _moved(answer, origin, prefix)
                 await pass_back(request, answer, send, body, replaced=moved, page=lambda page: with_links(page, change))
+        # ValueError: aiohttp's for addresses and headers that it refuses.
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _unreachable(error) from None
 
@@ -219,6 +223,7 @@ def _unreachable(error: Exception) -> StatusError:
 
 def _unverified() -> ssl.SSLContext:
     context = ssl.create_default_context()
+    # As kube-apiserver: pods and services behind the proxy have certificates that no authority here knows.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
@@ -242,6 +247,7 @@ def _moved(answer: aiohttp.ClientResponse, origin: str, prefix: str) -> list[tup
     location = answer.headers.get("Location", "")
     parts = urlsplit(location)
     at = f"{parts.scheme}://{parts.netloc}" if parts.netloc else origin
+    # Links to other hosts stay, and those that have the prefix already must not get it twice.
     if not parts.path.startswith("/") or at != origin or parts.path.startswith(prefix):
         return []
     query = f"?{parts.query}" if parts.query else ""
@@ -291,6 +297,7 @@ def _links(page: bytes) -> Iterator[tuple[int, int, str]]:
             if attribute[1].lower() in wanted:
                 value = attribute[2].strip(b"\"'").decode("latin-1")
                 yield *attribute.span(2), html.unescape(value)
+        # Text of scripts and styles may contain «<»: it is skipped up to the closing tag.
         if name in _RAW:
             closing = re.compile(rb"</" + re.escape(name), re.IGNORECASE).search(page, position)
             if closing is None:
