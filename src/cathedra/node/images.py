@@ -100,6 +100,7 @@ class ImagePuller:
             raise ImageUnavailable("ImageInspectError", message) from error
 
     async def _pull(self, image: str, named: str, tell: Tell) -> Image:
+        # By image, not by container: two containers of one image share the back-off, as in the kubelet.
         left = self._until.get(image, 0.0) - self._clock.monotonic()
         if left > 0:
             message = f'Back-off pulling image "{image}"'
@@ -115,6 +116,7 @@ class ImagePuller:
         self._backoff.forget(image)
         self._until.pop(image, None)
         found = await self._find(image, named, tell)
+        # Garbage collection of images may have been faster.
         if found is None:
             raise self._failed(image, f'image "{image}" has been pulled and is not there')
         seconds = _milliseconds(self._clock.monotonic() - began)
@@ -230,6 +232,7 @@ def logins_for(image: str, secrets: Iterable[Mapping[str, bytes]]) -> tuple[Regi
             place = _place(server)
             if isinstance(entry, dict) and _fits(place, repository):
                 found.append((len(place), _login(server, entry)))
+    # The longest match first; the sort is stable, so secrets keep their order in the pod.
     found.sort(key=lambda each: -each[0])
     return tuple(dict.fromkeys(login for _, login in found))
 
@@ -251,6 +254,7 @@ def _place(server: str) -> str:
     host, _, path = place.partition("/")
     if path in ("v1", "v2"):
         path = ""
+    # Docker writes its own registry under this old name.
     if host == _DOCKER_HUB:
         host = DEFAULT_REGISTRY
     return f"{host}/{path}".rstrip("/")
@@ -260,6 +264,7 @@ def _fits(place: str, repository: str) -> bool:
     host, _, path = place.partition("/")
     own_host, _, own_path = repository.partition("/")
     patterns, labels = host.split("."), own_host.split(".")
+    # «*» matches one label of the host, never several.
     if len(patterns) != len(labels) or not all(map(fnmatchcase, labels, patterns)):
         return False
     return not path or own_path == path or own_path.startswith(f"{path}/")

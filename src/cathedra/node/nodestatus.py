@@ -166,6 +166,7 @@ class NodeReporter:
             node = await self._nodes.create(self._new_node())
         await self._on_fresh(node, self._label)
         await self._refresh()
+        # Last: pods must not start before the Node has its labels and capacity.
         self._registered.set()
 
     async def _label(self, node: Node) -> Node:
@@ -185,6 +186,7 @@ class NodeReporter:
             try:
                 return await write(node)
             except StatusError as error:
+                # See above: a stale copy may be refused with 403.
                 if not error.is_conflict and error.code != 403:
                     raise
             node = await self._nodes.get(self._config.name)
@@ -193,6 +195,7 @@ class NodeReporter:
     async def _report(self) -> None:
         while True:
             await self._clock.sleep(self._config.status_seconds)
+            # A node that tests silence must write nothing at all, so that it counts as lost.
             await self._until_heard()
             await self._retry(self._refresh)
 
@@ -394,8 +397,10 @@ class RuntimeMonitor:
                 errors = await self._status()
                 answered = self._clock.monotonic()
             except RuntimeFailure:
+                # A single failed poll proves nothing: the former verdict stays until the runtime was silent for long.
                 errors = (DOWN,) if self._clock.monotonic() - answered > PATIENCE else self._errors
             if errors != self._errors:
                 self._errors = errors
+                # A new event before the old one is set: a waiter that comes back at once waits for the next change.
                 changed, self._changed = self._changed, asyncio.Event()
                 changed.set()

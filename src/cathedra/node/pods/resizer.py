@@ -148,8 +148,10 @@ class PodResizer:
         self._pending = None
         before = _asked(granted)
         self.grants.give(pod)
+        # Containers that do not run get their new limits when they start.
         running = {record.name for record in self._table.all if record.running}
         self._before = {
+            # Limits of an earlier resize that was never applied: those are still in effect.
             name: self._before.get(name, before[name])
             for name, asked in _asked(pod).items()
             if name in running and before[name] != asked
@@ -161,6 +163,7 @@ class PodResizer:
     def _postpone(self, pod: Pod, refusal: Postponement) -> None:
         known = self._pending
         self._pending = self._condition(PENDING, refusal.reason, refusal.message)
+        # One event for each refused generation: `step` runs at every change of the pod.
         if known is None or (known.reason, known.observed_generation) != (refusal.reason, pod.metadata.generation):
             what = f"Resize{refusal.reason}"
             self._record("Warning", what, f"Pod resize {refusal.reason}", error=refusal.message)
@@ -174,6 +177,7 @@ class PodResizer:
             for container in (*pod.spec.init_containers, *pod.spec.containers):
                 await self._update(pod, container)
             if cgroups is not None:
+                # Again after the containers: the kernel refuses a pod limit below the sum of its containers'.
                 cgroups.apply(pod)
         except (RuntimeFailure, OSError) as error:
             message = error.message if isinstance(error, RuntimeFailure) else str(error)
@@ -183,6 +187,7 @@ class PodResizer:
             return
         self._progress = None
         self._record("Normal", "ResizeCompleted", "Pod resize completed")
+        # Wakes resizes of other pods that wait for room.
         self._freed()
 
     async def _update(self, pod: Pod, container: Container) -> None:
@@ -264,6 +269,7 @@ def postponement(
     used = [pod_requests(other, gates) for other in others]
     found = [(name, wanted.get(name, 0), allocatable[name].nanos) for name in RESIZED if name in allocatable]
     for name, amount, have in found:
+        # First against the whole node: what can never fit must not wait for others.
         if amount > have:
             unit = _unit(name)
             text = (

@@ -87,6 +87,7 @@ class StatusWriter:
         except UndecodableObject:
             _LOG.debug("pod %s: its deletion was answered with what cannot be decoded", identity_of(self._object.pod))
         except StatusError as error:
+            # Conflict: another pod of the same name exists already (the uid differs), so this one is gone.
             if error.is_not_found or error.is_conflict:
                 return True
             _LOG.warning("pod %s cannot be deleted: %s", identity_of(self._object.pod), error)
@@ -99,9 +100,11 @@ class StatusWriter:
         return self._context.client.resource(PODS, self._object.pod.metadata.namespace)
 
     async def _write(self, make: Callable[[], PodStatus]) -> bool:
+        # A terminal phase is final: a later write would revive a pod that controllers have counted.
         if self._object.gone or is_terminal(self._object.pod):
             return True
         for _ in range(_CONFLICTS):
+            # Made again after each conflict: `_refresh` may have changed the pod from which it is computed.
             status, pod = make(), self._object.pod
             if status == pod.status:
                 return True
@@ -243,6 +246,7 @@ def pod_status(pod: Pod, records: Sequence[ContainerRecord], view: PodView) -> P
         ephemeral_container_statuses=ephemeral,
         observed_generation=pod.metadata.generation,
         allocated_resources=view.whole.requests if view.whole is not None else old.allocated_resources,
+        # What is not known is kept: another agent of the node may have written it before a restart.
         resources=view.whole if view.whole is not None else old.resources,
     )
 
@@ -267,6 +271,7 @@ def _phase(pod: Pod, records: Sequence[ContainerRecord], view: PodView) -> str:
         if view.failure is not None:
             return "Failed"
         ended = [record.ended for record in regular]
+        # A container that never ran counts as failed, as in the kubelet.
         good = all(state is not None and state.exit_code == 0 for state in ended)
         return "Succeeded" if good else "Failed"
     begun = initialized(records) and all(record.current is not None or record.attempt for record in regular)
@@ -314,6 +319,7 @@ def _states(
             waiting = ContainerStateWaiting(reason=record.waiting.reason, message=record.waiting.message)
             return ContainerState(waiting=waiting), ended
         return ended, previous
+    # The kubelet's own text for a container of which nothing is left.
     if view.final and record.previous is None and view.failure is None:
         lost = ContainerStateTerminated(exit_code=137, reason="ContainerStatusUnknown", message=_LOST)
         return ContainerState(terminated=lost), previous
@@ -347,6 +353,7 @@ def _conditions(
     view: PodView,
 ) -> tuple[PodCondition, ...]:
     kept = tuple(condition for condition in pod.status.conditions if condition.type not in _OWNED)
+    # Static pods and pods with a nodeName were never scheduled, and clients wait for this condition.
     if find_condition(kept, "PodScheduled") is None:
         kept = (*kept, PodCondition(type="PodScheduled", status="True", last_transition_time=Time(view.now)))
     containers_ready = _containers_ready(records, statuses, phase)

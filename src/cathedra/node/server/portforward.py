@@ -80,6 +80,7 @@ class _Sent:
 
     async def put(self, data: bytes) -> None:
         """Add a message as soon as there is room; after `close` it is thrown away."""
+        # A loop: another writer may take the room before this one runs.
         while self.full and not self._over:
             await self._next_change()
         if not self._over:
@@ -102,6 +103,7 @@ class _Sent:
 
     def close(self) -> None:
         """Discard further data: the port is closed."""
+        # Woken writers must return: nothing will ever be read again.
         self._over = True
         self._messages.clear()
         self._bytes = 0
@@ -152,6 +154,8 @@ class _Tunnel:
                 await self._open(frame, group)
             case Data():
                 found = self._by_stream.get(frame.stream)
+                # Data on the error stream, or on one that was closed meanwhile: clients may still send it, so it is no
+                # error.
                 if found is None or frame.stream != found.data:
                     return
                 if not found.paired and found.sent.full:
@@ -174,6 +178,7 @@ class _Tunnel:
         if kind not in {"error", "data"} or not port.isdecimal() or not 0 < int(port) < 65536:
             await self._connection.reset(frame.stream)
             return
+        # Old clients send no ID. Their two streams follow each other, and clients' streams have odd numbers.
         request = headers.get("requestid", "") or f"{port}/{frame.stream - (frame.stream % 4)}"
         forwarding = self._by_request.get(request)
         if not self._has_room(forwarding, kind):
@@ -182,6 +187,7 @@ class _Tunnel:
         await self._connection.accept(frame.stream)
         if forwarding is None:
             forwarding = self._by_request[request] = _Forwarding(int(port))
+            # Without a limit, a client that opens single streams would hold memory for ever.
             forwarding.task = group.create_task(self._expire(request, forwarding))
         self._by_stream[frame.stream] = forwarding
         if kind == "error":
@@ -189,6 +195,7 @@ class _Tunnel:
         else:
             forwarding.data = frame.stream
         if forwarding.error and forwarding.data:
+            # The ID may be used again from here on.
             del self._by_request[request]
             assert forwarding.task is not None
             forwarding.task.cancel()
@@ -218,6 +225,7 @@ class _Tunnel:
         """Take the streams out, and what was sent to them; a task that was cancelled may never have begun."""
         forwarding.sent.close()
         for stream in (forwarding.error, forwarding.data):
+            # Both numbers may still be 0, for streams that never came.
             self._by_stream.pop(stream, None)
         for request in [request for request, found in self._by_request.items() if found is forwarding]:
             del self._by_request[request]
@@ -250,6 +258,7 @@ class _Tunnel:
                 except OSError:
                     pass  # one of the two has hung up
         finally:
+            # Also after cancellation: the pod's process must see that its client is gone.
             port.close()
         return problem
 
@@ -287,6 +296,7 @@ async def _serve_ports(serving: Iterable[Coroutine[Any, Any, None]], channels: N
 @until_gone
 async def _serve_port(channel: int, port: int, sent: _Sent, channels: NumberedChannels, connect: ConnectPort) -> None:
     for each in (channel, channel + 1):
+        # Clients expect the port as the first message of each channel, and wait for it.
         await channels.put(each, port.to_bytes(2, "little"))
     try:
         connection = await connect(port)
@@ -337,6 +347,7 @@ def port_connector(runtime: Runtime, pod_uid: str, containers: Callable[[], Coll
 
     async def to_own_socket(port: int) -> PortConnection:
         processes = await runtime.processes(containers())
+        # Reading /proc of many processes takes milliseconds, which would block all other streams.
         address = await asyncio.to_thread(address_of, port, processes)
         if address is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "no process of the pod listens there")
@@ -357,6 +368,7 @@ def address_of(port: int, processes: Iterable[int]) -> str | None:
     for address, places in _REACHED_BY:
         found = [{inode for name, inode in listening if name in names} for names in places]
         reached = next((inodes for inodes in found if inodes), set())
+        # All sockets there must be the pod's: with SO_REUSEPORT the kernel may choose another process.
         if reached and reached <= own:
             return address
     return None

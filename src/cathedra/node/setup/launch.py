@@ -105,6 +105,7 @@ def container_spec(pod: Pod, container: Container, inputs: LaunchInputs, *, atte
     metadata = pod.metadata
     own, shared = container.security_context, pod.spec.security_context
     capabilities = own.capabilities if own is not None else None
+    # 0 is a user: «or» would replace root by the pod's user.
     user = own.run_as_user if own is not None and own.run_as_user is not None else None
     group = own.run_as_group if own is not None and own.run_as_group is not None else None
     if shared is not None:
@@ -118,6 +119,7 @@ def container_spec(pod: Pod, container: Container, inputs: LaunchInputs, *, atte
         log = str(inputs.directories.log(container.name, attempt))
         message_file = inputs.directories.termination_log(container.name, attempt)
         message_file.parent.mkdir(parents=True, exist_ok=True)
+        # Containers run as any user, and must be able to write their last message.
         message_file.touch(mode=0o666)
         termination = str(message_file)
     return ContainerSpec(
@@ -218,6 +220,7 @@ def container_mounts(
     Raises:
         ConfigError: a volume is unknown, or a path leads out of it.
     """
+    # The node writes these files again after changes; a container that changed them would see its changes vanish.
     kept = {volume.name for volume in pod.spec.volumes if is_payload(volume)}
     for mount in container.volume_mounts:
         if mount.name not in volumes:
@@ -231,6 +234,7 @@ def container_mounts(
             propagation={"HostToContainer": "rslave", "Bidirectional": "rshared"}.get(
                 mount.mount_propagation or "", "rprivate"
             ),
+            # With a sub-path the runtime has to check once more that the mount stays inside the volume.
             volume=os.path.realpath(volume) if part else "",
         )
 
@@ -311,6 +315,7 @@ class _Walk:
         try:
             return os.open(name, _STEP, dir_fd=parent)
         except FileNotFoundError:
+            # Another container of the pod may make the same directory now.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=parent)
             made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
@@ -324,6 +329,7 @@ class _Walk:
 
     def _resolved(self, target: str) -> list[str]:
         self._links += 1
+        # Absolute targets are of the container's root, not of the node's: following one would leave the volume.
         if target.startswith("/") or self._links > _LINKS:
             raise self._outside()
         return _steps(target)

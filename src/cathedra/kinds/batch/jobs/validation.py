@@ -42,6 +42,7 @@ def validate_job(job: batch_v1.Job, gates: FeatureGates) -> ErrorList:
         return errors
     validate_label_selector(errors, _SPEC.child("selector"), spec.selector)
     labels = spec.template.metadata.labels
+    # An invalid selector was reported just before; it cannot be compared with labels.
     with contextlib.suppress(SelectorError):
         if not from_label_selector(spec.selector).matches(labels):
             path = _SPEC.child("template", "metadata", "labels")
@@ -104,6 +105,7 @@ def _validate_manager(errors: ErrorList, path: FieldPath, manager: str | None) -
 def validate_job_update(new: batch_v1.Job, old: batch_v1.Job, gates: FeatureGates) -> ErrorList:
     """Require that selector, template (unless suspended), completion mode and completions are unchanged."""
     errors = validate_job(new, gates)
+    # Elastic indexed jobs: completions may change together with parallelism (KEP-3715).
     indexed = new.spec.completion_mode == "Indexed"
     follows = new.spec.completions == new.spec.parallelism
     if new.spec.completions != old.spec.completions and not (indexed and follows):
@@ -113,6 +115,7 @@ def validate_job_update(new: batch_v1.Job, old: batch_v1.Job, gates: FeatureGate
         if value != getattr(old.spec, attribute):
             errors.invalid(_SPEC.child(name), value, "field is immutable")
     before, after = old.spec.template, new.spec.template
+    # Permitted changes are made in the old template too; what still differs is forbidden.
     if _may_move(old, gates):
         before = _moved(before, after)
     if _is_on(gates, "MutablePodResourcesForSuspendedJobs") and _has_stopped(old):
@@ -137,6 +140,7 @@ def validate_job_update(new: batch_v1.Job, old: batch_v1.Job, gates: FeatureGate
 
 def _is_on(gates: FeatureGates, gate: str) -> bool:
     """Return True if a gate is on; one that the release does not know is off."""
+    # Gates of later releases: reading an unknown one is an error elsewhere, since there it is a misspelt name.
     return gate in frozenset(gates) and gates[gate]
 
 
@@ -157,6 +161,7 @@ def _moved(before: core_v1.PodTemplateSpec, after: core_v1.PodTemplateSpec) -> c
     old, new = before.spec.affinity, after.spec.affinity
     nodes = new.node_affinity if new is not None else None
     affinity: core_v1.Affinity | None = replace(old or core_v1.Affinity(), node_affinity=nodes)
+    # An affinity without content equals none: Kubernetes removes it before it compares.
     if new is None and affinity == core_v1.Affinity():
         affinity = None
     names = ("node_selector", "tolerations", "scheduling_gates")

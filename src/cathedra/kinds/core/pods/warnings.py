@@ -66,6 +66,7 @@ def pod_warnings(pod: core_v1.Pod) -> Iterator[str]:
     yield from _warnings(FieldPath(""), annotations, pod.spec) if annotations else _spec_warnings(pod.spec)
 
 
+# Only pods without annotations: some warnings depend on these, and the key has the spec alone.
 @remembered("specs of pods without warnings", key=spec_key, size=64, keep=not_)
 def _spec_warnings(spec: core_v1.PodSpec) -> tuple[str, ...]:
     return tuple(_warnings(FieldPath(""), {}, spec))
@@ -78,6 +79,7 @@ def template_warnings(path: FieldPath, template: core_v1.PodTemplateSpec) -> Ite
 
 def workload_warnings(new: Any, old: Any) -> Iterator[str]:
     """Return the warnings of a workload with ``spec.template`` that is new, or whose spec has changed."""
+    # Generation grows with the spec. Updates of status or labels must not repeat the warnings.
     if old is None or new.metadata.generation != old.metadata.generation:
         yield from template_warnings(FieldPath("spec").child("template"), new.spec.template)
 
@@ -222,6 +224,7 @@ def _fractions(path: FieldPath, amounts: dict[str, Any], names: Iterable[str] = 
     """Warn of amounts that are fractions of bytes."""
     for name in names:
         amount = amounts.get(name)
+        # Kubernetes calculates in thousandths, rounded up, so an amount of nano-units counts as one thousandth.
         if amount is not None and amount.milli_value() * 10**6 % NANO:
             shown = go_quote(str(amount))
             yield f"{path.key(name)}: fractional byte value {shown} is invalid, must be an integer"
@@ -285,6 +288,7 @@ def _ports(path: FieldPath, spec: core_v1.PodSpec) -> Iterator[str]:
             for other_path, other in others:
                 if word := _collision(port, other):
                     yield f"{at}: {word} port definition with {other_path}"
+            # Each port is compared with all before it: 5,000 equal ports would take 12 million comparisons.
             if len(others) < _COMPARED_PORTS:
                 others.append((at, port))
 

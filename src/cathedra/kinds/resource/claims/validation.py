@@ -65,6 +65,7 @@ def validate_claim_update(
     errors = ErrorList()
     if new.spec != old.spec:
         errors.invalid("spec", new.spec, IMMUTABLE)
+    # Until 1.34 an immutable spec was validated once more, so a claim that an older release stored may be stuck.
     if not context.gates.has(behaviours.STORED_SPEC_UNVALIDATED):
         validate_claim_spec(errors, FieldPath("spec"), new.spec, context, stored=True)
     return errors
@@ -82,6 +83,7 @@ def validate_template_update(
 ) -> ErrorList:
     """Validate the spec, and require that it is unchanged."""
     errors = ErrorList()
+    # Templates are validated first, and then compared: the order of the errors is Kubernetes'.
     _template_spec(errors, new.spec, context, stored=True)
     if new.spec != old.spec:
         errors.invalid("spec", new.spec, IMMUTABLE)
@@ -140,6 +142,7 @@ def _template_spec(
     validate_annotations(errors, metadata.child("annotations"), spec.metadata.annotations)
     for name, attribute in _TEMPLATE_METADATA:
         value = getattr(spec.metadata, attribute)
+        # The grace period is a pointer in Go, so even a 0 is a value that was set.
         if value not in ("", 0, None, ()) or (attribute == "deletion_grace_period_seconds" and value is not None):
             errors.forbidden(metadata.child(name), "cannot be set")
     validate_claim_spec(errors, path.child("spec"), spec.spec, context, stored=stored)
@@ -186,6 +189,7 @@ def _request(
     errors: ErrorList, path: FieldPath, request: resource.DeviceRequest, context: RequestContext, *, stored: bool
 ) -> None:
     check(errors, path.child("name"), request.name, formats.dns_label)
+    # The rest is not validated: which of the two was meant is unknown.
     if request.exactly is not None and request.first_available:
         errors.invalid(
             path, None, "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
@@ -221,6 +225,7 @@ def _asked(
     validate_selectors(errors, path.child("selectors"), request.selectors, context, stored=stored)
     count = path.child("count")
     if request.allocation_mode == "All":
+        # 0 counts as absent, because defaulting leaves it so under this mode.
         if request.count:
             errors.invalid(count, request.count, "must not be specified when allocationMode is 'All'")
     elif request.allocation_mode == "ExactCount":
@@ -263,6 +268,7 @@ def _constraint(
     match, distinct = constraint.match_attribute, constraint.distinct_attribute
     if match is not None:
         validate_fully_qualified_name(errors, path.child("matchAttribute"), match, context.gates)
+        # Before, a second attribute beside the first was ignored, so stored claims may have it.
         if distinct is None or not context.gates.has(behaviours.DISTINCT_BESIDE_MATCH_VALIDATED):
             return
     if distinct is not None:
@@ -294,6 +300,7 @@ def validate_request_reference(errors: ErrorList, path: FieldPath, reference: st
     if len(parts) > 2:
         errors.invalid(path, reference, unknown)
         return
+    # Both parts are checked before the whole: Kubernetes reports bad labels and the unknown name.
     for part in parts:
         check(errors, path, part, formats.dns_label)
     alternatives = names.get(parts[0])

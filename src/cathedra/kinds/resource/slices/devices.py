@@ -62,6 +62,7 @@ class DeviceRules:
     ) -> None:
         """Return the errors of the device; ``old`` is the stored device of that name."""
         check(errors, path.child("name"), device.name, formats.dns_label)
+        # Releases whose devices sit in «basic» report the missing part alone; other rules have nothing to look at.
         if isinstance(device.name, BareName) and self._context.gates.has(behaviours.DEVICES_NEED_BASIC):
             errors.required(path.child("basic"))
             return
@@ -73,6 +74,8 @@ class DeviceRules:
             and self._context.gates.has(behaviours.STORED_TAINTS_UNVALIDATED)
             and old.taints == device.taints
         ):
+            # Ratcheting: what is stored passes although the limit became smaller, or an update of another field would
+            # be refused.
             self._taints(errors, path.child("taints"), device.taints)
         validate_consumptions(errors, path.child("consumesCounters"), device.consumes_counters, self._context.gates)
         self._nodes(errors, path, device)
@@ -96,6 +99,7 @@ class DeviceRules:
     def _attributes(
         self, errors: ErrorList, path: FieldPath, attributes: Mapping[str, resource.DeviceAttribute]
     ) -> None:
+        # Sorted: Go's maps have no order, and errors must have one that tests and clients can compare.
         for name, attribute in sorted(attributes.items()):
             self._key(errors, path, name)
             validate_attribute(errors, path.key(shortened(name, _ATTRIBUTE_KEY)), attribute, self._context.gates)
@@ -103,6 +107,7 @@ class DeviceRules:
     def _key(self, errors: ErrorList, path: FieldPath, name: str) -> None:
         """The name of an attribute or a capacity; from 1.32 to 1.35 it was reported at the value's own path."""
         gates = self._context.gates
+        # Releases before 1.38 stored such names. A slice that has them must stay writable.
         if self._unchanged and name.count("/") > 1:
             return
         at_value = gates.has(behaviours.DEVICE_KEY_ERRORS_AT_VALUE)
@@ -123,6 +128,7 @@ class DeviceRules:
             if policy is None:
                 continue
             where = path.key(shortened(name, _ATTRIBUTE_KEY)).child("requestPolicy")
+            # A policy is for shares; a device that is allocated whole has none.
             if not device.allow_multiple_allocations:
                 errors.forbidden(where, "allowMultipleAllocations must be true")
             else:
@@ -192,7 +198,9 @@ def validate_attribute(
         _version(errors, path.child("version"), attribute.version)
     for name, items in zip(LISTS, _lists(attribute), strict=True):
         if items is EMPTY_LIST:
+            # An empty list differs from an absent one only in JSON; `EMPTY_LIST` keeps the difference through decoding.
             errors.invalid(path.child(name), [], "must not be empty if specified")
+        # An empty list counts as a given value, as in Kubernetes: beside another one it is one value too many.
         given += bool(items) or items is EMPTY_LIST
     for position, text in enumerate(attribute.strings):
         if longer_than(text, MAX_VALUE):
@@ -257,6 +265,7 @@ def _values(
     for position in range(1, len(values)):
         if values[position] < values[position - 1]:
             errors.invalid(path.index(position), values[position], "values must be sorted in ascending order")
+    # Beyond the limit the values are not examined one by one: the answer would grow with the request.
     if len(values) > MAX_VALID_VALUES:
         errors.too_many(path, len(values), MAX_VALID_VALUES)
     else:
@@ -265,6 +274,7 @@ def _values(
                 errors.invalid(path.index(position), item, f"option is larger than capacity value: {value}")
         seen: set[int] = set()
         for position, item in enumerate(values):
+            # Without the gate Kubernetes compares whole numbers, rounded up: 0.1 and 0.9 are duplicates.
             amount = item.nanos if gates["DRAFractionalCapacityRange"] else item.value()
             if amount in seen:
                 shown = _decimal(amount) if gates["DRAFractionalCapacityRange"] else str(amount)
@@ -294,6 +304,7 @@ def _range(
         errors.invalid(where, default, f"default is less than min: {least}")
     if most is not None:
         if least > most:
+            # Kubernetes reports the least as the bad value, at the path of the greatest.
             errors.invalid(path.child("max"), least, f"min is larger than max: {most}")
         if most > value:
             errors.invalid(path.child("max"), most, f"max is larger than capacity value: {value}")
@@ -303,6 +314,7 @@ def _range(
     fractional = gates["DRAFractionalCapacityRange"] and any(
         amount is not None and amount.nanos % NANO for amount in (least, most, step, default)
     )
+    # Kubernetes calculates in thousandths if any amount is a fraction. One that does not fit ends the checks of steps.
     if fractional and _unfit(errors, path, bounds, default, _in_thousandths):
         return
     if step is not None:
@@ -349,6 +361,7 @@ class _Steps(NamedTuple):
         """Return True if the amount is a whole number of steps above the least."""
         if self.fractional:
             return (amount.nanos - self.least.nanos) % self.step.nanos == 0
+        # Whole numbers, rounded up, as Kubernetes' Value(): a step below 1 counts as 1.
         unit = self.step.value()
         return unit != 0 and (amount.value() - self.least.value()) % unit == 0
 
@@ -361,6 +374,7 @@ def _step(errors: ErrorList, path: FieldPath, steps: _Steps, value: Quantity, ga
         return
     if least + step > value:
         errors.invalid(where, step, f"one step {least + step} is larger than capacity value: {value}")
+    # Later releases refuse amounts whose multiples Go cannot calculate; earlier ones overflow silently.
     if strict and not steps.fractional and _unfit(errors, path, steps.bounds, steps.default, _in_int64):
         return
     for amount in (steps.default, steps.bounds.max):
@@ -377,6 +391,7 @@ def _decimal(nanos: int) -> str:
 
 def is_node_resource(name: str) -> bool:
     """Return True if a name is one of a node's own resources: without a domain, or in Kubernetes' own."""
+    # The test of Kubernetes' IsNativeResource, which accepts the domain anywhere in the name.
     return "/" not in name or "kubernetes.io/" in name
 
 

@@ -97,6 +97,7 @@ def validate_containers(
         validate_probes(errors, where, container)
         if container.restart_policy not in (None, *_RESTART_POLICIES):
             errors.not_supported(where.child("restartPolicy"), container.restart_policy, _RESTART_POLICIES)
+    # Host ports of init containers are not compared: they end before the others begin.
     _host_ports(errors, path, containers)
 
 
@@ -108,6 +109,7 @@ def validate_init_containers(errors: ErrorList, path: FieldPath, spec: core_v1.P
         _common(errors, where, container, around)
         if container.name in seen:
             errors.duplicate(where.child("name"), container.name)
+        # Empty names are reported as missing, not as duplicates of each other.
         elif container.name:
             seen.add(container.name)
         if is_sidecar(container):
@@ -141,6 +143,7 @@ def validate_ephemeral_containers(
         target = container.target_container_name
         if target and target not in others:
             errors.not_found(where.child("targetContainerName"), target)
+        # A list of what is allowed, not of what is forbidden: a field that a new release adds is refused by itself.
         for attribute, name in json_names(type(container)).items():
             if name not in _EPHEMERAL and not _is_empty(getattr(container, attribute)):
                 errors.forbidden(where.child(name), _NOT_EPHEMERAL)
@@ -210,9 +213,11 @@ def _ports(errors: ErrorList, path: FieldPath, ports: Sequence[core_v1.Container
             problems = port_name(port.name)
             for problem in problems:
                 errors.invalid(where.child("name"), port.name, problem)
+            # A name with errors is not reported as a duplicate as well.
             if not problems and port.name in seen:
                 errors.duplicate(where.child("name"), port.name)
             seen.add(port.name)
+        # Go has no absent number here: 0 means that the field is missing.
         if port.container_port == 0:
             errors.required(where.child("containerPort"))
         else:
@@ -233,6 +238,7 @@ def _host_ports(errors: ErrorList, path: FieldPath, containers: Sequence[core_v1
         for number, port in enumerate(container.ports):
             if not port.host_port:
                 continue
+            # Different addresses of the node may have the same port.
             key = f"{port.protocol}/{port.host_ip}/{port.host_port}"
             if key in taken:
                 where = path.index(position).child("ports").index(number).child("hostPort")
@@ -275,6 +281,7 @@ def _source(errors: ErrorList, path: FieldPath, variable: core_v1.EnvVar, source
     if count == 0:
         text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
         errors.invalid(path, "", text)
+    # In this order: Kubernetes reports only the first of these errors.
     elif variable.value:
         errors.invalid(path, "", "may not be specified when `value` is not empty")
     elif count > 1:
@@ -329,6 +336,7 @@ def validate_probes(errors: ErrorList, path: FieldPath, container: core_v1.Conta
         where = path.child(name)
         _probe(errors, where, probe)
         seconds = probe.termination_grace_period_seconds
+        # Only a readiness probe can get better and worse; the others act at the first success.
         if name != "readinessProbe" and probe.success_threshold != 1:
             errors.invalid(where.child("successThreshold"), probe.success_threshold, "must be 1")
         elif name == "readinessProbe" and seconds is not None:
@@ -365,6 +373,7 @@ def _handler(errors: ErrorList, path: FieldPath, handler: Any, grace: int | None
         action = getattr(handler, attribute, None)
         if action is None:
             continue
+        # The first handler is validated, and each further one reported, as in Kubernetes.
         if found:
             errors.forbidden(path.child(name), "may not specify more than 1 handler type")
         else:

@@ -72,10 +72,12 @@ def validate_any_pod(pod: core_v1.Pod) -> ErrorList:
         validate_mirror(errors, pod)
     errors.extend(_spec_errors(pod.spec))
     if MIRROR_ANNOTATION in pod.metadata.annotations:
+        # validate_mirror has reported the claims already; their own errors would repeat that.
         return ErrorList(error for error in errors if not str(error.field).startswith(_CLAIMS))
     return errors
 
 
+# Pods of one workload have equal specs. Only specs without errors are kept: errors hold the values of one pod.
 @remembered("specs of pods without errors", key=spec_key, size=64, keep=not_)
 def _spec_errors(spec: core_v1.PodSpec) -> tuple[FieldError, ...]:
     errors = ErrorList()
@@ -87,6 +89,7 @@ def _spec_errors(spec: core_v1.PodSpec) -> tuple[FieldError, ...]:
 def _validate_images(errors: ErrorList, spec: core_v1.PodSpec) -> None:
     for name, group in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for position, container in enumerate(group):
+            # Only pods: templates with such images were stored before the rule existed.
             if container.image != container.image.strip():
                 where = SPEC.child(name).index(position).child("image")
                 errors.invalid(where, container.image, "must not have leading or trailing whitespace")
@@ -190,6 +193,7 @@ def validate_dns_config(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpe
     if len(searches) > _SEARCHES:
         errors.invalid(where, searches, f"must not have more than {_SEARCHES} search paths")
     if len(" ".join(searches)) > _SEARCH_LETTERS:
+        # The resolver reads the list as one line of this length.
         text = f"must not have more than {_SEARCH_LETTERS} characters (including spaces) in the search list"
         errors.invalid(where, searches, text)
     for position, search in enumerate(searches):
@@ -210,6 +214,7 @@ def _is_address(value: str) -> bool:
         ipaddress.ip_address(value)
     except ValueError:
         return False
+    # Python accepts zones of IPv6 addresses, and Kubernetes does not.
     return "%" not in value
 
 
