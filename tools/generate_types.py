@@ -83,6 +83,7 @@ NULL_LISTS = {
     ("DeviceClaim", "requests"),
     ("AllocatedDeviceStatus", "conditions"),
     ("ClusterRole", "rules"),
+    ("CustomResourceDefinitionStatus", "conditions"),
     ("Role", "rules"),
 }
 """Lists that may be empty in a stored object and are then written as null."""

@@ -37,7 +37,7 @@ class CustomKinds:
     def _changed(self, definition: CustomResourceDefinition) -> None:
         spec = definition.spec
         served = next((version.name for version in spec.versions if version.served), None)
-        established = is_true(definition.status.conditions, "Established")
+        established = is_true(definition.status.conditions or (), "Established")
         key = (spec.group, spec.names.plural)
         if served is None or not established or key in self._known:
             return

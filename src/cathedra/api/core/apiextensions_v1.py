@@ -145,7 +145,7 @@ class CustomResourceDefinitionStatus(
 ):
     """apiextensions/v1 CustomResourceDefinitionStatus."""
 
-    conditions: tuple[CustomResourceDefinitionCondition, ...] = always(tuple)
+    conditions: tuple[CustomResourceDefinitionCondition, ...] | None = UNSET_LIST
     accepted_names: CustomResourceDefinitionNames = always(lambda: CustomResourceDefinitionNames())
     stored_versions: tuple[str, ...] = always(tuple)
     observed_generation: Int64 = 0

@@ -210,7 +210,20 @@ class Reader:
     def _one_of_several(
         self, value: JSONValue, shape: GoType, path: Place | None, fields: tuple[str, ...], owner: GoType | None
     ) -> Any:
-        """A schema, or what may stand in its place; anything else is passed over, as Kubernetes does."""
+        """A schema, or what may stand in its place; anything else is passed over, as Kubernetes does.
+
+        Unknown and repeated fields below it are not reported: Kubernetes decodes this part by a decoder that ignores
+        them.
+        """
+        noted = len(self.problems)
+        try:
+            return self._schema_or_else(value, shape, path, fields, owner)
+        finally:
+            del self.problems[noted:]
+
+    def _schema_or_else(
+        self, value: JSONValue, shape: GoType, path: Place | None, fields: tuple[str, ...], owner: GoType | None
+    ) -> Any:
         schema = shape.element
         if schema is None or isinstance(value, Pairs):
             return self._value(value, schema or shape, path, fields, owner)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from cathedra.api.struct import Time
+from cathedra.apiserver.custom.schema import Schema
 from cathedra.kinds.columns import age
 from cathedra.kinds.definition import Column
 
-__all__ = ["NAME", "Path", "cell", "column_of", "parse_path"]
+__all__ = ["NAME", "Path", "cell", "check_field_path", "column_of", "parse_path"]
 
 NAME: Final = Column("Name", "string", "name", "The name of the object, unique in its namespace.")
 _STEP: Final = re.compile(
@@ -64,6 +65,45 @@ def parse_path(text: str) -> Path:
         ValueError: it is none.
     """
     return Path(text)
+
+
+_TOKEN: Final = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]]+")
+_UNKNOWN_FIELD: Final = "does not refer to a valid field"
+
+
+def check_field_path(text: str, schema: Schema, *, brackets: bool = True) -> tuple[str, Schema]:
+    """Return the first field and the schema of what a path such as ``.spec['a.b']`` leads to in values of ``schema``.
+
+    Raises:
+        ValueError: it is no path of fields of the schema, in Kubernetes' words; or it has ``brackets``, but cannot.
+    """
+    tokens = iter(_TOKEN.findall(text))
+    first, found = "", schema
+    for token in tokens:
+        if token == "[":
+            if not brackets:
+                raise ValueError("array notation is not allowed")
+            name = next(tokens, "")
+            if not name:
+                raise ValueError("unexpected end of JSON path")
+            if len(name) < 2 or not (name.startswith("'") and name.endswith("'")):
+                raise ValueError(f"expected single quoted string but got {name}")
+            name = name[1:-1].replace("\\'", "'")
+            closing = next(tokens, "")
+            if closing != "]":
+                raise ValueError(f"expected ] but got {closing}" if closing else "unexpected end of JSON path")
+        elif token == ".":
+            name = next(tokens, "")
+            if not name:
+                raise ValueError("unexpected end of JSON path")
+        else:
+            raise ValueError(f"expected [ or . but got: {token}")
+        first = first or name
+        below = found.properties.get(name) if found.properties else found.additional
+        if below is None:
+            raise ValueError(_UNKNOWN_FIELD)
+        found = below
+    return first, found
 
 
 def _names_of(text: str) -> tuple[str, ...] | None:

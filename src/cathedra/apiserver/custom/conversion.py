@@ -19,12 +19,14 @@ from cathedra.api.core.apiextensions_v1 import CustomResourceConversion
 from cathedra.api.core.apiextensions_v1 import WebhookConversion as ConversionConfig
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.field import ErrorList
+from cathedra.api.formats import dns_1035_label
 from cathedra.api.jsonvalue import JSONValue
 from cathedra.api.nesting import load_json
 from cathedra.api.status import StatusError, failure
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.custom.objects import CustomObject, content, normalized, stored_version, with_content
 from cathedra.apiserver.registry.storedobject import StoredObject
+from cathedra.kinds.machinery.webhooks import check_webhook_service, check_webhook_url
 from cathedra.kinds.metadata import METADATA, validate_annotations, validate_labels
 
 __all__ = ["REVIEW_VERSIONS", "Caller", "WebhookConversion", "check_conversion", "with_port"]
@@ -249,11 +251,20 @@ def check_conversion(errors: ErrorList, conversion: CustomResourceConversion) ->
         errors.required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook")
     elif (config.url is None) is (config.service is None):
         errors.required(f"{path}.webhookClientConfig", "exactly one of url or service is required")
-    elif config.url is not None and not config.url.startswith("https://"):
-        scheme = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
-        errors.invalid(f"{path}.webhookClientConfig.url", config.url, scheme)
+    elif config.url is not None:
+        check_webhook_url(errors, f"{path}.webhookClientConfig.url", config.url)
+    elif config.service is not None:
+        check_webhook_service(errors, f"{path}.webhookClientConfig.service", config.service)
     versions = webhook.conversion_review_versions if webhook is not None else ()
     if not versions:
         errors.required(f"{path}.conversionReviewVersions")
-    elif not set(versions) & set(REVIEW_VERSIONS):
+        return
+    for position, version in enumerate(versions):
+        where = f"{path}.conversionReviewVersions[{position}]"
+        if version in versions[:position]:
+            errors.invalid(where, version, "duplicate version")
+            continue
+        for problem in dns_1035_label(version):
+            errors.invalid(where, version, problem)
+    if not set(versions) & set(REVIEW_VERSIONS):
         errors.invalid(f"{path}.conversionReviewVersions", list(versions), "must include at least one of v1, v1beta1")

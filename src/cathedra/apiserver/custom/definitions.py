@@ -3,26 +3,30 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace as with_fields
 
 from cathedra.api.core.apiextensions_v1 import (
     CustomResourceConversion,
     CustomResourceDefinition,
+    CustomResourceDefinitionNames,
     CustomResourceDefinitionVersion,
+    CustomResourceSubresources,
 )
-from cathedra.api.field import ErrorList, FieldError
-from cathedra.api.formats import dns_label, dns_subdomain
+from cathedra.api.field import ErrorList
+from cathedra.api.formats import dns_1035_label, dns_subdomain
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import replace
-from cathedra.apiserver.custom.columns import parse_path
+from cathedra.apiserver.custom.columns import check_field_path, parse_path
 from cathedra.apiserver.custom.conversion import check_conversion, with_port
-from cathedra.apiserver.custom.formats import pattern_problem, unrecognized_formats
-from cathedra.apiserver.custom.rules import compile_rules
-from cathedra.apiserver.custom.schema import MAX_DEPTH, deeper_than, read_schema
+from cathedra.apiserver.custom.definitionschemas import RATCHETED, RULE_COST, schema_errors
+from cathedra.apiserver.custom.formats import unrecognized_formats
+from cathedra.apiserver.custom.goforms import have_same, versions_form
+from cathedra.apiserver.custom.schema import read_schema
+from cathedra.apiserver.custom.structural import is_unsupported
 from cathedra.kinds.definition import AnyDefinition, RequestContext, Strategy
 from cathedra.releases import behaviours
 from cathedra.semantics.conditions import is_true
@@ -31,19 +35,6 @@ __all__ = ["CRDS", "DefinitionStatusStrategy", "DefinitionStrategy", "with_custo
 
 CRDS: Final = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
 APPROVED: Final = "api-approved.kubernetes.io"
-_TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
-_FORBIDDEN: Final = (
-    "$ref",
-    "definitions",
-    "dependencies",
-    "deprecated",
-    "discriminator",
-    "id",
-    "patternProperties",
-    "readOnly",
-    "writeOnly",
-    "xml",
-)
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS: Final = (
     "byte",
@@ -56,8 +47,12 @@ _COLUMN_FORMATS: Final = (
     "password",
 )
 _MUST_BE_TYPE: Final = f"must be one of {','.join(_COLUMN_TYPES)}"
-_TOO_DEEP: Final = f"schemas may not be nested more deeply than {MAX_DEPTH} levels"
-_LABEL_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_NO_DOT: Final = "must be a simple json path starting with ."
+_MUST_BE_SCALAR: Final = (
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
+)
+_MOST_SELECTABLE: Final = 8
+_WARNING_SIZE: Final = 256
 
 
 def with_custom_rules(definition: AnyDefinition) -> AnyDefinition:
@@ -82,12 +77,17 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
             list_kind=names.list_kind or (f"{names.kind}List" if names.kind else ""),
         )
         conversion = with_port(obj.spec.conversion or CustomResourceConversion(strategy="None"))
-        return replace(obj, spec=replace(obj.spec, names=names, conversion=conversion))
+        obj = replace(obj, spec=replace(obj.spec, names=names, conversion=conversion))
+        stored = next((version.name for version in obj.spec.versions if version.storage), "")
+        if stored and not obj.status.stored_versions:
+            obj = replace(obj, status=replace(obj.status, stored_versions=(stored,)))
+        return obj
 
     def prepare_create(self, obj: CustomResourceDefinition, context: RequestContext) -> CustomResourceDefinition:
         """Reset the status except for the stored version, and start the generation at 1."""
         status = type(obj)().status
-        stored = tuple(version.name for version in obj.spec.versions if version.storage)
+        # A definition that wrongly has two stored versions is refused because the second is not named here.
+        stored = tuple(version.name for version in obj.spec.versions if version.storage)[:1]
         obj = replace(obj, status=replace(status, stored_versions=stored))
         return replace(obj, metadata=replace(obj.metadata, generation=1))
 
@@ -103,34 +103,18 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
 
     def validate_create(self, obj: CustomResourceDefinition, context: RequestContext) -> ErrorList:
         """Return the errors of a definition that must not be served."""
-        return _errors(obj, context.interrupted)
+        errors = _errors(obj, context.interrupted)
+        _approval(errors, obj, None)
+        _unknown_fields(errors, obj, None)
+        return errors
 
     def validate_update(
         self, new: CustomResourceDefinition, old: CustomResourceDefinition, context: RequestContext
     ) -> ErrorList:
         """Return the same errors, and those of fields that cannot change."""
-        errors = _errors(new, context.interrupted)
-        if new.spec.group != old.spec.group:
-            errors.invalid("spec.group", new.spec.group, "field is immutable")
-        if new.spec.names.plural != old.spec.names.plural:
-            errors.invalid("spec.names.plural", new.spec.names.plural, "field is immutable")
-        # Until it is established no instance can exist, so the names may still be corrected.
-        if is_true(old.status.conditions, "Established"):
-            if new.spec.scope != old.spec.scope:
-                errors.invalid("spec.scope", new.spec.scope, "field is immutable")
-            if new.spec.names.kind != old.spec.names.kind:
-                errors.invalid("spec.names.kind", new.spec.names.kind, "field is immutable")
-        present = {version.name for version in new.spec.versions}
-        for position, name in enumerate(old.status.stored_versions):
-            if name not in present:
-                errors.invalid(
-                    f"status.storedVersions[{position}]",
-                    name,
-                    "missing from spec.versions; "
-                    f"{name} was previously a storage version, and must remain in spec.versions until a storage "
-                    "migration ensures no data remains persisted in "
-                    f"{name} and removes {name} from status.storedVersions",
-                )
+        errors = _without_known(_errors(new, context.interrupted, old), new, old, context.interrupted)
+        _approval(errors, new, old)
+        _unknown_fields(errors, new, old)
         return errors
 
     def warnings(
@@ -152,107 +136,214 @@ class DefinitionStatusStrategy(Strategy[CustomResourceDefinition]):
         """Keep everything but the status."""
         return replace(new, spec=old.spec)
 
+    def validate_update(
+        self, new: CustomResourceDefinition, old: CustomResourceDefinition, context: RequestContext
+    ) -> ErrorList:
+        """Return the errors of the accepted names."""
+        errors = ErrorList()
+        _name_formats(errors, new.status.accepted_names, "status.acceptedNames")
+        return errors
 
-def _errors(obj: CustomResourceDefinition, interrupted: Callable[[], bool]) -> ErrorList:
+
+def _errors(
+    obj: CustomResourceDefinition, interrupted: Callable[[], bool], old: CustomResourceDefinition | None = None
+) -> ErrorList:
+    """Return the errors of a definition in Kubernetes' order, except for what an update may keep."""
     errors = ErrorList()
     spec = obj.spec
-    wanted = f"{spec.names.plural}.{spec.group}"
-    if obj.metadata.name != wanted:
+    if old is None and obj.metadata.name != f"{spec.names.plural}.{spec.group}":
         errors.invalid("metadata.name", obj.metadata.name, 'must be spec.names.plural+"."+spec.group')
-    _group(errors, obj)
+    _group(errors, spec.group)
     if not spec.scope:
         errors.required("spec.scope")
     elif spec.scope not in {"Cluster", "Namespaced"}:
         errors.string_not_among("spec.scope", spec.scope, ["Cluster", "Namespaced"])
-    if sum(version.storage for version in spec.versions) != 1:
-        errors.invalid("spec.versions", None, "must have exactly one version marked as storage version")
-    seen: set[str] = set()
+    had_schemas = old is None or all(_has_schema(version) for version in old.spec.versions)
     for position, version in enumerate(spec.versions):
-        path = f"spec.versions[{position}]"
-        for problem in dns_label(version.name):
-            errors.invalid(f"{path}.name", version.name, problem)
-        if version.name in seen:
-            errors.invalid("spec.versions", None, "must contain unique version names")
-        seen.add(version.name)
-        if version.schema is None or version.schema.open_apiv3_schema is None:
-            errors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
+        if not _has_schema(version) and (had_schemas or version.served):
+            detail = "" if had_schemas else "because otherwise all fields are pruned"
+            errors.required(f"spec.versions[{position}].schema.openAPIV3Schema", detail)
     _versions(errors, spec.versions, interrupted)
-    _names(errors, obj)
+    for name in ("plural", "singular", "kind", "list_kind"):
+        if not getattr(spec.names, name):
+            errors.required(f"spec.names.{'listKind' if name == 'list_kind' else name}")
+    _name_formats(errors, spec.names, "spec.names")
     _common(errors, spec.versions, interrupted)
     if spec.conversion is not None:
         check_conversion(errors, spec.conversion)
-    if spec.preserve_unknown_fields:
+    if old is not None:
+        _unchangeable(errors, obj, old)
+    _name_formats(errors, obj.status.accepted_names, "status.acceptedNames")
+    _stored_versions(errors, obj)
+    return errors
+
+
+def _has_schema(version: CustomResourceDefinitionVersion) -> bool:
+    return version.schema is not None and version.schema.open_apiv3_schema is not None
+
+
+def _without_known(
+    errors: ErrorList, new: CustomResourceDefinition, old: CustomResourceDefinition, interrupted: Callable[[], bool]
+) -> ErrorList:
+    """Return the errors without those that the previous definition was accepted with, by earlier rules."""
+    origins = {error.origin for error in errors} & (RATCHETED | {RULE_COST})
+    if not origins:
+        return errors
+    known = {error.origin for error in _errors(old, interrupted)} & RATCHETED
+    if [version.schema for version in new.spec.versions] == [version.schema for version in old.spec.versions]:
+        known.add(RULE_COST)
+    return ErrorList(error for error in errors if error.origin not in known)
+
+
+def _unchangeable(errors: ErrorList, new: CustomResourceDefinition, old: CustomResourceDefinition) -> None:
+    # Until it is established no instance can exist, so the names may still be corrected.
+    if is_true(old.status.conditions or (), "Established"):
+        if new.spec.scope != old.spec.scope:
+            errors.invalid("spec.scope", new.spec.scope, "field is immutable")
+        if new.spec.names.kind != old.spec.names.kind:
+            errors.invalid("spec.names.kind", new.spec.names.kind, "field is immutable")
+    if new.spec.group != old.spec.group:
+        errors.invalid("spec.group", new.spec.group, "field is immutable")
+    if new.spec.names.plural != old.spec.names.plural:
+        errors.invalid("spec.names.plural", new.spec.names.plural, "field is immutable")
+
+
+def _stored_versions(errors: ErrorList, obj: CustomResourceDefinition) -> None:
+    path, stored = "status.storedVersions", obj.status.stored_versions
+    if not stored:
+        errors.invalid(path, None, "must have at least one stored version")
+        return
+    for version in obj.spec.versions:
+        if version.storage and version.name not in stored:
+            errors.invalid(path, list(stored), f"must have the storage version {version.name}")
+    present = {version.name for version in obj.spec.versions}
+    for position, name in enumerate(stored):
+        if name not in present:
+            errors.invalid(
+                f"{path}[{position}]",
+                name,
+                "missing from spec.versions; "
+                f"{name} was previously a storage version, and must remain in spec.versions until a storage "
+                "migration ensures no data remains persisted in "
+                f"{name} and removes {name} from status.storedVersions",
+            )
+
+
+def _unknown_fields(errors: ErrorList, new: CustomResourceDefinition, old: CustomResourceDefinition | None) -> None:
+    if new.spec.preserve_unknown_fields and not (old is not None and old.spec.preserve_unknown_fields):
         errors.invalid(
             "spec.preserveUnknownFields",
             True,
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         )
-    return errors
 
 
-def _group(errors: ErrorList, obj: CustomResourceDefinition) -> None:
-    group = obj.spec.group
+def _approval(errors: ErrorList, new: CustomResourceDefinition, old: CustomResourceDefinition | None) -> None:
+    """Check the approval of a definition in a group of Kubernetes; an update that does not change it passes."""
+    group = new.spec.group
+    if group not in {"k8s.io", "kubernetes.io"} and not group.endswith((".k8s.io", ".kubernetes.io")):
+        return
+    state = _approval_state(new)
+    if state == "approved" or (old is not None and _approval_state(old) == state):
+        return
+    path = f"metadata.annotations[{APPROVED}]"
+    words = f'protected groups must have approval annotation "{APPROVED}"'
+    source = "see https://github.com/kubernetes/enhancements/pull/1111"
+    if state == "missing":
+        errors.required(path, f"{words}, {source}")
+    else:
+        detail = f'{words} with either a URL or a reason starting with "unapproved", {source}'
+        errors.invalid(path, new.metadata.annotations[APPROVED], detail)
+
+
+def _approval_state(obj: CustomResourceDefinition) -> str:
+    given = obj.metadata.annotations.get(APPROVED, "")
+    if not given:
+        return "missing"
+    if given.startswith("unapproved"):
+        return "approved"
+    try:
+        url = urlsplit(given)
+    except ValueError:
+        return "invalid"
+    return "approved" if url.scheme and url.netloc else "invalid"
+
+
+def _group(errors: ErrorList, group: str) -> None:
     if not group:
         errors.required("spec.group")
-        return
-    for problem in dns_subdomain(group):
-        errors.invalid("spec.group", group, problem)
-    if "." not in group:
+    elif problems := dns_subdomain(group):
+        errors.invalid("spec.group", group, ",".join(problems))
+    elif "." not in group:
         errors.invalid("spec.group", group, "should be a domain with at least one dot")
-    if group.endswith((".k8s.io", ".kubernetes.io")) and APPROVED not in obj.metadata.annotations:
-        errors.required(
-            f"metadata.annotations[{APPROVED}]",
-            f'protected groups must have approval annotation "{APPROVED}", see '
-            "https://github.com/kubernetes/enhancements/pull/1111",
-        )
 
 
-def _names(errors: ErrorList, obj: CustomResourceDefinition) -> None:
-    names = obj.spec.names
-    for name, value in (("plural", names.plural), ("singular", names.singular)):
-        _label(errors, f"spec.names.{name}", value)
-    for name, value in (("kind", names.kind), ("listKind", names.list_kind)):
-        _label(errors, f"spec.names.{name}", value, lowered=True)
+def _name_formats(errors: ErrorList, names: CustomResourceDefinitionNames, path: str) -> None:
+    for name in ("plural", "singular"):
+        _label(errors, f"{path}.{name}", getattr(names, name))
+    _label(errors, f"{path}.kind", names.kind, lowered=True)
+    _label(errors, f"{path}.listKind", names.list_kind, lowered=True)
     for position, value in enumerate(names.short_names):
-        _label(errors, f"spec.names.shortNames[{position}]", value)
-    if names.list_kind and names.kind == names.list_kind:
-        errors.invalid("spec.names.listKind", names.list_kind, "kind and listKind may not be the same")
+        _label(errors, f"{path}.shortNames[{position}]", value, required=True)
+    if names.kind and names.kind == names.list_kind:
+        errors.invalid(f"{path}.listKind", names.list_kind, "kind and listKind may not be the same")
+    for position, value in enumerate(names.categories):
+        _label(errors, f"{path}.categories[{position}]", value, required=True)
 
 
-def _label(errors: ErrorList, path: str, value: str, *, lowered: bool = False) -> None:
-    if not value:
-        errors.required(path)
-    elif not _LABEL_1035.fullmatch(value.lower() if lowered else value):
+def _label(errors: ErrorList, path: str, value: str, *, lowered: bool = False, required: bool = False) -> None:
+    problems = dns_1035_label(value.lower() if lowered else value)
+    if problems and (value or required):
         words = "may have mixed case, but should otherwise match: " if lowered else ""
-        errors.invalid(
-            path,
-            value,
-            f"{words}a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
-            "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used "
-            "for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
-        )
-
-
-def _has_same(versions: Sequence[CustomResourceDefinitionVersion], field: str) -> bool:
-    """Return True if all versions have the same value.
-
-    Kubernetes' errors then name the field of the definition itself, where it was before versions had their own.
-    """
-    return all(getattr(version, field) == getattr(versions[0], field) for version in versions)
+        errors.invalid(path, value, words + ",".join(problems))
 
 
 def _versions(
     errors: ErrorList, versions: Sequence[CustomResourceDefinitionVersion], interrupted: Callable[[], bool]
 ) -> None:
-    """Check the fields that differ between versions."""
+    """Check each version with the fields that differ between versions, and all versions together."""
     for position, version in enumerate(versions):
         path = f"spec.versions[{position}]"
-        if not _has_same(versions, "schema"):
-            _root(errors, version, f"{path}.schema.openAPIV3Schema", interrupted)
-        if not _has_same(versions, "additional_printer_columns"):
+        if problems := dns_1035_label(version.name):
+            errors.invalid(f"{path}.name", version.name, ",".join(problems))
+        for problem in _deprecation_problems(version):
+            errors.invalid(f"{path}.deprecationWarning", version.deprecation_warning, problem)
+        if not have_same(versions, "schema"):
+            _root(errors, version, f"{path}.schema", interrupted, with_status=_has_status(version))
+        if not have_same(versions, "subresources"):
+            _scale(errors, version.subresources, f"{path}.subresources")
+        if not have_same(versions, "additional_printer_columns"):
             _columns(errors, version, path)
-        if not _has_same(versions, "selectable_fields"):
+        if not have_same(versions, "selectable_fields"):
             _selectable(errors, version, path)
+    names = [version.name for version in versions]
+    if len(set(names)) < len(names):
+        errors.invalid("spec.versions", versions_form(versions), "must contain unique version names")
+    if sum(version.storage for version in versions) != 1:
+        shown = versions_form(versions)
+        errors.invalid("spec.versions", shown, "must have exactly one version marked as storage version")
+
+
+def _has_status(version: CustomResourceDefinitionVersion) -> bool:
+    return version.subresources is not None and version.subresources.status is not None
+
+
+def _deprecation_problems(version: CustomResourceDefinitionVersion) -> list[str]:
+    text = version.deprecation_warning
+    if text is None:
+        return []
+    if not version.deprecated:
+        return ["can only be set for deprecated versions"]
+    problems = []
+    if len(text.encode()) > _WARNING_SIZE:
+        problems.append(f"must be <= {_WARNING_SIZE} characters long")
+    if not text:
+        problems.append("must not be an empty string")
+    bad = next((position for position, character in enumerate(text) if not character.isprintable()), None)
+    if bad is not None:
+        at = len(text[:bad].encode())
+        problems.append(f"must only contain printable UTF-8 characters; non-printable character found at index {at}")
+    return problems
 
 
 def _common(
@@ -261,44 +352,58 @@ def _common(
     """Check the fields that are the same in all versions."""
     if not versions:
         return
-    if _has_same(versions, "schema"):
-        _root(errors, versions[0], "spec.validation.openAPIV3Schema", interrupted)
-    if _has_same(versions, "additional_printer_columns"):
-        _columns(errors, versions[0], "spec")
-    if _has_same(versions, "selectable_fields"):
-        _selectable(errors, versions[0], "spec")
+    first = versions[0]
+    if have_same(versions, "schema"):
+        with_status = any(_has_status(version) for version in versions)
+        _root(errors, first, "spec.validation", interrupted, with_status=with_status)
+    if have_same(versions, "subresources"):
+        _scale(errors, first.subresources, "spec.subresources")
+    if have_same(versions, "additional_printer_columns"):
+        _columns(errors, first, "spec")
+    if have_same(versions, "selectable_fields"):
+        _selectable(errors, first, "spec")
 
 
 def _root(
-    errors: ErrorList, version: CustomResourceDefinitionVersion, where: str, interrupted: Callable[[], bool]
+    errors: ErrorList,
+    version: CustomResourceDefinitionVersion,
+    path: str,
+    interrupted: Callable[[], bool],
+    *,
+    with_status: bool,
 ) -> None:
     """Check the schema of a version, if it has one."""
     if version.schema is None or version.schema.open_apiv3_schema is None:
         return
+    where = f"{path}.openAPIV3Schema"
     try:
         source = version.schema.open_apiv3_schema.load()
     except RecursionError:
-        errors.forbidden(where, _TOO_DEEP)
+        source = None
+    errors.extend(schema_errors(source, where, interrupted, with_status=with_status))
+
+
+def _scale(errors: ErrorList, subresources: CustomResourceSubresources | None, path: str) -> None:
+    """Check the paths of a sub-resource ``scale``."""
+    scale = subresources.scale if subresources is not None else None
+    if scale is None:
         return
-    if not isinstance(source, dict):
-        errors.invalid(where, None, "must be an object")
-        return
-    if deeper_than(MAX_DEPTH, source):
-        errors.forbidden(where, _TOO_DEEP)
-        return
-    before = len(errors)
-    if source.get("type") != "object":
-        given = source.get("type", "")
-        if given:
-            errors.invalid(f"{where}.type", given, "must be object at the root")
-        else:
-            errors.required(f"{where}.type", "must not be empty at the root")
-    if source.get("nullable"):
-        errors.forbidden(f"{where}.nullable", "nullable cannot be true at the root")
-    _schema(errors, source, where, root=True)
-    if len(errors) == before:
-        for fault in compile_rules(read_schema(source), interrupted)[1]:
-            errors.append(FieldError(fault.type, f"{where}{fault.path}", fault.rule, fault.detail))
+    for name, text, parent in (
+        ("specReplicasPath", scale.spec_replicas_path, ".spec"),
+        ("statusReplicasPath", scale.status_replicas_path, ".status"),
+    ):
+        where = f"{path}.scale.{name}"
+        if not text:
+            errors.required(where)
+        elif not text.startswith("."):
+            errors.invalid(where, text, _NO_DOT)
+        elif not text.startswith(f"{parent}."):
+            errors.invalid(where, text, f"should be a json path under {parent}")
+    selector, where = scale.label_selector_path, f"{path}.scale.labelSelectorPath"
+    if selector and not selector.startswith("."):
+        errors.invalid(where, selector, _NO_DOT)
+    elif selector and not selector.startswith((".spec.", ".status.")):
+        errors.invalid(where, selector, "should be a json path under either .spec or .status")
 
 
 def _columns(errors: ErrorList, version: CustomResourceDefinitionVersion, path: str) -> None:
@@ -316,91 +421,46 @@ def _columns(errors: ErrorList, version: CustomResourceDefinitionVersion, path: 
         _path(errors, f"{where}.JSONPath", column.json_path)
 
 
-def _selectable(errors: ErrorList, version: CustomResourceDefinitionVersion, path: str) -> None:
-    """Check the fields that selectors may name."""
-    for position, selectable in enumerate(version.selectable_fields):
-        _path(errors, f"{path}.selectableFields[{position}].jsonPath", selectable.json_path)
-
-
 def _path(errors: ErrorList, where: str, text: str) -> None:
     if not text:
         errors.required(where)
+    elif not text.startswith("."):
+        errors.invalid(where, text, _NO_DOT)
+    else:
+        # Kubernetes accepts paths that it cannot parse, and then serves no tables of the kind.
+        try:
+            parse_path(text)
+        except ValueError as error:
+            errors.invalid(where, text, str(error))
+
+
+def _selectable(errors: ErrorList, version: CustomResourceDefinitionVersion, path: str) -> None:
+    """Check the fields that selectors may name."""
+    if not version.selectable_fields:
         return
-    try:
-        parse_path(text)
-    except ValueError as error:
-        errors.invalid(where, text, str(error))
-
-
-def _schema(errors: ErrorList, source: Mapping[str, Any], path: str, *, root: bool = False) -> None:
-    """Check that a schema is structural."""
-    preserve = source.get("x-kubernetes-preserve-unknown-fields")
-    kind = source.get("type", "")
-    if not kind and not root and not preserve and not source.get("x-kubernetes-int-or-string"):
-        errors.required(f"{path}.type", "must not be empty for specified object fields")
-    elif kind and kind not in _TYPES:
-        errors.string_not_among(f"{path}.type", kind, _TYPES)
-    for name in _FORBIDDEN:
-        if source.get(name):
-            errors.forbidden(f"{path}.{name}", f"{name} is not supported")
-    if source.get("uniqueItems"):
-        errors.forbidden(
-            f"{path}.uniqueItems", "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        )
-    if source.get("additionalProperties") is False:
-        errors.forbidden(f"{path}.additionalProperties", "additionalProperties cannot be set to false")
-    if source.get("properties") and source.get("additionalProperties"):
-        errors.forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
-    _list_type(errors, source, path)
-    _assertions(errors, source, path)
-    for name, inner in (source.get("properties") or {}).items():
-        if isinstance(inner, Mapping) and not (root and name == "metadata"):
-            _schema(errors, inner, f"{path}.properties[{name}]")
-    if isinstance(source.get("additionalProperties"), Mapping):
-        _schema(errors, source["additionalProperties"], f"{path}.additionalProperties")
-    if kind == "array":
-        items = source.get("items")
-        if isinstance(items, Mapping):
-            _schema(errors, items, f"{path}.items")
-        elif isinstance(items, list):
-            errors.forbidden(f"{path}.items", "items must be a schema object and not an array")
-        else:
-            errors.required(f"{path}.items", "must be specified")
-
-
-def _assertions(errors: ErrorList, source: Mapping[str, Any], path: str) -> None:
-    """Check the assertions of a schema, also inside of ``allOf``, ``anyOf``, ``oneOf`` and ``not``."""
-    pattern = source.get("pattern")
-    if isinstance(pattern, str) and pattern and (problem := pattern_problem(pattern)):
-        errors.invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {problem}")
-    factor = source.get("multipleOf")
-    if isinstance(factor, (int, float)) and not factor > 0:
-        errors.invalid(f"{path}.multipleOf", factor, "must be greater than 0")
-    for name in ("allOf", "anyOf", "oneOf"):
-        for position, inner in enumerate(source.get(name) or ()):
-            if isinstance(inner, Mapping):
-                _nested_assertions(errors, inner, f"{path}.{name}[{position}]")
-    if isinstance(source.get("not"), Mapping):
-        _nested_assertions(errors, source["not"], f"{path}.not")
-
-
-def _nested_assertions(errors: ErrorList, source: Mapping[str, Any], path: str) -> None:
-    _assertions(errors, source, path)
-    for name, inner in (source.get("properties") or {}).items():
-        if isinstance(inner, Mapping):
-            _nested_assertions(errors, inner, f"{path}.properties[{name}]")
-    for name in ("additionalProperties", "items"):
-        if isinstance(source.get(name), Mapping):
-            _nested_assertions(errors, source[name], f"{path}.{name}")
-
-
-def _list_type(errors: ErrorList, source: Mapping[str, Any], path: str) -> None:
-    given = source.get("x-kubernetes-list-type")
-    if given is None:
+    if version.schema is None or version.schema.open_apiv3_schema is None:
+        errors.invalid(f"{path}.selectableFields", "", "may only be set when validations.schema is included")
         return
-    if given not in {"atomic", "map", "set"}:
-        errors.string_not_among(f"{path}.x-kubernetes-list-type", given, ["atomic", "set", "map"])
-    if source.get("type") != "array":
-        errors.invalid(f"{path}.type", source.get("type", ""), "must be array if x-kubernetes-list-type is specified")
-    if given == "map" and not source.get("x-kubernetes-list-map-keys"):
-        errors.required(f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
+    source = version.schema.open_apiv3_schema.load()
+    if is_unsupported(source):
+        return
+    schema, seen = read_schema(source), set[str]()
+    for position, selectable in enumerate(version.selectable_fields):
+        where, text = f"{path}.selectableFields[{position}].jsonPath", selectable.json_path
+        if not text:
+            errors.required(where)
+            continue
+        try:
+            first, found = check_field_path(text, schema, brackets=False)
+        except ValueError as error:
+            errors.invalid(where, text, f"is an invalid path: {error}")
+            continue
+        if first == "metadata":
+            errors.invalid(where, text, "must not point to fields in metadata")
+        if found.type not in {"string", "boolean", "integer"}:
+            errors.invalid(where, text, _MUST_BE_SCALAR)
+        if text in seen:
+            errors.duplicate(where, text)
+        seen.add(text)
+    if len(seen) > _MOST_SELECTABLE:
+        errors.too_many(f"{path}.selectableFields", len(seen), _MOST_SELECTABLE)

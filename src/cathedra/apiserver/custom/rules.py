@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
-from cathedra.api.field import ErrorList, ErrorType, FieldError
+from cathedra.api.field import OMITTED, ErrorList, ErrorType, FieldError
 from cathedra.apiserver.custom.costs import (
     EXPRESSION_LIMIT,
     TOTAL_LIMIT,
@@ -23,7 +22,8 @@ from cathedra.apiserver.custom.costs import (
     excess,
     extent_of,
 )
-from cathedra.apiserver.custom.schema import Schema, identity
+from cathedra.apiserver.custom.goforms import rule_form
+from cathedra.apiserver.custom.schema import Correlated, Schema
 from cathedra.apiserver.custom.validation import MAX_ERRORS
 from cathedra.cel.fieldnames import escaped
 from cathedra.offload import DeadlineExceeded
@@ -53,16 +53,6 @@ _OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no
 _OLD: Final = re.compile(r"\boldSelf\b")
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenRule(FieldError):
-    """A rule that failed: only its message is shown, never the value."""
-
-    @property
-    def message(self) -> str:
-        """Return the text of the reason, and the message of the rule."""
-        return f"{self.type.words}: {self.detail}"
-
-
 class RuleFault(msgspec.Struct, frozen=True):
     """A rule that does not compile: its path in the schema, and the error."""
 
@@ -70,6 +60,8 @@ class RuleFault(msgspec.Struct, frozen=True):
     rule: Any
     detail: str
     type: ErrorType = ErrorType.INVALID
+    dear: bool = False
+    """True if a single expression may cost too much."""
 
 
 class _Rule(msgspec.Struct, frozen=True):
@@ -106,11 +98,13 @@ class ValidationRules:
     ) -> ErrorList:
         """Return the errors of the rules that a valid object breaks, outer ones first, at most `MAX_ERRORS`.
 
+        A rule that the previous value broke too is no error, unless it is about the change (Kubernetes' ratcheting).
+
         The evaluation ends when ``interrupted`` returns True, or when it has taken a second of processor time.
         """
         run = _Run(interrupted)
         if self.any:
-            run.visit(self._root, new, old, "", has_old=old is not None)
+            run.visit(self._root, new, old, "", None, has_old=old is not None)
         return run.errors
 
 
@@ -127,14 +121,17 @@ class _Run:
         used_up = CPULimit()
         self._interrupted: Interrupted = lambda: interrupted() or used_up()
 
-    def visit(self, node: _Node, new: Any, old: Any, path: str, *, has_old: bool) -> None:
-        """Evaluate the rules of this node and of those below."""
+    def visit(self, node: _Node, new: Any, old: Any, path: str, above: Correlated | None, *, has_old: bool) -> None:
+        """Evaluate the rules of this node and of those below; ``above`` is the closest value with a previous one."""
+        if new is None:
+            return  # Rules are about values that are there.
+        nearest = Correlated(node.schema, new, old) if has_old else above
         celled = _CelledPair(node.schema, new, old, self._interrupted)
         for rule in node.rules:
             if self._left <= 0 or len(self.errors) >= MAX_ERRORS:
                 return
             if not rule.transition or has_old or rule.source.get("optionalOldSelf"):
-                self._evaluate(rule, celled, path, has_old=has_old)
+                self._evaluate(rule, celled, path, nearest, has_old=has_old)
         if isinstance(new, dict):
             if not node.properties and node.additional is None:
                 return  # without rules below there is nothing to walk over
@@ -145,26 +142,26 @@ class _Run:
                 if inner is not None:
                     known = has_old and isinstance(old, dict) and name in old
                     where = f"{path}.{name}" if path else name
-                    self.visit(inner, item, old[name] if known else None, where, has_old=known)
+                    self.visit(inner, item, old[name] if known else None, where, nearest, has_old=known)
         elif isinstance(new, list) and node.items is not None:
-            counterparts = _counterparts(node.schema, old) if has_old else {}
-            for position, item in enumerate(new):
+            # Only elements of keyed lists have a previous value: after an insertion positions are different.
+            elements = nearest.elements if has_old and nearest is not None else [None] * len(new)
+            for position, (item, found) in enumerate(zip(new, elements, strict=True)):
                 if self._is_over():
                     return
-                # Only elements of keyed lists have a previous value: after an insertion positions are different.
-                key = _key(node.schema, item)
-                known = key in counterparts
-                before = counterparts[key] if known else None
-                self.visit(node.items, item, before, f"{path}[{position}]", has_old=known)
+                before = None if found is None else found.old
+                self.visit(node.items, item, before, f"{path}[{position}]", nearest, has_old=found is not None)
 
     def _is_over(self) -> bool:
         """Return True if no more rules are evaluated."""
         if self._left > 0 and self._interrupted():
             self._left = 0
-            self.errors.append(BrokenRule(ErrorType.INVALID, "<nil>", None, _OUT_OF_BUDGET))
+            self.errors.append(FieldError(ErrorType.INVALID, "<nil>", OMITTED, _OUT_OF_BUDGET))
         return self._left <= 0 or len(self.errors) >= MAX_ERRORS
 
-    def _evaluate(self, rule: _Rule, celled: _CelledPair, path: str, *, has_old: bool) -> None:
+    def _evaluate(
+        self, rule: _Rule, celled: _CelledPair, path: str, nearest: Correlated | None, *, has_old: bool
+    ) -> None:
         # start-up time: CEL comes with the first rule
         from cathedra.cel.values import NONE, Optional
 
@@ -176,14 +173,16 @@ class _Run:
         outcome = rule.program.evaluate(variables, min(CALL_LIMIT, self._left), self._interrupted)
         self._left -= outcome.cost
         if outcome.error is not None:
-            self._failed(outcome.error, rule, path)
+            self._failed(outcome.error, rule, path, celled.type)
         elif outcome.value is not True:
+            text = self._message(rule, variables)
+            if not rule.transition and nearest is not None and nearest.is_unchanged:
+                return
             where = path + _relative(rule.source.get("fieldPath", ""))
             kind = _REASONS.get(rule.source.get("reason", ""), ErrorType.INVALID)
-            text = self._message(rule, variables)
-            self.errors.append(BrokenRule(kind, where.lstrip(".") or "<nil>", None, text))
+            self.errors.append(FieldError(kind, where.lstrip(".") or "<nil>", celled.shown, text))
 
-    def _failed(self, error: str, rule: _Rule, path: str) -> None:
+    def _failed(self, error: str, rule: _Rule, path: str, kind: str) -> None:
         """Add the error of a rule that could not be evaluated; no rule runs after one that cost too much."""
         shown = (rule.source.get("message") or rule.source["rule"]).strip()
         # After such an error no further rule is evaluated, as in Kubernetes: the budget is that of the whole object.
@@ -202,7 +201,8 @@ class _Run:
             self._left = 0
         else:
             text = f"{error} evaluating rule: {shown}"
-        self.errors.append(BrokenRule(ErrorType.INVALID, path or "<nil>", None, text))
+        # Kubernetes shows the type of the value here, not the value.
+        self.errors.append(FieldError(ErrorType.INVALID, path or "<nil>", kind, text))
 
     def _message(self, rule: _Rule, variables: dict[str, Any]) -> str:
         if rule.message is not None:
@@ -221,18 +221,6 @@ def _relative(path: str) -> str:
     return re.sub(r"\['([^']*)'\]", r"[\1]", path)
 
 
-def _counterparts(schema: Schema, old: Any) -> dict[Any, Any]:
-    """Return the elements of the old list by their keys; only keyed lists have them."""
-    if schema.list_type != "map" or not isinstance(old, list):
-        return {}
-    # Of elements with equal keys the first counts. Old objects may have some: keys were not always checked.
-    return {_key(schema, item): item for item in reversed(old) if isinstance(item, dict)}
-
-
-def _key(schema: Schema, item: Any) -> Any:
-    return tuple([identity(item.get(key)) for key in schema.keys]) if isinstance(item, dict) else None
-
-
 class _CelledPair:
     """The new and the old value of one node as CEL values, converted for the first rule that reads them."""
 
@@ -241,6 +229,16 @@ class _CelledPair:
     def __init__(self, schema: Schema, new: Any, old: Any, interrupted: Interrupted) -> None:
         self._schema, self._new, self._old, self._interrupted = schema, new, old, interrupted
         self._made: dict[str, Any] = {}
+
+    @property
+    def type(self) -> str:
+        """The type that the schema gives the values."""
+        return self._schema.type
+
+    @property
+    def shown(self) -> Any:
+        """The value in an error; objects and lists are not shown."""
+        return OMITTED if self._schema.type in {"object", "array"} else self._new
 
     def new(self) -> Any:
         """The value after the write, as CEL sees it."""
@@ -303,14 +301,16 @@ class LazyRules:
         return self._compiled
 
 
-def compile_rules(schema: Schema, interrupted: Interrupted = _never) -> tuple[ValidationRules, list[RuleFault]]:
-    """Return the rules of a schema, and those that do not compile or may cost too much.
+def compile_rules(
+    schema: Schema, interrupted: Interrupted = _never, where: str = ""
+) -> tuple[ValidationRules, list[RuleFault]]:
+    """Return the rules of the schema at ``where``, and those that do not compile or may cost too much.
 
     Raises:
         DeadlineExceeded: ``interrupted`` has returned True.
     """
-    compiler = _Compiler(interrupted)
-    root = compiler.node(schema, "", Cardinality(), None, root=True)
+    compiler = _Compiler(interrupted, where)
+    root = compiler.node(schema, _Spot("", root=True), Cardinality(), None)
     total = compiler.total
     if total.total > TOTAL_LIMIT:
         words = (
@@ -323,60 +323,95 @@ def compile_rules(schema: Schema, interrupted: Interrupted = _never) -> tuple[Va
     return ValidationRules(root), compiler.faults
 
 
+class _Spot(msgspec.Struct, frozen=True):
+    """The place of a schema in the schema of its definition."""
+
+    path: str
+    root: bool = False
+    uncorrelated_from: str | None = None
+    """Path of the outermost container whose elements have no previous value."""
+
+    def below(self, step: str) -> _Spot:
+        """The place of a schema one level below."""
+        return _Spot(f"{self.path}{step}", uncorrelated_from=self.uncorrelated_from)
+
+    def uncorrelated(self) -> _Spot:
+        """The same place, with elements that have no previous value."""
+        return self if self.uncorrelated_from is not None else _Spot(self.path, self.root, self.path)
+
+
 class _Compiler:
     """Compiles the rules of one schema, adding up what they may cost."""
 
-    def __init__(self, interrupted: Interrupted) -> None:
+    def __init__(self, interrupted: Interrupted, where: str) -> None:
         self.faults: list[RuleFault] = []
         self.total = TotalCost()
         self._interrupted = interrupted
+        self._where = where
 
     def _check(self) -> None:
         if self._interrupted():
             raise DeadlineExceeded(0.0)
 
-    def node(
-        self, schema: Schema, path: str, cardinality: Cardinality, extent: Extent | None, *, root: bool = False
-    ) -> _Node:
-        """Return the rules of a node of the schema and below; ``extent`` is known if a node above has rules."""
+    def node(self, schema: Schema, spot: _Spot, cardinality: Cardinality, extent: Extent | None) -> _Node:
+        """Return the rules of a node of the schema and below; ``extent`` is known if a node above has rules.
+
+        Faults of the nodes below come before those of the node itself, as in Kubernetes.
+        """
         self._check()
         node = _Node(schema)
         sources = schema.source.get("x-kubernetes-validations") or ()
         if sources and extent is None:
-            extent = extent_of(schema, escaped, root=root or schema.embedded)
-        if sources:
-            self._rules(node, sources, path, cardinality, extent or Extent(0, 2))
+            extent = extent_of(schema, escaped, root=spot.root or schema.embedded)
         inside = cardinality.below(schema)
-        for name, inner in schema.properties.items():
-            known = extent.fields.get(escaped(name)) if extent is not None else None
-            below = self.node(inner, f"{path}.properties[{name}]", inside, known)
-            if below.any:
-                node.properties[name] = below
         element = extent.element if extent is not None else None
         if schema.additional is not None and schema.additional.source:
-            below = self.node(schema.additional, f"{path}.additionalProperties", inside, element)
+            below = self.node(schema.additional, spot.below(".additionalProperties"), inside, element)
             node.additional = below if below.any else None
+        # Kubernetes compares neither atomic maps nor lists without keys element by element.
+        fields = spot.uncorrelated() if schema.map_type == "atomic" else spot
+        for name, inner in schema.properties.items():
+            known = extent.fields.get(escaped(name)) if extent is not None else None
+            below = self.node(inner, fields.below(f".properties[{name}]"), inside, known)
+            if below.any:
+                node.properties[name] = below
         if schema.items is not None:
-            below = self.node(schema.items, f"{path}.items", inside, element)
+            elements = spot if schema.list_type == "map" else spot.uncorrelated()
+            below = self.node(schema.items, elements.below(".items"), inside, element)
             node.items = below if below.any else None
+        if sources:
+            self._rules(node, sources, spot, cardinality, extent or Extent(0, 2))
         return node
 
-    def _rules(self, node: _Node, sources: Any, path: str, cardinality: Cardinality, extent: Extent) -> None:
+    def _rules(self, node: _Node, sources: Any, spot: _Spot, cardinality: Cardinality, extent: Extent) -> None:
         # start-up time: CEL comes with the first rule
         from cathedra.cel.checking import types
 
         objects: dict[str, dict[str, Any]] = {}
-        own = _type_of(node.schema, "selfType", objects)
+        own = _type_of(node.schema, "selfType", objects, root=spot.root)
         for number, source in enumerate(sources):
             self._check()
             if len(self.faults) >= MAX_ERRORS:
                 return
             old = types.optional_of(own) if source.get("optionalOldSelf") else own
             declared = _environment(own, old, objects, extent)
-            where = f"{path}.x-kubernetes-validations[{number}]"
+            where = f"{spot.path}.x-kubernetes-validations[{number}]"
             rule = self._rule(source, where, declared, cardinality, extent)
             if rule is not None:
                 node.rules.append(rule)
+            self._old_value(source, where, spot, transition=rule is not None and rule.transition)
+
+    def _old_value(self, source: Mapping[str, Any], where: str, spot: _Spot, *, transition: bool) -> None:
+        """Check that a rule about changes is about values that have a previous one."""
+        if transition and spot.uncorrelated_from is not None:
+            detail = (
+                "oldSelf cannot be used on the uncorrelatable portion of the schema within "
+                f"{self._where}{spot.uncorrelated_from}"
+            )
+            self.faults.append(RuleFault(f"{where}.rule", source["rule"], detail))
+        elif not transition and source.get("optionalOldSelf") is not None:
+            detail = "may not be set if oldSelf is not used in rule"
+            self.faults.append(RuleFault(f"{where}.optionalOldSelf", source["optionalOldSelf"], detail))
 
     def _rule(
         self, source: Mapping[str, Any], where: str, declared: Any, cardinality: Cardinality, extent: Extent
@@ -392,12 +427,13 @@ class _Compiler:
             compiled.instantiate()
         except CompileError as error:
             detail = error.text if error.type == "InternalError" else f"compilation failed: {_report(error.text)}"
-            self.faults.append(RuleFault(f"{where}.rule", rule, detail))
+            self.faults.append(RuleFault(f"{where}.rule", rule_form(source), detail))
             return None
         if compiled.type not in (types.BOOL, types.DYN):
-            self.faults.append(RuleFault(f"{where}.rule", rule, "cel expression must evaluate to a bool"))
+            self.faults.append(RuleFault(f"{where}.rule", rule_form(source), "cel expression must evaluate to a bool"))
             return None
         self._charge("rule", f"{where}.rule", cardinality.cost(compiled.max_cost, extent))
+        transition = bool(_OLD.search(rule))
         message = None
         if source.get("messageExpression"):
             place = f"{where}.messageExpression"
@@ -405,20 +441,20 @@ class _Compiler:
                 message = program.compile_expression(source["messageExpression"], declared)
             except CompileError as error:
                 detail = f"messageExpression compilation failed: {_report(error.text)}"
-                self.faults.append(RuleFault(place, source["messageExpression"], detail))
-                return None
+                self.faults.append(RuleFault(place, rule_form(source), detail))
+                return _Rule(source, compiled, None, transition)
             if message.type != types.STRING:
                 detail = "messageExpression must evaluate to a string"
-                self.faults.append(RuleFault(place, source["messageExpression"], detail))
-                return None
+                self.faults.append(RuleFault(place, rule_form(source), detail))
+                return _Rule(source, compiled, None, transition)
             # As in Kubernetes: once per object, however often the rule is evaluated.
             self._charge("messageExpression", place, message.max_cost)
-        return _Rule(source, compiled, message, bool(_OLD.search(rule)))
+        return _Rule(source, compiled, message, transition)
 
     def _charge(self, what: str, path: str, cost: int) -> None:
         if cost > EXPRESSION_LIMIT:
             detail = excess(f"estimated {what} cost", cost, EXPRESSION_LIMIT)
-            self.faults.append(RuleFault(path, None, detail, ErrorType.FORBIDDEN))
+            self.faults.append(RuleFault(path, None, detail, ErrorType.FORBIDDEN, dear=True))
         self.total.add(path, cost)
 
 
@@ -437,7 +473,7 @@ def _environment(own: Any, old: Any, objects: dict[str, dict[str, Any]], extent:
     return Environment(variables={"self": own, "oldSelf": old}, objects=objects, size_of=size_of)
 
 
-def _type_of(schema: Schema, name: str, objects: dict[str, dict[str, Any]]) -> Any:
+def _type_of(schema: Schema, name: str, objects: dict[str, dict[str, Any]], *, root: bool = False) -> Any:
     """Return the CEL type of a schema's values."""
     # start-up time: CEL comes with the first rule
     from cathedra.cel.checking import types
@@ -458,7 +494,7 @@ def _type_of(schema: Schema, name: str, objects: dict[str, dict[str, Any]]) -> A
     if schema.additional is not None:
         return types.map_of(types.STRING, _type_of(schema.additional, f"{name}.@elem", objects))
     fields = dict(_fields(schema, name, objects))
-    if schema.embedded or (name == "selfType" and "metadata" in schema.properties):
+    if schema.embedded or root:  # Every resource has these, whether its schema names them or not.
         fields |= {"apiVersion": types.STRING, "kind": types.STRING, "metadata": _metadata(objects)}
     objects[name] = fields
     return types.struct(name)

@@ -26,7 +26,17 @@ from cathedra.apiserver.patches.schema import (
 )
 from cathedra.apiserver.registry.layout import MAX_VALUE
 
-__all__ = ["ANY", "MAX_DEPTH", "MOST_DEFAULTS", "DefaultRoom", "Schema", "deeper_than", "identity", "read_schema"]
+__all__ = [
+    "ANY",
+    "MAX_DEPTH",
+    "MOST_DEFAULTS",
+    "Correlated",
+    "DefaultRoom",
+    "Schema",
+    "deeper_than",
+    "identity",
+    "read_schema",
+]
 
 MAX_DEPTH: Final = 100
 """Levels of a schema. Walks over schemas and their values are recursive; the deepest known definition has about 30."""
@@ -211,6 +221,57 @@ class _Known(dict[str, Shape]):
 
 ANY: Final = Schema({}, preserve=True)
 """The schema of a value without any: it is kept as it is."""
+
+
+class Correlated(msgspec.Struct, frozen=True, dict=True):
+    """A value of a schema, and the previous value in its place."""
+
+    schema: Schema
+    new: Any
+    old: Any
+
+    @cached_property
+    def is_unchanged(self) -> bool:
+        """True if both are equal in Kubernetes' sense: lists with keys may be ordered differently, and no object is
+        equal to another if it has fields without a schema."""
+        new, old, schema = self.new, self.old, self.schema
+        if isinstance(new, list) and isinstance(old, list):
+            if len(new) != len(old):
+                return False
+            if schema.list_type != "map" or schema.items is None:
+                return bool(identity(new) == identity(old))
+            return all(found is not None and found.is_unchanged for found in self.elements)
+        if isinstance(new, dict) and isinstance(old, dict):
+            if len(new) != len(old):
+                return False
+            return all((found := self.field(name)) is not None and found.is_unchanged for name in new)
+        return bool(identity(new) == identity(old))
+
+    def field(self, name: str) -> Correlated | None:
+        """Return the values of a field; None if they cannot be compared."""
+        if not isinstance(self.new, dict) or not isinstance(self.old, dict):
+            return None
+        if name not in self.new or name not in self.old:
+            return None
+        schema = self.schema.properties.get(name) or self.schema.additional
+        return None if schema is None or schema is ANY else Correlated(schema, self.new[name], self.old[name])
+
+    @cached_property
+    def elements(self) -> list[Correlated | None]:
+        """The elements of a list with their previous values, which only lists with keys have."""
+        new, schema = self.new, self.schema
+        if schema.list_type != "map" or schema.items is None or not isinstance(self.old, list):
+            return [None] * len(new)
+        # Of elements with equal keys the first counts. Old objects may have some: keys were not always checked.
+        known = {_key(schema, item): item for item in reversed(self.old) if isinstance(item, dict)}
+        return [
+            Correlated(schema.items, item, known[key]) if (key := _key(schema, item)) in known else None for item in new
+        ]
+
+
+def _key(schema: Schema, item: Any) -> Any:
+    """Return the key of an element of a list; None if it is no object."""
+    return tuple([identity(item.get(key)) for key in schema.keys]) if isinstance(item, dict) else None
 
 
 def identity(value: Any) -> Any:

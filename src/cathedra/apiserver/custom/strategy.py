@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from cathedra.api.field import ErrorList, ErrorType, FieldError
-from cathedra.api.jsonvalue import JSONObject
+from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.status import failure
 from cathedra.api.struct import replace, to_dict
+from cathedra.apiserver.custom.columns import parse_path
 from cathedra.apiserver.custom.objects import CustomObject, content, normalized, with_content
 from cathedra.apiserver.custom.rules import LazyRules
 from cathedra.apiserver.custom.schema import DefaultRoom
@@ -20,6 +21,19 @@ from cathedra.releases import behaviours
 
 __all__ = ["InstanceStatusStrategy", "InstanceStrategy"]
 
+_MOST_REPLICAS: Final = 2**31 - 1
+_GO_TYPES: Final[dict[type, str]] = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    list: "[]interface {}",
+    dict: "map[string]interface {}",
+}
+_BLOCKING: Final = frozenset(
+    (ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE_INVALID)
+)
+"""Errors after which rules are not evaluated: their values may be none of the schema, or expensive."""
 _UNCHECKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
     "validation"
@@ -85,15 +99,22 @@ class InstanceStrategy(Strategy[CustomObject]):
             if context.interrupted():
                 raise DeadlineExceeded(0.0)
 
+        scale = _scale_errors(kind, values)
         names_few = context.gates.has(behaviours.TOO_FEW_ITEMS_NAMED)
-        errors = self._validator(kind).errors(values, "", check, names_few=names_few)
+        before = None if old is None else _plain(kind, old, context)
+        errors = self._validator(kind).errors(values, "", check, names_few=names_few, old=before)
+        if before is not None and any(error.type is ErrorType.DUPLICATE for error in errors):
+            # Elements of sets and keyed lists may stay repeated in an object that was stored with some.
+            known = self._validator(kind).errors(before, "", check)
+            if any(error.type is ErrorType.DUPLICATE for error in known):
+                errors = ErrorList(error for error in errors if error.type is not ErrorType.DUPLICATE)
+        errors.extend(scale)
         rules = None if lazy is None else lazy.compiled(context.interrupted)
         if rules is None or not rules.any:
             return errors
-        if errors:
+        if any(error.type in _BLOCKING for error in errors):
             errors.append(FieldError(ErrorType.INVALID, "<nil>", None, _UNCHECKED))
             return errors
-        before = None if old is None else _plain(kind, old, context)
         errors.extend(rules.broken(values, before, context.interrupted))
         return errors
 
@@ -119,6 +140,34 @@ class InstanceStatusStrategy(InstanceStrategy):
             resource_version=new.metadata.resource_version,
         )
         return replace(kept, metadata=metadata)
+
+
+def _scale_errors(kind: type[CustomObject], values: JSONObject) -> ErrorList:
+    """Return the errors of the numbers and the selector that the sub-resource ``scale`` shows."""
+    errors = ErrorList()
+    paths = kind.scale
+    if paths is None:
+        return errors
+    for path in (paths.spec_replicas, paths.status_replicas):
+        number = parse_path(path).one(values)
+        if number is None:
+            continue
+        if not isinstance(number, int) or isinstance(number, bool):
+            words = f"{path} accessor error: {number} is of the type {_go_type(number)}, expected int64"
+            errors.invalid(path, 0, words)
+        elif number < 0:
+            errors.invalid(path, number, "should be a non-negative integer")
+        elif number > _MOST_REPLICAS:
+            errors.invalid(path, number, f"should be less than or equal to {_MOST_REPLICAS}")
+    selector = parse_path(paths.selector).one(values) if paths.selector else None
+    if selector is not None and not isinstance(selector, str):
+        words = f"{paths.selector} accessor error: {selector} is of the type {_go_type(selector)}, expected string"
+        errors.invalid(paths.selector, "", words)
+    return errors
+
+
+def _go_type(value: JSONValue) -> str:
+    return _GO_TYPES.get(type(value), "<nil>")
 
 
 def _plain(kind: type[CustomObject], obj: CustomObject, context: RequestContext) -> JSONObject:

@@ -18,7 +18,7 @@ from cathedra.api.field import MAX_TEXT, OMITTED, ErrorList, ErrorType, FieldErr
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import MAX_CAUSES
 from cathedra.apiserver.custom.formats import FORMATS, Pattern, compiled_pattern
-from cathedra.apiserver.custom.schema import Schema, identity, read_schema
+from cathedra.apiserver.custom.schema import Correlated, Schema, identity, read_schema
 
 __all__ = ["MAX_ERRORS", "Validator", "validate"]
 
@@ -38,6 +38,7 @@ _CLASSES: Final[Mapping[str, frozenset[type]]] = {
     "object": frozenset({dict}),
 }
 _INT_OR_STRING: Final = frozenset({int, str})
+_TYPE: Final = frozenset({"apiVersion", "kind"})
 _BITS: Final = {"int32": 31, "int64": 63}
 
 Check = Callable[[], object]
@@ -101,16 +102,26 @@ class Validator:
             accepted = kind is bool or not (_number_problems(schema.source, value) or _overflows(schema.source, value))
         return accepted and (self._enum is None or value in self._enum)
 
-    def errors(self, value: Any, path: str, check: Check = _unlimited, *, names_few: bool = False) -> ErrorList:
+    def errors(
+        self,
+        value: Any,
+        path: str,
+        check: Check = _unlimited,
+        *,
+        names_few: bool = False,
+        old: Mapping[str, Any] | None = None,
+    ) -> ErrorList:
         """The errors of a value, at most `MAX_ERRORS`; one more if some are left out.
 
-        ``names_few``: too few items are reported as such, and not as an invalid value.
+        ``names_few``: too few items are reported as such, and not as an invalid value. Of an update, ``old`` is the
+        previous value: parts that have not changed since are not errors (Kubernetes' ratcheting).
         """
         found = _Found(check, names_few=names_few)
         if self.accepts(value, check):
             return found.errors
+        was = None if old is None else Correlated(self.schema, value, old)
         try:
-            self.collect(value, (None, path) if path else None, found)
+            self.collect(value, (None, path) if path else None, found, was)
         except _Full:
             found.errors.append(FieldError(ErrorType.INVALID, "<nil>", OMITTED, _MORE))
         return found.errors
@@ -211,19 +222,19 @@ class Validator:
 
     # --- collecting errors
 
-    def collect(self, value: Any, path: Place | None, found: _Found) -> None:
-        """Add the errors of a value."""
+    def collect(self, value: Any, path: Place | None, found: _Found, was: Correlated | None = None) -> None:
+        """Add the errors of a value, unless it is what it was."""
         schema = self.schema
         found.check()
-        if type(value) is schema.scalar:
+        if type(value) is schema.scalar or (was is not None and was.is_unchanged):
             return
         if value is None:
             if not schema.nullable and schema.type:
-                found.in_body(path, "null", f'must be of type {schema.type}: "null"')
+                found.of_type(path, "null", schema.type, "null")
             return
         if type(value) not in self._classes and not self._is_whole(value):
             kind = _NAMES.get(type(value), "null")
-            found.in_body(path, kind, f'must be of type {schema.type or "integer,string"}: "{kind}"')
+            found.of_type(path, kind, schema.type or "integer,string", kind)
             return
         self._collect_alternatives(value, path, found)
         if isinstance(value, str):
@@ -236,9 +247,9 @@ class Validator:
                 words = f"Checked value must be of type integer with format {form} in {place_text(path)}"
                 found.invalid(path, value, words)
         elif isinstance(value, list):
-            self._collect_list(value, path, found)
+            self._collect_list(value, path, found, was)
         elif isinstance(value, dict):
-            self._collect_map(value, path, found)
+            self._collect_map(value, path, found, was)
         if self._enum is not None and value not in self._enum:
             found.not_among(path, value, self._enum.names)
 
@@ -268,9 +279,9 @@ class Validator:
         if "pattern" in source and (self._pattern is None or not self._pattern.matches(value)):
             found.in_body(path, value, f"should match '{source['pattern']}'")
         if self._format is not None and not self._format(value):
-            found.in_body(path, value, f'must be of type {source["format"]}: "{value}"')
+            found.of_type(path, value, source["format"], value)
 
-    def _collect_list(self, value: list[Any], path: Place | None, found: _Found) -> None:
+    def _collect_list(self, value: list[Any], path: Place | None, found: _Found, was: Correlated | None) -> None:
         source = self.schema.source
         if "maxItems" in source and len(value) > source["maxItems"]:
             found.too_many(path, len(value), source["maxItems"])
@@ -278,13 +289,15 @@ class Validator:
             found.too_few(path, len(value), source["minItems"], "items")
         repeated = dict(self._duplicates(value, found.check)) if self.schema.list_type != "atomic" else {}
         items = self._element()
+        elements = was.elements if was is not None else None
         for position, item in enumerate(value):
             if position in repeated:
                 found.duplicate((path, f"[{position}]"), repeated[position])
             if items is not None:
-                items.collect(item, (path, f"[{position}]"), found)
+                before = elements[position] if elements is not None else None
+                items.collect(item, (path, f"[{position}]"), found, before)
 
-    def _collect_map(self, value: JSONObject, path: Place | None, found: _Found) -> None:
+    def _collect_map(self, value: JSONObject, path: Place | None, found: _Found, was: Correlated | None) -> None:
         source = self.schema.source
         if "maxProperties" in source and len(value) > source["maxProperties"]:
             found.too_many(path, len(value), source["maxProperties"])
@@ -296,7 +309,9 @@ class Validator:
         for name, item in value.items():
             inner = self._member(name)
             if inner is not None:
-                inner.collect(item, (path, f".{name}"), found)
+                # The version and kind of the root are those of the request in both values: their errors stay.
+                before = was.field(name) if was is not None and (path is not None or name not in _TYPE) else None
+                inner.collect(item, (path, f".{name}"), found, before)
 
 
 class _Enum:
@@ -334,6 +349,11 @@ class _Found:
     def in_body(self, path: Place | None, value: Any, words: str) -> None:
         """A value breaks a rule; the text begins with its path."""
         self.invalid(path, value, f"{place_text(path)} in body {words}")
+
+    def of_type(self, path: Place | None, value: Any, wanted: str, given: str) -> None:
+        """A value has another type, or a text another format."""
+        words = f'{place_text(path)} in body must be of type {wanted}: "{given}"'
+        self._add(FieldError(ErrorType.TYPE_INVALID, place_text(path), value, words))
 
     def too_few(self, path: Place | None, size: int, least: int, what: str) -> None:
         """A list or map is smaller than it may be; ``what`` it has."""

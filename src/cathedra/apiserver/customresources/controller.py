@@ -13,7 +13,6 @@ from typing import Final
 from cathedra.api.core.apiextensions_v1 import (
     CustomResourceDefinition,
     CustomResourceDefinitionCondition,
-    CustomResourceDefinitionNames,
 )
 from cathedra.api.core.meta_v1 import DeleteOptions
 from cathedra.api.scheme import GroupResource
@@ -91,7 +90,7 @@ class DefinitionController:
         resource = self._served.resource_of(obj.metadata.name)
         # A write under way would enter an object of the former generation, and a conflict keeps that in force.
         if resource is not None and (
-            self._server.registry.table(resource).under_way or self._served.name_conflict(obj) is not None
+            self._server.registry.table(resource).under_way or self._served.accepted_names(obj)[1] is not None
         ):
             return
         # Compiling a large schema takes so long that it is done in a thread.
@@ -141,7 +140,7 @@ class DefinitionController:
         if obj.metadata.deletion_timestamp is not None:
             await self._clean_up(obj)
             return
-        problem = self._served.name_conflict(obj)
+        names, problem = self._served.accepted_names(obj)
         now = Time(self._server.clock.now())
         if problem is None:
             await self._replace_served(obj)
@@ -149,18 +148,16 @@ class DefinitionController:
             established = _condition(
                 "Established", "True", "InitialNamesAccepted", "the initial names have been accepted", now
             )
-            names = obj.spec.names
         else:
             reason, message = problem
             accepted = _condition("NamesAccepted", "False", reason, message, now)
             established = _condition("Established", "False", "NotAccepted", "not all names are accepted", now)
-            names = obj.status.accepted_names or CustomResourceDefinitionNames()
             if is_established(obj):
-                established = find_condition(obj.status.conditions, "Established") or established
+                established = find_condition(obj.status.conditions or (), "Established") or established
 
         def settled(entry: StoredObject) -> CustomResourceDefinition:
             current: CustomResourceDefinition = entry.object
-            conditions = with_condition(with_condition(current.status.conditions, accepted), established)
+            conditions = with_condition(with_condition(current.status.conditions or (), accepted), established)
             return replace(current, status=replace(current.status, conditions=conditions, accepted_names=names))
 
         await change(self._server, self._call(obj, "status"), settled)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
-from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
+from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionNames
 from cathedra.api.scheme import GroupResource
+from cathedra.api.struct import replace
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.custom.conversion import Caller
 from cathedra.apiserver.custom.kinds import kind_of_definition
@@ -17,10 +18,19 @@ from cathedra.semantics.conditions import is_true
 
 __all__ = ["ServedDefinitions", "is_established"]
 
+_NAMES: Final = (
+    ("plural", "PluralConflict", "resources"),
+    ("singular", "SingularConflict", "resources"),
+    ("short_names", "ShortNamesConflict", "resources"),
+    ("kind", "KindConflict", "kinds"),
+    ("list_kind", "ListKindConflict", "kinds"),
+)
+"""Field of the names, reason of its conflict, and with what it may conflict, in the order in which they are checked."""
+
 
 def is_established(obj: CustomResourceDefinition) -> bool:
     """Return True if the definition has the condition Established."""
-    return is_true(obj.status.conditions, "Established")
+    return is_true(obj.status.conditions or (), "Established")
 
 
 class ServedDefinitions:
@@ -70,26 +80,31 @@ class ServedDefinitions:
             self._catalog.remove(served[1])
             self._registry.remove_table(served[1])
 
-    def name_conflict(self, obj: CustomResourceDefinition) -> tuple[str, str] | None:
-        """Return reason and message if the names conflict with those of another kind; None if they can be accepted."""
+    def accepted_names(
+        self, obj: CustomResourceDefinition
+    ) -> tuple[CustomResourceDefinitionNames, tuple[str, str] | None]:
+        """Return the names that do not conflict with those of another kind, and reason and message of the last
+        conflict, which is the one that Kubernetes shows; None if all names can be accepted.
+
+        A name with a conflict stays what it was.
+        """
         names, own = obj.spec.names, obj.metadata.name
         resources: set[str] = set()
         kinds: set[str] = set()
         for definition in self._others(obj.spec.group, own):
             resources |= {definition.plural, definition.singular, *definition.short_names}
             kinds |= {definition.kind, f"{definition.kind}List"}
-        checks = (
-            ("PluralConflict", (names.plural,), resources),
-            ("SingularConflict", (names.singular,), resources),
-            ("ShortNamesConflict", names.short_names, resources),
-            ("KindConflict", (names.kind,), kinds),
-            ("ListKindConflict", (names.list_kind,), kinds),
-        )
-        for reason, wanted, taken in checks:
-            for name in wanted:
-                if name in taken:
-                    return reason, f'"{name}" is already in use'
-        return None
+        problem: tuple[str, str] | None = None
+        accepted = obj.status.accepted_names or CustomResourceDefinitionNames()
+        for field, reason, taken in _NAMES:
+            wanted = getattr(names, field)
+            known = kinds if taken == "kinds" else resources
+            conflicts = [name for name in (wanted if field == "short_names" else (wanted,)) if name in known]
+            if conflicts:
+                problem = reason, f'"{conflicts[0]}" is already in use'
+            else:
+                accepted = replace(accepted, **{field: wanted})
+        return replace(accepted, categories=names.categories), problem
 
     def _others(self, group: str, own: str) -> Iterator[Any]:
         resource = self.resource_of(own)

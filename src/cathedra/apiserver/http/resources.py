@@ -16,7 +16,7 @@ from cathedra.api.scheme import GroupResource, GroupVersionKind, kind_of
 from cathedra.api.status import StatusError, failure, invalid, not_found
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.catalog import Catalog
-from cathedra.apiserver.custom.objects import is_custom
+from cathedra.apiserver.custom.objects import CustomObject, is_custom
 from cathedra.apiserver.http.answers import render
 from cathedra.apiserver.http.answers.broadcast import WatchBroadcaster
 from cathedra.apiserver.http.answers.negotiation import (
@@ -99,13 +99,17 @@ class ResourceHandler:
         """
         info = request.info
         route = self._operations.route(info)
+        answers_status = self._server.gates.has(behaviours.UNKNOWN_PATHS_ANSWER_STATUS)
         if route is None:
-            answers_status = self._server.gates.has(behaviours.UNKNOWN_PATHS_ANSWER_STATUS)
             if info.group and not self._catalog.has_group(info.group) and not answers_status:
                 return text_response("404 page not found\n", 404)
             raise not_served()
         if route.definition is None:
             return await self._virtual(request, route)
+        is_custom = issubclass(route.definition.type, CustomObject)
+        if is_custom and not answers_status and not info.addresses(namespaced=route.namespaced):
+            # Paths of custom resources are no routes of apiextensions-apiserver: it passes on what it does not know.
+            return text_response("404 page not found\n", 404)
         call = self._operations.begin(request.record, route)
         if info.connecting:
             return await self._proxy.http(request, call, send)

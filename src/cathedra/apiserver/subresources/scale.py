@@ -66,13 +66,16 @@ async def set_scale(server: ServerContext, call: Call, make: Any) -> Scale:
             raise bad_request(
                 f"the name of the object ({wanted.metadata.name}) does not match the name on the URL ({call.name})"
             )
-        if wanted.spec.replicas < 0:
+        old = entry.object
+        if wanted.spec.replicas < 0 and not isinstance(old, CustomObject):
             errors = ErrorList()
             errors.invalid("spec.replicas", wanted.spec.replicas, "must be greater than or equal to 0")
             raise invalid("autoscaling", "Scale", call.name, errors)
-        old = entry.object
         metadata = replace(old.metadata, resource_version=wanted.metadata.resource_version)
         if isinstance(old, CustomObject):
+            # Other writes of custom resources need a resource version. Kubernetes changes the scale of the present one.
+            known = wanted.metadata.resource_version or old.metadata.resource_version
+            metadata = replace(metadata, resource_version=known)
             new = replace(with_replicas(old, wanted.spec.replicas), metadata=metadata)
         else:
             new = replace(old, spec=replace(old.spec, replicas=wanted.spec.replicas), metadata=metadata)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cathedra.apiserver.custom.objects import content
@@ -81,3 +83,75 @@ def test_rules_are_not_asked_about_what_does_not_fit_the_schema() -> None:
 def test_an_instance_is_written_in_the_version_that_was_read_and_its_deletion_answers_a_status() -> None:
     assert not KIND.strategy.allow_unconditional_update
     assert not KIND.strategy.returns_deleted_object
+
+
+def _ratcheted(*rules: dict[str, Any]) -> Any:
+    """A kind with a list without keys, a keyed one and scalars, each with an assertion that old objects may break."""
+    name = {"type": "string", "maxLength": 2}
+    item = {"type": "object", "properties": {"k": {"type": "string"}, "v": name}, "required": ["k"]}
+    keyed = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
+    spec = {
+        "type": "object",
+        "properties": {
+            "a": name,
+            "b": {"type": "integer", "maximum": 9},
+            "plain": {"type": "array", "items": name},
+            "keyed": {"type": "array", "items": item, **keyed},
+        },
+        "x-kubernetes-validations": list(rules),
+    }
+    own = version()
+    own["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    return kind(own)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        ({"a": "long"}, {"a": "long", "b": 1}, []),
+        ({"a": "long"}, {"a": "longer"}, ["spec.a"]),
+        ({}, {"a": "long"}, ["spec.a"]),
+        ({"b": 10}, {"b": 11}, ["spec.b"]),
+        ({"plain": ["long"]}, {"plain": ["long"], "b": 1}, []),
+        ({"plain": ["long"]}, {"plain": ["long", "b"]}, ["spec.plain[0]"]),
+        ({"keyed": [{"k": "x", "v": "long"}]}, {"keyed": [{"k": "y"}, {"k": "x", "v": "long"}]}, []),
+        ({"keyed": [{"k": "x", "v": "long"}]}, {"keyed": [{"k": "x", "v": "other"}]}, ["spec.keyed[0].v"]),
+        ({"keyed": [{"k": "x"}, {"k": "x"}]}, {"keyed": [{"k": "x"}, {"k": "x"}], "b": 1}, []),
+        ({"keyed": [{"k": "x"}]}, {"keyed": [{"k": "x"}, {"k": "x"}]}, ["spec.keyed[1]"]),
+    ],
+)
+def test_an_update_may_keep_what_was_wrong_before(old: dict[str, Any], new: dict[str, Any], wrong: list[str]) -> None:
+    """Kubernetes' ratcheting: a tightened schema does not lock existing objects (CRDValidationRatcheting)."""
+    definition = _ratcheted()
+    before, after = thing(definition, spec=old), thing(definition, spec=new)
+    assert [error.field for error in definition.strategy.validate_update(after, before, context())] == wrong
+
+
+def test_a_rule_that_the_unchanged_value_broke_is_no_error() -> None:
+    definition = _ratcheted({"rule": "!has(self.b) || self.b < 5", "message": "m"})
+    old = thing(definition, spec={"b": 7})
+    again = thing(definition, spec={"b": 7}, other=1)
+    assert definition.strategy.validate_update(again, old, context()) == []
+    changed = thing(definition, spec={"b": 7, "a": "x"})
+    assert [str(error) for error in definition.strategy.validate_update(changed, old, context())] == [
+        "spec: Invalid value: m"
+    ]
+
+
+def test_the_numbers_of_a_scale_fit_into_it() -> None:
+    own = version()
+    own["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    own["subresources"]["scale"] = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}
+    definition = kind(own)
+
+    def wrong(number: object) -> list[str]:
+        obj = thing(definition, spec={"n": number})
+        return [str(error) for error in definition.strategy.validate_create(obj, context())]
+
+    assert wrong(3) == []
+    assert wrong(-1) == [".spec.n: Invalid value: -1: should be a non-negative integer"]
+    assert wrong(2**31) == [".spec.n: Invalid value: 2147483648: should be less than or equal to 2147483647"]
+    assert wrong("x")[0].endswith("accessor error: x is of the type string, expected int64")

@@ -126,7 +126,7 @@ async def test_servers_on_one_store_come_to_the_same_conditions(servers: Lagging
         shown = [(await one("GET", f"{CRDS}/{name}")).json["status"] for one in (servers.primary, servers.replica)]
         assert shown[0] == shown[1]
     conflict = next(one for one in shown[0]["conditions"] if one["type"] == "NamesAccepted")
-    assert (conflict["status"], conflict["reason"]) == ("False", "KindConflict")
+    assert (conflict["status"], conflict["reason"]) == ("False", "ListKindConflict")
 
 
 async def test_a_new_generation_waits_for_writes_on_its_instances(servers: Lagging) -> None:

@@ -67,7 +67,7 @@ async def test_a_new_generation_takes_the_place_of_the_one_before(serving: Servi
 
 async def test_a_definition_is_in_conflict_with_the_names_of_others_alone(serving: Serving) -> None:
     serving.served.serve(made())
-    assert serving.served.name_conflict(made(2)) is None
+    assert serving.served.accepted_names(made(2))[1] is None
     names = {"plural": "others", "singular": "other", "kind": "Other", "listKind": "Others", "shortNames": ["gc"]}
     other = made(name="others.d.x", names=names)
-    assert serving.served.name_conflict(other) == ("ShortNamesConflict", '"gc" is already in use')
+    assert serving.served.accepted_names(other)[1] == ("ShortNamesConflict", '"gc" is already in use')

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from cathedra.api.struct import encode
 from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.custom.objects import CustomObject
 from cathedra.apiserver.http.about.openapi import OpenAPI
 from cathedra.apiserver.http.answers.response import JSON, Response, status_response
 from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
@@ -20,6 +21,8 @@ from cathedra.apiserver.routes import Route, VirtualResource, group_order, route
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
 __all__ = ["Discovery"]
+
+_CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 AGGREGATED: Final = b"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -235,7 +238,9 @@ def _subresources(definition: AnyDefinition, version: VersionDefinition) -> list
 
 
 def _verbs(definition: AnyDefinition, version: VersionDefinition) -> list[str]:
-    return list(next(routes_of(definition, version)).verbs)
+    verbs = list(next(routes_of(definition, version)).verbs)
+    # apiextensions-apiserver lists the verbs of custom resources in an order of its own.
+    return sorted(verbs, key=_CUSTOM_VERBS.index) if issubclass(definition.type, CustomObject) else verbs
 
 
 def _storage_hash(definition: AnyDefinition) -> str:
