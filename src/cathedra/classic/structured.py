@@ -67,6 +67,7 @@ class Stock:
     def __init__(self, slices: Iterable[v1alpha2.ResourceSlice], claims: Iterable[v1alpha2.ResourceClaim]) -> None:
         self._offered: dict[tuple[str, str], list[v1alpha2.NamedResourcesInstance]] = {}
         for piece in slices:
+            # Slices of models that 1.30 does not know offer nothing.
             if piece.named_resources is not None:
                 offered = self._offered.setdefault((piece.node_name, piece.driver_name), [])
                 offered.extend(piece.named_resources.instances)

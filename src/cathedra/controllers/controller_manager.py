@@ -250,6 +250,7 @@ class ControllerManager:
         self.controllers: tuple[Controller, ...] = tuple(
             make(_as_itself(context, name, options.client_of))
             for name, make in {**CONTROLLERS, **options.replaced}.items()
+            # In the order of CONTROLLERS, not of the selection: runs with the same seed must do the same.
             if name in wanted and (name not in _GATES or context.enabled(_GATES[name]))
         )
 
@@ -267,11 +268,13 @@ class ControllerManager:
         if self._elector is None:
             await self._run_all()
             return
+        # Controllers run only while the lease is held: two managers at once would create every pod twice.
         await self._elector.run(self._run_all)
 
     async def _run_all(self) -> None:
         async with asyncio.TaskGroup() as group:
             if self._owns_informers:
+                # Beside the controllers: each waits for the informers that it uses.
                 group.create_task(self._informers.run(), name="informers")
             for controller in self.controllers:
                 group.create_task(controller.run(), name=controller.name)
@@ -314,6 +317,7 @@ def _as_itself(context: ControllerContext, name: str, client_of: Callable[[str],
     context = msgspec.structs.replace(context, queue_name=_QUEUES.get(name, name.removesuffix("-controller")))
     if client_of is None:
         return context
+    # Each controller has its own rights, so that a missing rule shows up as in Kubernetes.
     client = client_of(account_of(name)).as_manager(FIELD_MANAGER)
     return msgspec.structs.replace(context, client=client)
 

@@ -69,6 +69,7 @@ class ResourcePoolStatusRequestController:
             if informer is not None:
                 await informer.wait_synced()
         async with asyncio.TaskGroup() as group:
+            # One worker: each answer walks all slices and claims.
             group.create_task(run_workers(self._queue, self._reconcile, workers=1))
             group.create_task(self._clean_up())
 
@@ -95,6 +96,7 @@ class ResourcePoolStatusRequestController:
         incomplete = [pool for pool in pools if pool.total_devices is None]
         if incomplete:
             text = incomplete[0].validation_error or ""
+            # A driver may be writing its slices now, so an incomplete pool is looked at again before the request fails.
             if self._queue.failures(name) >= ATTEMPTS:
                 raise NotRetryable(text)
             raise RetryLater(text)
@@ -209,6 +211,7 @@ def _pool_status(
         driver=driver,
         pool_name=pool,
         generation=generation,
+        # A pool over several nodes has no node.
         node_name=next(iter(nodes)) if len(nodes) == 1 else None,
     )
     if len(slices) < expected:
@@ -236,6 +239,7 @@ def _pool_status(
             partition_summary=_partitions(driver, slices, devices, in_use, default_partition_attribute),
             shareable_summary=_shares(devices, held),
         )
+    # The counts are right without the views, so they are shown.
     except _NoView as problem:
         return replace(status, validation_error=_cut(str(problem)))
     return status
@@ -258,11 +262,13 @@ def _partitions(
         for counter_set in slice_.spec.shared_counters
         for name, counter in counter_set.counters.items()
     }
+    # The default of the request is for pools with counters; others have no partitions.
     attribute = next(iter(declared), "") or (default if counters else "")
     if not attribute:
         return ()
     if not counters:
         raise _NoView("PartitionTypeMissing: the pool has a partitionTypeAttribute but no sharedCounters")
+    # Held devices first: what is left is what the others compete for.
     for device in in_use:
         _debit(counters, device)
     by_type: dict[str, list[Device]] = {}
@@ -348,4 +354,5 @@ def _shares(devices: Sequence[Device], held: Usage) -> ShareableSummaryStatus | 
 
 
 def _cut(text: str) -> str:
+    # The limit is in bytes, and a character must not be cut in two.
     return text.encode()[:LONGEST_ERROR].decode(errors="ignore")

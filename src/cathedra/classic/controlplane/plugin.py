@@ -166,8 +166,10 @@ class ControlPlaneResources(
         negotiated: Status | None = _SKIP
         if self._controllers is not None and controlled:
             negotiated = self._controllers.pre_filter(state, pod, snapshot)
+            # Drivers must answer first; searching devices meanwhile would be wasted.
             if negotiated is not None:
                 return negotiated
+        # Today's half would refuse claims that name a controller.
         own = self._devices.pre_filter(state, _without(pod, controlled), snapshot)
         cycle = self._cycle(state)
         if cycle is not None:
@@ -180,6 +182,7 @@ class ControlPlaneResources(
 
     def filter_batch(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> BatchFilterResult:
         """The allocator's answers for many nodes at once, where it alone decides."""
+        # With negotiated claims each node needs the answers of drivers too, so the batch cannot decide alone.
         if self._cycle(state) is not None or not self._has_own(state):
             return NO_BATCH_RESULT
         return self._devices.filter_batch(state, pod, nodes)
@@ -189,6 +192,7 @@ class ControlPlaneResources(
         refusal = None
         if self._controllers is not None and self._cycle(state) is not None:
             refusal = self._controllers.filter(state, pod, node)
+        # The negotiation first: its filter is cheap, and the allocator's search is not.
         if refusal is None and self._has_own(state):
             refusal = self._devices.filter(state, pod, node)
         return refusal
@@ -209,6 +213,7 @@ class ControlPlaneResources(
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Reserve the devices found on the node, and choose the next message to drivers."""
         refusal = self._devices.reserve(state, pod, node)
+        # Devices first: if none can be reserved, no message to a driver may be chosen.
         if refusal is None and self._controllers is not None:
             refusal = self._controllers.reserve(state, pod, node)
         return refusal
@@ -222,6 +227,7 @@ class ControlPlaneResources(
     async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Writes what drivers must answer first; else allocations and reservations."""
         if self._controllers is not None:
+            # Negotiated claims first: allocations of the scheduler are written only when the pod really binds.
             waiting = await self._controllers.pre_bind(state, pod, node)
             if waiting is not None:
                 return waiting

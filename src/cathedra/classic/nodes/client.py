@@ -121,6 +121,7 @@ class ClassicPluginClient(PluginChannel):
             PluginCallError: the call failed as a whole.
         """
         for claim in claims:
+            # Read again at each prepare: the claim may have been reallocated since.
             self._handles[claim.uid] = await self._read_handle(claim)
         answers = await self._with_service(lambda service: self._prepare(service, claims))
         for uid, answer in answers.items():
@@ -136,6 +137,8 @@ class ClassicPluginClient(PluginChannel):
         """
         for claim in claims:
             if claim.uid not in self._handles:
+                # After a restart of the agent; a claim that is gone has an empty handle, and the driver must still be
+                # called.
                 self._handles[claim.uid] = await self._read_handle(claim)
         answers = await self._with_service(lambda service: self._unprepare(service, claims))
         for uid, error in answers.items():
@@ -154,6 +157,7 @@ class ClassicPluginClient(PluginChannel):
             raise PluginCallError("Unavailable", str(error)) from error
         except ConnectionError as error:
             raise PluginCallError("Unavailable", str(error)) from error
+        # Another claim of that name: its data would be passed to the driver for the wrong claim.
         return handle_of(found, self._driver) if found.metadata.uid == claim.uid else Handle()
 
     async def _with_service(self, call: Callable[[str], Awaitable[A]]) -> A:
@@ -165,6 +169,7 @@ class ClassicPluginClient(PluginChannel):
             except PluginCallError as error:
                 if error.code != _UNIMPLEMENTED or len(self._services) == 1:
                     raise
+                # Calls run at the same time: another one may have moved on to the next service already.
                 if self._services[0] == service:
                     self._services = self._services[1:]
 
@@ -176,6 +181,7 @@ class ClassicPluginClient(PluginChannel):
         return dict(
             zip(
                 (claim.uid for claim in claims),
+                # These services take one claim per call.
                 await asyncio.gather(*(self._prepare_one(service, claim) for claim in claims)),
                 strict=True,
             )

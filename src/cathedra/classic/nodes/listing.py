@@ -78,6 +78,7 @@ class NodeSlices:
         """Keep the slices until cancelled; at the start those of all drivers that have not registered go."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._seen.run())
+            # Slices of drivers that never register again must be seen, so that they are removed.
             await self._seen.wait_synced()
             group.create_task(run_workers(self._queue, self._sync))
 
@@ -102,6 +103,7 @@ class NodeSlices:
     async def _sync(self, driver: str) -> None:
         """Keep slices that are up to date, rewrite those that differ, and create the missing ones."""
         models = self._listings[driver].models if driver in self._listings else ()
+        # Read from the server: the informer may lag behind this controller's own writes.
         found = (await self._slices.list(field_selector=f"nodeName={self._node},driverName={driver}")).items
         kept = [piece.named_resources for piece in found if piece.named_resources in models]
         obsolete = [piece for piece in found if piece.named_resources not in models]
@@ -109,6 +111,8 @@ class NodeSlices:
             if model in kept:
                 continue
             kept.append(model)
+            # Rewritten instead of removed and created: the scheduler sees one change, without a moment of too few
+            # resources.
             if obsolete:
                 await self._slices.update(replace(obsolete.pop(), named_resources=model))
             else:
@@ -145,6 +149,7 @@ class ResourceListing:
                         self.models = decode_listing(message)
                         self._slices.changed(self.driver)
             except (PluginCallError, ProtobufError) as error:
+                # Drivers without structured parameters have no list.
                 if isinstance(error, PluginCallError) and error.code == "Unimplemented":
                     return
                 _LOG.warning("reading the resources of driver %s failed: %s", self.driver, error)

@@ -62,9 +62,6 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
         self._hints = ClassicHints(self._claims.store.get, gates.release)
         self._structured: StructuredClaims | None = None
         if gates.has(classic.STRUCTURED_MODEL):
-            # start-up time: CEL, with the one release that has structured parameters
-            from cathedra.classic.scheduling.plugin import StructuredClaims
-
             self._structured = StructuredClaims(client, informers)
 
     def listen(self, informers: SharedInformers, wake: Notify) -> None:
@@ -148,6 +145,7 @@ class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlu
 
     async def give_back(self, cycle: Cycle[ResourceClaim], claim: ResourceClaim) -> None:
         """Deallocate the claim, because the scheduler allocated it."""
+        # The finalizer marks allocations of the scheduler; a driver's are given back by the driver.
         if self._structured is not None and FINALIZER in claim.metadata.finalizers:
             await self._structured.deallocate(claim)
         else:
@@ -187,6 +185,7 @@ class StructuredClaims:
 
     def prepare(self, claim: Claim, resource_class: v1alpha2.ResourceClass) -> Status | None:
         """Make the claim one of the scheduler's, with its parameters; why that cannot be."""
+        # Another pod's decision about this claim is being written; deciding again could allocate it twice.
         if claim.claim.metadata.uid in self._in_flight:
             where = f"{claim.claim.metadata.namespace}/{claim.claim.metadata.name}"
             return unresolvable(f"resource claim {where} is in the process of being allocated")
@@ -261,6 +260,7 @@ class StructuredClaims:
         assert decided is not None, "only what is held is written"
         claims = self._client.resource(CLAIMS, claim.claim.metadata.namespace)
         latest = claim.claim
+        # Before the allocation: otherwise a deletion in between would lose track of what the claim holds.
         if FINALIZER not in latest.metadata.finalizers:
             latest = await claims.update(with_metadata(latest, finalizers=(*latest.metadata.finalizers, FINALIZER)))
         status = replace(
@@ -270,6 +270,8 @@ class StructuredClaims:
             reserved_for=(*latest.status.reserved_for, consumer_of(latest, pod)),
         )
         uid = latest.metadata.uid
+        # Before the request: the event may arrive before the answer, and a lost answer must keep the decision in
+        # flight.
         self._written.add(uid)
         try:
             claim.claim = await claims.update_status(replace(latest, status=status))

@@ -98,6 +98,7 @@ class DisruptionController:
         self._queue.add(key_of(budget))
 
     def _pod_changed(self, pod: Pod) -> None:
+        # Every change of a pod comes through here; most clusters have no budgets.
         if not self._budgets.store.by_key:
             return
         budgets = [b for b in self._budgets.store.by_index(BY_NAMESPACE, pod.metadata.namespace) if _selects(b, pod)]
@@ -111,6 +112,7 @@ class DisruptionController:
 
     def _pod_updated(self, old: Pod, new: Pod) -> None:
         self._pod_changed(new)
+        # The pod may have left a budget, which must count again without it.
         if old.metadata.labels != new.metadata.labels:
             self._pod_changed(old)
 
@@ -135,6 +137,7 @@ class DisruptionController:
             pod.metadata.deletion_timestamp is None and pod.metadata.name not in disrupted and is_ready(pod)
             for pod in pods
         )
+        # Without expected pods nothing may be evicted: controllers may not have created them yet.
         allowed = max(0, healthy - expected.healthy) if expected.pods > 0 else 0
         reason = "SufficientPods" if allowed > 0 else "InsufficientPods"
         status = PodDisruptionBudgetStatus(
@@ -158,8 +161,10 @@ class DisruptionController:
         found: dict[str, Time] = {}
         for name, since in budget.status.disrupted_pods.items():
             pod = by_name.get(name)
+            # The eviction has had its effect. Keeping the entry would subtract the pod twice.
             if pod is None or pod.metadata.deletion_timestamp is not None:
                 continue
+            # Without the limit, an API server that died between eviction and deletion would block the budget for ever.
             if since.timestamp + DELETION_TIMEOUT > now:
                 found[name] = since
                 continue
@@ -185,6 +190,7 @@ class DisruptionController:
         scales: dict[str, int] = {}
         for pod in pods:
             owner = controller_of(pod)
+            # Pods without a controller do not count, as in Kubernetes; an event says so.
             if owner is None or owner.uid in scales:
                 continue
             scale = self._scale(pod.metadata.namespace, owner)
@@ -199,8 +205,10 @@ class DisruptionController:
         group = owner.api_version.rpartition("/")[0]
         informer = self._scaled.get((group, owner.kind))
         found = informer.store.get(namespace, owner.name) if informer is not None else None
+        # An object of the same name that was made later does not own the pod.
         if found is None or found.metadata.uid != owner.uid:
             return None
+        # During a rollout a Deployment has two sets. Their sum would be more than it wants.
         if isinstance(found, ReplicaSet):
             above = controller_of(found)
             if above is not None and above.kind == "Deployment":
@@ -232,6 +240,7 @@ class DisruptionController:
         return with_condition(budget.status.conditions, new)
 
     async def _write(self, budget: PodDisruptionBudget, status: PodDisruptionBudgetStatus) -> None:
+        # Each write wakes this controller again: writing an equal status would never end.
         if status == budget.status:
             return
         budgets = self._client.resource(PODDISRUPTIONBUDGETS, budget.metadata.namespace)
@@ -296,6 +305,7 @@ class StaleDisruptions:
         await run_workers(self._queue, self._reconcile)
 
     def _updated(self, old: Pod, pod: Pod) -> None:
+        # Identity suffices: the store keeps unchanged parts of an object.
         if old.status.conditions is not pod.status.conditions:
             self._changed(pod)
 
@@ -312,6 +322,7 @@ class StaleDisruptions:
         if wait > 0:
             return wait
         condition = {"type": "DisruptionTarget", "status": "False", "lastTransitionTime": str(Time(self._clock.now()))}
+        # With the uid, the patch is a conflict if another pod has the name by now.
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
         try:
             await self._client.resource(PODS, key.namespace).patch(key.name, PatchType.STRATEGIC, patch, "status")

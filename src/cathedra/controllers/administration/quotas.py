@@ -105,6 +105,7 @@ class ResourceQuotaController:
         if not ref.namespaced:
             return
         self._counted[count_name(GroupResource(ref.group, ref.resource))] = ref
+        # These have handlers of their own above.
         if ref not in (PODS, RESOURCECLAIMS, RESOURCEQUOTAS):
             self._informers.of(ref).add_handler(on_delete=self._given_back)
 
@@ -130,6 +131,7 @@ class ResourceQuotaController:
     def _pod_changed(self, old: Pod, new: Pod) -> None:
         if not self._quotas.store.by_key:
             return
+        # Other changes do not alter the charge; counting at every status of every pod would be most of the work.
         if (is_terminal(new) and not is_terminal(old)) or is_charged_anew(old, new):
             self._given_back(new)
 
@@ -139,6 +141,7 @@ class ResourceQuotaController:
 
     async def _reconcile(self, key: Key) -> None:
         quota = self._quotas.store.get(*key)
+        # Admission no longer looks at a quota that is being deleted.
         if quota is None or quota.metadata.deletion_timestamp is not None:
             return
         used = await self._used(quota)
@@ -164,9 +167,11 @@ class ResourceQuotaController:
         for ref, names in self._others(hard).items():
             known |= names
             evaluator = evaluator_of(GroupResource(ref.group, ref.resource), self._lookups, extended=self._extended)
+            # Scopes are about pods and volume claims: other objects are in none of them.
             if not quota.spec.scopes and quota.spec.scope_selector is None:
                 page = await self._client.resource(ref, namespace).list()
                 charges += [evaluator.usage(one) for one in page.items]
+        # Names that nothing counts are left out, not 0: admission would take a 0 for a limit that holds.
         used = dict.fromkeys(sorted(known & hard.keys()), Quantity.of_value(0))
         for charge in charges:
             for name, amount in charge.items():

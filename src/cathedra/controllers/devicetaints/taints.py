@@ -61,6 +61,7 @@ def by_device(claim: ResourceClaim) -> Iterator[str]:
 
 def same_allocation(old: ResourceClaim, new: ResourceClaim) -> bool:
     """Return True if a claim's allocated devices are identical in both states."""
+    # Identity: the store keeps unchanged parts of an object, and most updates change others.
     return old.status.allocation is new.status.allocation
 
 
@@ -119,6 +120,7 @@ class DeviceTaints:
         if self._slices is None:
             return []
         slices = self._slices.by_index(_BY_POOL, f"{driver}/{pool}")
+        # Slices of former generations may still exist while a driver writes the new ones; their devices are obsolete.
         newest = max((slice_.spec.pool.generation for slice_ in slices), default=0)
         return [slice_ for slice_ in slices if slice_.spec.pool.generation == newest]
 
@@ -127,6 +129,7 @@ class DeviceTaints:
         for rule in self.rules():
             if rule.spec.taint.effect == NO_EXECUTE and rule_selects(rule, driver, pool, device):
                 yield Tainted(rule.metadata.name, rule.metadata.uid, rule.spec.taint)
+        # Nearly always true, and spares the search for the newest slices.
         if not self._tainted:
             return
         for slice_ in self.newest(driver, pool):
@@ -160,6 +163,7 @@ def due_time(taint: DeviceTaint, tolerations: Iterable[DeviceToleration], *, eve
     ``every_effect``: True if a toleration without effect covers NoExecute, as the API documents it. Up to 1.36 it
     allows scheduling, but does not prevent eviction.
     """
+    # Without a time the taint counts as old: pods without toleration leave at once.
     added = taint.time_added.timestamp if taint.time_added is not None else 0.0
     counting = [toleration for toleration in tolerations if every_effect or toleration.effect]
     matching = [toleration for toleration in counting if tolerates_device_taint(toleration, taint)]
@@ -168,6 +172,7 @@ def due_time(taint: DeviceTaint, tolerations: Iterable[DeviceToleration], *, eve
     limits = [toleration.toleration_seconds for toleration in matching]
     if any(limit is None for limit in limits):
         return None
+    # The shortest toleration counts, as for taints of nodes; negative seconds mean at once.
     return added + min(max(limit, 0) for limit in limits if limit is not None)
 
 

@@ -76,7 +76,9 @@ def distribute(
         created += draft.created
         updated += draft.updated.values()
         deleted += draft.deleted
+    # Ports that the service no longer has.
     deleted += [one for slices in by_ports.values() for one in slices]
+    # A service without endpoints keeps one empty slice, so that clients know that it was looked at.
     if len(deleted) == len(existing) and not created:
         placeholder = _new_slice(service, address_type, ())
         if len(deleted) == 1 and _is_like(deleted[0], placeholder):
@@ -93,6 +95,7 @@ def _of_group(
     missing = {_identity(endpoint): endpoint for endpoint in endpoints}
     for one in existing:
         _keep(draft, one, missing, _labels(service))
+    # Fullest first: fewer slices remain. These are written anyway, so filling them costs no further write.
     for one in sorted(draft.updated.values(), key=lambda piece: -len(piece.endpoints)):
         draft.updated[one.metadata.name] = _filled(one, missing)
     while missing:
@@ -133,6 +136,7 @@ def _filled(one: EndpointSlice, missing: dict[_Identity, Endpoint]) -> EndpointS
 
 def _fullest(slices: Iterable[EndpointSlice], more: int) -> EndpointSlice | None:
     """Return the slice that has the least room left after ``more`` endpoints, among those with room for all of them."""
+    # More than a slice: a new one is filled completely first.
     if more >= LONGEST:
         return None
     roomy = [one for one in slices if len(one.endpoints) + more <= LONGEST]
@@ -144,6 +148,7 @@ def _reused(service: Service, changes: Changes) -> Changes:
     created, updated, deleted = list(changes.created), list(changes.updated), []
     for one in changes.deleted:
         if created and _is_owned(one, service):
+            # One update in place of a deletion and a creation: watchers see no gap.
             new = created.pop()
             metadata = replace(one.metadata, labels=new.metadata.labels)
             updated.append(replace(new, metadata=metadata))
@@ -155,6 +160,7 @@ def _reused(service: Service, changes: Changes) -> Changes:
 def _new_slice(service: Service, address_type: str, ports: Ports) -> EndpointSlice:
     prefix = f"{service.metadata.name}-"
     metadata = ObjectMeta(
+        # The suffix may make the name too long or invalid.
         generate_name=service.metadata.name if dns_subdomain(f"{prefix}x") else prefix,
         namespace=service.metadata.namespace,
         labels=_labels(service),

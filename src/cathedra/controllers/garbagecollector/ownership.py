@@ -26,6 +26,7 @@ FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 
 _BY_OWNER: Final = "owner-uid"
+# As many as Kubernetes keeps. An entry that was dropped only costs a request to the API server.
 _REMEMBERED: Final = 500
 
 
@@ -98,6 +99,7 @@ class Ownership:
 
     def dependents(self, uid: str) -> Iterator[Owned]:
         """Every object that names ``uid`` as an owner."""
+        # A copy: custom kinds may be added while the caller iterates.
         for informer in tuple(self.informers.values()):
             for obj in informer.store.by_index(_BY_OWNER, uid):
                 yield Owned(informer.ref, obj)
@@ -125,12 +127,14 @@ class Ownership:
             ref = self.resource_of(reference)
         except NotServed:
             return None
+        # Owners are in the dependent's namespace or in none: there are no references between namespaces.
         namespace = dependent.obj.metadata.namespace if ref.namespaced else ""
         obj = self.informers[ref.group, ref.resource].store.get(namespace, reference.name)
         return Owned(ref, obj) if obj is not None and obj.metadata.uid == reference.uid else None
 
     def state(self, dependent: Owned, reference: OwnerReference) -> OwnerState:
         """Return the state of an owner without a request to the API server."""
+        # First: a new object of that name would otherwise be taken for the owner by the caller.
         if reference.uid in self._gone:
             return OwnerState.GONE
         owner = self.owner(dependent, reference)

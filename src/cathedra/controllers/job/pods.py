@@ -108,6 +108,7 @@ def finish_time(pod: Pod, now: float) -> float:
         for status in pod.status.container_statuses
         if status.state.terminated and status.state.terminated.finished_at
     ]
+    # Only if all have ended; otherwise the pod went on after the last of these times.
     if ends and len(ends) == len(pod.status.container_statuses):
         return max(ends)
     ready = find_condition(pod.status.conditions, "Ready")
@@ -115,6 +116,7 @@ def finish_time(pod: Pod, now: float) -> float:
         return ready.last_transition_time.timestamp
     if pod.metadata.deletion_timestamp is not None:
         grace = pod.metadata.deletion_grace_period_seconds or 0
+        # The deletion timestamp is when the grace period ends.
         return pod.metadata.deletion_timestamp.timestamp - grace
     return pod.metadata.creation_timestamp.timestamp if pod.metadata.creation_timestamp else now
 
@@ -149,6 +151,7 @@ def new_pod(job: Job, index: int | None, replaced: Pod | None = None) -> Pod:
 def _failure_counts(job: Job, replaced: Pod | None) -> dict[str, str]:
     if replaced is None:
         return {FAILURE_COUNT: "0"}
+    # Both counts are in annotations, because the failed pod may be deleted before its replacement fails.
     counted = judge(job, replaced).action != "Ignore"
     before = failure_count(replaced)
     ignored = all_failures(replaced) - before + (not counted)
@@ -205,6 +208,7 @@ def _match(rule: PodFailurePolicyRule, number: int, pod: Pod) -> str | None:
 
 def _matching_containers(rule: PodFailurePolicyOnExitCodesRequirement, pod: Pod) -> Iterator[ContainerStatus]:
     for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
+        # Without a name the rule is about any container.
         if rule.container_name is not None and status.name != rule.container_name:
             continue
         ended = status.state.terminated
@@ -230,6 +234,7 @@ class PodFailures(msgspec.Struct, frozen=True):
         failures = sorted(finish_time(pod, now) for pod in failed)
         if not successes:
             return PodFailures(self.count + len(failures), failures[-1]) if failures else self
+        # Only failures after the last success count for the back-off.
         failures = [end for end in failures if end > successes[-1]]
         return PodFailures(len(failures), failures[-1]) if failures else PodFailures()
 
@@ -242,5 +247,6 @@ def pause_after(failures: int, last: float, now: float) -> float:
     """Return the seconds to wait after ``failures``, of which the last one ended at ``last`` (epoch seconds)."""
     if failures == 0:
         return 0.0
+    # The exponent is limited: a job with thousands of failures would overflow.
     delay = min(FIRST_FAILURE_DELAY * 2.0 ** min(failures - 1, 10), LONGEST_FAILURE_DELAY)
     return max(0.0, last + delay - now)

@@ -71,6 +71,7 @@ def tally(job: Job, pods: Iterable[Pod], now: float) -> Tally:
     failed = [pod for pod in countable if has_failed(pod, job) and _is_new(pod, known.failed)]
     matches = (judge(job, pod) for pod in pods if has_failed(pod, job))
     active = tuple(pod for pod in pods if is_active(pod))
+    # An index that has succeeded once stays so, whatever fails afterwards.
     completed = _completed_indexes(job, pods)
     lost = _failed_indexes(job, pods) - completed
     return Tally(
@@ -124,6 +125,7 @@ def _awaiting_replacement(
 ) -> dict[int, Pod]:
     if job.spec.backoff_limit_per_index is None or not is_indexed(job):
         return {}
+    # An index with an active pod has its replacement already, which carries the counts on.
     taken = over | {completion_index(pod) for pod in active}
     last: dict[int, Pod] = {}
     for pod in pods:
@@ -157,6 +159,7 @@ def entered(job: Job, pods: Sequence[Pod], counted: Tally, *, is_over: bool, res
     ``is_over``: the outcome is decided, so no pod need be tracked. ``rest_fails``: pods that have not ended count as
     failed then, because the job fails.
     """
+    # First settle what an earlier round recorded: its pods may have lost their finalizers since.
     tracked = frozenset(pod.metadata.uid for pod in pods if is_tracked(pod))
     status = settled(job.status, tracked)
     known = status.uncounted_terminated_pods or UncountedTerminatedPods()
@@ -177,6 +180,7 @@ def entered(job: Job, pods: Sequence[Pod], counted: Tally, *, is_over: bool, res
                 succeeded.append(uid)
         elif (rest_fails or has_failed(pod, job)) and uid not in failed and _counts_as_failed(job, pod):
             failed.append(uid)
+        # The rest waits for the next round: the status would exceed the size of an object.
         if fresh_indexes + len(succeeded) + len(failed) >= MOST_PER_SYNC:
             break
     status = replace(
@@ -189,6 +193,7 @@ def entered(job: Job, pods: Sequence[Pod], counted: Tally, *, is_over: bool, res
 
 def _is_replaceable(job: Job, pod: Pod, counted: Tally) -> bool:
     waiting = counted.awaiting_replacement.get(completion_index(pod) or 0)
+    # A pod whose failures its replacement has yet to take over must not disappear.
     return has_failed(pod, job) and (waiting is None or waiting.metadata.uid != pod.metadata.uid)
 
 

@@ -111,9 +111,11 @@ class PodGarbageCollector:
         now = self._clock.monotonic()
         used = {pod.spec.node_name for pod in self._pods.store if pod.spec.node_name}
         missing = {name for name in used if self._nodes.store.get("", name) is None}
+        # Nodes that came back, or have no pods any more, are forgotten.
         self._missing_since = {name: self._missing_since.get(name, now) for name in missing}
         self._confirmed_gone = set()
         for name, since in self._missing_since.items():
+            # The informer alone is not trusted: deleting all pods of a living node cannot be undone.
             if now - since >= QUARANTINE and await self._is_gone(name):
                 self._confirmed_gone.add(name)
 
@@ -148,6 +150,7 @@ class PodGarbageCollector:
         reason = (metadata.namespace, why.value)
         self.attempts[reason] += 1
         try:
+            # The phase first: its claims are freed only for pods that have ended.
             if not is_terminal(pod):
                 await pods.patch(metadata.name, PatchType.STRATEGIC, _failed(pod, disruption), "status")
             await pods.delete(metadata.name, grace_period_seconds=0, uid=metadata.uid)

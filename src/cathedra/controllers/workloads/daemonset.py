@@ -75,6 +75,7 @@ class DaemonSetController(WorkloadController[DaemonSet]):
             self.enqueue(obj)
 
     def _node_updated(self, old: Node, node: Node) -> None:
+        # Placement depends on labels and taints alone; heartbeats of 5,000 nodes must not wake every set.
         if old.metadata.labels != node.metadata.labels or old.spec != node.spec:
             self._node_changed(node)
 
@@ -90,6 +91,7 @@ class DaemonSetController(WorkloadController[DaemonSet]):
         wanted = {node.metadata.name for node in self._nodes.store if should_run(obj, node)}
         daemons = Daemons(obj, by_node, wanted, digest, self.clock.now())
         pause, failure = await self._place(daemons)
+        # Rolling with pods that are not seen yet would delete more than maxUnavailable permits.
         if failure is None and self.expectations.met(obj.metadata.uid):
             failure = await self._roll(daemons)
             await self._forget_revisions(obj, pods, digest)
@@ -113,6 +115,7 @@ class DaemonSetController(WorkloadController[DaemonSet]):
             if ("", node) in self._nodes.store.undecodable:
                 continue  # whether the node takes the pod is not known, so that the pod stays
             if known is None:
+                # Pods that were never bound have no other collector.
                 doomed = [pod for pod in living if not pod.spec.node_name]
             elif not may_stay(obj, known):
                 doomed = living
@@ -240,6 +243,7 @@ def _tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
     added = tuple(
         Toleration(key=f"node.kubernetes.io/{key}", operator="Exists", effect=effect) for key, effect in wanted
     )
+    # Daemons must run where ordinary pods are driven away: they are what repairs a node.
     return (*spec.tolerations, *(toleration for toleration in added if toleration not in spec.tolerations))
 
 
@@ -323,6 +327,7 @@ def limits(obj: DaemonSet, nodes: int) -> tuple[int, int]:
     rolling = obj.spec.update_strategy.rolling_update
     surge = resolve(rolling.max_surge if rolling else None, nodes, round_up=True, default=0)
     unavailable = resolve(rolling.max_unavailable if rolling else None, nodes, round_up=True, default=1)
+    # With both at 0 no update could ever proceed.
     return surge, unavailable if surge or unavailable else 1
 
 

@@ -67,12 +67,14 @@ def is_owned_as_wanted(obj: StatefulSet, pod: Pod, claim: PersistentVolumeClaim)
     """Return True if the claim's owners are those of the policy. Claims with foreign owners count as right and are left
     alone.
     """
+    # The garbage collector is about to delete the claim with its former owner: changing it now would keep it alive.
     if _is_stale(claim, obj) or _is_stale(claim, pod):
         return True
     of_set, of_pod = _is_owner(obj, claim), _is_owner(pod, claim)
     if _has_other_controller(obj, pod, claim):
         return not (of_set or of_pod)
     ours = (obj.metadata.uid, pod.metadata.uid)
+    # References of older releases lack the mark of a controller and are rewritten.
     if any(owner.uid in ours and not owner.controller for owner in claim.metadata.owner_references):
         return False
     wants_set, wants_pod = _wanted(obj, pod)
@@ -96,6 +98,7 @@ def _wanted(obj: StatefulSet, pod: Pod) -> tuple[bool, bool]:
     policy, ordinal = retention(obj), ordinal_of(obj, pod)
     is_scaled_away = ordinal is None or not is_wanted(obj, ordinal)
     of_pod = policy.goes_with_pod and is_scaled_away
+    # Never both: the claim would live until the last of the two owners is gone.
     return policy.goes_with_set and not of_pod, of_pod
 
 
@@ -148,6 +151,7 @@ class VolumeClaims:
             name = claim.metadata.name
             known = self.informer.store.get(obj.metadata.namespace, name)
             if known is not None:
+                # The pod would mount a volume that disappears.
                 if known.metadata.deletion_timestamp is not None:
                     problems.append(f"pvc {name} is being deleted")
                 continue
