@@ -27,7 +27,6 @@ FILES = {
 }
 BAD_NAME = "the name of a cluster consists of lower case letters"
 MISTAKES = {
-    "": "the following arguments are required: COMMAND",
     "stauts": "COMMAND is unknown: 'stauts'; did you mean 'status'?",
     "--verbose up": "unrecognized arguments: --verbose",
     "up --nodes": "--nodes needs a value (see: cathedra up --help)",
@@ -90,7 +89,6 @@ MISTAKES = {
     "status -o yaml": "-o/--output must be one of table, json: 'yaml'",
     "status -n": "-n/--namespace needs a value",
     "status --wach": "unrecognized arguments: --wach; did you mean '--watch'?",
-    "dra": "cathedra dra: the following arguments are required: COMMAND",
     "dra explian pod/x": "'explian'; did you mean 'explain'?",
     "dra explain": "name what to explain, such as pod/NAME, or give -f FILE",
     "dra devices -o xml": "-o/--output must be one of table, wide, json, yaml: 'xml'",

@@ -7,6 +7,7 @@ Exit codes: 0 yes, 1 no or findings, 2 a wrong call or an error of input and out
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
@@ -43,6 +44,7 @@ from cathedra.cli.partoptions import (
     NODE,
     NODE_AGENT,
     SCHEDULER,
+    go_words,
 )
 from cathedra.cli.terminal import printable_output
 
@@ -78,8 +80,11 @@ def _run(argv: Sequence[str] | None) -> int:
     # gRPC would prepare to be used on both sides of a fork, and complain in vain: here every fork is followed by exec.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
-        words = sys.argv[1:] if argv is None else list(argv)
-        arguments = _parser(words).parse_args(words)
+        words = _words(sys.argv[1:] if argv is None else list(argv))
+        parser = _parser(words)
+        if words in ([], ["dra"], ["cdi"]):
+            return _help(parser, words)
+        arguments = parser.parse_args(words)
         if getattr(arguments, "dra", False):
             return dra.run(arguments, "cathedra dra")
         module, _, function = str(arguments.command).partition(":")
@@ -97,6 +102,24 @@ def _run(argv: Sequence[str] | None) -> int:
             raise
         print(f"cathedra: {line}", file=sys.stderr)
         return EXIT_USAGE
+
+
+def _words(given: Sequence[str]) -> list[str]:
+    """Return the words of a command line; those of a part may be a Kubernetes program's (`partoptions.go_words`)."""
+    if not given or given[0] not in _PARTS:
+        return list(given)
+    words, ignored = go_words(given[0], (*_PARTS[given[0]][1], *LOGGING), given[1:])
+    if ignored:
+        flags = ", ".join(dict.fromkeys(ignored))
+        print(f"cathedra {given[0]}: warning: without meaning here and ignored: {flags}", file=sys.stderr)
+    return [given[0], *words]
+
+
+def _help(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
+    """Print the help of a command with sub-commands, as kubectl does without arguments. Return 0."""
+    with contextlib.suppress(SystemExit):
+        parser.parse_args([*words, "--help"])
+    return 0
 
 
 _CLUSTERS: Final = {

@@ -30,6 +30,7 @@ __all__ = [
     "SERVER",
     "CommandOption",
     "add_all",
+    "release",
 ]
 
 
@@ -115,6 +116,11 @@ def _profile(text: str) -> str:
     return str(Path(text).expanduser().absolute()) if is_file else text
 
 
+def release(text: str) -> str:
+    """Return a Kubernetes release as ``1.N``; ``v1.N`` is the same one."""
+    return text.removeprefix("v")
+
+
 NODE_RUNTIMES: Final = ("auto", "cri", "oci", "process")
 """A node agent of its own runs containers. Simulated nodes are in the process of their cluster."""
 RUNTIMES: Final = (*NODE_RUNTIMES, "simulated")
@@ -136,6 +142,7 @@ SELECTED: Final = CommandOption(
 RELEASE: Final = (
     CommandOption(
         name="--kubernetes-version",
+        type=release,
         default=DEFAULT_RELEASE,
         metavar=f"{RELEASES[0]}…{RELEASES[-1]}",
         about=f"Kubernetes release to behave as (default {DEFAULT_RELEASE})",

@@ -1,14 +1,16 @@
 """Options of the parts that run alone, of their drivers, and of the files with which a node joins.
 
-Standard library only, as `cathedra.cli.options`.
+Standard library only, as `cathedra.cli.options`. `go_words` accepts the command lines of Kubernetes' own programs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from cathedra.cli.options import CRI_SOCKET, DATA_DIR, NODE_RUNTIMES, SELECTED, CommandOption
+from cathedra.cli.options import CRI_SOCKET, DATA_DIR, NODE_RUNTIMES, SELECTED, CommandOption, release
+from cathedra.cluster import InvalidOption
 from cathedra.releases.table import CLASSIC_RELEASES, DEFAULT_CLASSIC
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "NODE",
     "NODE_AGENT",
     "SCHEDULER",
+    "go_words",
 ]
 
 KUBECONFIG: Final = CommandOption(
@@ -244,6 +247,7 @@ DRIVERNAME: Final = CommandOption(
 )
 CLASSIC_RELEASE: Final = CommandOption(
     name="--kubernetes-version",
+    type=release,
     default=DEFAULT_CLASSIC,
     metavar=f"{CLASSIC_RELEASES[0]}…{CLASSIC_RELEASES[-1]}",
     about=f"release of the cluster (default {DEFAULT_CLASSIC}; older ones behave like it)",
@@ -275,3 +279,107 @@ CLASSIC_CONTROLLER: Final = (
     ),
 )
 """Options of the classic test driver's controller."""
+
+
+# --- flags as Go's programs take them
+
+_COMMON: Final = """
+add-dir-header! alsologtostderr! log-backtrace-at log-dir log-file log-file-max-size log-flush-frequency
+log-json-info-buffer-size log-json-split-stream! log-text-info-buffer-size log-text-split-stream! logtostderr!
+one-output! skip-headers! skip-log-headers! stderrthreshold vmodule profiling! contention-profiling!
+show-hidden-metrics-for-version allow-metric-labels allow-metric-labels-manifest disabled-metrics emulated-version
+emulation-forward-compatible! min-compatibility-version kube-api-burst kube-api-content-type kube-api-qps
+"""
+_SERVING: Final = """
+authentication-kubeconfig authentication-skip-lookup! authentication-token-webhook-cache-ttl
+authentication-tolerate-lookup-failure! authorization-always-allow-paths authorization-kubeconfig
+authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl cert-dir
+disable-http2-serving! http2-max-streams-per-connection permit-address-sharing! permit-port-sharing!
+tls-cipher-suites tls-min-version leader-elect-resource-lock leader-elect-resource-namespace
+"""
+_IGNORED: Final = {
+    "apiserver": """
+    allow-privileged! authorization-mode cert-dir default-not-ready-toleration-seconds
+    default-unreachable-toleration-seconds default-watch-cache-size disable-http2-serving! enable-aggregator-routing!
+    enable-bootstrap-token-auth! enable-garbage-collector! enable-logs-handler! enable-priority-and-fairness!
+    endpoint-reconciler-type etcd-compaction-interval etcd-count-metric-poll-period etcd-db-metric-poll-interval
+    etcd-healthcheck-timeout etcd-prefix etcd-readycheck-timeout event-ttl goaway-chance
+    http2-max-streams-per-connection kubelet-preferred-address-types kubelet-timeout livez-grace-period
+    lease-reuse-duration-seconds max-connection-bytes-per-sec min-request-timeout permit-address-sharing!
+    permit-port-sharing! request-timeout service-account-lookup! service-cluster-ip-range service-node-port-range
+    shutdown-delay-duration shutdown-send-retry-after! shutdown-watch-termination-grace-period storage-backend
+    storage-media-type tls-cipher-suites tls-min-version watch-cache! watch-cache-sizes
+    """,
+    "scheduler": f"{_SERVING} pod-max-in-unschedulable-pods-duration",
+    "controller-manager": f"""
+    {_SERVING} allocate-node-cidrs! attach-detach-reconcile-sync-period cidr-allocator-type cloud-config cloud-provider
+    cluster-cidr cluster-name configure-cloud-routes! controller-start-interval enable-dynamic-provisioning!
+    enable-garbage-collector! enable-hostpath-provisioner! min-resync-period node-cidr-mask-size
+    node-cidr-mask-size-ipv4 node-cidr-mask-size-ipv6 route-reconciliation-period service-cluster-ip-range
+    """,
+    "node": """
+    authentication-token-webhook! authorization-mode cert-dir cgroup-driver cgroup-root cgroups-per-qos!
+    cloud-config cloud-provider cluster-dns cluster-domain cpu-manager-policy enable-controller-attach-detach!
+    enable-debugging-handlers! enable-server! enforce-node-allocatable fail-swap-on! hairpin-mode
+    image-gc-high-threshold image-gc-low-threshold make-iptables-util-chains! max-open-files memory-manager-policy
+    node-status-max-images node-status-update-frequency oom-score-adj pod-cidr pod-infra-container-image
+    protect-kernel-defaults! register-node! resolv-conf runtime-cgroups seccomp-default! serialize-image-pulls!
+    streaming-connection-idle-timeout sync-frequency system-cgroups tls-cipher-suites tls-min-version
+    topology-manager-policy topology-manager-scope volume-plugin-dir volume-stats-agg-period
+    """,
+    "driver": "",
+}
+"""Flags of Kubernetes' programs that change nothing here; ``!`` marks those that take no value of their own."""
+_TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
+_FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
+_DEBUG_FROM: Final = 4
+"""Smallest ``--v`` that logs what ``--log-level debug`` logs: the verbosity of «debug» in Kubernetes' conventions."""
+
+
+def go_words(part: str, options: Iterable[CommandOption], words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Rewrite a command line of a Kubernetes program for our parser. Return its words, and the flags without effect.
+
+    Go's programs take ``--flag=false``, ``-v=4`` and underscores in names. A later value replaces an earlier one.
+
+    Raises:
+        InvalidOption: a flag that is on or off has another value, or ``--v`` is no number.
+    """
+    switches = {option.name for option in options if option.type is None}
+    takes_value = _ignored(part)
+    kept: list[str] = []
+    ignored: list[str] = []
+    left = iter(words)
+    for word in left:
+        name, equals, value = word.partition("=")
+        name = f"--{name[2:].replace('_', '-')}" if name.startswith("--") else name
+        if name in ("-v", "--v"):
+            kept += _level(value if equals else next(left, ""))
+        elif name == "--logging-format":
+            kept.append(f"--log-format={value if equals else next(left, '')}")
+        elif name in takes_value:
+            ignored.append(name)
+            if takes_value[name] and not equals:
+                next(left, None)
+        elif name in switches and equals:
+            kept = [one for one in kept if one != name] + _switch(name, value)
+        else:
+            kept.append(f"{name}{equals}{value}")
+    return kept, ignored
+
+
+def _ignored(part: str) -> dict[str, bool]:
+    """Return the ignored flags of a part, and whether each takes a value."""
+    names = f"{_COMMON} {_IGNORED[part]}".split() if part in _IGNORED else []
+    return {f"--{name.rstrip('!')}": not name.endswith("!") for name in names}
+
+
+def _switch(name: str, value: str) -> list[str]:
+    if value not in _TRUE | _FALSE:
+        raise InvalidOption(f"{name} must be true or false, got {value!r}")
+    return [name] if value in _TRUE else []
+
+
+def _level(value: str) -> list[str]:
+    if not value.isdecimal():
+        raise InvalidOption(f"--v must be a whole number, got {value!r}")
+    return ["--log-level=debug"] if int(value) >= _DEBUG_FROM else []

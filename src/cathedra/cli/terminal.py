@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Iterator
 from typing import TextIO, cast
 
 from cathedra.printable import printable
 
-__all__ = ["PrintableOutput", "exact", "printable_output", "styled"]
+__all__ = ["PrintableOutput", "exact", "print_progress", "printable_output", "styled"]
 
 
 @contextlib.contextmanager
@@ -34,6 +35,18 @@ def styled(stream: TextIO) -> TextIO:
 def exact(stream: TextIO) -> TextIO:
     """Return the stream below ``stream`` unless it is a terminal: files and pipes get data as it is."""
     return stream if stream.isatty() else styled(stream)
+
+
+def print_progress(line: str) -> None:
+    """Print a line at once. If its reader has closed the pipe, as ``head`` does, drop it and all later output.
+
+    The work whose progress is shown goes on: a start must not fail because its first lines were enough for the reader.
+    """
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        # The interpreter flushes standard output at its end, and would complain about the pipe once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class PrintableOutput(io.TextIOBase):

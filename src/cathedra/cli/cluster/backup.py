@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cathedra.cli.configuration import selected_data
+from cathedra.cli.terminal import print_progress
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.backup import DATABASE, Backup, back_up, check_backup
@@ -66,7 +67,7 @@ def restore(arguments: argparse.Namespace) -> int:
         return 0
     # A context of the same authority and port is still right, and may not be there on purpose.
     same = ["--no-merge"] if former == _authority(data) else []
-    pid = background.start([f"--data-dir={data.path}", *same], data.log, print)
+    pid = background.start([f"--data-dir={data.path}", *same], data.log, print_progress)
     print(f"process {stopped} was stopped; the cluster runs again as process {pid}")
     return 0
 

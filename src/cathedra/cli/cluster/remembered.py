@@ -164,4 +164,5 @@ def _read(option: CommandOption, value: Any, origin: Path | None) -> Any:
         raise InvalidOption(f"{where} must be a text, got {value!r}; put it in quotes")
     if option.choices and value not in option.choices:
         raise InvalidOption(f"{where} must be one of {', '.join(option.choices)}, got {value!r}")
-    return Path(value) if option.type is Path else value
+    # As on a command line, the type also brings a value into its form: v1.36 is 1.36.
+    return value if option.type in (int, str) else option.type(value)

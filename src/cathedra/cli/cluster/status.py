@@ -9,6 +9,8 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from http import HTTPStatus
 from typing import Any, Final
 
 from cathedra.api.status import StatusError
@@ -85,7 +87,8 @@ async def _read(
         client = client_of_any_release(Client(transport, clock=SystemClock()))
 
         async def look() -> Overview:
-            return (await read_overview(client, gates)).of_namespace(namespace)
+            overview = (await read_overview(client, gates)).of_namespace(namespace)
+            return replace(overview, warnings=await _warnings(transport))
 
         if not watch:
             show(await look())
@@ -93,6 +96,17 @@ async def _read(
         with _end_of(pid) as ended:
             await _follow(client, look, show, ended)
         return False
+
+
+async def _warnings(transport: HTTPTransport) -> tuple[str, ...]:
+    """Return a line if the API server's store refuses writes: reads succeed, so nothing else would show it."""
+    try:
+        await transport.get_raw("/readyz/etcd")
+    except StatusError as error:
+        if error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
+            return ()  # a server without this check
+        return ("the store cannot be written, so every change is refused; see why with: cathedra logs apiserver",)
+    return ()
 
 
 @contextmanager

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,13 +30,16 @@ INDENT: Final = "    "
 
 
 def make_console() -> Console:
-    """Return the console for tables: as wide as the terminal, without colours for numbers."""
-    return Console(file=styled(sys.stdout), width=None if sys.stdout.isatty() else UNBOUNDED, highlight=False)
+    """Return the console for tables: as wide as ``COLUMNS`` or the terminal, without colours for numbers."""
+    width = None if sys.stdout.isatty() else shutil.get_terminal_size((UNBOUNDED, 24)).columns
+    return Console(file=styled(sys.stdout), width=width, highlight=False)
 
 
 def draw(overview: Overview, console: Console) -> None:
     """Print nodes, devices, claims, pods and totals."""
     overview = printable_values(overview)
+    for warning in overview.warnings:
+        _print_lines(console, f"warning: {warning}", "", indent="")
     _print(
         console,
         "Nodes",
@@ -159,7 +164,7 @@ def _print_lines(console: Console, first: str, second: str, indent: str = "  ") 
         if text:
             filled = textwrap.fill(
                 text,
-                console.width if console.is_terminal else sys.maxsize,
+                console.width if console.is_terminal or "COLUMNS" in os.environ else sys.maxsize,
                 initial_indent=margin,
                 subsequent_indent=margin,
                 break_long_words=False,

@@ -14,6 +14,7 @@ import msgspec
 from cathedra.cli.cluster.remembered import WantedCluster, wanted_cluster
 from cathedra.cli.configuration import cluster_config
 from cathedra.cli.options import CLUSTER, CONFIG
+from cathedra.cli.terminal import print_progress
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.data.datadir import DataDir, DataDirInUse
 from cathedra.cluster.data.description import write_description
@@ -48,8 +49,10 @@ def _detached(arguments: argparse.Namespace, wanted: WantedCluster, config: Clus
     given = argparse.Namespace(**vars(arguments))
     given.data_dir = config.data_dir
     words = [wanted.description.name, *(word for option in (*CLUSTER, CONFIG) for word in option.words(given))]
-    pid = background.start(words, data.log, print)
-    print(f"running as process {pid}; stop it with: cathedra down{selecting(wanted.description.name, config.data_dir)}")
+    pid = background.start(words, data.log, print_progress)
+    print_progress(
+        f"running as process {pid}; stop it with: cathedra down{selecting(wanted.description.name, config.data_dir)}"
+    )
     return 0
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
+from typing import Any
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.cli.dra.output import print_data, print_styled, style, width
@@ -19,12 +21,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         "files", nargs="+", metavar="FILE", help="manifests: files, directories, or - for standard input"
     )
     parser.add_argument(
-        "--against",
+        "--dump",
         action="append",
         default=[],
-        metavar="DUMP",
+        metavar="PATH",
         help="also check against the devices and classes of this dump (repeatable)",
     )
+    parser.add_argument("--against", action=_FormerDump, dest="dump", help=argparse.SUPPRESS)
     parser.add_argument(
         "--cluster", action="store_true", help="also check against the devices and classes of kubectl's current cluster"
     )
@@ -41,20 +44,30 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_timeout(parser)
 
 
+class _FormerDump(argparse.Action):
+    """``--against``, the name that ``--dump`` had before."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        """Warn, and add the dump."""
+        print(f"{parser.prog}: warning: {option} is called --dump now", file=sys.stderr)
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest), values])
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print the findings; 1 if there are any."""
     asked = arguments.cluster or arguments.kubeconfig or arguments.context
-    if asked and arguments.against:
-        raise InvalidInput("use either a dump (--against) or a cluster")
-    if [*arguments.files, *arguments.against].count("-") > 1:
-        raise InvalidInput("only one of the manifests and --against can be standard input")
+    if asked and arguments.dump:
+        raise InvalidInput("use either a dump (--dump) or a cluster")
+    if [*arguments.files, *arguments.dump].count("-") > 1:
+        raise InvalidInput("only one of the manifests and --dump can be standard input")
     gates = parse_overrides(arguments.feature_gates)
     # Imported late: a wrong call need not wait for CEL.
     from cathedra.insight.linting.lint import lint
     from cathedra.insight.linting.report import lint_text, sarif
 
-    arguments.dump = arguments.against
-    state = read_state(arguments) if asked or arguments.against else None
+    state = read_state(arguments) if asked or arguments.dump else None
     report = lint(
         [Path(name) for name in arguments.files],
         against=state,

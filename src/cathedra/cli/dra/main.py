@@ -39,6 +39,9 @@ def _main(argv: Sequence[str] | None) -> int:
     parser.add_argument("--version", action="version", version=f"cathedra {__version__}")
     words = sys.argv[1:] if argv is None else list(argv)
     add_commands(parser, words)
+    if not words:
+        parser.print_help()
+        return 0
     arguments = parser.parse_args(words)
     return run(arguments, _PROGRAM)
 
@@ -176,7 +179,7 @@ COMMANDS: Final = (
             ("all manifests of a directory", "lint k8s/"),
             ("the output of Helm or kustomize", "lint - < <(helm template chart)"),
             ("does it fit the devices of my cluster?", "lint k8s/ --cluster"),
-            ("the same, from a dump of the cluster", "lint k8s/ --against dump.yaml"),
+            ("the same, from a dump of the cluster", "lint k8s/ --dump dump.yaml"),
             ("as SARIF, for a code host", "lint k8s/ -o sarif > lint.sarif"),
         ),
     ),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from cathedra.cli.options import release
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
@@ -45,6 +46,7 @@ def add_source(parser: argparse.ArgumentParser, *, dump: bool = True) -> None:
     source.add_argument("--context", default="", metavar="NAME", help="context, as for kubectl")
     source.add_argument(
         "--kubernetes-version",
+        type=release,
         default="",
         metavar="1.N",
         help="release whose defaults apply (default: the server's; for dumps the newest)",

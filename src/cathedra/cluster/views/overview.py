@@ -92,6 +92,8 @@ class Overview:
     devices: tuple[DeviceRow, ...]
     claims: tuple[ClaimRow, ...]
     pods: tuple[PodRow, ...]
+    warnings: tuple[str, ...] = ()
+    """What the whole cluster suffers from, one line each."""
 
     def of_namespace(self, namespace: str) -> Overview:
         """The same with the claims and pods of one namespace only; "" keeps all."""

@@ -158,3 +158,10 @@ def test_a_profile_is_kept_by_name_and_a_file_of_one_by_its_absolute_path(
     started("b", "--profile=mine.yaml")
     assert wanted("b").arguments.profile == str(tmp_path / "mine.yaml")
     assert started("a", "--profile=mi300x-8").changes == ("profile: h100-8 → mi300x-8",)
+
+
+def test_a_release_may_begin_with_v(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("apiVersion: cathedra.dev/v1\nkind: Cluster\nspec: {kubernetesVersion: v1.36}\n")
+    assert wanted("--kubernetes-version=v1.36").arguments.kubernetes_version == "1.36"
+    assert wanted(f"--config={file}").arguments.kubernetes_version == "1.36"

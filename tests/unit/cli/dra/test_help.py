@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cathedra.cli.dra.main import COMMANDS, main
+from cathedra.cli.main import main as cathedra
 
 
 @pytest.mark.parametrize("columns", [80, 160])
@@ -27,3 +28,12 @@ def test_every_command_is_in_the_overview(capsys: pytest.CaptureFixture[str]) ->
         main(["--help"])
     printed = capsys.readouterr().out
     assert [one.name for one in COMMANDS if f"\n    {one.name} " not in printed] == []
+
+
+def test_without_arguments_the_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "explain why" in capsys.readouterr().out
+    assert cathedra(["dra"]) == 0
+    assert "list devices" in capsys.readouterr().out
+    assert cathedra([]) == 0
+    assert "commands:" in capsys.readouterr().out

@@ -45,7 +45,7 @@ def test_other_forms_are_for_programs(form: str, field: str, bad: str, capsys: p
 def test_a_dump_is_asked_for_its_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.yaml").write_text(GOOD.replace("a100", "h100"))
     dump = write_dump(tmp_path / "dump.json", gpu_cluster())
-    assert main(["lint", str(tmp_path / "x.yaml"), "--against", dump]) == 1
+    assert main(["lint", str(tmp_path / "x.yaml"), "--dump", dump]) == 1
     assert "matches none of 4 devices of class gpu" in " ".join(capsys.readouterr().out.split())
 
 
@@ -53,8 +53,8 @@ def test_a_dump_is_asked_for_its_devices(tmp_path: Path, capsys: pytest.CaptureF
     ("words", "said"),
     [
         (["/no/such"], "/no/such: there is no such file or directory"),
-        (["-", "--against", "-"], "only one of the manifests and --against can be standard input"),
-        (["x", "--against", "y", "--cluster"], "use either a dump (--against) or a cluster"),
+        (["-", "--dump", "-"], "only one of the manifests and --dump can be standard input"),
+        (["x", "--dump", "y", "--cluster"], "use either a dump (--dump) or a cluster"),
         (["-", "--kubernetes-version", "9"], "unknown Kubernetes version '9'"),
     ],
 )
@@ -66,3 +66,15 @@ def test_a_wrong_call_gets_one_line_and_exit_code_2(
     printed = capsys.readouterr()
     assert (printed.out, printed.err.count("\n")) == ("", 1)
     assert said in printed.err
+
+
+def test_the_earlier_name_of_dump_works_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = tmp_path / "class.yaml"
+    manifest.write_text("apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu}\nspec: {}\n")
+    outcomes = []
+    for option in ("--dump", "--against"):
+        outcomes.append((main(["lint", str(manifest), option, str(manifest), "-o", "json"]), capsys.readouterr()))
+    (code, new), (old_code, old) = outcomes
+    assert (code, new.out) == (old_code, old.out)
+    assert new.err == ""
+    assert old.err == "kubectl dra lint: warning: --against is called --dump now\n"

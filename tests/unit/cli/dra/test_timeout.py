@@ -55,7 +55,7 @@ def test_a_question_that_takes_too_long_gets_one_line_and_exit_code_2(
         "match": ["match", PER_DEVICE, "--dump", dump],
         "explain": ["explain", "-f", pod, "--dump", dump],
         "simulate": ["simulate", "-f", pod, "--dump", dump],
-        "lint": ["lint", pod, "--against", dump],
+        "lint": ["lint", pod, "--dump", dump],
     }[command]
     before = signal.getsignal(signal.SIGALRM)
     assert main([*asked, "--timeout", "1"]) == 2
