@@ -59,6 +59,7 @@ class FieldPath(str):
     def key(self, key: str) -> FieldPath:
         """The path of a map's value."""
         grown = f"{self}[{key}]"
+        # Keys come from users: paths with long ones would fill the caches below.
         return (FieldPath if len(grown) <= LONGEST_KEY else _LongPath)(grown)
 
 
@@ -124,6 +125,7 @@ class Names:
         if not self.names:
             return ""
         count = len(self.names)
+        # Only what is shown is sorted: an answer may have thousands of errors about one long list.
         first = islice(self.names, MAX_NAMES) if self.in_order else heapq.nsmallest(MAX_NAMES, self.names)
         shown = [f'"{name}"' if self.quoted else name for name in first]
         if count > MAX_NAMES:

@@ -99,6 +99,7 @@ _REASON_TEXT: Final = (
 
 def check(errors: ErrorList, field: str, value: str, form: Format) -> None:
     """Enter one Invalid per problem of ``form`` about ``value``."""
+    # Long texts are no valid names. Caching them would let a request fill the memory.
     for problem in _known_problems(form, value) if len(value) <= _LONGEST else form(value):
         errors.invalid(field, value, problem)
 
@@ -124,6 +125,7 @@ def unique(errors: ErrorList, path: FieldPath, keys: Sequence[Any]) -> None:
 
 
 def _size(text: str) -> int:
+    # Go counts bytes. Encoding every name would cost more than the check itself.
     return len(text) if text.isascii() else len(text.encode())
 
 
@@ -174,6 +176,7 @@ def in_bytes(form: Format) -> Format:
 
 def masked(value: str) -> str:
     """A ``generateName`` as a name it could become part of: a dash at the end is no fault."""
+    # As Kubernetes masks it: the suffix that follows is alphanumeric.
     return value[:-2] + "a" if value[-1:] == "-" and value != "-" else value
 
 
@@ -323,6 +326,7 @@ def _lenient_interface(value: str) -> ipaddress.IPv4Interface | ipaddress.IPv6In
 
 
 def _canonical_interface(parsed: ipaddress.IPv4Interface | ipaddress.IPv6Interface) -> str:
+    # Go writes such an address as IPv4, and its prefix without the 96 bits of the mapping.
     if isinstance(parsed, ipaddress.IPv6Interface) and parsed.ip.ipv4_mapped is not None:
         length = parsed.network.prefixlen
         return f"{parsed.ip.ipv4_mapped}/{length - 96 if length >= 96 else length}"

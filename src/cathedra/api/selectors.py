@@ -56,6 +56,7 @@ class Requirement(msgspec.Struct, frozen=True):
         """Return True if ``labels`` meet it; an absent key meets the negative operators."""
         value = labels.get(self.key)
         if self.operator in (EQUALS, DOUBLE_EQUALS, IN):
+            # A missing label never equals, not even the empty text.
             return value in self.values if value is not None else False
         if self.operator in (NOT_EQUALS, NOT_IN):
             return value is None or value not in self.values
@@ -131,6 +132,7 @@ def from_label_selector(selector: meta_v1.LabelSelector | None) -> Selector:
         if operator is None:
             raise SelectorError(f'"{expression.operator}" is not a valid label selector operator')
         requirements.append(_requirement(expression.key, operator, expression.values))
+    # Sorted by key, as Kubernetes prints them; watchers with equal selectors are grouped by this text.
     return Selector(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
 
 
@@ -254,6 +256,7 @@ class _Parser:
         opening = self._next()
         if opening != "(":
             raise SelectorError(f"found '{opening}' expected: '('")
+        # «in ()» is a set with the empty text.
         if self._peek() == ")":
             self._next()
             return [""]
@@ -327,6 +330,7 @@ def parse_field_selector(text: str) -> FieldSelector:
         SelectorError: it does not parse.
     """
     terms = []
+    # Kubernetes sorts the terms, so the first error is that of the smallest.
     for part in sorted(_split(text)):
         if not part:
             continue
@@ -389,6 +393,7 @@ def node_selector_term_matches(term: core_v1.NodeSelectorTerm, node: core_v1.Nod
 
 def _node_requirement(expression: core_v1.NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
     operator = _NODE_OPERATORS.get(expression.operator)
+    # A term that cannot be evaluated matches no node; Kubernetes logs it, and does not refuse the pod.
     if operator is None or (operator in (GREATER, LESS) and len(expression.values) != 1):
         return False
     return Requirement(expression.key, operator, frozenset(expression.values)).matches(labels)

@@ -141,6 +141,7 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
     The answer must not grow faster than the request: at most `MAX_CAUSES` errors are shown, with `MAX_TEXT` characters
     in all. Texts are not made of the others, which are counted.
     """
+    # Texts are made one by one until the room is used up: making all of them first would be what the limit prevents.
     causes: list[StatusCause] = []
     room = MAX_TEXT
     for error in errors[:MAX_CAUSES]:

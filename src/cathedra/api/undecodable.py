@@ -68,6 +68,7 @@ class Undecodable(msgspec.Struct, frozen=True, eq=False, dict=True):
     @property
     def key(self) -> tuple[str, str]:
         """Its key in a store: namespace and name, or a key of its own if the name cannot be read."""
+        # The null character cannot occur in a name, so the key never collides with that of a readable object.
         return self.namespace, self.name or f"\0{self.uid or hash(self.body)}"
 
     @property
@@ -147,6 +148,7 @@ def rest_of(kind: type[S], what: Undecodable) -> tuple[S | None, tuple[str, ...]
     values = _plain(what.body)  # of its own, for it is changed
     if not isinstance(values, dict):
         return None, ()
+    # Each fault costs one more decoding of the whole object.
     most = min(MOST_FAULTS, max(MOST_BYTES // len(what.body), 1))
     paths: list[str] = []
     while len(paths) <= most:
@@ -154,6 +156,7 @@ def rest_of(kind: type[S], what: Undecodable) -> tuple[S | None, tuple[str, ...]
             return from_dict(kind, values), tuple(paths)
         except msgspec.ValidationError as error:
             path, _ = _fault(error)
+            # The decoder reports one fault at a time, so it is removed and the rest tried again.
             paths.append(path)
             if not path or not _leave_out(values, path):
                 break
@@ -172,6 +175,7 @@ def cut_at_depth(body: bytes, limit: int = WRAPPED_DEPTH) -> bytes:
         match token.group():
             case b"{" | b"[":
                 depth += 1
+                # Counted by tokens instead of parsing: parsers refuse, or recurse into, exactly such bodies.
                 if depth == limit + 1:
                     parts.append(body[start : token.start()])
             case b"}" | b"]":
@@ -187,6 +191,7 @@ def cut_at_depth(body: bytes, limit: int = WRAPPED_DEPTH) -> bytes:
 def readable(body: bytes) -> bytes:
     """The same JSON in a form that decoders take. As Go reads it, what is no UTF-8, and half of a surrogate pair, is
     U+FFFD; what is nested too deeply is left out (`is_cut`)."""
+    # Go replaces broken UTF-8 the same way, so both show the same text.
     text = body.decode("utf-8", "replace").encode()
     if _SURROGATE.search(text):
         text = _ESCAPES.sub(_whole_escapes, text)

@@ -58,6 +58,7 @@ def apply_edits(oci: dict[str, Any], edits: ContainerEdits, host: HostNodes) -> 
     Raises:
         InjectionFailed: a device node has to be completed from the host and the host has no such device.
     """
+    # A copy: if a later edit fails, the caller still has the spec without half of the changes.
     out = copy.deepcopy(oci)
     process = out.setdefault("process", {})
     linux = out.setdefault("linux", {})
@@ -85,6 +86,7 @@ def _with_env(present: list[str], wanted: Iterable[str]) -> list[str]:
     for variable in wanted:
         name = variable.partition("=")[0]
         if name in where:
+            # Replaced in place: programs read the first of two variables, so appending would change nothing.
             result[where[name]] = variable
         else:
             where[name] = len(result)
@@ -97,6 +99,7 @@ _NOT_ENOUGH: Final = "not a device node, and its type and major number are not g
 
 def _completed(node: DeviceNode, host: HostNodes) -> dict[str, Any]:
     path = node.host_path or node.path
+    # Complete entries are taken as written: the node may not exist on the host at all.
     minimal = node.type == "p" or (node.type != "" and node.major != 0)
     found = host.find(path)
     if found is None and not minimal:
@@ -128,9 +131,11 @@ def _add_device(linux: dict[str, Any], process: dict[str, Any], node: dict[str, 
     for identity in ("uid", "gid"):
         if identity not in node and user.get(identity, 0) > 0:
             node[identity] = user[identity]
+    # Two entries of one path would make the runtime fail.
     others = [device for device in linux.get("devices", []) if device.get("path") != node["path"]]
     linux["devices"] = [*others, node]
     if node["type"] in {"b", "c"}:
+        # The rule is needed besides the node: the device cgroup denies everything that is not listed.
         access = "" if permissions == "none" else permissions or "rwm"
         rule = {"allow": True, "type": node["type"], "major": node["major"], "minor": node["minor"], "access": access}
         linux.setdefault("resources", {}).setdefault("devices", []).append(rule)
@@ -143,6 +148,7 @@ def _has_user_namespace(linux: dict[str, Any]) -> bool:
 def _with_mounts(present: list[dict[str, Any]], wanted: Iterable[Mount], user_namespace: bool) -> list[dict[str, Any]]:
     result = list(present)
     for mount in wanted:
+        # A later mount replaces an earlier one of the same place, as in the reference library.
         result = [other for other in result if other.get("destination") != mount.container_path]
         result.append(_oci_mount(mount, user_namespace))
     # Stable: of mounts at the same depth the earlier one stays first.

@@ -1,10 +1,7 @@
 """Certificates: an authority, and what it signs for servers and clients.
 
 Elliptic-curve keys (P-256): made in a millisecond, where RSA would cost the start of a server a noticeable time.
-This module costs a start some 60 ms, for the cryptography library: import it where a certificate has to be made, not
-before.
-
-What stands in a certificate; like `cathedra.certificates.authority` it loads the cryptography library.
+Importing this module takes some 60 ms, for the cryptography library: import it where a certificate is made or read.
 """
 
 from __future__ import annotations

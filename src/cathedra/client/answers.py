@@ -88,6 +88,7 @@ class ReceivedObjects:
                 raise UndecodableObject(_identified(kind, body, error)) from error
             if len(body) <= _LARGEST_KEPT:
                 if len(self._known) >= KEPT:
+                    # The oldest entry: an answer and its event follow each other closely.
                     del self._known[next(iter(self._known))]
                 self._known[key] = found
         return found
@@ -149,11 +150,13 @@ def _bookmark(kind: type[T], body: bytes) -> WatchEvent[T]:
 def _object(kind: type[S], body: bytes) -> S:
     check_nesting(body, WRAPPED_DEPTH)
     try:
+        # Without kind and version an object equals the one that another version of the API shows.
         return replace(reader_of(kind)(body), kind="", api_version="")
     except msgspec.ValidationError:
         raise
     except FAULTS:
         text = readable(body)
+        # Nothing was repaired, so the error is a real one.
         if text == body:
             raise
         return replace(reader_of(kind)(text), kind="", api_version="")
@@ -243,6 +246,7 @@ def refusal_of(code: int, body: bytes) -> StatusError:
         status = decode(Status, body)
     except FAULTS:
         status = Status()
+    # Proxies and load balancers answer with text or HTML; the user needs to see it.
     if status.status != "Failure":
         phrase = HTTPStatus(code).phrase if code in HTTPStatus._value2member_map_ else "Unknown"
         text = body[:1000].decode("utf-8", "replace").strip() or phrase

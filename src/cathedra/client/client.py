@@ -56,6 +56,7 @@ class Client:
         """
         if ref.resource in self._last:
             known = self._last[ref.resource]
+            # By identity: references are constants, and comparing five fields would cost as much as a new client.
             if known.ref is ref and known.namespace == namespace:
                 return known
         transport = self._negotiated.transport_of(ref)
@@ -63,6 +64,7 @@ class Client:
         # Not cached before the served version is known: until then calls must pass through the negotiation.
         if transport is not self._negotiated:
             if len(self._last) >= REMEMBERED:
+                # A program that lists every custom kind must not keep a client for each.
                 self._last.clear()
             self._last[ref.resource] = made
         return made

@@ -68,6 +68,7 @@ class _Recent(Generic[V]):
             value = self._make()
             self._values[key] = value
             if len(self._values) > REMEMBERED:
+                # The least recently used one: a forgotten event only loses its count.
                 self._values.popitem(last=False)
         else:
             self._values.move_to_end(key)
@@ -146,6 +147,7 @@ class EventRecorder:
         ``reason`` is one word in CamelCase; ``field_path`` names a part, as ``spec.containers{app}``; ``component`` is
         named as the source instead of the recorder's own, for a part that has a name of its own in Kubernetes.
         """
+        # Dropped and counted: waiting would let a slow API server stop the scheduler.
         if self._queue.full():
             self.dropped += 1
             return
@@ -197,6 +199,7 @@ class EventRecorder:
         source = (note.regarding.kind, note.regarding.namespace, note.regarding.name, note.regarding.uid)
         alike = (source, note.component, note.regarding.field_path, note.type, note.reason)
         folded = self._is_one_of_many(alike, note)
+        # After aggregation, as in client-go: repetitions within a burst still count as one source.
         if not self._spam.of(source).take():
             return
         message = shortened(f"(combined from similar events): {note.message}") if folded else note.message
@@ -235,6 +238,7 @@ class EventRecorder:
         similar.messages.add(note.message)
         if len(similar.messages) < SIMILAR:
             return False
+        # The set stays at its limit: a source with ever new messages must not grow it.
         similar.messages.pop()
         return True
 
@@ -245,6 +249,7 @@ class EventRecorder:
         if written.count and note.at - written.last_seen <= SERIES_SECONDS:
             written.count += 1
             written.last_seen = note.at
+            # The first repetition is written at once, later ones by `_refresh_series`.
             if written.count == 2:
                 await self._write_series_count(written)
             return
@@ -267,6 +272,7 @@ class EventRecorder:
         written.last_written = written.last_seen
         series = {"count": written.count, "lastObservedTime": str(MicroTime(written.last_seen))}
         if not await self._patch(written, {"series": series}):
+            # The event expired on the server. The next one starts a new series.
             written.count = 0
 
     async def _refresh_series(self) -> None:

@@ -158,6 +158,8 @@ class Informer(Generic[T]):
             except StatusError as error:
                 # The next attempt begins with a list: 410 demands it, and after any other refusal it is safe.
                 self._resource_version = ""
+                # An expired watch lists again at once. If the list is fresh, the server is failing, and the back-off
+                # applies.
                 if error.is_expired and self._clock.monotonic() - self._listed_at > 1.0:
                     continue
                 if error.is_not_found:
@@ -201,6 +203,7 @@ class Informer(Generic[T]):
         page = await self._resource.list(self._label_selector, self._field_selector)
         present: set[tuple[str, str]] = {key_of(obj) for obj in page.items}
         present.update(what.key for what in page.undecodable)
+        # Deletions first: an index must not hold an old and a new owner of one device at the same time.
         for obj in self.store.list():
             if key_of(obj) not in present:
                 self._remove(obj)
@@ -211,6 +214,7 @@ class Informer(Generic[T]):
             self._put_undecodable(what)
         for obj in page.items:
             self._put(obj)
+        # Last: a failure above must lead to another list, not to a watch that skips changes.
         self._resource_version = page.resource_version
         self._listed_at = self._clock.monotonic()
         self._set_synced()
@@ -259,6 +263,7 @@ class Informer(Generic[T]):
                 if handler.on_add is not None:
                     self._call(handler.on_add, obj)
             return
+        # The same state once more, as after a list: handlers have seen it.
         if old.metadata.resource_version == metadata.resource_version:
             return
         for on_update in self._on_update:
@@ -273,6 +278,7 @@ class Informer(Generic[T]):
         key = (obj.metadata.namespace, obj.metadata.name)
         if self.store.undecodable:
             self._resolve(key, None)
+        # Unknown here, so no handler has seen it.
         if self.store.remove(key) is None:
             return
         for handler in self._handlers:
@@ -295,6 +301,7 @@ class Informer(Generic[T]):
         self.store.put_undecodable(what)
         for handler in self._handlers:
             if handler.on_undecodable is None and handler.on_delete is not None and old is not None:
+                # First those for which the object is gone, then those that know better, so that no index holds both.
                 self._call(handler.on_delete, old)
         for handler in self._handlers:
             if handler.on_undecodable is not None:

@@ -113,6 +113,7 @@ def current_context(
     Raises:
         KubeconfigError: a file is no kubeconfig.
     """
+    # Without credentials on purpose: a command that only needs to know the cluster must work when a token has expired.
     files = _files(path, os.environ if environment is None else environment)
     merged = _merged(files or [])
     context, _ = merged.contexts.get(merged.current, ({}, Path()))
@@ -176,11 +177,13 @@ def merge(
         KubeconfigLocked: kubectl or another program is writing the file.
         KubeconfigError: the file is no kubeconfig.
     """
+    # Links are followed: replacing the link by a file would detach users who keep the file elsewhere.
     home = _merge_path(path, os.environ if environment is None else environment).resolve()
     home.parent.mkdir(parents=True, exist_ok=True)
     with _locked(home):
         document = _read(home) if home.exists() else {"apiVersion": "v1", "kind": "Config"}
         merged = _with_target(home, document, target)
+        # Before the write and inside the lock: the backup is exactly what is replaced.
         backup = _back_up(home) if home.exists() else None
         _write_atomically(home, merged)
         return backup
@@ -261,6 +264,7 @@ def _files(path: str | Path | None, environment: Mapping[str, str]) -> list[Path
         return [Path(path)]
     listed = [Path(part) for part in environment.get("KUBECONFIG", "").split(os.pathsep) if part]
     if listed:
+        # As kubectl: files that do not exist are skipped, and the list counts even if none does.
         return [file for file in listed if file.exists()]
     standard = _home(environment) / ".kube" / "config"
     return [standard] if standard.exists() else None
@@ -297,6 +301,7 @@ def _line_of(path: Path, problem: str) -> str:
     import yaml
 
     _, _, place = problem.partition("`$")
+    # Composed instead of loaded: only nodes know their lines.
     node: Any = yaml.compose(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     for step in re.findall(r"\.([\w-]+)|\[(\d+)\]", place.partition("`")[0]):
         if isinstance(node, yaml.MappingNode):
@@ -377,6 +382,7 @@ def _merged(files: list[Path]) -> _Merged:
             ("users", "user", merged.users),
         ):
             for entry in document.get(section) or ():
+                # The first file wins, as with kubectl. Relative paths belong to the folder of their own file.
                 target.setdefault(entry.get("name", ""), (entry.get(inner) or {}, file.parent))
     return _Merged(current, merged.contexts, merged.clusters, merged.users)
 
@@ -513,12 +519,14 @@ def _with_target(path: Path, document: dict[str, Any], target: Target) -> dict[s
         "contexts": _context_entry(target),
     }
     existing = {section: _entry(document, section, target.name) for section in sections}
+    # The cluster carries our mark. Without it, the context belongs to something else and is never overwritten.
     if any(existing.values()) and not _is_ours(existing["clusters"]):
         raise ContextTaken(path, target.name)
     own = {entry.get("name", ""): entry for entry in document.get("clusters") or () if _is_of(entry, target)}
     if existing["clusters"] is not None:
         own[target.name] = existing["clusters"]
     current = document.get("current-context") or ""
+    # Merging twice must not record our own context as the former one.
     former = _former_context(own[current]) if current in own else current
     sections["clusters"]["cluster"]["extensions"] = [_mark(former, target.data_dir)]
     # A cluster that had another name before would leave a second context behind that no command removes.
@@ -583,6 +591,7 @@ def _is_ours(cluster: Mapping[str, Any] | None) -> bool:
 def _back_up(path: Path) -> Path:
     """Keep the file as it was before it was first changed here, and as it was before this change."""
     first = path.with_name(path.name + ".cathedra-backup")
+    # The first backup is never replaced: it is the only copy without anything of ours.
     backup = first.with_name(first.name + ".latest") if first.exists() else first
     _write_bytes(backup, path.read_bytes())
     return backup

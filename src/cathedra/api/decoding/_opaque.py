@@ -50,6 +50,8 @@ def _structs(annotation: Any) -> Iterator[type[msgspec.Struct]]:
 
 
 def _build(kind: type[KubeStruct], above: frozenset[type]) -> Any:
+    # Types that contain themselves have opaque parts only where the outer one has them; without this the walk never
+    # ends.
     if kind in above:
         return None
     names = json_names(kind)
@@ -67,6 +69,7 @@ def _build(kind: type[KubeStruct], above: frozenset[type]) -> Any:
 
 def _or_null(annotation: Any) -> Any:
     """Raw JSON may be ``null`` by itself; everything else gets the option."""
+    # Nulls in a body must not end this second decoding: the first one has accepted them.
     return annotation if annotation is msgspec.Raw else annotation | None
 
 
@@ -119,7 +122,10 @@ def _merged(obj: Any, found: Any) -> Any:
     if isinstance(obj, tuple):
         if not found or not obj:
             return obj  # A list of the body that the release does not know is absent from the object.
+        # Strict: both decodings read the same body, so lists of different lengths would be a defect that mixes up
+        # elements.
         merged = tuple(_merged(item, other) for item, other in zip(obj, found, strict=True))
+        # The same object where nothing changed: memos of later steps find it by identity.
         return obj if all(a is b for a, b in zip(merged, obj, strict=True)) else merged
     if isinstance(obj, dict):
         if not found:
@@ -149,7 +155,9 @@ _WITHOUT_DEVICES: Final = frozenset({"cathedra.api.core.resource_v1alpha1", "cat
 def restore_empty_lists(obj: Any, body: bytes) -> Any:
     """Return ``obj`` with `EMPTY_LIST` where the body has an explicit empty list and Kubernetes distinguishes it from
     an absent one."""
+    # By name, so that all versions of a kind are found with one entry.
     restore = _RESTORERS.get(type(obj).__name__)
+    # The search costs a microsecond; parsing the body once more would cost as much as decoding it.
     if restore is None or not _EMPTY.search(body) or type(obj).__module__ in _WITHOUT_DEVICES:
         return obj
     return restore(obj, _outlined(body))
@@ -160,6 +168,7 @@ def _outlined(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except msgspec.ValidationError:
+        # Numbers are not needed here, and Python refuses to convert thousands of digits.
         return json.loads(body, parse_int=str, parse_float=str)
 
 

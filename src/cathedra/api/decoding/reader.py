@@ -60,6 +60,7 @@ def well_formed(body: bytes) -> bytes:
     """The body with the replacement character for escapes that are half a character."""
     if b"\\u" not in body:
         return body
+    # Pairs and other escapes match too, so that the second half of a pair is never taken for a lone one.
     return _HALF.sub(lambda found: _REPLACEMENT if len(found[0]) == 6 else found[0], body)
 
 
@@ -172,6 +173,7 @@ class Reader:
                 continue
             through = shape.embedded.get(name)
             below = (*fields, name) if through is None else (*fields, through, name)
+            # Go decodes a repeated struct into the first one, so fields of both remain. Lists and maps are replaced.
             if known.form is ValueForm.STRUCT and isinstance(value, Pairs) and isinstance(result.get(name), dict):
                 self._struct(value, known, where, below, result[name])
                 continue
@@ -219,6 +221,7 @@ class Reader:
         try:
             return self._schema_or_else(value, shape, path, fields, owner)
         finally:
+            # Also after an error: it must not leave problems behind that Kubernetes never reports.
             del self.problems[noted:]
 
     def _schema_or_else(
@@ -266,6 +269,7 @@ class Reader:
         return self._mismatch(value, shape, fields, owner)
 
     def _note(self, problem: str, place: Place) -> None:
+        # Bounded as in Kubernetes: a body with a million unknown fields would make an answer of their size.
         if len(self.problems) < MOST_PROBLEMS:
             text = f"{problem} field {go_quote(place_text(place))}"
             if text not in self.problems:
@@ -296,6 +300,7 @@ def _zero(shape: GoType) -> Any:
 def _integer(value: JSONValue, bits: int) -> int | None:
     if not isinstance(value, Number) or not re.fullmatch(r"-?[0-9]+", value):
         return None
+    # Anything longer is out of range. Converting it would take quadratic time.
     number = int(value) if len(value) < 25 else 2**80
     return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
 
@@ -303,6 +308,7 @@ def _integer(value: JSONValue, bits: int) -> int | None:
 def _quantity(value: JSONValue) -> str:
     text = value if isinstance(value, str) else json.dumps(plain(value), separators=(",", ":"))
     try:
+        # Kubernetes strips the spaces before it parses.
         Quantity.parse(text.strip())
     except QuantityError as error:
         raise DecodeError(str(error)) from error
@@ -356,6 +362,7 @@ def check_time(text: str, *, micro: bool = False) -> str:
     Raises:
         DecodeError: it is not.
     """
+    # The layout is part of the error text.
     layout = _MICRO_LAYOUT if micro else _LAYOUT
     numbers: list[int] = []
     rest = text
