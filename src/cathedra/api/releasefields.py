@@ -36,7 +36,7 @@ def of_release(obj: S, release: str) -> S:
 @cache
 def _fitting(kind: type[KubeStruct], release: str) -> Fit | None:
     """Return the function for objects of a type, or None if the release knows all fields and none is computed."""
-    fitting = _struct_fitting(kind, release, frozenset(), computed=False)
+    fitting = _Fittings(release).of_struct(kind, computed=False)
     return None if fitting is None else fitting.fit
 
 
@@ -48,47 +48,101 @@ class _StructFitting(msgspec.Struct, frozen=True):
     nested: list[tuple[str, Fit]]
 
 
-def _struct_fitting(
-    kind: type[KubeStruct], release: str, above: frozenset[type[KubeStruct]], *, computed: bool
-) -> _StructFitting | None:
-    if kind in above:
-        return None  # Only JSON schemas contain themselves, and every release knows all of their fields.
-    names = json_names(kind)
-    absent: list[tuple[str, Any]] = []
-    nested: list[tuple[str, Fit]] = []
-    all_absent: list[tuple[str, Any]] = []
-    all_nested: list[tuple[str, Fit]] = []
-    for field in msgspec.structs.fields(kind):
-        name, hint, in_status = field.name, field.type, computed or field.name == "status"
-        if not is_known(kind.__name__, names[name], release):
-            absent.append((name, _default(field)))
-            all_absent.append(absent[-1])
-        elif isinstance(hint, type) and issubclass(hint, KubeStruct):
-            if inner := _struct_fitting(hint, release, above | {kind}, computed=in_status):
-                nested.append((name, inner.fit))
-                all_absent += [(f"{name}.{path}", default) for path, default in inner.absent]
-                all_nested += [(f"{name}.{path}", fit) for path, fit in inner.nested]
-        elif (fit := _value_fitting(hint, release, above | {kind}, in_status)) is not None:
-            nested.append((name, fit))
-            all_nested.append(nested[-1])
-    if not absent and not nested:
-        return None
+class _Fittings:
+    """The functions for the structs within one kind, each made once: a pod has its containers in three lists."""
 
-    def changed(obj: Any) -> Any:
-        kept = {name: fit(value) for name, fit in nested if (value := getattr(obj, name))}
-        return replace(obj, **dict(absent), **kept)
+    def __init__(self, release: str) -> None:
+        self._release = release
+        self._made: dict[tuple[type[KubeStruct], bool], _StructFitting | None] = {}
 
-    return _StructFitting(_first_pass(all_absent, all_nested, changed), all_absent, all_nested)
+    def of_struct(self, kind: type[KubeStruct], *, computed: bool) -> _StructFitting | None:
+        """Return the function for a struct; None if it changes nothing. Only a status holds ``computed`` amounts."""
+        key = kind, computed
+        if key not in self._made:
+            # Only JSON schemas contain themselves, and every release knows all of their fields.
+            self._made[key] = None
+            self._made[key] = self._struct_fitting(kind, computed=computed)
+        return self._made[key]
+
+    def _struct_fitting(self, kind: type[KubeStruct], *, computed: bool) -> _StructFitting | None:
+        names = json_names(kind)
+        absent: list[tuple[str, Any]] = []
+        nested: list[tuple[str, Fit]] = []
+        all_absent: list[tuple[str, Any]] = []
+        all_nested: list[tuple[str, Fit]] = []
+        for field in msgspec.structs.fields(kind):
+            name, hint, in_status = field.name, field.type, computed or field.name == "status"
+            if not is_known(kind.__name__, names[name], self._release):
+                absent.append((name, _default(field)))
+                all_absent.append(absent[-1])
+            elif isinstance(hint, type) and issubclass(hint, KubeStruct):
+                if inner := self.of_struct(hint, computed=in_status):
+                    nested.append((name, inner.fit))
+                    all_absent += [(f"{name}.{path}", default) for path, default in inner.absent]
+                    all_nested += [(f"{name}.{path}", fit) for path, fit in inner.nested]
+            elif (fit := self._value_fitting(hint, in_status)) is not None:
+                nested.append((name, fit))
+                all_nested.append(nested[-1])
+        if not absent and not nested:
+            return None
+
+        def changed(obj: Any) -> Any:
+            kept = {name: fit(value) for name, fit in nested if (value := getattr(obj, name))}
+            return replace(obj, **dict(absent), **kept)
+
+        return _StructFitting(_first_pass(all_absent, all_nested, changed), all_absent, all_nested)
+
+    def _value_fitting(self, hint: Any, computed: bool) -> Fit | None:
+        """Return the function for the values of a field: a quantity, a struct, or a tuple or mapping of these.
+
+        Only a status holds amounts that were ``computed``. Those of a spec were parsed, so they are as they are read.
+        """
+        if hint is Quantity:
+            return _as_read if computed else None
+        if isinstance(hint, type):
+            fitting = self.of_struct(hint, computed=computed) if issubclass(hint, KubeStruct) else None
+            return None if fitting is None else fitting.fit
+        made = (self._value_fitting(one, computed) for one in get_args(hint))
+        fit = next((one for one in made if one is not None), None)
+        if fit is None or get_origin(hint) not in (tuple, dict):
+            return fit
+        return _of_values(fit) if get_origin(hint) is dict else _of_elements(fit)
+
+
+# Values keep their identity if nothing in them changes: updates compare parts by identity.
+def _of_elements(fit: Fit) -> Fit:
+    def fit_tuple(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        for value in values:
+            if fit(value) is not value:
+                return tuple(map(fit, values))
+        return values
+
+    return fit_tuple
+
+
+def _of_values(fit: Fit) -> Fit:
+    def fit_mapping(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        for value in values.values():
+            if fit(value) is not value:
+                return {key: fit(each) for key, each in values.items()}
+        return values
+
+    return fit_mapping
 
 
 def _first_pass(absent: list[tuple[str, Any]], nested: list[tuple[str, Fit]], changed: Fit) -> Fit:
     """Return a function that calls ``changed`` if a field has to change, and returns the object itself otherwise."""
-    read_absent, defaults = _reader(absent), [default for _, default in absent]
+    read_absent, defaults = _reader(absent), tuple([default for _, default in absent])
+    if len(absent) == 1:
+        defaults *= 2  # as its reader returns them
     read_nested, fits = _reader(nested), [fit for _, fit in nested]
 
     # Nearly every object is returned as it is. One call reads all fields, those of structs in it as well.
     def fit_parts(obj: Any) -> Any:
-        for value, fit in zip(read_nested(obj), fits, strict=False):
+        values = read_nested(obj)
+        if not any(values):
+            return obj
+        for value, fit in zip(values, fits, strict=False):
             if value and fit(value) is not value:
                 return changed(obj)
         return obj
@@ -97,9 +151,8 @@ def _first_pass(absent: list[tuple[str, Any]], nested: list[tuple[str, Fit]], ch
         return fit_parts
 
     def fit_struct(obj: Any) -> Any:
-        for value, default in zip(read_absent(obj), defaults, strict=False):
-            if value is not default and value != default:
-                return changed(obj)
+        if read_absent(obj) != defaults:
+            return changed(obj)
         return fit_parts(obj) if nested else obj
 
     return fit_struct
@@ -109,37 +162,6 @@ def _reader(fields: list[tuple[str, Any]]) -> Callable[[Any], tuple[Any, ...]]:
     """Return a function that reads fields by their paths into a tuple, which may be longer than the list of fields."""
     paths = [path for path, _ in fields] or ["__class__"]
     return operator.attrgetter(*(paths if len(paths) > 1 else paths * 2))
-
-
-def _value_fitting(hint: Any, release: str, above: frozenset[type[KubeStruct]], computed: bool) -> Fit | None:
-    """Return the function for the values of a field: a quantity, a struct, or a tuple or mapping of these.
-
-    Only a status holds amounts that were ``computed``. Those of a spec were parsed, so they are as they are read.
-    """
-    if hint is Quantity:
-        return _as_read if computed else None
-    if isinstance(hint, type) and issubclass(hint, KubeStruct):
-        fitting = _struct_fitting(hint, release, above, computed=computed)
-        return None if fitting is None else fitting.fit
-    made = (_value_fitting(one, release, above, computed) for one in get_args(hint))
-    fit = next((one for one in made if one is not None), None)
-    if fit is None or get_origin(hint) not in (tuple, dict):
-        return fit
-
-    # Values keep their identity if nothing in them changes: updates compare parts by identity.
-    def fit_tuple(values: tuple[Any, ...]) -> tuple[Any, ...]:
-        for value in values:
-            if fit(value) is not value:
-                return tuple(map(fit, values))
-        return values
-
-    def fit_mapping(values: Mapping[str, Any]) -> Mapping[str, Any]:
-        for value in values.values():
-            if fit(value) is not value:
-                return {key: fit(each) for key, each in values.items()}
-        return values
-
-    return fit_mapping if get_origin(hint) is dict else fit_tuple
 
 
 _as_read: Final = operator.attrgetter("as_read")

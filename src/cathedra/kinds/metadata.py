@@ -203,13 +203,8 @@ def _label_errors(path: FieldPath, labels: Mapping[str, str]) -> ErrorList:
 
 def validate_annotations(errors: ErrorList, path: FieldPath, annotations: Mapping[str, str]) -> None:
     """Validate keys of annotations, and the size of all together."""
-    errors.extend(_annotation_errors(path, annotations))
-
-
-@remembered("annotations without errors", key=IDENTITY, size=64, keep=not_)
-def _annotation_errors(path: FieldPath, annotations: Mapping[str, str]) -> ErrorList:
-    errors = ErrorList()
-    for key in sorted(annotations):
+    # Keys are few and remembered each. A memo by object, as that of labels, would not help: each claim has its own.
+    for key in sorted(annotations) if len(annotations) > 1 else annotations:
         # Annotation keys may have upper-case letters in their prefix.
         for problem in qualified_name(key.lower()):
             errors.invalid(path, key, problem)
@@ -217,7 +212,6 @@ def _annotation_errors(path: FieldPath, annotations: Mapping[str, str]) -> Error
     longest = 4 * (sum(map(len, annotations)) + sum(map(len, annotations.values())))
     if longest > MAX_ANNOTATIONS and _bytes(annotations) > MAX_ANNOTATIONS:
         errors.too_long(path, MAX_ANNOTATIONS)
-    return errors
 
 
 def _bytes(annotations: Mapping[str, str]) -> int:

@@ -83,10 +83,7 @@ class AdmissionChain:
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """Return the object after every plugin changed it. If a webhook or a policy did, all are called once more."""
-        call = request.call
-        plugins = self._called(
-            _handlers(self._rules, call.definition, call.subresource, request.operation), ADMIT, call
-        )
+        plugins = self._called(request, ADMIT)
         if not plugins:
             return request.object
         obj, again = await self._pass(plugins, request)
@@ -105,16 +102,18 @@ class AdmissionChain:
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Call every plugin that may refuse the write."""
-        call = request.call
-        found = _handlers(self._rules, call.definition, call.subresource, request.operation)
-        for plugin in self._called(found, VALIDATE, call):
+        for plugin in self._called(request, VALIDATE):
             await plugin.validate(request)
 
-    def _called(self, handlers: _Handlers, method: int, call: Call) -> Sequence[AdmissionPlugin]:
-        plugins, selective = self.plugins, handlers.selective
+    def _called(self, request: AdmissionAttributes, method: int) -> Sequence[AdmissionPlugin]:
+        call = request.call
+        handlers = _handlers(self._rules, call.definition, call.subresource, request.operation)
+        positions, selective, plugins = handlers.positions[method], handlers.selective, self.plugins
+        if not positions:
+            return ()
         return [
             plugins[position]
-            for position in handlers.positions[method]
+            for position in positions
             if position not in selective or plugins[position].handles_user(call.user)
         ]
 

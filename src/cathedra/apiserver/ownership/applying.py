@@ -22,7 +22,7 @@ from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import KubeStruct, Time, from_dict, json_names, replace, to_dict
 from cathedra.apiserver.ownership.documents import View, added, changes, doubtful_fields, is_plain
-from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, Changes, FieldSet
+from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, Changes, FieldSet, tracked_part
 from cathedra.apiserver.ownership.managers import (
     APPLY,
     BEFORE_FIRST_APPLY,
@@ -380,7 +380,7 @@ _Pattern = _TextPattern | StructPattern | _ListPattern
 
 
 class _Known(NamedTuple):
-    """A pattern, the fields of configurations that have it, and `StructPattern.doubtful`."""
+    """A pattern, the tracked fields of configurations that have it, and `StructPattern.doubtful`."""
 
     pattern: StructPattern
     fields: FieldSet
@@ -411,7 +411,8 @@ class Patterns:
         pattern = None if check(configuration, shape) else _pattern(configuration, shape)
         if type(pattern) is not StructPattern:
             return None
-        fields = field_set(configuration, shape).without_subtrees(ignored).numbered()
+        # Without the untracked fields, and shared: otherwise each apply would take them away and encode the rest again.
+        fields = tracked_part(field_set(configuration, shape).without_subtrees(ignored)).numbered()
         found = _Known(pattern, fields, pattern.doubtful(ignored))
         if len(fields.raw.data) <= self.LARGEST and IS_ON:
             if key not in self._known and len(self._known) >= self.LIMIT:

@@ -19,7 +19,7 @@ from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.field import MAX_TEXT, shortened_text
 from cathedra.api.status import MAX_CAUSES
 from cathedra.api.struct import RawJSON, Time, replace
-from cathedra.apiserver.ownership.fieldset import Changes, FieldSet, FilledTemplate, tracked_part
+from cathedra.apiserver.ownership.fieldset import NOTHING, Changes, FieldSet, FilledTemplate, tracked_part
 from cathedra.apiserver.ownership.typed import shown_element
 from cathedra.remembering import remembered
 
@@ -221,7 +221,7 @@ def _micros(entry: ManagedFieldsEntry) -> int:
 
 def after_creation(manager: Manager, fields: FieldSet, now: Time) -> Entries:
     """Return the entries of a new object, all of whose fields belong to its creator."""
-    return (_new_entry(manager, fields, now),) if fields.children else ()
+    return () if fields is NOTHING else (_new_entry(manager, fields, now),)
 
 
 def after_update(held: Sequence[Held], write: ManagedWrite, changes: Changes) -> Entries:
@@ -247,7 +247,7 @@ def _after_update_across_versions(held: Sequence[Held], write: ManagedWrite, cha
     """`after_update` if some managers wrote in other versions, whose sets name the fields of those versions."""
     after: list[ManagedFieldsEntry] = []
     same: list[Held] = []
-    seen = _by_version(write, changes)
+    seen = _by_version(write, write.visible(changes))
     for entry, fields in held:
         if entry.api_version == write.manager.api_version:
             same.append((entry, fields))
@@ -257,9 +257,10 @@ def _after_update_across_versions(held: Sequence[Held], write: ManagedWrite, cha
     return _in_order(_capped(after + _after_update_in_version(same, own, write, changes)))
 
 
-def _by_version(write: ManagedWrite, changes: Changes) -> Callable[[str], Changes | None]:
-    """Return what finds the visible changes in an API version, each computed once."""
-    known: dict[str, Changes | None] = {write.manager.api_version: write.visible(changes)}
+def _by_version(write: ManagedWrite, visible: Changes) -> Callable[[str], Changes | None]:
+    """Return what finds the visible changes in an API version, each computed once; ``visible`` are those of the write's
+    own version."""
+    known: dict[str, Changes | None] = {write.manager.api_version: visible}
 
     def found(api_version: str) -> Changes | None:
         if api_version not in known:
@@ -407,7 +408,8 @@ def after_apply(held: Sequence[Held], write: ManagedWrite, fields: FieldSet, cha
     Raises:
         Conflict: others own what would change, and the apply is not forced.
     """
-    seen = _by_version(write, changes)
+    visible = touched, removed = write.visible(changes)
+    seen = _by_version(write, visible)
     conflicts: dict[Manager, FieldSet] = {}
     after: list[ManagedFieldsEntry] = []
     last: ManagedFieldsEntry | None = None
@@ -426,7 +428,6 @@ def after_apply(held: Sequence[Held], write: ManagedWrite, fields: FieldSet, cha
         raise Conflict(conflicts)
     fields = tracked_part(fields)
     if fields.children:
-        touched, removed = write.visible(changes)
         # An apply that changes nothing keeps the time of the last one.
         last_time = last.time if last is not None else None
         time = last_time if touched.empty and removed.empty else write.now

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 from cathedra.api.core.meta_v1 import KubeObject
@@ -83,13 +83,13 @@ class Registry:
         """Return True if the store works."""
         return self._log.healthy
 
-    async def catch_up(self) -> None:
+    def catch_up(self) -> Coroutine[Any, Any, None]:
         """Wait until everything that any server on the same store acknowledged before this call can be read here.
 
         Raises:
             StatusError: 503 or 504, a shared store does not answer.
         """
-        await self._log.catch_up()
+        return self._log.catch_up()
 
     def table(self, resource: GroupResource) -> Table:
         """Return the table of a resource.

@@ -235,6 +235,9 @@ def _class_of(*sources: core_v1.ResourceRequirements) -> str:
     limits: dict[str, Quantity] = {}
     guaranteed = True
     for resources in sources:
+        if not resources.requests and not resources.limits:
+            guaranteed = False
+            continue
         for name in ("cpu", "memory"):
             request, limit = resources.requests.get(name), resources.limits.get(name)
             if request is not None and request.sign() > 0:
