@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import compress
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
@@ -140,10 +141,8 @@ def _first_pass(absent: list[tuple[str, Any]], nested: list[tuple[str, Fit]], ch
     # Nearly every object is returned as it is. One call reads all fields, those of structs in it as well.
     def fit_parts(obj: Any) -> Any:
         values = read_nested(obj)
-        if not any(values):
-            return obj
-        for value, fit in zip(values, fits, strict=False):
-            if value and fit(value) is not value:
+        for value, fit in compress(zip(values, fits, strict=False), values):
+            if fit(value) is not value:
                 return changed(obj)
         return obj
 

@@ -76,6 +76,7 @@ class InProcessTransport:
         self._recorder = recorder
         self._agent = agent
         self._trusted = always_allows(server.authorizer, user)
+        self._release = server.gates.release
         self._gives_way = server.registry.settles_at_once
         self._is_shared = server.registry.shared
 
@@ -232,9 +233,8 @@ class InProcessTransport:
         """
         ref, verb, name, subresource, options = asked.ref, asked.verb, asked.name, asked.subresource, asked.options
         route = self._catalog.by_key.get((ref.group, ref.version, ref.resource, subresource))
-        if route is not None and route.definition and route.served:
-            definition, version = route.definition, route.served
-        else:
+        definition, version = (None, None) if route is None else (route.definition, route.served)
+        if definition is None or version is None:
             definition, version = _reviewed(ref, subresource)
         if not name and verb in _NAMED:
             raise not_found(GroupResource(ref.group, ref.resource), name)
@@ -246,7 +246,7 @@ class InProcessTransport:
             namespace=(namespace or asked.namespace) if definition.namespaced else "",
             name=name,
             subresource=subresource,
-            release=self._server.gates.release,
+            release=self._release,
             dry_run=options.dry_run,
             field_manager=options.field_manager,
             field_validation=options.field_validation,

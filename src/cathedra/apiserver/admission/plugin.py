@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, ClassVar, Final
 from weakref import ref
 
@@ -108,12 +109,15 @@ class AdmissionChain:
     def _called(self, request: AdmissionAttributes, method: int) -> Sequence[AdmissionPlugin]:
         call = request.call
         handlers = _handlers(self._rules, call.definition, call.subresource, request.operation)
-        positions, selective, plugins = handlers.positions[method], handlers.selective, self.plugins
-        if not positions:
-            return ()
+        plugins, selective = self.plugins, handlers.selective
+        for position in selective:
+            if plugins[position].handles_user(call.user):
+                break
+        else:
+            return handlers.unselective[method](plugins)
         return [
             plugins[position]
-            for position in positions
+            for position in handlers.positions[method]
             if position not in selective or plugins[position].handles_user(call.user)
         ]
 
@@ -142,8 +146,10 @@ class _Handlers(msgspec.Struct, frozen=True):
     """Positions in the chain, for each of the methods."""
     selective: tuple[int, ...]
     """Positions of those that do not handle every user."""
+    unselective: tuple[Callable[[tuple[AdmissionPlugin, ...]], tuple[AdmissionPlugin, ...]], ...]
+    """Returns those that handle every user from the plugins of the chain, for each of the methods."""
     are_certain: bool
-    """True if there is another one."""
+    """True if there is one that handles every user."""
 
 
 # To go through some 20 plugins takes 8 µs, three times for each write, and few plugins handle it.
@@ -158,7 +164,15 @@ def _handlers(rules: _Rules, definition: AnyDefinition, subresource: str, operat
     ]
     positions = tuple(tuple(place for place, kind in handling if _has_own(kind, method)) for method in _METHODS)
     selective = tuple(place for place, kind in handling if _has_own(kind, "handles_user"))
-    return _Handlers(positions, selective, any(set(places) - set(selective) for places in positions))
+    certain = [[place for place in places if place not in selective] for places in positions]
+    return _Handlers(positions, selective, tuple(map(_at, certain)), any(certain))
+
+
+def _at(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return a function that takes the items at these places out of a tuple."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
 
 
 def _has_own(kind: type[AdmissionPlugin], method: str) -> bool:

@@ -35,7 +35,6 @@ from cathedra.apiserver.ownership.managers import (
     after_update,
     held_fields,
     is_applier,
-    manager_of,
 )
 from cathedra.apiserver.ownership.structs import fields_of
 from cathedra.apiserver.ownership.tracking import (
@@ -92,7 +91,7 @@ def _applied(
     old = None if live is None else in_version(call.version, with_entries(live, ()))
     view = View.of(call.version.type() if old is None else old, shape)
     held = [] if live is None else _held_before(call, live, old, now)
-    manager = manager_of(call.field_manager, APPLY, call.api_version, call.subresource)
+    manager = Manager(call.field_manager, APPLY, call.api_version, call.subresource)
     ignored = ignored_fields(call)
     fields = field_set(content, shape).without_subtrees(ignored)
     merged = _pruned(merge(view.value, content, shape), held, manager, fields, shape)
@@ -211,7 +210,7 @@ def _applied_by_pattern(call: Call, live: Any, content: dict[str, Any], now: flo
     if call.definition.kind in KINDS_WITH_SCHEMAS or type(shape) is not StructShape or len(live_body) > _LARGEST:
         return None
     found = _PATTERNS.find(call.field_manager, content, shape, ignored)
-    manager = manager_of(call.field_manager, APPLY, call.api_version, call.subresource)
+    manager = Manager(call.field_manager, APPLY, call.api_version, call.subresource)
     held = held_fields(live.metadata.managed_fields)
     if found is None or not held or any(is_applier(entry, manager) for entry, _ in held):
         return None

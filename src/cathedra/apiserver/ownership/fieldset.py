@@ -244,7 +244,8 @@ class FieldSet:
             common = self.children[element].intersection(other.children[element])
             if not common.empty:
                 children[element] = common
-        return FieldSet(self.member and other.member, children)
+        member = self.member and other.member
+        return FieldSet(member, children) if member or children else NOTHING
 
     def difference(self, other: FieldSet) -> FieldSet:
         """Return the set without the paths of ``other``; the set itself if it has none of them."""

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from cathedra.api.boundedcache import LONGEST_KEY
 from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.field import MAX_TEXT, shortened_text
 from cathedra.api.status import MAX_CAUSES
@@ -34,7 +33,6 @@ __all__ = [
     "after_update",
     "held_fields",
     "is_applier",
-    "manager_of",
 ]
 
 UPDATE: Final = "Update"
@@ -57,17 +55,8 @@ class Manager(NamedTuple):
     subresource: str = ""
 
 
-_remembered_manager: Final = remembered("apiserver.ownership.managers.Manager", size=512)(Manager)
-
-
-def manager_of(name: str, operation: str, api_version: str, subresource: str = "") -> Manager:
-    """Return the manager with these attributes; there are few, and each write needs one."""
-    short = len(name) + len(api_version) + len(subresource) <= LONGEST_KEY
-    return (_remembered_manager if short else Manager)(name, operation, api_version, subresource)
-
-
 def _manager_of_entry(entry: ManagedFieldsEntry) -> Manager:
-    return manager_of(entry.manager, entry.operation, entry.api_version, entry.subresource)
+    return Manager(entry.manager, entry.operation, entry.api_version, entry.subresource)
 
 
 def is_applier(entry: ManagedFieldsEntry, manager: Manager) -> bool:
@@ -206,10 +195,16 @@ def _in_order(entries: list[ManagedFieldsEntry]) -> Entries:
     """Return entries as ``managedFields``: Apply first, then by time, then by name."""
     if len(entries) < 2:
         return tuple(entries)
-    keys = [(e.operation, _micros(e), e.manager, e.api_version, e.subresource) for e in entries]
+    try:
+        keys = list(map(_order, entries))
+    except AttributeError:  # clients may send an entry without a time
+        keys = [(e.operation, _micros(e), e.manager, e.api_version, e.subresource) for e in entries]
     if sorted(keys) != keys:  # nearly always they are in order
         entries = [entry for _, entry in sorted(zip(keys, entries, strict=True), key=itemgetter(0))]
     return tuple(entries)
+
+
+_order: Final = attrgetter("operation", "time.micros", "manager", "api_version", "subresource")
 
 
 def _micros(entry: ManagedFieldsEntry) -> int:

@@ -29,10 +29,10 @@ from cathedra.apiserver.ownership.managers import (
     Entries,
     Held,
     ManagedWrite,
+    Manager,
     after_creation,
     after_update,
     held_fields,
-    manager_of,
 )
 from cathedra.apiserver.ownership.structs import created_fields, struct_changes
 from cathedra.apiserver.ownership.typed import TypedError
@@ -83,7 +83,7 @@ def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", othe
         held = held_fields(live.metadata.managed_fields)
         if not held:
             return with_entries(new, ())
-    manager = manager_of(call.field_manager, UPDATE, call.api_version, call.subresource)
+    manager = Manager(call.field_manager, UPDATE, call.api_version, call.subresource)
     # Nearly all managers write in one version, so the comparison in others is made only when it is needed.
     write = ManagedWrite(
         manager,

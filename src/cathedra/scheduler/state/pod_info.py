@@ -181,8 +181,7 @@ class PodInfo:
         return (
             (self.pod.spec is other.pod.spec or self.pod.spec == other.pod.spec)
             and self.pod.metadata.labels == other.pod.metadata.labels
-            and self.requests == other.requests
-            and self.scoring_requests == other.scoring_requests
+            and self._sums == other._sums
         )
 
     def on(self, node: str, taken: tuple[NodeAllocatableResourceClaimStatus, ...] = ()) -> PodInfo:
