@@ -9,6 +9,8 @@ deallocated (docs/spec/allocation.md §3). Allocations that are decided but not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import compress, count
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -277,6 +279,9 @@ class StateKey(msgspec.Struct, frozen=True, cache_hash=True):
     groups: tuple[Any, ...]
 
 
+_name: Final = attrgetter("name")
+
+
 class PoolState:
     """State of one pool: masks over its devices, capacity in use, and counters that are left."""
 
@@ -288,14 +293,15 @@ class PoolState:
         self.capacity: dict[int, dict[str, int]] = {}
         held = ledger.holdings
         if held:
-            for position, record in enumerate(pool.devices):
-                if record.name in held:
-                    holdings = held[record.name]
-                    if len(holdings) == 1 and holdings[0].share_id is None:
-                        # Nearly all are dedicated to one claim, and there may be hundreds in a pool.
-                        self.taken |= 1 << position
-                    else:
-                        self._enter(position, holdings, shares=shares)
+            devices, dedicated = pool.devices, 0
+            # Without a loop over the devices that are free: there may be hundreds, and this is done for each allocation.
+            for position in compress(count(), map(held.__contains__, map(_name, devices))):
+                holdings = held[devices[position].name]
+                if len(holdings) == 1 and holdings[0].share_id is None:  # as nearly all
+                    dedicated |= 1 << position
+                else:
+                    self._enter(position, holdings, shares=shares)
+            self.taken |= dedicated
         self.available = dict(pool.counters)
         self.groups: dict[str, frozenset[str]] = {}
         if pool.counters and held:
