@@ -294,7 +294,7 @@ class PoolState:
         held = ledger.holdings
         if held:
             devices, dedicated = pool.devices, 0
-            # Without a loop over the devices that are free: there may be hundreds, and this is done for each allocation.
+            # No loop over the devices that are free: there may be hundreds, and this is done for each allocation.
             for position in compress(count(), map(held.__contains__, map(_name, devices))):
                 holdings = held[devices[position].name]
                 if len(holdings) == 1 and holdings[0].share_id is None:  # as nearly all
