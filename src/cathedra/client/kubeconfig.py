@@ -108,12 +108,11 @@ def current_context(
 ) -> CurrentContext | None:
     """Return the current context of the configuration that `load` reads; None if there is none.
 
-    Credentials are not read: a plugin or a missing file among them is no obstacle.
+    Credentials are not read: an expired token, a plugin or a missing file among them is no obstacle.
 
     Raises:
         KubeconfigError: a file is no kubeconfig.
     """
-    # Without credentials on purpose: a command that only needs to know the cluster must work when a token has expired.
     files = _files(path, os.environ if environment is None else environment)
     merged = _merged(files or [])
     context, _ = merged.contexts.get(merged.current, ({}, Path()))
@@ -183,7 +182,6 @@ def merge(
     with _locked(home):
         document = _read(home) if home.exists() else {"apiVersion": "v1", "kind": "Config"}
         merged = _with_target(home, document, target)
-        # Before the write and inside the lock: the backup is exactly what is replaced.
         backup = _back_up(home) if home.exists() else None
         _write_atomically(home, merged)
         return backup
@@ -264,7 +262,6 @@ def _files(path: str | Path | None, environment: Mapping[str, str]) -> list[Path
         return [Path(path)]
     listed = [Path(part) for part in environment.get("KUBECONFIG", "").split(os.pathsep) if part]
     if listed:
-        # As kubectl: files that do not exist are skipped, and the list counts even if none does.
         return [file for file in listed if file.exists()]
     standard = _home(environment) / ".kube" / "config"
     return [standard] if standard.exists() else None
@@ -297,11 +294,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _line_of(path: Path, problem: str) -> str:
     """Return the line in the file of a problem's path, as ``$.contexts[0].name``."""
-    # start-up time: with a malformed file alone
-    import yaml
+    import yaml  # start-up time: with a malformed file alone
 
     _, _, place = problem.partition("`$")
-    # Composed instead of loaded: only nodes know their lines.
     node: Any = yaml.compose(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     for step in re.findall(r"\.([\w-]+)|\[(\d+)\]", place.partition("`")[0]):
         if isinstance(node, yaml.MappingNode):
@@ -526,7 +521,6 @@ def _with_target(path: Path, document: dict[str, Any], target: Target) -> dict[s
     if existing["clusters"] is not None:
         own[target.name] = existing["clusters"]
     current = document.get("current-context") or ""
-    # Merging twice must not record our own context as the former one.
     former = _former_context(own[current]) if current in own else current
     sections["clusters"]["cluster"]["extensions"] = [_mark(former, target.data_dir)]
     # A cluster that had another name before would leave a second context behind that no command removes.
