@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.conformance import allocation_area
 
-from cathedra.allocation import Allocation, Behaviour, Budget, FatalError, NodeError, Refusal
+from cathedra.allocation import Allocation, AllocatorBehaviour, Budget, FatalError, NodeError, Refusal
 from cathedra.api.nesting import load_json
 from tools.fuzzing import Layer
 from tools.recorded import recorded
@@ -30,7 +30,7 @@ class NoOutcome(Exception):
     """The allocator gave back neither an allocation nor a refusal."""
 
 
-def _take(behaviour: Behaviour, data: bytes) -> None:
+def _take(behaviour: AllocatorBehaviour, data: bytes) -> None:
     try:
         instance = load_json(data)
         instance["features"] = {name: value is True for name, value in instance["features"].items()}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cathedra.cluster.data.directories import DEFAULT_NAME, own_context
 from tests.integration.conftest import Kubectl, RunningCluster
 
 
@@ -98,15 +99,16 @@ def test_a_database_that_lost_writes_is_told_in_one_line(tmp_path: Path) -> None
 def test_a_context_that_is_not_ours_is_never_overwritten(tmp_path: Path) -> None:
     own = tmp_path / ".kube" / "config"
     own.parent.mkdir()
+    context = own_context(DEFAULT_NAME, tmp_path)
     text = (
-        "apiVersion: v1\nkind: Config\ncurrent-context: cathedra\n"
-        "contexts: [{name: cathedra, context: {cluster: mine, user: me}}]\n"
+        f"apiVersion: v1\nkind: Config\ncurrent-context: {context}\n"
+        f"contexts: [{{name: {context}, context: {{cluster: mine, user: me}}}}]\n"
         "clusters: [{name: mine, cluster: {server: 'https://example.com'}}]\nusers: [{name: me, user: {}}]\n"
     )
     own.write_text(text)
     refused = cathedra("up", "--nodes=0", data_dir=tmp_path)
     assert refused.returncode == 2
-    assert "context 'cathedra' exists and was not made by cathedra" in refused.stderr
+    assert f"context {context!r} exists and was not made by cathedra" in refused.stderr
     assert own.read_text() == text
 
 
