@@ -141,9 +141,7 @@ class Holders:
     def _deletion(self, claim: ResourceClaim, pods: Sequence[Pod]) -> Candidate:
         where = f"{claim.metadata.namespace}/{claim.metadata.name}"
         names = [one.name for one in claim.status.reserved_for]
-        used = (
-            f" (used by pod {', '.join(names[:2])}{' …' if len(names) > 2 else ''})" if names else " (used by no pod)"
-        )
+        used = f"used by pod {', '.join(names[:2])}{' …' if len(names) > 2 else ''}" if names else "used by no pod"
         # A pod that was not read is known by its name alone.
         namespace = claim.metadata.namespace
         ended = [f"kubectl -n {namespace} delete pod {' '.join(names)}"] if names else [commands.deleted(claim)]
