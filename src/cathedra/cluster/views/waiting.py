@@ -37,6 +37,8 @@ from cathedra.cluster.views.wording import counted
 from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.podclaims import claim_names
+from cathedra.semantics.podobstacles import deletion_text, obstacles_on_node
+from cathedra.semantics.pods import is_terminal
 
 __all__ = ["Surroundings", "why_waiting"]
 
@@ -72,20 +74,32 @@ class Surroundings:
 
 def why_waiting(pod: Pod, around: Surroundings, cluster: Cluster) -> str:
     """Return the cause in one line, or "" if neither the pod nor one of its containers waits."""
-    if pod.status.phase == "Running":
-        return _waiting_container(pod)
-    if pod.status.phase != "Pending":
+    if is_terminal(pod):
         return ""
-    if pod.spec.node_name:
-        return (
-            _bypassed(pod, around) or _message_of_node(pod, around) or _missing(pod, around) or "its node prepares it"
-        )
+    if pod.spec.node_name or pod.status.phase == "Running":
+        return _why_on_node(pod, around)
     if pod.spec.scheduling_gates:
         return "waits for its scheduling gates " + ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if any(entry.source is not None for entry in pod.spec.resource_claims):
         # In releases with this field drivers allocate, and only they know their resources.
         return _message_of_scheduler(pod)
     return _missing(pod, around) or _refused(pod, around, cluster) or _message_of_scheduler(pod)
+
+
+def _why_on_node(pod: Pod, around: Surroundings) -> str:
+    """Return the cause for a pod that has its node: it does not start, does not stay up, or does not end."""
+    names = set(claim_names(pod))
+    node = next((one for one in around.nodes if one.metadata.name == pod.spec.node_name), None)
+    claims = [
+        one for one in around.claims if one.metadata.namespace == pod.metadata.namespace and one.metadata.name in names
+    ]
+    obstacle = next(obstacles_on_node(pod, node, claims, around.slices, around.warnings), None)
+    if ending := deletion_text(pod):
+        return obstacle.text if obstacle is not None else ending
+    if pod.status.phase == "Running":
+        return obstacle.text if obstacle is not None else ""
+    text = obstacle.text if obstacle is not None else ""
+    return _bypassed(pod, around) or text or _missing(pod, around) or "its node prepares it"
 
 
 def _bypassed(pod: Pod, around: Surroundings) -> str:
@@ -244,25 +258,3 @@ def _message_of_scheduler(pod: Pod) -> str:
     if scheduled is None:
         return "the scheduler has not tried it yet"
     return scheduled.message if scheduled.status == "False" else ""
-
-
-def _message_of_node(pod: Pod, around: Surroundings) -> str:
-    """Return the newest warning about the pod, or the reason of a container that waits."""
-    about = [event for event in around.warnings if event.involved_object.uid == pod.metadata.uid]
-    if about:
-        newest = max(about, key=lambda event: event.last_timestamp or event.metadata.creation_timestamp or 0)
-        return f"{newest.reason}: {newest.message}"
-    return _waiting_container(pod)
-
-
-def _waiting_container(pod: Pod) -> str:
-    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        waiting = status.state.waiting if status.state is not None else None
-        if waiting is None or waiting.reason in ("", "ContainerCreating", "PodInitializing"):
-            continue
-        ended = status.last_state.terminated if status.last_state is not None else None
-        said = " ".join(line.strip() for line in (ended.message if ended is not None else "").splitlines())
-        if ended is not None and not said:
-            said = f"it ended with exit code {ended.exit_code}"
-        return f"container {status.name}: {waiting.reason}: {said or waiting.message}"
-    return ""

@@ -12,8 +12,9 @@ from cathedra.insight.explanation.report import ClaimReport, HeldDevice
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.rendering import attribute_text
 from cathedra.semantics.conditions import find_condition
+from cathedra.semantics.podobstacles import warnings_about
 
-__all__ = ["claim_report", "claim_state", "warnings_about"]
+__all__ = ["claim_report", "claim_state"]
 
 FAILED_PREPARATION: Final = "FailedPrepareDynamicResources"
 _SHORT: Final = 24
@@ -62,24 +63,9 @@ def _is_prepared(pod: Pod, state: ClusterState) -> bool | None:
     ready = find_condition(pod.status.conditions, "PodReadyToStartContainers")
     if pod.status.phase == "Running" or (ready is not None and ready.status == "True"):
         return True
-    if not pod.spec.node_name or any(one.reason == FAILED_PREPARATION for one in warnings_about(pod, state)):
+    if not pod.spec.node_name or any(one.reason == FAILED_PREPARATION for one in warnings_about(pod, state.all(Event))):
         return False
     return None
-
-
-def warnings_about(pod: Pod, state: ClusterState) -> list[Event]:
-    """The warnings about a pod, the newest first."""
-    found = [
-        event
-        for event in state.all(Event)
-        if event.type == "Warning" and event.involved_object.uid in (pod.metadata.uid,) and pod.metadata.uid
-    ]
-
-    def age(event: Event) -> int:
-        told = event.last_timestamp or event.metadata.creation_timestamp
-        return -told.micros if told is not None else 0
-
-    return sorted(found, key=age)
 
 
 def _device(claim: ResourceClaim, result: DeviceRequestAllocationResult, state: ClusterState) -> HeldDevice:

@@ -11,13 +11,13 @@ from cathedra.allocation.errors import InvalidInput
 from cathedra.allocation.reading import Input
 from cathedra.api.core.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from cathedra.api.core.batch_v1 import CronJob, Job
-from cathedra.api.core.core_v1 import Node, Pod, ReplicationController
+from cathedra.api.core.core_v1 import Event, Node, Pod, ReplicationController
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
+from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import replace
 from cathedra.insight.explanation.analysis import Analysis, analyse_claims, analyse_pod
 from cathedra.insight.explanation.causes import causes_of, place_of, summary_of
-from cathedra.insight.explanation.claims import claim_report, claim_state, warnings_about
+from cathedra.insight.explanation.claims import claim_report, claim_state
 from cathedra.insight.explanation.freeing import ROLLOUT
 from cathedra.insight.explanation.question import (
     WORKLOADS,
@@ -38,6 +38,7 @@ from cathedra.insight.rendering import counted
 from cathedra.scheduler.judging import Filters
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.podclaims import pod_group_name
+from cathedra.semantics.podobstacles import deletion_text, obstacles_on_node
 from cathedra.semantics.pods import is_terminal
 
 __all__ = ["KINDS", "explain"]
@@ -57,6 +58,8 @@ KINDS: Final[Mapping[str, type[KubeObject]]] = {
     **dict.fromkeys(("cronjob", "cronjobs", "cj"), CronJob),
 }
 """Kinds that can be explained, by the names that kubectl accepts."""
+_STOPS: Final = frozenset(("missing node", "node not ready", "container", "node"))
+"""Kinds of causes with which a pod of phase Running does not run."""
 _DIFFERENT: Final = 8
 """Largest number of pods of one workload that are explained separately."""
 
@@ -277,8 +280,11 @@ class _Explainer:
             text = f"has ended ({pod.status.phase}); its claims are given back"
             return Explanation(where, "finished", text, claims=reports, notes=state.notes)
         node = pod.spec.node_name
-        causes = [*subject.faults, *self._not_ready(subject)]
-        if pod.status.phase == "Running" and not subject.faults:
+        obstacles = list(self._not_ready(subject))
+        causes = [*subject.faults, *obstacles]
+        if ending := deletion_text(pod):
+            return Explanation(where, "terminating", ending, tuple(causes), reports, nodes=1, notes=state.notes)
+        if pod.status.phase == "Running" and not subject.faults and not any(one.kind in _STOPS for one in obstacles):
             since = f" since {pod.status.start_time}" if pod.status.start_time is not None else ""
             devices = sum(len(report.devices) for report in reports)
             text = f"runs on {node}{since}" + (f" with {counted(devices, 'device')}" if reports else "")
@@ -314,13 +320,10 @@ class _Explainer:
                 yield Cause("not reserved", f"claim {name} is not reserved for the pod, so its node does not start it")
             elif claim.metadata.deletion_timestamp is not None:
                 yield Cause("claim deleted", f"claim {name} is {claim_state(claim)}")
-        if pod.status.phase == "Pending":
-            for event in warnings_about(pod, state)[:1]:
-                yield Cause("node", f"{event.reason}: {event.message}")
-            for status in pod.status.container_statuses:
-                waiting = status.state.waiting if status.state is not None else None
-                if waiting is not None and waiting.message:
-                    yield Cause("container", f"{status.name}: {waiting.reason}: {waiting.message}")
+        node = state.get(Node, pod.spec.node_name)
+        slices = state.all(ResourceSlice) if state.is_known(ResourceSlice) else None
+        for one in obstacles_on_node(pod, node, self._claims(subject), slices, state.all(Event)):
+            yield Cause(one.kind, one.text)
 
     # --- workloads
 

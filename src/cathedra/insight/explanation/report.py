@@ -29,7 +29,8 @@ __all__ = [
 ]
 
 Verdict: TypeAlias = str
-"""«fits», «does not fit», «running», «finished», «waiting» (bound, and not running yet), «allocated»."""
+"""«fits», «does not fit», «running», «finished», «waiting» (bound, and it does not run), «terminating» (being deleted,
+and bound), «allocated»."""
 
 
 class FunnelStep(msgspec.Struct, frozen=True, rename="camel"):

@@ -216,6 +216,8 @@ class PodPreparation:
                 await self._context.claims.unprepare(self._pod.pod.metadata.uid)
             except UnprepareError as error:
                 _LOG.warning("pod %s: %s", identity_of(self._pod.pod), error)
+                # Kubelets only log this. Without an event a user cannot see why the pod stays Terminating.
+                self._warn("FailedUnprepareDynamicResources", f"Failed to unprepare dynamic resources: {error}")
                 seconds = self._context.config.unprepare_retry
                 # A driver that registers again ends the pause.
                 await self._wakeup.wait(seconds * (1 + 0.5 * self._context.random.random()))

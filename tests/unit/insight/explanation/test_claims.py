@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cathedra.api.resource import DeviceAttribute, ResourceClaim
 from cathedra.insight.explanation.claims import claim_report, claim_state
+from cathedra.insight.explanation.explain import explain
+from cathedra.insight.explanation.report import Explanation
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.rendering import attribute_text
-from tests.insight.building import claim, device, held, node, slice_of
+from tests.insight.building import Object, claim, device, device_class, held, node, pod, slice_of
 
 
 def named(state: ClusterState, name: str) -> ResourceClaim:
@@ -50,3 +54,31 @@ def test_a_report_has_the_devices_and_says_if_one_is_gone() -> None:
     assert (taken.devices[0].device, taken.devices[0].exists) == ("gpu.example.com/n1/gpu-0", True)
     assert taken.devices[0].attributes == {"model": "a100"}
     assert not lost.devices[0].exists
+
+
+def bound(**more: Any) -> Object:
+    """A pod that runs on the node with a claim of its own."""
+    made = pod("claim:taken", name="q", namespace="other", phase="Running", nodeName="n1")
+    made["metadata"].update(more)
+    return made
+
+
+def explained(*objects: Object) -> Explanation:
+    state = read_dump([device_class(), held("taken", "gpu-0", by="q", node="n1"), *objects])
+    return explain(state, "pod/q", namespace="other")
+
+
+def test_a_pod_that_stays_terminating_because_its_driver_is_gone_is_not_running() -> None:
+    ending = bound(deletionTimestamp="2026-01-01T00:00:00Z")
+    found = explained(node(), slice_of(device("nic-0"), driver="nic.example.com"), ending)
+    assert (found.verdict, found.fits) == ("terminating", False)
+    assert found.causes[0].kind == "driver gone"
+    assert "gpu.example.com" in found.causes[0].text
+
+
+def test_a_pod_on_a_node_that_is_not_ready_is_not_running() -> None:
+    silent = node()
+    silent["status"]["conditions"] = [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]
+    found = explained(silent, slice_of(device("gpu-0")), bound())
+    assert (found.verdict, found.causes[0].kind) == ("waiting", "node not ready")
+    assert explained(node(), slice_of(device("gpu-0")), bound()).verdict == "running"

@@ -124,6 +124,7 @@ def test_claims_are_let_go_once_and_tried_until_they_are() -> None:
         await preparation.unprepare_claims()
         assert one.driver.calls == [("unprepare", ("c1",))] * 3
         assert 20 <= one.clock.monotonic() - begun <= 30
+        assert "busy" in one.events.messages("FailedUnprepareDynamicResources")[0]
         await preparation.unprepare_claims()
         assert len(one.driver.calls) == 3, "there is nothing left to let go of"
 
