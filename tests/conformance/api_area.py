@@ -120,6 +120,7 @@ def config_of(name: str) -> ServerConfig:
         runtime_config=more,
         authorization=True,
         service_accounts=True,
+        node_lifecycle=True,
     )
 
 

@@ -275,6 +275,11 @@ class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     group_resource: GroupResource = GroupResource("", "")
     """Group and plural, always made of those, once: each request needs them a dozen times."""
 
+    @property
+    def kept_group(self) -> str:
+        """The group of the stored objects, which errors of validation name."""
+        return self.group if self.stored_as is None else self.stored_as.group
+
     def __post_init__(self) -> None:
         force_setattr(self, "group_resource", GroupResource(self.group, self.plural))
 

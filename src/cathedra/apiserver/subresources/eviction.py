@@ -38,10 +38,11 @@ async def evict(server: ServerContext, call: Call, eviction: Eviction) -> Status
     pod: Pod = read.get(server, call).object
     if not _free(pod):
         await _charge(server, call, pod)
-    pinned = options.preconditions is not None and options.preconditions.resource_version is not None
+    wanted = options.preconditions
+    pinned = wanted is not None and (wanted.resource_version is not None or wanted.uid not in (None, pod.metadata.uid))
     if not call.dry_run and not pinned:
         # The condition is a write, and changes the resource version. A deletion with that version as precondition would
-        # then be refused, so such a pod gets no condition.
+        # then be refused, so such a pod gets no condition. Neither does a pod that is not the one that is meant.
         await _mark(server, call)
     deletion = await delete(server, call.but(subresource="", verb="delete"), options)
     has_revision = server.gates.has(behaviours.ANSWERS_HAVE_REVISION)

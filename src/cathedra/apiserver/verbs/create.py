@@ -108,7 +108,7 @@ async def _create_named(server: ServerContext, call: Call, obj: Any, context: Re
     if not errors and definition.name_rule is not dns_subdomain:  # such a name can stand in a URL
         errors = validate_path_name(obj.metadata)
     if errors:
-        raise invalid(definition.group, definition.kind, obj.metadata.name, errors)
+        raise invalid(definition.kept_group, definition.kind, obj.metadata.name, errors)
     if warnings := strategy.warnings(obj, None, context):
         call.warnings.extend(warnings)
     # An update or an apply that creates needs the right to create as well. It is checked after validation, in the order

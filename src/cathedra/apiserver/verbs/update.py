@@ -162,7 +162,7 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     else:
         errors += strategy.validate_update(new, old, context)
     if errors:
-        raise invalid(call.definition.group, call.definition.kind, call.name, errors)
+        raise invalid(call.definition.kept_group, call.definition.kind, call.name, errors)
     if warnings := strategy.warnings(new, old, context):
         call.warnings.extend(warnings)
     if not is_free:

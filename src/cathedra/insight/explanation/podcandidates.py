@@ -12,7 +12,7 @@ from cathedra.insight.explanation.analysis import Analysis
 from cathedra.insight.explanation.candidates import Candidate, plain_value
 from cathedra.insight.explanation.report import Edit
 from cathedra.insight.rendering import amount_text
-from cathedra.kinds.core.pods.validation import is_overcommittable
+from cathedra.kinds.core.resourcenames import is_overcommittable
 from cathedra.scheduler.judging import requests_of
 from cathedra.semantics.tolerations import HARD_EFFECTS, is_tolerated
 

@@ -1,12 +1,14 @@
-"""ConfigMaps and Secrets: keys, sizes, and contents that may be fixed."""
+"""ConfigMaps and Secrets: keys, sizes, what types of secrets need, and contents that may be fixed."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from typing import Any, Final
 
 from cathedra.api.core import core_v1
+from cathedra.api.decoding.syntax import explain_syntax
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import problems_of
 from cathedra.api.struct import replace
@@ -29,6 +31,13 @@ __all__ = [
 ]
 
 MAX_SIZE: Final = 1024 * 1024
+_ACCOUNT: Final = "kubernetes.io/service-account.name"
+_JSON_KEYS: Final = {
+    "kubernetes.io/dockercfg": ".dockercfg",
+    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+}
+"""Type of a secret → key of its data that holds JSON."""
+_JSON_NAMES: Final = ((bool, "bool"), (str, "string"), ((int, float), "number"), (list, "array"))
 _FIXED: Final = "field is immutable when `immutable` is set"
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
 _KEY_TEXT: Final = (
@@ -113,7 +122,46 @@ def validate_secret(secret: core_v1.Secret) -> ErrorList:
     validate_keys(errors, FieldPath("data"), secret.data)
     if sum(len(value) for value in secret.data.values()) > MAX_SIZE:
         errors.too_long("data", MAX_SIZE)
+    _check_type(errors, secret)
     return errors
+
+
+def _check_type(errors: ErrorList, secret: core_v1.Secret) -> None:
+    """Check that a secret has what its type promises."""
+    data, kind = secret.data, secret.type
+    if kind == "kubernetes.io/service-account-token":
+        if not secret.metadata.annotations.get(_ACCOUNT):
+            errors.required(f"metadata.annotations[{_ACCOUNT}]")
+    elif kind in _JSON_KEYS:
+        key = _JSON_KEYS[kind]
+        if key not in data:
+            errors.required(_DATA.key(key))
+        elif problem := _json_problem(data[key]):
+            errors.invalid(_DATA.key(key), "<secret contents redacted>", problem)
+    elif kind == "kubernetes.io/basic-auth":
+        # Either may be empty or absent, but not both absent.
+        if not {"username", "password"} & data.keys():
+            errors.required(_DATA.key("username"))
+            errors.required(_DATA.key("password"))
+    elif kind == "kubernetes.io/ssh-auth":
+        if not data.get("ssh-privatekey"):
+            errors.required(_DATA.key("ssh-privatekey"))
+    elif kind == "kubernetes.io/tls":
+        for key in ("tls.crt", "tls.key"):
+            if key not in data:
+                errors.required(_DATA.key(key))
+
+
+def _json_problem(data: bytes) -> str:
+    """Return why ``data`` is no JSON object, in Go's words; empty if it is one."""
+    problem = explain_syntax(data.decode("utf-8", "replace"))
+    if problem is not None:
+        return problem
+    value = json.loads(data)
+    if isinstance(value, dict) or value is None:
+        return ""
+    kind = next(name for type_, name in _JSON_NAMES if isinstance(value, type_))
+    return f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
 
 
 def validate_secret_update(new: core_v1.Secret, old: core_v1.Secret) -> ErrorList:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cathedra.api.core import core_v1, events_v1
 from cathedra.api.field import ErrorList
-from cathedra.api.formats import path_segment
+from cathedra.api.formats import dns_subdomain, path_segment, qualified_name
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import Time, reshape
 from cathedra.kinds.builtin import BuiltinKind
@@ -41,6 +41,26 @@ EVENT_COLUMNS: Final = (
     Column("Count", priority=1, description="How often it happened."),
     Column("Name", format="name", priority=1, description="Name of the event object."),
 )
+_STRICT: Final = "events.k8s.io/v1"
+_LONGEST: Final = 128
+_LONGEST_NOTE: Final = 1024
+_SHORTEST_SERIES: Final = 2
+_FIXED: Final = (
+    ("involved_object", "involvedObject"),
+    ("reason", "reason"),
+    ("message", "message"),
+    ("source", "source"),
+    ("first_timestamp", "firstTimestamp"),
+    ("last_timestamp", "lastTimestamp"),
+    ("count", "count"),
+    ("reason", "reason"),  # Kubernetes reports it twice.
+    ("type", "type"),
+    ("event_time", "eventTime"),
+    ("action", "action"),
+    ("related", "related"),
+    ("reporting_component", "reportingController"),
+    ("reporting_instance", "reportingInstance"),
+)
 
 
 class EventStrategy(Strategy[core_v1.Event]):
@@ -50,12 +70,80 @@ class EventStrategy(Strategy[core_v1.Event]):
     returns_deleted_object = False
 
     def validate_create(self, obj: core_v1.Event, context: RequestContext) -> ErrorList:
-        """An event lies in the namespace of what it is about."""
-        errors = ErrorList()
-        about = obj.involved_object.namespace
-        if about and about != obj.metadata.namespace:
-            errors.invalid("involvedObject.namespace", about, "does not match event.namespace")
+        """Return the errors of an event; the group events.k8s.io is stricter than the core group."""
+        errors = _errors(obj)
+        if context.api_version != _STRICT:
+            return errors
+        for problem in dns_subdomain(obj.metadata.name):
+            errors.invalid("metadata.name", obj.metadata.name, problem)
+        _check_series(errors, obj)
+        if obj.event_time is None:
+            errors.required("eventTime")
+        if obj.type not in ("Normal", "Warning"):
+            errors.invalid("type", "", f"has invalid value: {obj.type}")
+        for name, given in (
+            ("firstTimestamp", obj.first_timestamp),
+            ("lastTimestamp", obj.last_timestamp),
+            ("count", obj.count),
+            ("source", obj.source.component or obj.source.host),
+        ):
+            if given:
+                errors.invalid(name, "", "needs to be unset")
         return errors
+
+    def validate_update(self, new: core_v1.Event, old: core_v1.Event, context: RequestContext) -> ErrorList:
+        """The same; in the group events.k8s.io only the series of an event changes."""
+        errors = _errors(new)
+        if context.api_version != _STRICT:
+            return errors
+        if new.series != old.series:
+            _check_series(errors, new)
+        for attribute, name in _FIXED:
+            given = getattr(new, attribute)
+            if given != getattr(old, attribute):
+                errors.invalid(name, given, "field is immutable")
+        return errors
+
+
+def _errors(event: core_v1.Event) -> ErrorList:
+    """Return the errors of an event of either group. One with ``eventTime`` is of the newer form."""
+    errors = ErrorList()
+    about, own = event.involved_object.namespace, event.metadata.namespace
+    if event.event_time is None:
+        matches = about == own or (not about and own == "default")
+    else:
+        matches = bool(about) or own in ("default", "kube-system")
+    if not matches:
+        errors.invalid("involvedObject.namespace", about, "does not match event.namespace")
+    if event.event_time is None:
+        return errors
+    controller = event.reporting_component
+    if not controller:
+        errors.required("reportingController")
+    for problem in qualified_name(controller):
+        errors.invalid("reportingController", controller, problem)
+    for name, text in (
+        ("reportingInstance", event.reporting_instance),
+        ("action", event.action),
+        ("reason", event.reason),
+    ):
+        if not text:
+            errors.required(name)
+        if len(text.encode()) > _LONGEST:
+            errors.invalid(name, "", f"can have at most {_LONGEST} characters")
+    if len(event.message.encode()) > _LONGEST_NOTE:
+        errors.invalid("message", "", f"can have at most {_LONGEST_NOTE} characters")
+    return errors
+
+
+def _check_series(errors: ErrorList, event: core_v1.Event) -> None:
+    series = event.series
+    if series is None:
+        return
+    if series.count < _SHORTEST_SERIES:
+        errors.invalid("series.count", "", f"should be at least {_SHORTEST_SERIES}")
+    if series.last_observed_time is None:
+        errors.required("series.lastObservedTime")
 
 
 def event_definition() -> ResourceDefinition[core_v1.Event]:

@@ -14,6 +14,11 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import BuiltinKind
+from cathedra.kinds.core.resourcenames import (
+    container_resource_problems,
+    is_overcommittable,
+    resource_name_problems,
+)
 from cathedra.kinds.definition import ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
 
@@ -51,6 +56,7 @@ def validate_limit_range(limits: core_v1.LimitRange) -> ErrorList:
         if item.type in seen:
             errors.duplicate(path.child("type"), item.type)
         seen.add(item.type)
+        _check_names(errors, path, item)
         if item.type == POD:
             for name, amounts in (("default", item.default), ("defaultRequest", item.default_request)):
                 if amounts:
@@ -65,10 +71,22 @@ def validate_limit_range(limits: core_v1.LimitRange) -> ErrorList:
 
 
 def _check_type(errors: ErrorList, path: FieldPath, kind: str) -> None:
-    for problem in formats.label_key(kind):
+    problems = formats.label_key(kind)
+    for problem in problems:
         errors.invalid(path, kind, problem)
-    if "/" not in kind and kind not in _TYPES:
+    if not problems and "/" not in kind and kind not in _TYPES:
         errors.invalid(path, kind, "must be a standard limit type or fully qualified")
+
+
+def _check_names(errors: ErrorList, path: FieldPath, item: core_v1.LimitRangeItem) -> None:
+    """Check the names of the resources in each of the fields."""
+    problems = container_resource_problems if item.type in (POD, CONTAINER) else resource_name_problems
+    for field, amounts in _FIELDS.items():
+        if item.type == POD and field.startswith("default"):
+            continue
+        for name in sorted(amounts(item)):
+            for problem in problems(name):
+                errors.invalid(path.child(field).key(name), name, problem)
 
 
 def _check_order(errors: ErrorList, path: FieldPath, item: core_v1.LimitRangeItem, name: str) -> None:
@@ -101,12 +119,13 @@ def _check_order(errors: ErrorList, path: FieldPath, item: core_v1.LimitRangeIte
         errors.invalid(key("default"), str(least), f"min value {least} is greater than default value {default}")
     if beyond(default, most):
         errors.invalid(key("default"), str(most), f"default value {default} is greater than max value {most}")
-    if ratio is None:
-        return
-    if ratio < _ONE:
+    if ratio is not None and ratio < _ONE:
         errors.invalid(key("maxLimitRequestRatio"), str(ratio), f"ratio {ratio} is less than 1")
-    if least and most is not None and ratio.nanos / 10**9 > (widest := most.nanos / least.nanos):
+    if ratio is not None and least and most is not None and ratio.nanos / 10**9 > (widest := most.nanos / least.nanos):
         errors.invalid(key("maxLimitRequestRatio"), str(ratio), f"ratio {ratio} is greater than max/min = {widest:f}")
+    if not is_overcommittable(name) and default is not None and request is not None and default != request:
+        why = f"default value {default} must equal to defaultRequest value {request} in {name}"
+        errors.invalid(key("defaultRequest"), str(request), why)
 
 
 _FIELDS: Final[Mapping[str, Callable[[core_v1.LimitRangeItem], Amounts]]] = {

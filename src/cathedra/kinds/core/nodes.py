@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from cathedra.api import formats
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, ErrorType, FieldError, FieldPath
+from cathedra.api.struct import replace
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.core.resourcenames import check_amount
 from cathedra.kinds.definition import PROXY_VERBS, Column, ConnectedSubresource, RequestContext, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules, SpecStrategy
 from cathedra.semantics.conditions import find_condition
 
-__all__ = ["NodeStrategy", "node_cells", "node_definition", "validate_node"]
+__all__ = [
+    "NodeStrategy",
+    "default_node",
+    "node_cells",
+    "node_definition",
+    "validate_node",
+    "validate_node_status",
+    "validate_node_update",
+]
 
 NODE_COLUMNS: Final = (
     NAME,
@@ -31,14 +42,23 @@ NODE_COLUMNS: Final = (
 
 _TAINTS: Final = FieldPath("metadata").child("taints")
 """Kubernetes looks for the taints of the spec there when something is wrong with them."""
+_FAMILIES: Final = 2
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def validate_node(node: core_v1.Node) -> ErrorList:
-    """Return the errors of the taints of a node, which are one for each key and effect."""
+    """Return the errors of a new node."""
     errors = ErrorList()
+    _check_taints(errors, node.spec.taints)
+    _check_resources(errors, node.status)
+    _check_ranges(errors, node.spec)
+    return errors
+
+
+def _check_taints(errors: ErrorList, taints: Sequence[core_v1.Taint]) -> None:
+    """Check taints, which are one for each key and effect."""
     seen: set[tuple[str, str]] = set()
-    for position, taint in enumerate(node.spec.taints):
+    for position, taint in enumerate(taints):
         path = _TAINTS.index(position)
         for problem in formats.label_key(taint.key):
             errors.invalid(path.child("key"), taint.key, problem)
@@ -52,7 +72,67 @@ def validate_node(node: core_v1.Node) -> ErrorList:
             unique = "taints must be unique by key and effect pair"
             errors.append(FieldError(ErrorType.DUPLICATE, path, taint, unique))
         seen.add((taint.effect, taint.key))
+
+
+def validate_node_update(new: core_v1.Node, old: core_v1.Node) -> ErrorList:
+    """Return the errors of a changed node: what was assigned to it once, it keeps."""
+    errors = ErrorList()
+    _check_resources(errors, new.status)
+    _check_unique(errors, new.status)
+    now, was = new.spec.pod_cidrs, old.spec.pod_cidrs
+    # Kubernetes reports each range that differs.
+    changes = sum(a != b for a, b in zip(now, was, strict=True)) if len(now) == len(was) else bool(was)
+    for _ in range(changes):
+        errors.forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
+    if old.spec.provider_id and new.spec.provider_id != old.spec.provider_id:
+        errors.forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid')
+    _check_taints(errors, new.spec.taints)
     return errors
+
+
+def validate_node_status(new: core_v1.Node, old: core_v1.Node) -> ErrorList:
+    """Return the errors of a changed status."""
+    errors = ErrorList()
+    _check_resources(errors, new.status)
+    _check_unique(errors, new.status)
+    return errors
+
+
+def _check_resources(errors: ErrorList, status: core_v1.NodeStatus) -> None:
+    for field, amounts in (("capacity", status.capacity), ("allocatable", status.allocatable)):
+        for name, amount in sorted(amounts.items()):
+            # The name stands after a dot here, not in brackets.
+            check_amount(errors, FieldPath("status").child(field, name), name, amount)
+
+
+def _check_unique(errors: ErrorList, status: core_v1.NodeStatus) -> None:
+    for position, address in enumerate(status.addresses):
+        if address in status.addresses[:position]:
+            errors.duplicate(f"status.addresses[{position}]", address)
+
+
+def _check_ranges(errors: ErrorList, spec: core_v1.NodeSpec) -> None:
+    """Check the ranges of addresses of a node's pods: one for each family."""
+    path, ranges = FieldPath("spec").child("podCIDRs"), spec.pod_cidrs
+    for position, given in enumerate(ranges):
+        for problem in formats.lenient_cidr(given):
+            errors.invalid(path.index(position), given, problem)
+    if len(ranges) > 1 and (len(ranges) > _FAMILIES or len({":" in given for given in ranges}) < _FAMILIES):
+        errors.invalid(path, list(ranges), "may specify no more than one CIDR for each IP family")
+
+
+def default_node(node: core_v1.Node) -> core_v1.Node:
+    """A node of which pods may use everything. ``podCIDR`` is the first of ``podCIDRs``, and decides if they differ."""
+    spec, status = node.spec, node.status
+    if status.capacity and not status.allocatable:
+        status = replace(status, allocatable=dict(status.capacity))
+    ranges = spec.pod_cidrs
+    if spec.pod_cidr and ranges[:1] != (spec.pod_cidr,):
+        ranges = (spec.pod_cidr,)
+    first = ranges[0] if ranges else ""
+    if (ranges, first) != (spec.pod_cidrs, spec.pod_cidr):
+        spec = replace(spec, pod_cidrs=ranges, pod_cidr=first)
+    return node if spec is node.spec and status is node.status else replace(node, spec=spec, status=status)
 
 
 class NodeStrategy(SpecStrategy[core_v1.Node]):
@@ -69,7 +149,9 @@ def node_definition() -> ResourceDefinition[core_v1.Node]:
         core_v1.Node,
         "nodes",
         namespaced=False,
-        strategy=NodeStrategy(rules=ObjectRules(validate_node, lambda new, old: validate_node(new))),
+        strategy=NodeStrategy(default_node, ObjectRules(validate_node, validate_node_update)),
+        default=default_node,
+        status_rules=validate_node_status,
         connected=(ConnectedSubresource("proxy", PROXY_VERBS, "NodeProxyOptions"),),
         table=(NODE_COLUMNS, node_cells),
         short_names=("no",),

@@ -1,19 +1,32 @@
-"""ResourceQuotas, and the charge of an object that is neither pod nor claim: one of its kind, services and volumes a
-little more."""
+"""ResourceQuotas with their scopes, and the charge of an object that is neither pod nor claim.
+
+Each object is charged as one of its kind, and services and volumes as a little more."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from cathedra.api.core import core_v1
 from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.field import Constant, ErrorList, FieldPath
 from cathedra.api.quantity import Quantity
 from cathedra.api.scheme import GroupResource
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
+from cathedra.kinds.core.resourcenames import check_amount, is_standard_quota_resource, quota_resource_problems
 from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.strategies import ObjectRules
 
-__all__ = ["count_name", "object_usage", "quota_cells", "quota_definition"]
+__all__ = [
+    "count_name",
+    "object_usage",
+    "quota_cells",
+    "quota_definition",
+    "validate_quota",
+    "validate_quota_status",
+    "validate_quota_update",
+]
 
 QUOTA_COLUMNS: Final = (
     NAME,
@@ -25,6 +38,100 @@ _OWN_NAMES: Final = frozenset(
     {"configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "secrets", "services"}
 )
 """Core resources that may also be limited by their plain name."""
+_OF_PODS: Final = frozenset({"pods", "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
+_OF_VOLUMES: Final = frozenset({"persistentvolumeclaims", "requests.storage"})
+_SCOPES: Final[Mapping[str, frozenset[str]]] = {
+    "BestEffort": frozenset({"pods"}),
+    "NotBestEffort": _OF_PODS,
+    "Terminating": _OF_PODS,
+    "NotTerminating": _OF_PODS,
+    "PriorityClass": _OF_PODS,
+    "CrossNamespacePodAffinity": _OF_PODS,
+    "VolumeAttributesClass": _OF_VOLUMES,
+}
+"""Scope → the resources that can be limited in it."""
+_WITH_VALUES: Final = frozenset({"PriorityClass", "VolumeAttributesClass"})
+_EXCLUSIVE: Final = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
+_MUST_EXIST: Final = (
+    "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
+_SPEC: Final = FieldPath("spec")
+_STATUS: Final = FieldPath("status")
+
+
+def validate_quota(quota: core_v1.ResourceQuota) -> ErrorList:
+    """Names and amounts of resources, and scopes that have a meaning for them (ValidateResourceQuota)."""
+    errors, spec = ErrorList(), quota.spec
+    _check_amounts(errors, _SPEC.child("hard"), spec.hard)
+    scopes = spec.scopes
+    for scope in scopes:
+        if scope not in _SCOPES:
+            errors.invalid(_SPEC.child("scopes"), list(scopes), "unsupported scope")
+        for _ in _outside(scope, spec.hard):
+            errors.invalid(_SPEC.child("scopes"), list(scopes), "unsupported scope applied to resource")
+    for pair in _EXCLUSIVE:
+        if pair <= set(scopes):
+            errors.invalid(_SPEC.child("scopes"), list(scopes), "conflicting scopes")
+    if spec.scope_selector is not None:
+        _check_selector(errors, spec)
+    return errors
+
+
+def _check_amounts(errors: ErrorList, path: FieldPath, amounts: Mapping[str, Quantity]) -> None:
+    for name, amount in sorted(amounts.items()):
+        for problem in quota_resource_problems(name):
+            errors.invalid(path.key(name), name, problem)
+        check_amount(errors, path.key(name), name, amount)
+
+
+def _outside(scope: str, hard: Mapping[str, Quantity]) -> list[str]:
+    """Return the resources that have no meaning in a scope. Those with a domain are not judged."""
+    known = _SCOPES.get(scope, frozenset())
+    return [name for name in sorted(hard) if is_standard_quota_resource(name) and name not in known]
+
+
+def _check_selector(errors: ErrorList, spec: core_v1.ResourceQuotaSpec) -> None:
+    selector = spec.scope_selector
+    path = _SPEC.child("scopeSelector", "matchExpressions")
+    requirements = selector.match_expressions if selector is not None else ()
+    for requirement in requirements:
+        scope, operator, values = requirement.scope_name, requirement.operator, requirement.values
+        if scope not in _SCOPES:
+            errors.invalid(path.child("scopeName"), Constant(scope), "unsupported scope")
+        for _ in _outside(scope, spec.hard):
+            errors.invalid(path, selector, "unsupported scope applied to resource")
+        if scope in _SCOPES and scope not in _WITH_VALUES and operator != "Exists":
+            errors.invalid(path.child("operator"), Constant(operator), _MUST_EXIST)
+        if operator in ("In", "NotIn"):
+            if not values:
+                why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+                errors.required(path.child("values"), why)
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+                errors.invalid(path.child("values"), list(values), why)
+        else:
+            errors.invalid(path.child("operator"), Constant(operator), "not a valid selector operator")
+    for pair in _EXCLUSIVE:
+        if pair <= {requirement.scope_name for requirement in requirements}:
+            errors.invalid(path, list(spec.scopes) or None, "conflicting scopes")
+
+
+def validate_quota_update(new: core_v1.ResourceQuota, old: core_v1.ResourceQuota) -> ErrorList:
+    """The same, and the scopes stay."""
+    errors = validate_quota(new)
+    if set(new.spec.scopes) != set(old.spec.scopes):
+        errors.invalid(_SPEC.child("scopes"), list(new.spec.scopes) or None, "field is immutable")
+    return errors
+
+
+def validate_quota_status(new: core_v1.ResourceQuota, old: core_v1.ResourceQuota) -> ErrorList:
+    """Names and amounts of the resources in the status."""
+    errors = ErrorList()
+    _check_amounts(errors, _STATUS.child("hard"), new.status.hard)
+    _check_amounts(errors, _STATUS.child("used"), new.status.used)
+    return errors
 
 
 def quota_definition() -> ResourceDefinition[core_v1.ResourceQuota]:
@@ -34,6 +141,8 @@ def quota_definition() -> ResourceDefinition[core_v1.ResourceQuota]:
         "resourcequotas",
         returns_deleted_object=True,
         namespaced=True,
+        rules=ObjectRules(validate_quota, validate_quota_update),
+        status_rules=validate_quota_status,
         table=(QUOTA_COLUMNS, quota_cells),
         short_names=("quota",),
     ).definition()

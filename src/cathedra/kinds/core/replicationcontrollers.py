@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cathedra.api.core import core_v1
+from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
@@ -18,6 +19,7 @@ from cathedra.kinds.core.pods.templates import (
     labels_text,
     with_template_labels,
 )
+from cathedra.kinds.core.pods.validation import validate_pod_template
 from cathedra.kinds.core.pods.warnings import named_workload_warnings
 from cathedra.kinds.declarative.formats import minimum
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
@@ -26,7 +28,12 @@ from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.deletion import DeletionRules
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = ["default_replication_controller", "replication_controller_definition"]
+__all__ = [
+    "default_replication_controller",
+    "replication_controller_definition",
+    "validate_replication_controller",
+    "validate_replication_controller_status",
+]
 
 _COUNT: Final = FieldTags(checks=(minimum(0),))
 REPLICATION_CONTROLLER_TAGS: Final = TypeTags(
@@ -56,6 +63,56 @@ def default_replication_controller(replicas: core_v1.ReplicationController) -> c
     return with_template_labels(filled, spec.template) if spec.template is not None else filled
 
 
+def validate_replication_controller(controller: core_v1.ReplicationController) -> ErrorList:
+    """The template has the labels that the selector wants, and its pods never end by themselves."""
+    errors, spec = ErrorList(), controller.spec
+    path = FieldPath("spec").child("template")
+    if not spec.selector:
+        errors.required("spec.selector")
+    template = spec.template
+    if template is None:
+        errors.required(path)
+        return errors
+    labels = template.metadata.labels
+    if spec.selector and any(labels.get(name) != value for name, value in spec.selector.items()):
+        where = path.child("metadata", "labels")
+        errors.invalid(where, labels or None, "`selector` does not match template `labels`")
+    errors.extend(validate_pod_template(template, path))
+    if template.spec.restart_policy != "Always":
+        errors.not_supported(path.child("spec", "restartPolicy"), template.spec.restart_policy, ("Always",))
+    if template.spec.active_deadline_seconds is not None:
+        errors.invalid(
+            path.child("spec", "activeDeadlineSeconds"), template.spec.active_deadline_seconds, "must not be specified"
+        )
+    return errors
+
+
+def validate_replication_controller_status(
+    new: core_v1.ReplicationController, old: core_v1.ReplicationController
+) -> ErrorList:
+    """Counts are not negative, and none is larger than the one that it is a part of."""
+    errors, status = ErrorList(), new.status
+    path = FieldPath("status")
+    for name, value in (
+        ("replicas", status.replicas),
+        ("fullyLabeledReplicas", status.fully_labeled_replicas),
+        ("readyReplicas", status.ready_replicas),
+        ("availableReplicas", status.available_replicas),
+        ("observedGeneration", status.observed_generation),
+    ):
+        if value < 0:
+            errors.invalid(path.child(name), value, "must be greater than or equal to 0")
+    for name, value, limit, what in (
+        ("fullyLabeledReplicas", status.fully_labeled_replicas, status.replicas, "status.replicas"),
+        ("readyReplicas", status.ready_replicas, status.replicas, "status.replicas"),
+        ("availableReplicas", status.available_replicas, status.replicas, "status.replicas"),
+        ("availableReplicas", status.available_replicas, status.ready_replicas, "readyReplicas"),
+    ):
+        if value > limit:
+            errors.invalid(path.child(name), value, f"cannot be greater than {what}")
+    return errors
+
+
 def replication_controller_cells(controller: core_v1.ReplicationController, now: float) -> list[Any]:
     """Cells of a ReplicationController."""
     spec, status = controller.spec, controller.status
@@ -83,7 +140,13 @@ def replication_controller_definition() -> ResourceDefinition[core_v1.Replicatio
         "replicationcontrollers",
         namespaced=True,
         default=default_replication_controller,
-        rules=ObjectRules(warnings=_warnings, tags=REPLICATION_CONTROLLER_TAGS),
+        rules=ObjectRules(
+            validate_replication_controller,
+            lambda new, old: validate_replication_controller(new),
+            warnings=_warnings,
+            tags=REPLICATION_CONTROLLER_TAGS,
+        ),
+        status_rules=validate_replication_controller_status,
         counts_generation=True,
         table=(REPLICATION_CONTROLLER_COLUMNS, replication_controller_cells),
         scalable=True,

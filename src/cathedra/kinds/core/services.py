@@ -36,6 +36,11 @@ def default_service(service: core_v1.Service) -> core_v1.Service:
         changes |= absent(spec, external_traffic_policy="Cluster")
     if kind == "LoadBalancer":
         changes |= absent(spec, allocate_load_balancer_node_ports=True)
+    if spec.cluster_ip == "None" and not spec.cluster_ips:
+        changes["cluster_ips"] = ("None",)
+        # The cluster has addresses of one family; endpoints that a user writes may be of both.
+        families, policy = (("IPv4",), "SingleStack") if spec.selector else (("IPv4", "IPv6"), "RequireDualStack")
+        changes |= {"ip_families": spec.ip_families or families} | absent(spec, ip_family_policy=policy)
     changes["ports"] = tuple(_service_port(port) for port in spec.ports)
     return replace(service, spec=replace(spec, **changes))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cathedra.api.core import core_v1
 from tests.unit.kinds.objects import problems_of, problems_of_change
 
@@ -52,3 +54,40 @@ def test_a_bad_key_is_refused_again_and_beside_good_ones() -> None:
     for data in ({"a/b": "x"}, {"a/b": "x"}, {"a": "x", "a/b": "x"}):
         (text,) = problems_of("configmaps", core_v1.ConfigMap, {"data": data})
         assert text.startswith('data[a/b]: Invalid value: "a/b"')
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "wanted"),
+    [
+        ("kubernetes.io/dockercfg", {}, ["data[.dockercfg]: Required value"]),
+        (
+            "kubernetes.io/dockercfg",
+            {".dockercfg": "x"},
+            [
+                'data[.dockercfg]: Invalid value: "<secret contents redacted>": '
+                "invalid character 'x' looking for beginning of value"
+            ],
+        ),
+        (
+            "kubernetes.io/dockerconfigjson",
+            {".dockerconfigjson": "[]"},
+            [
+                'data[.dockerconfigjson]: Invalid value: "<secret contents redacted>": json: cannot unmarshal array '
+                "into Go value of type map[string]interface {}"
+            ],
+        ),
+        ("kubernetes.io/dockerconfigjson", {".dockerconfigjson": "{}"}, []),
+        ("kubernetes.io/basic-auth", {}, ["data[username]: Required value", "data[password]: Required value"]),
+        ("kubernetes.io/basic-auth", {"username": ""}, []),
+        ("kubernetes.io/ssh-auth", {"ssh-privatekey": ""}, ["data[ssh-privatekey]: Required value"]),
+        ("kubernetes.io/tls", {"tls.crt": ""}, ["data[tls.key]: Required value"]),
+        (
+            "kubernetes.io/service-account-token",
+            {},
+            ["metadata.annotations[kubernetes.io/service-account.name]: Required value"],
+        ),
+        ("example.com/mine", {}, []),
+    ],
+)
+def test_a_secret_has_what_its_type_promises(kind: str, data: dict[str, str], wanted: list[str]) -> None:
+    assert problems_of("secrets", core_v1.Secret, {"type": kind, "stringData": data}) == wanted

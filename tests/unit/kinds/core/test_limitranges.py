@@ -69,3 +69,21 @@ def test_amounts_that_contradict_each_other_are_refused(items: list[LimitRangeIt
 
 def test_types_of_other_programs_are_qualified() -> None:
     assert validate_limit_range(of(LimitRangeItem(type="example.com/gpu"))) == []
+
+
+def test_what_cannot_be_overcommitted_has_one_default() -> None:
+    gpus = [{"example.com/gpu": Quantity(amount)} for amount in ("2", "1")]
+    item = LimitRangeItem(type="Container", default=gpus[0], default_request=gpus[1])
+    assert [str(error) for error in validate_limit_range(of(item))] == [
+        'spec.limits[0].defaultRequest[example.com/gpu]: Invalid value: "1": default value 2 must equal to '
+        "defaultRequest value 1 in example.com/gpu"
+    ]
+
+
+def test_a_limit_is_of_a_known_resource() -> None:
+    item = LimitRangeItem(type="Container", max={"storage": Quantity("1")})
+    assert [str(error) for error in validate_limit_range(of(item))] == [
+        'spec.limits[0].max[storage]: Invalid value: "storage": must be a standard resource for containers'
+    ]
+    volume = LimitRangeItem(type="PersistentVolumeClaim", max={"storage": Quantity("1")})
+    assert validate_limit_range(of(volume)) == []

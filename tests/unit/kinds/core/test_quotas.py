@@ -10,7 +10,7 @@ from cathedra.api.core.core_v1 import ConfigMap, PersistentVolumeClaim, Resource
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import from_dict
 from cathedra.kinds.core.quotas import count_name, object_usage
-from tests.unit.kinds.objects import row
+from tests.unit.kinds.objects import context, definition_of, problems_of, row, texts
 
 
 def charge(plural: str, obj: Any) -> dict[str, str]:
@@ -54,3 +54,59 @@ def test_a_volume_claim_is_charged_for_storage_by_class() -> None:
         "fast.storageclass.storage.k8s.io/persistentvolumeclaims": "1",
         "fast.storageclass.storage.k8s.io/requests.storage": "5Gi",
     }
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({"hard": {"pods": "1"}, "scopes": ["BestEffort"]}, []),
+        ({"hard": {"example.com/gpu": "1"}, "scopes": ["BestEffort"]}, []),
+        ({"hard": {"pods": "500m"}}, ['spec.hard[pods]: Invalid value: "500m": must be an integer']),
+        ({"hard": {"storage": "1"}}, ['spec.hard[storage]: Invalid value: "storage": must be a standard resource for']),
+        (
+            {"hard": {"cpu": "1"}, "scopes": ["BestEffort"]},
+            ['spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource'],
+        ),
+        ({"scopes": ["Foo"]}, ['spec.scopes: Invalid value: ["Foo"]: unsupported scope']),
+        (
+            {"scopes": ["Terminating", "NotTerminating"]},
+            ['spec.scopes: Invalid value: ["Terminating","NotTerminating"]: conflicting scopes'],
+        ),
+    ],
+)
+def test_a_quota_limits_what_its_scopes_have(spec: dict[str, Any], wanted: list[str]) -> None:
+    found = problems_of("resourcequotas", ResourceQuota, {"spec": spec})
+    assert [text.startswith(begin) for text, begin in zip(found, wanted, strict=True)] == [True] * len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "wanted"),
+    [
+        ({"scopeName": "PriorityClass", "operator": "In", "values": ["x"]}, ""),
+        ({"scopeName": "BestEffort", "operator": "Exists"}, ""),
+        (
+            {"scopeName": "PriorityClass", "operator": "In"},
+            "values: Required value: must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+        ),
+        (
+            {"scopeName": "PriorityClass", "operator": "Exists", "values": ["x"]},
+            "values: Invalid value: [\"x\"]: must be no value when `operator` is 'Exist' or 'DoesNotExist'",
+        ),
+        ({"scopeName": "PriorityClass", "operator": "Foo"}, 'operator: Invalid value: "Foo": not a valid selector'),
+        ({"scopeName": "BestEffort", "operator": "DoesNotExist"}, 'operator: Invalid value: "DoesNotExist": must be'),
+        ({"scopeName": "Foo", "operator": "Exists"}, 'scopeName: Invalid value: "Foo": unsupported scope'),
+    ],
+)
+def test_a_selector_of_scopes_is_checked(requirement: dict[str, Any], wanted: str) -> None:
+    spec = {"hard": {"example.com/gpu": "1"}, "scopeSelector": {"matchExpressions": [requirement]}}
+    found = problems_of("resourcequotas", ResourceQuota, {"spec": spec})
+    assert len(found) == bool(wanted)
+    assert all(text.startswith(f"spec.scopeSelector.matchExpressions.{wanted}") for text in found)
+
+
+def test_the_scopes_of_a_quota_stay() -> None:
+    strategy = definition_of("resourcequotas").strategy
+    old, new = (from_dict(ResourceQuota, {"spec": {"scopes": scopes}}) for scopes in (["BestEffort"], []))
+    assert texts(strategy.validate_update(new, old, context())) == [
+        "spec.scopes: Invalid value: null: field is immutable"
+    ]

@@ -14,12 +14,10 @@ from cathedra.kinds.core.pods.validation._changes import (
     validate_pod_update,
 )
 from cathedra.kinds.core.pods.validation._resizing import validate_resize
-from cathedra.kinds.core.pods.validation._resources import is_overcommittable
 from cathedra.kinds.core.pods.validation._spec import validate_pod, validate_pod_template
 from cathedra.kinds.core.pods.validation._status import validate_pod_status_update
 
 __all__ = [
-    "is_overcommittable",
     "validate_ephemeral_containers_update",
     "validate_pod",
     "validate_pod_status_update",

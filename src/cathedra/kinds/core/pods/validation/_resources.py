@@ -13,13 +13,17 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import Constant, ErrorList, ErrorType, FieldError, FieldPath, Names
 from cathedra.api.formats import check
 from cathedra.api.quantity import Quantity
+from cathedra.kinds.core.resourcenames import (
+    HUGE_PAGES,
+    check_amount,
+    container_resource_problems,
+    is_overcommittable,
+)
 from cathedra.remembering import remembered
 
 __all__ = [
     "MIRROR_ANNOTATION",
     "claim_names",
-    "is_native",
-    "is_overcommittable",
     "validate_container_claims",
     "validate_container_resources",
     "validate_mirror",
@@ -27,35 +31,8 @@ __all__ = [
     "validate_pod_resources",
 ]
 
-_CONTAINER_RESOURCES: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
 _POD_RESOURCES: Final = frozenset(("cpu", "memory"))
-_STANDARD: Final = _CONTAINER_RESOURCES | {
-    "pods",
-    "services",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "persistentvolumeclaims",
-    "configmaps",
-    "services.nodeports",
-    "services.loadbalancers",
-    "storage",
-    *(f"{kind}.{name}" for kind in ("requests", "limits") for name in _CONTAINER_RESOURCES),
-    "requests.storage",
-}
-_HUGE_PAGES: Final = "hugepages-"
 _ZERO: Final = Quantity("0")
-_MAX_INT64: Final = 2**63 - 1
-
-
-def is_native(name: str) -> bool:
-    """Return True if a resource is Kubernetes' own: without a domain, or in one of Kubernetes'."""
-    return "/" not in name or "kubernetes.io/" in name
-
-
-def is_overcommittable(name: str) -> bool:
-    """Return True if limits may exceed requests."""
-    return is_native(name) and not name.startswith(_HUGE_PAGES)
 
 
 def validate_container_resources(
@@ -71,50 +48,25 @@ def validate_container_resources(
 def _amounts(errors: ErrorList, path: FieldPath, amounts: Mapping[str, Quantity]) -> None:
     for name, amount in sorted(amounts.items()):
         _name(errors, path, name)
-        _amount(errors, path, name, amount)
+        check_amount(errors, path.key(name), name, amount)
 
 
 def _name(errors: ErrorList, path: FieldPath, name: str) -> None:
-    problems = _remembered_problems if len(name) <= _LONGEST else _problems
+    problems = _remembered_problems if len(name) <= _LONGEST else container_resource_problems
     for problem in problems(name):
         errors.invalid(path.key(name), Constant(name), problem)
 
 
-def _problems(name: str) -> list[str]:
-    """Return the errors of the name of a resource of containers."""
-    found = formats.qualified_name(name)
-    if not found and "/" not in name and not _is_standard(name):
-        found.append("must be a standard resource type or fully qualified")
-    if "/" not in name:
-        if name not in _CONTAINER_RESOURCES and not name.startswith(_HUGE_PAGES):
-            found.append("must be a standard resource for containers")
-    elif not is_native(name) and not formats.extended_resource_name(name):
-        found.append("doesn't follow extended resource name standard")
-    return found
-
-
 _LONGEST: Final = 317
 """No name of a resource may be longer."""
-_remembered_problems: Final = remembered("kinds.core.pods.validation.problems", size=1024)(_problems)
-
-
-def _is_standard(name: str) -> bool:
-    return name in _STANDARD or name.removeprefix("requests.").startswith(_HUGE_PAGES)
-
-
-def _amount(errors: ErrorList, path: FieldPath, name: str, amount: Quantity) -> None:
-    if amount.sign() < 0:
-        errors.invalid(path.key(name), str(amount), "must be greater than or equal to 0")
-    # Go's thousandths end at the largest integer of 64 bits, which is no whole number of ones.
-    if formats.extended_resource_name(name) and min(amount.milli_value(), _MAX_INT64) % 1000:
-        errors.invalid(path.key(name), amount, "must be an integer")
+_remembered_problems: Final = remembered("kinds.core.pods.validation.problems", size=1024)(container_resource_problems)
 
 
 def _requests(errors: ErrorList, path: FieldPath, resources: core_v1.ResourceRequirements) -> None:
     where = path.child("requests")
     for name, amount in sorted(resources.requests.items()):
         _name(errors, where, name)
-        _amount(errors, where, name, amount)
+        check_amount(errors, where.key(name), name, amount)
         limit = resources.limits.get(name)
         if limit is None:
             if not is_overcommittable(name):
@@ -127,7 +79,7 @@ def _requests(errors: ErrorList, path: FieldPath, resources: core_v1.ResourceReq
 
 def _huge_pages(errors: ErrorList, path: FieldPath, resources: core_v1.ResourceRequirements) -> None:
     names = {*resources.limits, *resources.requests}
-    if any(name.startswith(_HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
+    if any(name.startswith(HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
         errors.forbidden(path, "HugePages require cpu or memory")
 
 
@@ -144,9 +96,9 @@ def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.Pod
             if problems := formats.qualified_name(name):
                 for problem in problems:
                     errors.invalid(where.key(name), Constant(name), problem)
-            elif name not in _POD_RESOURCES and not name.startswith(_HUGE_PAGES):
-                errors.not_supported(where.key(name), name, (*_POD_RESOURCES, _HUGE_PAGES))
-            _amount(errors, where, name, amount)
+            elif name not in _POD_RESOURCES and not name.startswith(HUGE_PAGES):
+                errors.not_supported(where.key(name), name, (*_POD_RESOURCES, HUGE_PAGES))
+            check_amount(errors, where.key(name), name, amount)
     totals = _totals(spec.containers, resources.requests)
     for name, amount in sorted(resources.requests.items()):
         limit = resources.limits.get(name)

@@ -10,7 +10,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.api.quantity import Quantity
-from cathedra.kinds.core.pods.validation._resources import is_native
+from cathedra.kinds.core.resourcenames import is_native
 from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["validate_pod_status_update"]

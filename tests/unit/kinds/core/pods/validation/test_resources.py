@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import EMPTY_LIST, replace
-from cathedra.kinds.core.pods.validation._resources import (
-    claim_names,
-    is_native,
-    is_overcommittable,
-    validate_pod_resources,
-)
+from cathedra.kinds.core.pods.validation._resources import claim_names, validate_pod_resources
 from tests.unit.kinds.objects import context, created, definition_of, pod, texts
 
 
@@ -59,20 +54,6 @@ def test_requests_and_limits_agree(resources: dict[str, Any], wanted: list[str])
     assert len(found) == len(wanted)
     for text, beginning in zip(found, wanted, strict=True):
         assert text.startswith(f"spec.containers[0].resources.{beginning}")
-
-
-@pytest.mark.parametrize(
-    ("name", "native", "overcommittable"),
-    [
-        ("cpu", True, True),
-        ("hugepages-2Mi", True, False),
-        ("kubernetes.io/x", True, True),
-        ("deviceclass.resource.kubernetes.io/gpu", True, True),
-        ("example.com/gpu", False, False),
-    ],
-)
-def test_only_own_resources_but_huge_pages_are_overcommitted(name: str, native: bool, overcommittable: bool) -> None:
-    assert (is_native(name), is_overcommittable(name)) == (native, overcommittable)
 
 
 @pytest.mark.parametrize(
