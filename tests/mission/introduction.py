@@ -50,11 +50,9 @@ def program(cluster: RunningCluster, *command: str) -> Iterator[None]:
 
 @contextmanager
 def test_driver(cluster: RunningCluster, *options: str) -> Iterator[None]:
-    """Both programs of the test driver."""
-    root = cluster.data.path / "nodes" / "node-0"
-    cli = ("-m", "cathedra.cli.main", "classic-test-driver")
-    plugin = (*cli, "kubelet-plugin", "--node-name=node-0", f"--root-dir={root}")
-    with program(cluster, *cli, "controller", *options), program(cluster, *plugin):
+    """Both programs of the test driver, with the flags as the post prints them."""
+    cli = ("-m", "cathedra.cli.main", "classic-test-driver", "--feature-gates", "ContextualLogging=true")
+    with program(cluster, *cli, "-v=5", "controller", *options), program(cluster, *cli, "-v=6", "kubelet-plugin"):
         yield
 
 

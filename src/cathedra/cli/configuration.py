@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from cathedra.api.quantity import Quantity, QuantityError
-from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption, KubeletOptions, NodeFault
+from cathedra.client.kubeconfig import current_context
+from cathedra.cluster.config import (
+    ClusterConfig,
+    DriverConfig,
+    InvalidOption,
+    KubeletOptions,
+    NodeFault,
+    default_data_dir,
+)
 from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.data.directories import DEFAULT_NAME, directory_of, selected
+from cathedra.cluster.data.directories import DEFAULT_NAME, current_cluster, directory_of, selected
+from cathedra.cluster.data.sockets import node_of
 from cathedra.cluster.identity.reach import Reach
 from cathedra.profiles import load_profile
 
 __all__ = [
+    "DriverPlace",
     "absolute",
     "cluster_config",
     "data_dir",
     "driver_config",
+    "driver_place",
     "gate_overrides",
     "kept_where",
     "pairs",
@@ -46,6 +57,63 @@ def selected_data(arguments: argparse.Namespace) -> DataDir:
     if name and other and name != other:
         raise InvalidOption(f"two clusters are named, {name!r} and {other!r}: name one")
     return selected(name or other)
+
+
+class DriverPlace(NamedTuple):
+    """Where a driver runs: its API server, node and directories."""
+
+    kubeconfig: Path | None
+    node_name: str
+    root: Path
+    """Counterpart of /var/lib/kubelet."""
+    plugins: Path
+    registry: Path
+    cdi: Path
+
+
+def driver_place(arguments: argparse.Namespace, environment: Mapping[str, str]) -> DriverPlace:
+    """Return the place of a driver: as the options say, else as the environment of a DaemonSet's pod, else a node of
+    ``cathedra up``.
+
+    Raises:
+        InvalidOption: the node has no name, or is none of the cluster's.
+    """
+    name: str = arguments.node_name or environment.get("NODE_NAME", "")
+    given: Path | None = arguments.kubeconfig
+    root = absolute(arguments.root_dir)
+    data = _cluster_of_driver(arguments, environment)
+    if data is not None:
+        found, node_root = node_of(data, name)
+        given, root, name = given or found, root or node_root, name or node_root.name
+    if not name:
+        raise InvalidOption("--node-name or $NODE_NAME is needed: the node that the driver runs on")
+    root = root or default_data_dir() / "nodes" / name
+
+    def directory(variable: str, default: Path) -> Path:
+        # An option that names the node's directory means its subdirectories too.
+        return default if arguments.root_dir or data is not None else Path(environment.get(variable, default))
+
+    return DriverPlace(
+        given,
+        name,
+        root,
+        directory("KUBELET_PLUGINS_DIRECTORY_PATH", root / "plugins"),
+        directory("KUBELET_REGISTRAR_DIRECTORY_PATH", root / "plugins_registry"),
+        absolute(arguments.cdi_dir) or directory("CDI_ROOT", root / "cdi"),
+    )
+
+
+def _cluster_of_driver(arguments: argparse.Namespace, environment: Mapping[str, str]) -> DataDir | None:
+    """Return the cluster of ``cathedra up`` on whose node the driver runs; None: the node is elsewhere."""
+    if arguments.cluster or arguments.data_dir:
+        return selected_data(arguments)
+    if arguments.kubeconfig or arguments.root_dir or "KUBELET_PLUGINS_DIRECTORY_PATH" in environment:
+        return None
+    # $KUBECONFIG may name a cluster that ``cathedra up`` did not start: the driver is meant for that.
+    if environment.get("KUBECONFIG") and current_context() is not None and current_cluster() is None:
+        return None
+    data = selected()
+    return data if data.kubeconfig.exists() else None
 
 
 def data_dir(arguments: argparse.Namespace) -> Path:

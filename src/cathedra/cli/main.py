@@ -32,11 +32,13 @@ from cathedra.cli.options import (
 from cathedra.cli.parsing import EXIT_USAGE, Parser
 from cathedra.cli.partoptions import (
     CDI_DIR,
+    CLASSIC_COMMON,
     CLASSIC_CONTROLLER,
     CLASSIC_RELEASE,
     COMPONENT,
     CONTROLLERS,
     DRIVER_CONTROL,
+    DRIVER_NODE,
     DRIVER_PROCESS,
     DRIVERNAME,
     ENROLMENT,
@@ -60,13 +62,16 @@ _PARTS: Final[dict[str, tuple[str, tuple[CommandOption, ...]]]] = {
     "node": ("run a node agent alone", (KUBECONFIG, *NODE, *NODE_AGENT, *RELEASE)),
     "driver": (
         "run a driver alone: yours or the example driver",
-        (KUBECONFIG, *NODE, CDI_DIR, *DRIVER_PROCESS, *DRIVER),
+        (KUBECONFIG, *DRIVER_NODE, CDI_DIR, *DRIVER_PROCESS, *DRIVER),
     ),
 }
 
 _CLASSIC_PROGRAMS: Final[dict[str, tuple[str, tuple[CommandOption, ...]]]] = {
     "controller": ("allocate claims", (KUBECONFIG, DRIVERNAME, CLASSIC_RELEASE, *CLASSIC_CONTROLLER)),
-    "kubelet-plugin": ("prepare claims on a node", (KUBECONFIG, DRIVERNAME, CLASSIC_RELEASE, *NODE, CDI_DIR)),
+    "kubelet-plugin": (
+        "prepare claims on a node",
+        (KUBECONFIG, DRIVERNAME, CLASSIC_RELEASE, *DRIVER_NODE, SELECTED, DATA_DIR, CDI_DIR),
+    ),
 }
 
 
@@ -335,11 +340,14 @@ def _add_programs(commands: _Commands) -> None:
     classic = commands.add_parser(
         "classic-test-driver", help="run the test driver of 1.26 to 1.31, where drivers allocate"
     )
+    add_all(classic, CLASSIC_COMMON)
     programs = classic.add_subparsers(title="programs", metavar="PROGRAM", required=True)
     for program, (about, options) in _CLASSIC_PROGRAMS.items():
         one = programs.add_parser(program, help=about)
         one.set_defaults(command="parts.classictestdriver", program=program)
-        add_all(one, (*options, *LOGGING))
+        for option in (*options, *CLASSIC_COMMON[1:], *LOGGING):
+            # Given before the program's name it must not be overwritten by the default of the second place.
+            (option.add_optional if option in CLASSIC_COMMON else option.add_to)(one)
 
     for part, (about, options) in _PARTS.items():
         command = commands.add_parser(part, help=about)

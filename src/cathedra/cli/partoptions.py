@@ -9,18 +9,22 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from cathedra.cli.options import CRI_SOCKET, DATA_DIR, NODE_RUNTIMES, SELECTED, CommandOption, release
 from cathedra.cluster import InvalidOption
 from cathedra.releases.table import CLASSIC_RELEASES, DEFAULT_CLASSIC
 
 __all__ = [
     "CDI_DIR",
+    "CLASSIC_COMMON",
     "CLASSIC_CONTROLLER",
     "CLASSIC_RELEASE",
     "COMPONENT",
     "CONTROLLERS",
     "DRIVERNAME",
     "DRIVER_CONTROL",
+    "DRIVER_NODE",
     "DRIVER_PROCESS",
     "ENROLMENT",
     "KUBECONFIG",
@@ -113,6 +117,16 @@ NODE: Final = (
     ),
 )
 """Options of everything that runs on one node."""
+DRIVER_NODE: Final = (
+    msgspec.structs.replace(
+        NODE[0],
+        required=False,
+        default="",
+        about="name of the node (default: $NODE_NAME, else the only node of the cluster)",
+    ),
+    NODE[1],
+)
+"""The same, of a driver: the environment of a DaemonSet's pod describes its node too."""
 NODE_AGENT: Final = (
     CommandOption(name="--address", metavar="IP", about="address to listen on (default: --node-ip, else 127.0.0.1)"),
     CommandOption(
@@ -252,6 +266,24 @@ CLASSIC_RELEASE: Final = CommandOption(
     metavar=f"{CLASSIC_RELEASES[0]}…{CLASSIC_RELEASES[-1]}",
     about=f"release of the cluster (default {DEFAULT_CLASSIC}; older ones behave like it)",
 )
+CLASSIC_COMMON: Final = (
+    KUBECONFIG,
+    CommandOption(
+        name="--v",
+        aliases=("-v",),
+        type=int,
+        default=0,
+        metavar="LEVEL",
+        about="verbosity, as of Kubernetes' programs: from 5 on everything is logged",
+    ),
+    CommandOption(
+        name="--feature-gates",
+        default="",
+        metavar="A=true,…",
+        about="gates of the logging in Kubernetes' program; without effect",
+    ),
+)
+"""Options before the name of the program, as Kubernetes' test driver takes them."""
 CLASSIC_CONTROLLER: Final = (
     CommandOption(
         name="--resource-config",

@@ -14,7 +14,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.resources import NAMESPACES, RESOURCECLAIMS, RESOURCESLICES
-from cathedra.driver.kit.memoryapi import asked, results_for
+from cathedra.driver.kit.memoryapi import asked, results_for, smallest_requests
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped
 from cathedra.node.plugins.client import ClaimReference
 
@@ -76,7 +76,7 @@ class Claims:
         Raises:
             CheckSkipped: fewer devices of the driver are free.
         """
-        claim = asked(self.driver, self._name(), self._namespace, "", count)
+        claim = await self._asked(count)
         try:
             outcome = await results_for(self._client, self.driver, self._node, claim)
         except AllocationError as error:
@@ -89,13 +89,13 @@ class Claims:
         """A second claim with the devices of ``of``, and with ``more`` results."""
         assert of.allocation is not None, "only what was allocated can be given twice"
         devices = replace(of.allocation.devices, results=(*of.results, *more))
-        claim = asked(self.driver, self._name(), self._namespace, "", len(of.results))
+        claim = await self._asked(len(of.results))
         return await self._make(claim, replace(of.allocation, devices=devices))
 
     async def alternative(self, of: AllocatedClaim) -> AllocatedClaim:
         """A claim that got the device of ``of`` for the subrequest ``first`` of its request."""
         assert of.allocation is not None, "only what was allocated can be given twice"
-        (request,) = asked(self.driver, self._name(), self._namespace, "", 1).spec.devices.requests or ()
+        (request,) = (await self._asked(1)).spec.devices.requests or ()
         first = resource.DeviceSubRequest(
             name="first", device_class_name=self.driver, allocation_mode="ExactCount", count=1
         )
@@ -117,12 +117,12 @@ class Claims:
         assert free.allocation is not None, "it was just allocated"
         await self.delete(free)
         devices = replace(free.allocation.devices, config=tuple(configs))
-        claim = asked(self.driver, self._name(), self._namespace, "", 1)
+        claim = await self._asked(1)
         return await self._make(claim, replace(free.allocation, devices=devices))
 
     async def waiting(self) -> AllocatedClaim:
         """A claim that has been allocated nothing."""
-        return await self._make(asked(self.driver, self._name(), self._namespace, "", 1), None)
+        return await self._make(await self._asked(1), None)
 
     async def delete(self, claim: AllocatedClaim) -> None:
         """Delete the claim's object without a call of the driver."""
@@ -133,6 +133,11 @@ class Claims:
         except StatusError as error:
             if not error.is_not_found:
                 raise
+
+    async def _asked(self, count: int) -> resource.ResourceClaim:
+        """A claim for ``count`` devices, of shared ones for the least amount, so that other claims fit beside it."""
+        least = smallest_requests(await self.slices())
+        return asked(self.driver, self._name(), self._namespace, "", count, least)
 
     def _name(self) -> str:
         return f"claim-{next(self._numbers)}"

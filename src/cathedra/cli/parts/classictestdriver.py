@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
-from pathlib import Path
+from typing import Final
 
 import msgspec
 import uvloop
 
 from cathedra.classic.testdriver.resources import TestResources, read_resources
-from cathedra.cli.configuration import absolute, pairs
-from cathedra.cluster.config import InvalidOption, default_data_dir
+from cathedra.cli.configuration import absolute, driver_place, pairs
+from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.process.logs import configure_logging
 from cathedra.cluster.standalone.classicprograms import (
     TestControllerConfig,
@@ -24,10 +25,15 @@ from cathedra.releases.table import CLASSIC_RELEASES
 
 __all__ = ["run"]
 
+_EVERYTHING: Final = 5
+"""Verbosity from which Kubernetes' programs log every step."""
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one of the two programs until it is stopped."""
-    configure_logging(arguments.log_level, arguments.log_format)
+    configure_logging("debug" if arguments.v >= _EVERYTHING else arguments.log_level, arguments.log_format)
+    for gate, _ in pairs("--feature-gates", filter(None, arguments.feature_gates.split(","))):
+        _say(f"--feature-gates: {gate} has no effect here")
     if arguments.program == "controller":
         job = run_test_controller(_controller(arguments), say=_say)
     else:
@@ -63,16 +69,15 @@ def _controller(arguments: argparse.Namespace) -> TestControllerConfig:
 
 
 def _plugin(arguments: argparse.Namespace) -> TestPluginConfig:
-    chosen: Path = arguments.root_dir or default_data_dir() / "nodes" / arguments.node_name
-    root = chosen.expanduser().absolute()
+    place = driver_place(arguments, os.environ)
     return TestPluginConfig(
         driver=arguments.drivername,
-        node_name=arguments.node_name,
-        plugin_dir=root / "plugins" / arguments.drivername,
-        registry_dir=root / "plugins_registry",
-        cdi_dir=absolute(arguments.cdi_dir) or root / "cdi",
+        node_name=place.node_name,
+        plugin_dir=place.plugins / arguments.drivername,
+        registry_dir=place.registry,
+        cdi_dir=place.cdi,
         release=_release(arguments.kubernetes_version),
-        kubeconfig=arguments.kubeconfig,
+        kubeconfig=place.kubeconfig,
     )
 
 

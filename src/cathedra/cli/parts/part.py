@@ -16,16 +16,13 @@ import uvloop
 from cathedra.cli.configuration import (
     absolute,
     driver_config,
+    driver_place,
     gate_overrides,
     reserved_resources,
-    selected_data,
     server_config,
 )
-from cathedra.client.kubeconfig import current_context
 from cathedra.client.leaderelection import JITTER_FACTOR, LeaseTiming
 from cathedra.cluster.config import InvalidOption, default_data_dir
-from cathedra.cluster.data.directories import current_cluster, selected
-from cathedra.cluster.data.sockets import node_of
 from cathedra.cluster.identity.reach import LOOPBACK
 from cathedra.cluster.process.health import HealthOptions
 from cathedra.cluster.process.logs import configure_logging
@@ -75,38 +72,21 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
             ),
         )
         return node.run_node(config, say=_say)
-    kubeconfig, root = _surroundings(arguments)
+    place = driver_place(arguments, os.environ)
     config = PartConfig(
-        kubeconfig=kubeconfig,
-        node_name=arguments.node_name,
-        root=root,
-        cdi=absolute(arguments.cdi_dir),
+        kubeconfig=place.kubeconfig,
+        node_name=place.node_name,
+        root=place.root,
+        plugins=place.plugins,
+        registry=place.registry,
+        cdi=place.cdi,
         driver=driver_config(arguments),
         module=arguments.module,
         driver_file=absolute(arguments.driver_config),
-        pod_uid=arguments.pod_uid,
+        pod_uid=arguments.pod_uid or os.environ.get("POD_UID", ""),
         endpoint=endpoint_of("--http-endpoint", arguments.http_endpoint),
     )
     return node.run_driver(config, say=_say)
-
-
-def _surroundings(arguments: argparse.Namespace) -> tuple[Path | None, Path]:
-    """Return kubeconfig and kubelet directory of a driver: those given, else those of a node of ``cathedra up``."""
-    if arguments.cluster or arguments.data_dir:
-        data = selected_data(arguments)
-    elif arguments.kubeconfig or arguments.root_dir or _leads_elsewhere():
-        return arguments.kubeconfig, _root(arguments)
-    else:
-        data = selected()
-        if not data.kubeconfig.exists():
-            return arguments.kubeconfig, _root(arguments)
-    kubeconfig, root = node_of(data, arguments.node_name)
-    return arguments.kubeconfig or kubeconfig, root if arguments.root_dir is None else _root(arguments)
-
-
-def _leads_elsewhere() -> bool:
-    """Return True if $KUBECONFIG names a cluster that ``cathedra up`` did not start: the driver is meant for that."""
-    return bool(os.environ.get("KUBECONFIG")) and current_context() is not None and current_cluster() is None
 
 
 def _elected(arguments: argparse.Namespace) -> PartConfig:

@@ -47,7 +47,8 @@ def socket_of(data_dir: Path) -> Path:
 
 
 def node_of(data: DataDir, node: str) -> tuple[Path, Path]:
-    """Kubeconfig, and what /var/lib/kubelet is, for a driver on a node of ``cathedra up``.
+    """Kubeconfig, and what /var/lib/kubelet is, for a driver on a node of ``cathedra up``: ``node``, or if that is "",
+    the only one.
 
     Raises:
         InvalidOption: there is no such cluster, or no such node in it.
@@ -55,6 +56,8 @@ def node_of(data: DataDir, node: str) -> tuple[Path, Path]:
     if not data.kubeconfig.exists():
         raise InvalidOption(f"there is no cluster in {data.path}; see what there is with: cathedra list")
     nodes = sorted(path.name for path in (data.path / "nodes").glob("*") if (path / "plugins_registry").is_dir())
+    if not node and len(nodes) == 1:
+        node = nodes[0]
     if node not in nodes:
         known = f"its nodes are {', '.join(nodes)}" if nodes else "it has no nodes that take drivers"
         raise InvalidOption(f"the cluster in {data.path} has no node {node!r}; {known}")

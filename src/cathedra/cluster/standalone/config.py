@@ -98,6 +98,10 @@ class PartConfig:
     """Counterpart of /var/lib/kubelet: sockets, checkpoints, containers."""
     cdi: Path | None = None
     """Directory of CDI documents; None: in ``root``."""
+    plugins: Path | None = None
+    """Directory with a directory of each driver; None: in ``root``."""
+    registry: Path | None = None
+    """Directory of registration sockets; None: in ``root``."""
     runtime: str = "auto"
     cri_socket: str = ""
     """Socket of the container runtime; "": the usual places, with the runtime ``cri``."""

@@ -137,8 +137,8 @@ async def run_driver(config: PartConfig, *, say: Say) -> None:
             Client(transport, clock=SystemClock()),
             DriverPlacement(
                 node_name=config.node_name,
-                plugin_dir=config.root / "plugins" / driver.name,
-                registry_dir=config.root / "plugins_registry",
+                plugin_dir=(config.plugins or config.root / "plugins") / driver.name,
+                registry_dir=config.registry or config.root / "plugins_registry",
                 cdi_dir=config.cdi or config.root / "cdi",
                 pod_uid=config.pod_uid,
             ),

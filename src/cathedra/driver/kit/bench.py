@@ -26,7 +26,7 @@ from cathedra.client.resources import NODES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import Clock, SystemClock
 from cathedra.driver.claim import Ref
 from cathedra.driver.driver import Driver
-from cathedra.driver.kit.memoryapi import MemoryAPI, asked, results_for
+from cathedra.driver.kit.memoryapi import MemoryAPI, asked, results_for, smallest_requests
 from cathedra.driver.preparing.checkpoint import DeviceAnswer
 from cathedra.driver.preparing.service import PrepareResult
 from cathedra.driver.run import DriverPlacement, DriverRunner
@@ -169,7 +169,8 @@ class Kit:
     async def allocate(
         self, selector: str = "", *, count: int = 1, name: str = "", config: Mapping[str, Any] | None = None
     ) -> Ref:
-        """A claim that the allocator gives devices of the driver, from what is published and not taken.
+        """A claim that the allocator gives devices of the driver, from what is published and not taken. Of devices that
+        claims share, it gets the least amount.
 
         Args:
             selector: a CEL expression over ``device``, as in a claim; "" for any device.
@@ -180,7 +181,8 @@ class Kit:
         """
         self._claims += 1
         claims = self.client.resource(RESOURCECLAIMS, NAMESPACE)
-        claim = asked(self.driver.name, name or f"claim-{self._claims}", NAMESPACE, selector, count)
+        least = smallest_requests(await self.slices())
+        claim = asked(self.driver.name, name or f"claim-{self._claims}", NAMESPACE, selector, count, least)
         try:
             outcome = await results_for(self.client, self.driver.name, NODE, claim)
         except AllocationError as error:

@@ -7,7 +7,7 @@ selectors, shares, and the devices of other claims.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from operator import attrgetter
 from typing import Any, Final, TypeVar, cast
@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar, cast
 from cathedra.allocation import Allocation, Cluster, allocate
 from cathedra.api import resource
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.quantity import Quantity
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import already_exists, bad_request, conflict, not_found
 from cathedra.api.struct import from_dict, replace, to_dict
@@ -23,7 +24,7 @@ from cathedra.client.objects import with_metadata
 from cathedra.client.resources import NODES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.client.transport import APICall, EventType, Page, PatchType, ResourceRef, WatchEvent
 
-__all__ = ["MemoryAPI", "asked", "results_for"]
+__all__ = ["MemoryAPI", "asked", "results_for", "smallest_requests"]
 
 T = TypeVar("T", bound=KubeObject)
 _status: Final = attrgetter("status")
@@ -151,11 +152,36 @@ def _merged(old: Any, new: Any) -> Any:
     return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
 
 
-def asked(driver: str, name: str, namespace: str, selector: str, count: int) -> resource.ResourceClaim:
+def smallest_requests(slices: Iterable[resource.ResourceSlice]) -> dict[str, Quantity]:
+    """Return the least amounts that a claim can request of devices that several claims share; {} if none are shared.
+
+    Without a request, a claim gets a device's whole capacity, and no second claim could share it. An amount below the
+    minimum of a policy is rounded up by the allocator.
+    """
+    devices = [device for piece in slices for device in piece.spec.devices]
+    if not any(device.allow_multiple_allocations for device in devices):
+        return {}
+    # A device without a requested capacity is never allocated.
+    common = set.intersection(*(set(device.capacity) for device in devices))
+    return {name: min(Quantity(1), *(device.capacity[name].value for device in devices)) for name in sorted(common)}
+
+
+def asked(
+    driver: str,
+    name: str,
+    namespace: str,
+    selector: str,
+    count: int,
+    capacity: Mapping[str, Quantity] | None = None,
+) -> resource.ResourceClaim:
     """A claim for ``count`` devices of ``driver`` that a CEL expression selects; "" selects all."""
     expressions = (resource.DeviceSelector(cel=resource.CELDeviceSelector(expression=selector)),) if selector else ()
     exactly = resource.ExactDeviceRequest(
-        device_class_name=driver, selectors=expressions, allocation_mode="ExactCount", count=count
+        device_class_name=driver,
+        selectors=expressions,
+        allocation_mode="ExactCount",
+        count=count,
+        capacity=resource.CapacityRequirements(requests=dict(capacity)) if capacity else None,
     )
     request = resource.DeviceRequest(name="device", exactly=exactly)
     spec = resource.ResourceClaimSpec(devices=resource.DeviceClaim(requests=(request,)))

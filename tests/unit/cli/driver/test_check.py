@@ -1,7 +1,8 @@
-"""``cathedra driver-check`` as far as it needs no driver."""
+"""``cathedra driver-check`` as far as it needs no driver, and with `cathedra driver`."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,15 @@ def test_what_cannot_be_examined_is_one_line(
     monkeypatch.chdir(tmp_path)
     assert main(["driver-check", *words]) == 2
     assert capsys.readouterr().err == f"cathedra: {said}\n"
+
+
+def test_the_command_that_runs_a_driver_can_be_examined(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its node and directories are in the environment, as those of a DaemonSet's pod."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["driver-new", "lamp", "--directory", "."]) == 0
+    checks = ("--only=describes-itself", "--only=prepares", "--only=cdi-resolvable")
+    command = (sys.executable, "-m", "cathedra.cli.main", "driver", "--module", "lamp:LampDriver")
+    assert main(["driver-check", *checks, "--", *command]) == 0
+    assert capsys.readouterr().out.endswith("3 passed, 0 failed, 0 skipped\n")

@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cathedra.api.resource import DeviceRequestAllocationResult
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import (
+    CapacityRequestPolicy,
+    CapacityRequestPolicyRange,
+    DeviceCapacity,
+    DeviceRequestAllocationResult,
+)
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.driver import Claim, Device, Driver, Edits, Prepared
 from cathedra.driver.kit import Kit, KitError
@@ -105,3 +111,25 @@ async def test_what_the_driver_refuses_is_told_in_its_words() -> None:
 def test_there_is_no_driver_before_the_bench_is_entered() -> None:
     with pytest.raises(KitError, match="not running"):
         assert Kit(Lamps).driver
+
+
+class Ports(Lamps):
+    """Ports of which several claims have a share, with amounts that begin at different minimums."""
+
+    def devices(self) -> list[Device]:
+        policy = CapacityRequestPolicy(
+            default=Quantity("2G"), valid_range=CapacityRequestPolicyRange(min=Quantity("1G"))
+        )
+        capacity = {"bandwidth": DeviceCapacity(value=Quantity("10G"), request_policy=policy), "queues": 8}
+        return [Device("port-0", capacity=capacity, multiple_allocations=True)]
+
+
+async def test_claims_on_a_shared_device_take_the_least_amount() -> None:
+    async with Kit(Ports) as kit:
+        claims = [await kit.allocate() for _ in range(8)]
+        made = await kit.client.resource(RESOURCECLAIMS, NAMESPACE).get(claims[0].name)
+        with pytest.raises(KitError):
+            await kit.allocate()  # all eight queues are taken
+    assert made.status.allocation is not None
+    (result,) = made.status.allocation.devices.results
+    assert result.consumed_capacity == {"bandwidth": Quantity("1G"), "queues": Quantity(1)}
