@@ -22,6 +22,7 @@ __all__ = [
     "CLASSIC_RELEASE",
     "COMPONENT",
     "CONTROLLERS",
+    "DEBUG_FROM",
     "DRIVERNAME",
     "DRIVER_CONTROL",
     "DRIVER_NODE",
@@ -274,7 +275,7 @@ CLASSIC_COMMON: Final = (
         type=int,
         default=0,
         metavar="LEVEL",
-        about="verbosity, as of Kubernetes' programs: from 5 on everything is logged",
+        about="verbosity, as of Kubernetes' programs: from 4 on everything is logged",
     ),
     CommandOption(
         name="--feature-gates",
@@ -364,7 +365,7 @@ _IGNORED: Final = {
 """Flags of Kubernetes' programs that change nothing here; ``!`` marks those that take no value of their own."""
 _TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
-_DEBUG_FROM: Final = 4
+DEBUG_FROM: Final = 4
 """Smallest ``--v`` that logs what ``--log-level debug`` logs: the verbosity of «debug» in Kubernetes' conventions."""
 
 
@@ -414,4 +415,4 @@ def _switch(name: str, value: str) -> list[str]:
 def _level(value: str) -> list[str]:
     if not value.isdecimal():
         raise InvalidOption(f"--v must be a whole number, got {value!r}")
-    return ["--log-level=debug"] if int(value) >= _DEBUG_FROM else []
+    return ["--log-level=debug"] if int(value) >= DEBUG_FROM else []

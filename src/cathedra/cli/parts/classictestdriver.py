@@ -6,13 +6,13 @@ import argparse
 import asyncio
 import os
 import sys
-from typing import Final
 
 import msgspec
 import uvloop
 
 from cathedra.classic.testdriver.resources import TestResources, read_resources
 from cathedra.cli.configuration import absolute, driver_place, pairs
+from cathedra.cli.partoptions import DEBUG_FROM
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.process.logs import configure_logging
 from cathedra.cluster.standalone.classicprograms import (
@@ -25,13 +25,10 @@ from cathedra.releases.table import CLASSIC_RELEASES
 
 __all__ = ["run"]
 
-_EVERYTHING: Final = 5
-"""Verbosity from which Kubernetes' programs log every step."""
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one of the two programs until it is stopped."""
-    configure_logging("debug" if arguments.v >= _EVERYTHING else arguments.log_level, arguments.log_format)
+    configure_logging("debug" if arguments.v >= DEBUG_FROM else arguments.log_level, arguments.log_format)
     for gate, _ in pairs("--feature-gates", filter(None, arguments.feature_gates.split(","))):
         _say(f"--feature-gates: {gate} has no effect here")
     if arguments.program == "controller":
