@@ -18,6 +18,8 @@ __all__ = ["Format", "Quantity", "QuantityError"]
 
 NANO: Final = 10**9
 MAX_NANOS: Final = (2**63 - 1) * NANO
+_PAST_SUFFIXES: Final = 10**21 * NANO
+"""The smallest amount that no decimal suffix may fit."""
 
 
 class QuantityError(ValueError):
@@ -177,6 +179,13 @@ class Quantity:
             return self
         return Quantity.parse(self.text)
 
+    @property
+    def without_large_suffix(self) -> Quantity:
+        """The quantity that a release before `LARGE_QUANTITIES_KEPT` has once it has written it: ``1000E`` is ``1``."""
+        if -_PAST_SUFFIXES < self.nanos < _PAST_SUFFIXES or self.format is not Format.DECIMAL_SI:
+            return self
+        return Quantity.parse(self.text.partition("e")[0])
+
     def __str__(self) -> str:
         return self.text
 
@@ -255,13 +264,15 @@ def _canonical(nanos: int, form: Format) -> str:
         return "0"
     if form is Format.BINARY_SI and not (abs(nanos) < 1024 * NANO or nanos % NANO):
         digits, power = _without_factors(nanos // NANO, 1024)
-        return f"{digits}{_BINARY_NAMES.get(power * 10, '')}"
+        if power * 10 in _BINARY_NAMES:
+            return f"{digits}{_BINARY_NAMES[power * 10]}"
+        form = Format.DECIMAL_EXPONENT
     digits, power = _without_factors(nanos, 1000)
     power = power * 3 - 9
-    if form is Format.DECIMAL_EXPONENT:
-        return f"{digits}e{power}" if power else str(digits)
-    # Amounts past the last suffix lose it, in Kubernetes too.
-    return f"{digits}{_DECIMAL_NAMES.get(power, '')}"
+    if form is not Format.DECIMAL_EXPONENT and power in _DECIMAL_NAMES:
+        return f"{digits}{_DECIMAL_NAMES[power]}"
+    # Amounts past the last suffix have an exponent (kubernetes/kubernetes#140459).
+    return f"{digits}e{power}" if power else str(digits)
 
 
 def _without_factors(amount: int, factor: int) -> tuple[int, int]:

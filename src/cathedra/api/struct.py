@@ -18,6 +18,7 @@ from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting, load_json
 from cathedra.api.nulls import convert, without_nulls
 from cathedra.api.quantity import Quantity
 from cathedra.api.timestamp import MicroTime, Time
+from cathedra.releases import behaviours
 
 __all__ = [
     "EMPTY_LIST",
@@ -38,10 +39,13 @@ __all__ = [
     "json_reader",
     "replace",
     "reshape",
+    "scalars_of",
     "to_dict",
 ]
 
 S = TypeVar("S")
+ScalarDecoder = Callable[[type, Any], Any]
+"""A function that makes a scalar of a type, such as `Quantity`, of its JSON value."""
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -167,6 +171,18 @@ def _decode_scalar(kind: type, value: Any) -> Any:
     raise NotImplementedError(f"no JSON form is known for {kind}")
 
 
+def _decode_scalar_without_large_suffixes(kind: type, value: Any) -> Any:
+    decoded = _decode_scalar(kind, value)
+    return decoded.without_large_suffix if kind is Quantity else decoded
+
+
+@cache
+def scalars_of(release: str) -> ScalarDecoder:
+    """Return the decoder of scalars as a release has it; `decoder_of` and `from_dict` take it."""
+    kept = behaviours.LARGE_QUANTITIES_KEPT.holds_in(release)
+    return _decode_scalar if kept else _decode_scalar_without_large_suffixes
+
+
 def _encode_scalar(value: Any) -> Any:
     kind = type(value)
     if kind is Time or kind is MicroTime:  # as most are: a write encodes some twenty, so they are read off
@@ -188,8 +204,8 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=_encode_scalar)
 
 
 @cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind, dec_hook=_decode_scalar)
+def _decoder(kind: Any, scalars: ScalarDecoder) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind, dec_hook=scalars)
 
 
 def decode(kind: type[S], data: bytes | str) -> S:
@@ -231,14 +247,14 @@ def _reader(kind: Any) -> Callable[[bytes | str], Any]:
     return read
 
 
-def decoder_of(kind: type[S]) -> msgspec.json.Decoder[S]:
+def decoder_of(kind: type[S], scalars: ScalarDecoder = _decode_scalar) -> msgspec.json.Decoder[S]:
     """Return the strict decoder of ``kind``: null is an error wherever the struct does not admit None.
 
     For callers that read what it refuses in a way of their own; all others use `decode` or `json_reader`. The nesting
     of the bytes must be bounded already (`cathedra.api.nesting`).
     """
     key: Any = kind
-    made: msgspec.json.Decoder[S] = _decoder(key)
+    made: msgspec.json.Decoder[S] = _decoder(key, scalars)
     return made
 
 
@@ -260,13 +276,13 @@ def reshape(obj: object, kind: type[S]) -> S:
     return msgspec.convert(obj, kind, from_attributes=True, dec_hook=_decode_scalar)
 
 
-def from_dict(kind: type[S], value: Mapping[str, Any]) -> S:
+def from_dict(kind: type[S], value: Mapping[str, Any], scalars: ScalarDecoder = _decode_scalar) -> S:
     """Make the object of type ``kind`` that plain values describe; null is nothing, as in `decode`.
 
     Raises:
         msgspec.ValidationError: a value has the wrong type; the text names the path.
     """
-    return convert(value, kind, _decode_scalar)
+    return convert(value, kind, scalars)
 
 
 replace: Final = msgspec.structs.replace

@@ -52,6 +52,12 @@ TOO_FEW_ITEMS_NAMED: Final = Behaviour(
     source="kubernetes/kubernetes#141641",
 )
 
+LARGE_QUANTITIES_KEPT: Final = Behaviour(
+    "A quantity beyond the largest suffix is written with an exponent; before, ``1000E`` was stored as ``1``.",
+    since="1.38",
+    source="kubernetes/kubernetes#140459",
+)
+
 # --- ResourceSlices
 
 DEVICES_NEED_BASIC: Final = Behaviour(

@@ -32,6 +32,11 @@ written = st.builds(
         ("100m", "100m"),
         ("1000m", "1"),
         ("0.0000000001", "1n"),
+        ("999E", "999E"),
+        ("1000E", "1e21"),
+        ("20000000P", "20e21"),
+        ("-1000E", "-1e21"),
+        ("1001E", "1001E"),
     ],
 )
 def test_a_quantity_is_shown_in_its_shortest_form(text: str, shown: str) -> None:
@@ -98,3 +103,15 @@ def test_zeros_in_front_of_what_is_no_quantity_cost_no_time(zeros: int) -> None:
     """In one pass; a minute and more when the parts of the form may try to share the zeros in every way."""
     with pytest.raises(QuantityError):
         Quantity("0" * zeros + "x")
+
+
+def test_a_binary_sum_past_the_last_suffix_keeps_its_amount() -> None:
+    """kubernetes/kubernetes#140459."""
+    total = Quantity("4Ei") + Quantity("4Ei")
+    assert (total * 128).text == str(2**70)
+    assert (total * 128000).text == f"{2**70}e3"
+
+
+@pytest.mark.parametrize(("text", "left"), [("999E", "999E"), ("1000E", "1"), ("-20000E", "-20"), ("1e21", "1e21")])
+def test_older_releases_lose_the_suffix_of_large_amounts(text: str, left: str) -> None:
+    assert Quantity(text).without_large_suffix.text == left

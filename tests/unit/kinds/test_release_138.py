@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from cathedra.api.decoding import decode_json, decode_sound, decode_values
+from cathedra.api.protobuf import decode_message, encode_message
 from cathedra.api.resource import DeviceTaintRule, ResourceSlice
+from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import from_dict, replace
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.definitions import device_definitions
@@ -88,3 +92,25 @@ def test_names_with_more_than_one_slash_are_refused_unless_they_are_stored() -> 
     assert [str(error) for error in rules.validate_create(with_attribute("a/b/c"), now)] == [text]
     assert list(rules.validate_update(with_attribute("a/b/c", 2), with_attribute("a/b/c"), now)) == []
     assert list(strategy("resourceslices", "1.37").validate_create(with_attribute("a/b/c"), context("1.37"))) == []
+
+
+@pytest.mark.parametrize(("release", "stored"), [("1.37", "1"), ("1.38", "1e21")])
+def test_large_quantities_keep_their_magnitude_in_every_encoding(release: str, stored: str) -> None:
+    """kubernetes/kubernetes#140459."""
+    device = {"name": "x", "capacity": {"memory": {"value": "1000E"}}}
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "pool": pool, "nodeName": "n", "devices": [device]}
+    values = {"metadata": {"name": "s"}, "spec": spec}
+    gvk = GroupVersionKind("resource.k8s.io", "v1", "ResourceSlice")
+    body = msgspec.json.encode(values)
+    small = msgspec.json.decode(body.replace(b"1000E", b"1500E"))
+    message = encode_message(from_dict(ResourceSlice, small)).replace(b"1500E", b"1000E")
+    decoded = [
+        decode_sound(ResourceSlice, gvk, body, release),
+        decode_json(ResourceSlice, gvk, body, release).object,
+        decode_values(ResourceSlice, gvk, values, release).object,
+        decode_message(ResourceSlice, message, release),
+    ]
+    for one in decoded:
+        assert one is not None
+        assert one.spec.devices[0].capacity["memory"].value.text == stored

@@ -12,7 +12,7 @@ from cathedra.api.decoding.gotypes import GoType, ValueForm, go_type_of
 from cathedra.api.decoding.reader import DecodeError, Reader, parse, well_formed
 from cathedra.api.nesting import TOO_DEEP, check_nesting
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.api.struct import KubeStruct, decoder_of, from_dict, replace
+from cathedra.api.struct import KubeStruct, decoder_of, from_dict, replace, scalars_of
 from cathedra.releases import NEWEST
 from cathedra.remembering import remembered
 
@@ -49,7 +49,7 @@ def decode_sound(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str
         # Decoded twice: into plain values, whose keys are counted, and into the struct. msgspec drops unknown keys
         # silently, and two passes of its C code are faster than one strict pass in Python.
         values = msgspec.json.decode(body)
-        obj = decoder_of(kind).decode(body)
+        obj = decoder_of(kind, scalars_of(release)).decode(body)
     except (RecursionError, msgspec.DecodeError, ValueError):
         return None
     if values.get("kind", gvk.kind) != gvk.kind:
@@ -95,7 +95,7 @@ def decode_values(kind: type[T], gvk: GroupVersionKind, values: Any, release: st
     if gvk.kind in KINDS_WITH_SCHEMAS or _known_keys(values, go_type_of(gvk, release)) < 0:
         return _read(kind, gvk, body, release)
     try:
-        obj = decoder_of(kind).decode(body)
+        obj = decoder_of(kind, scalars_of(release)).decode(body)
     except (msgspec.DecodeError, ValueError):
         return _read(kind, gvk, body, release)
     # No field appears twice, and opaque parts have no other form than the one they are decoded to.
@@ -136,7 +136,7 @@ def _read(kind: type[T], gvk: GroupVersionKind, body: bytes, release: str) -> De
     values.pop("kind", None)
     values.pop("apiVersion", None)
     try:
-        obj = from_dict(kind, values)
+        obj = from_dict(kind, values, scalars_of(release))
     except (msgspec.ValidationError, ValueError) as error:
         raise DecodeError(str(error)) from error
     if gvk.kind not in KINDS_WITH_SCHEMAS:

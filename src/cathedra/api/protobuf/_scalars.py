@@ -19,7 +19,7 @@ from cathedra.api.struct import RawJSON
 from cathedra.api.timestamp import MicroTime, Time
 
 __all__ = ["BOOL", "BYTES", "FLOAT", "INT32", "INT64", "INT_OR_STRING", "MICRO_TIME", "QUANTITY", "RAW", "STRING"]
-__all__ += ["TIME", "Scalar"]
+__all__ += ["QUANTITY_WITHOUT_LARGE_SUFFIX", "TIME", "Scalar"]
 
 _MICROS: Final = 1_000_000
 _DOUBLE: Final = struct.Struct("<d")
@@ -99,6 +99,10 @@ def _read_quantity(data: bytes) -> Quantity:
         raise ProtobufError(str(error)) from None
 
 
+def _read_quantity_without_large_suffix(data: bytes) -> Quantity:
+    return _read_quantity(data).without_large_suffix
+
+
 def _write_int_or_string(value: int | str) -> bytes:
     number, text = (0, value) if isinstance(value, str) else (value, "")
     kind = int(isinstance(value, str))
@@ -141,6 +145,10 @@ FLOAT: Final = Scalar(FIXED64, _DOUBLE.pack, lambda data: _DOUBLE.unpack(data)[0
 TIME: Final = Scalar(LENGTH, _write_time, _read_time(Time), None)
 MICRO_TIME: Final = Scalar(LENGTH, _write_time, _read_time(MicroTime), None)
 QUANTITY: Final = Scalar(LENGTH, _write_quantity, _read_quantity, Quantity("0"))
+QUANTITY_WITHOUT_LARGE_SUFFIX: Final = Scalar(
+    LENGTH, _write_quantity, _read_quantity_without_large_suffix, Quantity("0")
+)
+"""The quantity of releases before `LARGE_QUANTITIES_KEPT`."""
 INT_OR_STRING: Final = Scalar(LENGTH, _write_int_or_string, _read_int_or_string, 0)
 RAW: Final = Scalar(LENGTH, _write_raw, _read_raw, None)
 """RawExtension and FieldsV1: JSON as bytes in a message of their own."""

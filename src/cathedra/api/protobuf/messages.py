@@ -26,7 +26,7 @@ from cathedra.api.protobuf.wire import LENGTH, VARINT, ProtobufError, delimited,
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import Int32, Int64, KubeStruct, MicroTime, Quantity, RawJSON, Time, json_names
 from cathedra.api.typeinfo import FieldInfo, TypeInfo, info_of, locate
-from cathedra.releases import NEWEST
+from cathedra.releases import NEWEST, behaviours
 from cathedra.remembering import remembered
 
 __all__ = [
@@ -204,6 +204,8 @@ class _Codec:
         opaque = _OPAQUE.get(go.lstrip("*"))
         if opaque is not None and hint is RawJSON:
             return opaque
+        if hint is Quantity and not behaviours.LARGE_QUANTITIES_KEPT.holds_in(self._release):
+            return _scalars.QUANTITY_WITHOUT_LARGE_SUFFIX
         if hint in _SCALARS:
             return _SCALARS[hint]
         if typing.get_origin(hint) is tuple:

@@ -20,7 +20,7 @@ from cathedra.api.field import shortened_text
 from cathedra.api.goform import go_values
 from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.status import StatusError, bad_request, failure
-from cathedra.api.struct import KubeStruct, Time, from_dict, json_names, replace, to_dict
+from cathedra.api.struct import KubeStruct, Time, from_dict, json_names, replace, scalars_of, to_dict
 from cathedra.apiserver.ownership.documents import View, added, changes, doubtful_fields, is_plain
 from cathedra.apiserver.ownership.fieldset import NOTHING, ONE_FIELD, Changes, FieldSet, tracked_part
 from cathedra.apiserver.ownership.managers import (
@@ -179,7 +179,7 @@ def _made(call: Call, values: dict[str, Any], kept: frozenset[str], live: Any) -
     """Return the object of the request's version with merged values and the kept fields of the live one."""
     if call.gvk.kind in KINDS_WITH_SCHEMAS:
         return decode_values(call.version.type, call.gvk, values, call.release).object
-    made = from_dict(call.version.type, values)
+    made = from_dict(call.version.type, values, scalars_of(call.release))
     return with_kept(made, kept, call.version.from_hub(live)) if kept else made
 
 
