@@ -361,6 +361,8 @@ class PreparedRequests:
         if not behaviour.releases_everything or behaviour.unknown_value_may_come_first:
             # The faults of older releases show in the walk alone.
             return ExhaustiveSearch(problem, meter).run()
+        if any(map(problem.draws, problem.devices)):
+            return ExhaustiveSearch(problem, meter).run()
         found = bases(self._tables, problem)
         decided, solution = greedy(problem, found)
         if decided:

@@ -116,6 +116,7 @@ _GATES: Final = {
     "optional_node_operations": ("DRAOptionalNodeOperations",),
     "derived_attributes": ("DRADerivedAttributes",),
     "compatibility_groups": ("DRADeviceCompatibilityGroups",),
+    "shared_consumable_capacity": ("DRASharedConsumableCapacity",),
 }
 
 _NAMES: Final = {
@@ -130,6 +131,7 @@ _NAMES: Final = {
     "OptionalNodeOperations": "optional_node_operations",
     "DerivedAttributes": "derived_attributes",
     "CompatibilityGroups": "compatibility_groups",
+    "SharedConsumableCapacity": "shared_consumable_capacity",
 }
 
 
@@ -150,6 +152,7 @@ class Features(msgspec.Struct, frozen=True, cache_hash=True):
     optional_node_operations: bool = False
     derived_attributes: bool = False
     compatibility_groups: bool = False
+    shared_consumable_capacity: bool = False
     behaviour: AllocatorBehaviour = NEWEST
 
     @staticmethod
@@ -181,6 +184,7 @@ class Features(msgspec.Struct, frozen=True, cache_hash=True):
             or self.optional_node_operations
             or self.derived_attributes
             or self.compatibility_groups
+            or self.shared_consumable_capacity
         )
 
     @property

@@ -278,13 +278,19 @@ class _Explanation:
         if not record.device.consumes_counters:
             return True
         state, place = self.problem.state_of(position)
-        if self.problem.is_shareable(record) and state.shared >> place & 1:
+        is_charged = self.problem.is_shareable(record) and state.shared >> place & 1
+        if is_charged and not self.problem.draws(record):
             return True
         needed = {
-            (one.counter_set, name): counter.value.nanos
+            (one.counter_set, name): 0 if is_charged else counter.amount.nanos
             for one in record.device.consumes_counters
             for name, counter in one.counters.items()
         }
+        drawn = self.problem.drawn(self.option, position)
+        if isinstance(drawn, Unusable):
+            return False
+        for key, amount in drawn.items():
+            needed[key] += amount.nanos
         short = {name[0] for name, amount in state.available.items() if needed.get(name, 0) > amount}
         for claim in self._users_of(short, self.problem.supply.usable[self.problem.pool_of[position]]):
             holders[claim] = holders.get(claim, 0) + 1

@@ -71,6 +71,27 @@ _MAPPINGS: Final = {
     "repeated": True,
     "type": "map[v1.ResourceName]NodeAllocatableResourceMapping",
 }
+_VALUE: Final = {"omitempty": True, "pb": 1, "pbtype": "bytes", "required": True, "type": "*resource.Quantity"}
+_SHARED_CAPACITY: Final = {
+    "featureGate": "DRASharedConsumableCapacity",
+    "omitempty": True,
+    "optional": True,
+    "pbtype": "bytes",
+}
+# Kubernetes splits the type in two from 1.38 on: SharedCounter with a policy, and ConsumeCounter with a reference.
+_COUNTER: Final = {
+    "value": _VALUE,
+    "requestPolicy": {**_SHARED_CAPACITY, "pb": 2, "type": "*CapacityRequestPolicy"},
+    "valueFrom": {**_SHARED_CAPACITY, "pb": 3, "type": "*CounterValueFrom"},
+}
+_CONSUMED: Final = {
+    **_SHARED_CAPACITY,
+    "listMapKey": "counterSet",
+    "listType": "map",
+    "pb": 12,
+    "repeated": True,
+    "type": "[]CounterSetConsumption",
+}
 _OLD_SELECTOR: Final = {
     "deviceClassName": {"omitempty": True, "optional": True, "pb": 1, **_TEXT, "type": "*string"},
     "selectors": {
@@ -91,6 +112,20 @@ _NEW_TYPES: Final[dict[str, Any]] = {
             "expression": {"pb": 2, "required": True, **_TEXT},
         }
     },
+    "CounterValueFrom": {"fields": {"capacityName": {"pb": 1, "required": True, **_TEXT, "type": "QualifiedName"}}},
+    "CounterSetConsumption": {
+        "fields": {
+            "counterSet": {"pb": 1, "required": True, **_TEXT},
+            "counters": {
+                "omitempty": True,
+                "pb": 2,
+                "pbtype": "bytes",
+                "repeated": True,
+                "required": True,
+                "type": "map[string]resource.Quantity",
+            },
+        }
+    },
     "NodeAllocatableResourceMapping": {
         "fields": {
             "capacityKey": {"omitempty": True, "optional": True, "pb": 1, **_TEXT, "type": "*QualifiedName"},
@@ -108,7 +143,9 @@ _NEW_FIELDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "resource/v1": {
         "ExactDeviceRequest": {"derivedAttributes": _DERIVED},
         "DeviceSubRequest": {"derivedAttributes": _DERIVED},
+        "Counter": _COUNTER,
         "DeviceCounterConsumption": {"compatibilityGroups": _GROUPS},
+        "DeviceRequestAllocationResult": {"consumedCounters": _CONSUMED},
         "Device": {"nodeAllocatableResourceMappings": _MAPPINGS},
         "DeviceTaintSelector": _OLD_SELECTOR,
     },
@@ -116,13 +153,17 @@ _NEW_FIELDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "resource/v1beta2": {
         "ExactDeviceRequest": {"derivedAttributes": _DERIVED},
         "DeviceSubRequest": {"derivedAttributes": _DERIVED},
+        "Counter": _COUNTER,
         "DeviceCounterConsumption": {"compatibilityGroups": _GROUPS},
+        "DeviceRequestAllocationResult": {"consumedCounters": _CONSUMED},
         "Device": {"nodeAllocatableResourceMappings": _MAPPINGS},
     },
     "resource/v1beta1": {
         "DeviceRequest": {"derivedAttributes": {**_DERIVED, "pb": 10}},
         "DeviceSubRequest": {"derivedAttributes": {**_DERIVED, "pb": 9}},
+        "Counter": _COUNTER,
         "DeviceCounterConsumption": {"compatibilityGroups": _GROUPS},
+        "DeviceRequestAllocationResult": {"consumedCounters": _CONSUMED},
         "BasicDevice": {"nodeAllocatableResourceMappings": {**_MAPPINGS, "pb": 12}},
     },
     "core/v1": {

@@ -2,64 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from cathedra.api.core import core_v1, meta_v1
 from cathedra.api.struct import UNSET_LIST, Int64, KubeStruct, Quantity, RawJSON, Time, always
 
-__all__ = [
-    "AllocatedDeviceStatus",
-    "AllocationResult",
-    "CELDeviceSelector",
-    "CapacityRequestPolicy",
-    "CapacityRequestPolicyRange",
-    "CapacityRequirements",
-    "Counter",
-    "CounterSet",
-    "Device",
-    "DeviceAllocationConfiguration",
-    "DeviceAllocationResult",
-    "DeviceAttribute",
-    "DeviceCapacity",
-    "DeviceClaim",
-    "DeviceClaimConfiguration",
-    "DeviceClass",
-    "DeviceClassConfiguration",
-    "DeviceClassList",
-    "DeviceClassSpec",
-    "DeviceConfiguration",
-    "DeviceConstraint",
-    "DeviceCounterConsumption",
-    "DeviceDerivedAttribute",
-    "DeviceRequest",
-    "DeviceRequestAllocationResult",
-    "DeviceSelector",
-    "DeviceSubRequest",
-    "DeviceTaint",
-    "DeviceTaintRule",
-    "DeviceTaintRuleList",
-    "DeviceTaintRuleSpec",
-    "DeviceTaintRuleStatus",
-    "DeviceTaintSelector",
-    "DeviceToleration",
-    "ExactDeviceRequest",
-    "NetworkDeviceData",
-    "NodeAllocatableMapping",
-    "NodeAllocatableOverhead",
-    "NodeAllocatableResource",
-    "NodeAllocatableResourceMapping",
-    "OpaqueDeviceConfiguration",
-    "ResourceClaim",
-    "ResourceClaimConsumerReference",
-    "ResourceClaimList",
-    "ResourceClaimSpec",
-    "ResourceClaimStatus",
-    "ResourceClaimTemplate",
-    "ResourceClaimTemplateList",
-    "ResourceClaimTemplateSpec",
-    "ResourcePool",
-    "ResourceSlice",
-    "ResourceSliceList",
-    "ResourceSliceSpec",
-]
+__all__ = ["AllocatedDeviceStatus", "AllocationResult", "CELDeviceSelector", "CapacityRequestPolicy"]
+__all__ += ["CapacityRequestPolicyRange", "CapacityRequirements", "Counter", "CounterSet", "CounterSetConsumption"]
+__all__ += ["CounterValueFrom", "Device", "DeviceAllocationConfiguration", "DeviceAllocationResult"]
+__all__ += ["DeviceAttribute", "DeviceCapacity", "DeviceClaim", "DeviceClaimConfiguration", "DeviceClass"]
+__all__ += ["DeviceClassConfiguration", "DeviceClassList", "DeviceClassSpec", "DeviceConfiguration"]
+__all__ += ["DeviceConstraint", "DeviceCounterConsumption", "DeviceDerivedAttribute", "DeviceRequest"]
+__all__ += ["DeviceRequestAllocationResult", "DeviceSelector", "DeviceSubRequest", "DeviceTaint", "DeviceTaintRule"]
+__all__ += ["DeviceTaintRuleList", "DeviceTaintRuleSpec", "DeviceTaintRuleStatus", "DeviceTaintSelector"]
+__all__ += ["DeviceToleration", "ExactDeviceRequest", "NetworkDeviceData", "NodeAllocatableMapping"]
+__all__ += ["NodeAllocatableOverhead", "NodeAllocatableResource", "NodeAllocatableResourceMapping"]
+__all__ += ["OpaqueDeviceConfiguration", "ResourceClaim", "ResourceClaimConsumerReference", "ResourceClaimList"]
+__all__ += ["ResourceClaimSpec", "ResourceClaimStatus", "ResourceClaimTemplate", "ResourceClaimTemplateList"]
+__all__ += ["ResourceClaimTemplateSpec", "ResourcePool", "ResourceSlice", "ResourceSliceList", "ResourceSliceSpec"]
+
+_NOTHING: Final = Quantity("0")
 
 
 class AllocatedDeviceStatus(KubeStruct, frozen=True, rename={"network_data": "networkData", "share_id": "shareID"}):
@@ -114,10 +76,17 @@ class CapacityRequirements(KubeStruct, frozen=True):
     requests: dict[str, Quantity] = {}
 
 
-class Counter(KubeStruct, frozen=True):
-    """A quantity that devices draw from."""
+class Counter(KubeStruct, frozen=True, rename={"request_policy": "requestPolicy", "value_from": "valueFrom"}):
+    """A quantity that devices draw from, or the amount that one of them takes."""
 
-    value: Quantity = always(lambda: Quantity("0"))
+    value: Quantity | None = None
+    request_policy: CapacityRequestPolicy | None = None
+    value_from: CounterValueFrom | None = None
+
+    @property
+    def amount(self) -> Quantity:
+        """The value, or nothing if the amount comes from a request (`value_from`)."""
+        return _NOTHING if self.value is None else self.value
 
 
 class CounterSet(KubeStruct, frozen=True):
@@ -125,6 +94,19 @@ class CounterSet(KubeStruct, frozen=True):
 
     name: str = always(str)
     counters: dict[str, Counter] = {}
+
+
+class CounterSetConsumption(KubeStruct, frozen=True, rename={"counter_set": "counterSet"}):
+    """Amounts that an allocation takes of the counters of a set."""
+
+    counter_set: str = always(str)
+    counters: dict[str, Quantity] = {}
+
+
+class CounterValueFrom(KubeStruct, frozen=True, rename={"capacity_name": "capacityName"}):
+    """Names the capacity whose requested amount a device takes of a counter."""
+
+    capacity_name: str = always(str)
 
 
 class Device(
@@ -297,6 +279,7 @@ class DeviceRequestAllocationResult(
         "share_id": "shareID",
         "consumed_capacity": "consumedCapacity",
         "skip_node_operations": "skipNodeOperations",
+        "consumed_counters": "consumedCounters",
     },
 ):
     """One allocated device, with the request that it satisfies."""
@@ -312,6 +295,7 @@ class DeviceRequestAllocationResult(
     share_id: str | None = None
     consumed_capacity: dict[str, Quantity] = {}
     skip_node_operations: tuple[str, ...] = ()
+    consumed_counters: tuple[CounterSetConsumption, ...] = ()
 
 
 class DeviceSelector(KubeStruct, frozen=True):

@@ -257,7 +257,7 @@ def _partitions(
     if len(declared) > 1:
         raise _NoView("PartitionTypeMissing: the slices of the pool do not agree on partitionTypeAttribute")
     counters = {
-        (counter_set.name, name): counter.value
+        (counter_set.name, name): counter.amount
         for slice_ in slices
         for counter_set in slice_.spec.shared_counters
         for name, counter in counter_set.counters.items()
@@ -301,7 +301,7 @@ def _type_of(driver: str, device: Device, attribute: str) -> str:
 
 def _same_cost(kind: str, members: Sequence[Device]) -> bool:
     costs = {
-        tuple(sorted((name, c.value) for use in device.consumes_counters for name, c in use.counters.items()))
+        tuple(sorted((name, c.amount) for use in device.consumes_counters for name, c in use.counters.items()))
         for device in members
     }
     if len(costs) > 1:
@@ -313,7 +313,7 @@ def _debit(counters: dict[tuple[str, str], Quantity], device: Device) -> None:
     for use in device.consumes_counters:
         for name, counter in use.counters.items():
             key = (use.counter_set, name)
-            counters[key] = counters.get(key, _ZERO) - counter.value
+            counters[key] = counters.get(key, _ZERO) - counter.amount
 
 
 def _allocatable(devices: Iterable[Device], counters: dict[tuple[str, str], Quantity]) -> int:

@@ -55,7 +55,7 @@ class ProfiledDriver(Driver):
 
 
 def _pool(pool: NodePool, node: str) -> Pool:
-    counters = {one.name: {name: counter.value for name, counter in one.counters.items()} for one in pool.counter_sets}
+    counters = {one.name: {name: counter.amount for name, counter in one.counters.items()} for one in pool.counter_sets}
     name = "" if pool.name == node else pool.name
     return Pool(devices=[_device(one) for one in pool.devices], name=name, counters=counters)
 
@@ -67,7 +67,7 @@ def _device(device: resource.Device) -> Device:
         capacity=device.capacity,
         taints=device.taints,
         consumes={
-            one.counter_set: {name: counter.value for name, counter in one.counters.items()}
+            one.counter_set: {name: counter.amount for name, counter in one.counters.items()}
             for one in device.consumes_counters
         },
         multiple_allocations=bool(device.allow_multiple_allocations),

@@ -83,6 +83,7 @@ HISTORY: Final[Mapping[str, tuple[GateState, ...]]] = {
     "DRADeviceCompatibilityGroups": (_alpha("1.37"),),
     "DRADerivedAttributes": (_alpha("1.37"),),
     "DRAFractionalCapacityRange": (_beta("1.37"),),
+    "DRASharedConsumableCapacity": (_alpha("1.38"),),
     "ResourceHealthStatus": (_alpha("1.31"), _beta("1.36")),
     "ResourceHealthStatusMessage": (_beta("1.36"),),
     "KubeletPodResourcesDynamicResources": (_alpha("1.27"), _beta("1.34"), _ga("1.36")),
@@ -115,6 +116,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "CompositePodGroup": ("GenericWorkload",),
     "DRAPartitionableDevicesType": ("DRAResourcePoolStatus", "DRAPartitionableDevices"),
     "DRADeviceCompatibilityGroups": ("DRAPartitionableDevices",),
+    "DRASharedConsumableCapacity": ("DRAPartitionableDevices", "DRAConsumableCapacity"),
     "ResourceHealthStatusMessage": ("ResourceHealthStatus",),
 }
 """Gate → the gates that must be on before it can be switched on by name."""

@@ -11,9 +11,10 @@ from cathedra.api.decoding import decode_json, decode_sound, decode_values
 from cathedra.api.protobuf import decode_message, encode_message
 from cathedra.api.resource import DeviceTaintRule, ResourceSlice
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.api.struct import from_dict, replace
+from cathedra.api.struct import from_dict, replace, to_dict
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.definitions import device_definitions
+from cathedra.kinds.resource.slices.disabled_fields import enabled_slice_spec
 from cathedra.releases import FeatureGates
 
 TERM = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
@@ -114,3 +115,40 @@ def test_large_quantities_keep_their_magnitude_in_every_encoding(release: str, s
     for one in decoded:
         assert one is not None
         assert one.spec.devices[0].capacity["memory"].value.text == stored
+
+
+SHARED = {"sharedCounters": [{"name": "s", "counters": {"c": {"value": "5", "requestPolicy": {"default": "1"}}}}]}
+TAKING = {"counterSet": "s", "counters": {"c": {"valueFrom": {"capacityName": "x"}}}}
+
+
+def counting(**spec: Any) -> ResourceSlice:
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 2}
+    return from_dict(
+        ResourceSlice,
+        {"metadata": {"name": "s"}, "spec": {"driver": "d.example.com", "pool": pool, "nodeName": "n", **spec}},
+    )
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_requests_take_of_counters_if_the_gate_is_on(is_open: bool) -> None:
+    """KEP-5941. Without the gate the fields are dropped, and a device takes nothing."""
+    gates = FeatureGates.for_release("1.38", {"DRASharedConsumableCapacity": is_open})
+    sets = enabled_slice_spec(counting(**SHARED).spec, None, gates)
+    policy = sets.shared_counters[0].counters["c"].request_policy
+    assert (policy is not None) is is_open
+    taking = enabled_slice_spec(counting(devices=[{"name": "x", "consumesCounters": [TAKING]}]).spec, None, gates)
+    taken = to_dict(taking.devices[0].consumes_counters[0].counters["c"])
+    assert taken == ({"valueFrom": {"capacityName": "x"}} if is_open else {"value": "0"})
+
+
+def test_stored_references_to_requests_stay_without_the_gate() -> None:
+    stored = counting(devices=[{"name": "x", "consumesCounters": [TAKING]}]).spec
+    kept = enabled_slice_spec(stored, stored, FeatureGates.for_release("1.38"))
+    assert to_dict(kept.devices[0].consumes_counters[0]) == TAKING
+
+
+def test_a_counter_without_a_value_has_none_of_it_before() -> None:
+    taking = {"counterSet": "s", "counters": {"c": {}}}
+    spec = counting(devices=[{"name": "x", "consumesCounters": [taking]}]).spec
+    enabled = enabled_slice_spec(spec, None, FeatureGates.for_release("1.37"))
+    assert to_dict(enabled.devices[0].consumes_counters[0].counters["c"]) == {"value": "0"}

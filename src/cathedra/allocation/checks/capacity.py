@@ -16,9 +16,9 @@ from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.devices import Signature
 from cathedra.allocation.supply.ledger import qualified
 from cathedra.api.quantity import NANO, Format, Quantity
-from cathedra.api.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
+from cathedra.api.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, Counter, DeviceCapacity
 
-__all__ = ["CapacityUsage", "Unusable", "usage"]
+__all__ = ["CapacityUsage", "Unusable", "policy_amount", "usage"]
 
 _INT64: Final = 2**63 - 1
 _MILLI: Final = 10**6
@@ -92,6 +92,17 @@ def _usage(signature: Signature, requests: Mapping[str, Quantity], features: Fea
         tuple(amounts.values()),
         tuple(capacity.value.nanos for capacity in capacities.values()),
     )
+
+
+def policy_amount(name: str, requested: Quantity | None, counter: Counter, features: Features) -> Quantity | Unusable:
+    """Return the amount that a request takes of a counter, rounded by its policy as that of a capacity."""
+    capacity = DeviceCapacity(value=counter.amount, request_policy=counter.request_policy)
+    amount = _consumed(requested, capacity, features)
+    if isinstance(amount, str):
+        return Unusable("cannot be computed", f"{name}: {amount}")
+    if counter.request_policy is not None and _violates(amount, counter.request_policy, features):
+        return Unusable(f"request policy of {name}")
+    return amount
 
 
 def _capacities(signature: Signature) -> dict[str, DeviceCapacity]:

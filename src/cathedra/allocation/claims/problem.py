@@ -10,15 +10,17 @@ from collections.abc import Sequence
 import msgspec
 
 from cathedra.allocation.checks.capacity import CapacityUsage, Unusable, usage
+from cathedra.allocation.checks.requestedcounters import Drawn, drawn, mapped_capacities
 from cathedra.allocation.checks.selectors import Interrupted, SelectorFailure, selector_error
 from cathedra.allocation.checks.values import PROGRAMS, Value, constraint_value, derive, scalar_or_set
 from cathedra.allocation.claims.requests import CLAIM_LIMIT, ClaimPlan, Constraint, Obstacle, RequestOption
 from cathedra.allocation.errors import FatalError, NodeError
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.devices import DeviceRecord
-from cathedra.allocation.supply.ledger import PoolState
+from cathedra.allocation.supply.ledger import PoolState, qualified
 from cathedra.allocation.supply.pools import NodeSupply, PoolStatus, PoolSupply
 from cathedra.api.core import core_v1
+from cathedra.api.resource import CounterSetConsumption
 
 __all__ = [
     "Choice",
@@ -48,11 +50,12 @@ class RequestOnNode(msgspec.Struct, frozen=True, eq=False):
 
 
 class DevicePlacement(msgspec.Struct, frozen=True):
-    """One device for one choice; ``usage`` if it is a share."""
+    """One device for one choice; ``usage`` if it is a share. ``drawn`` is what the request takes of counters."""
 
     choice: Choice
     position: int
     usage: CapacityUsage | None
+    drawn: tuple[CounterSetConsumption, ...] = ()
 
 
 class Solution(msgspec.Struct, frozen=True):
@@ -120,7 +123,20 @@ class Problem:
 
     def usage(self, option: RequestOption, record: DeviceRecord) -> CapacityUsage | Unusable:
         """Return the capacity that ``option`` consumes of the device."""
+        if option.capacity and self.draws(record):
+            # The amounts of these capacities are taken of counters, so the device itself need not have them.
+            mapped = mapped_capacities(record) - {qualified(name, record.id[0]) for name in record.device.capacity}
+            left = {name: one for name, one in option.capacity.items() if qualified(name, record.id[0]) not in mapped}
+            return usage(record.signature, left, (option.capacity_key, mapped), self.features)
         return usage(record.signature, option.capacity, option.capacity_key, self.features)
+
+    def draws(self, record: DeviceRecord) -> bool:
+        """Return True if the device takes counters by the amounts of requests."""
+        return self.features.shared_consumable_capacity and record.draws
+
+    def drawn(self, option: RequestOption, position: int) -> Drawn | Unusable:
+        """Return what an allocation of the device for ``option`` takes of counters beside fixed values."""
+        return drawn(self.devices[position], self.pool(position).definitions, option.capacity, self.features)
 
     def selectable(self, option: RequestOption, position: int) -> bool:
         """Return True if the device passes class, selectors and node (docs/spec/allocation.md §7).

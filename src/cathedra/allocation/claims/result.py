@@ -87,6 +87,7 @@ def _device(
         share_id=None if usage is None else new_share_id(),
         consumed_capacity={} if usage is None else dict(zip(usage.names, usage.amounts, strict=True)),
         skip_node_operations=record.slice.source.spec.skip_node_operations,
+        consumed_counters=placement.drawn,
     )
 
 

@@ -48,7 +48,7 @@ class _Consumers:
             for entry in entries:
                 for name, counter in entry.counters.items():
                     at = index[entry.counter_set, name]
-                    totals[at] = totals.get(at, 0) + counter.value.nanos
+                    totals[at] = totals.get(at, 0) + counter.amount.nanos
             groups: Groups = ()
             if with_groups:
                 groups = tuple([(entry.counter_set, frozenset(groups_of(entry))) for entry in entries])

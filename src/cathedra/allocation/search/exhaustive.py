@@ -1,8 +1,9 @@
 """Exhaustive search, exactly as Kubernetes walks it (docs/spec/allocation.md §8 and §9).
 
 Depth first, in order; every candidate is tested when it is reached and not before. It is used to imitate older
-releases, whose faults show in the walk alone. Everything else is searched by `cathedra.allocation.search.fast`, with
-the same result.
+releases, whose faults show in the walk alone, and for devices that take counters by the amounts of requests, because
+the masks of the fast search know fixed amounts only. Everything else is searched by `cathedra.allocation.search.fast`,
+with the same result.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cathedra.allocation.checks.capacity import CapacityUsage, Unusable
+from cathedra.allocation.checks.requestedcounters import Drawn, consumptions
 from cathedra.allocation.checks.values import Value
 from cathedra.allocation.claims.problem import Choice, DevicePlacement, Problem, Solution
 from cathedra.allocation.claims.requests import CLAIM_LIMIT, Constraint, RequestOption
@@ -105,6 +107,12 @@ class ExhaustiveSearch:
                 if not self._charge(record, position):
                     return None
                 undo.charged = True
+        if self.problem.draws(record):
+            drawn = self._draw(option, position)
+            if drawn is None:
+                self._rejected(undo)
+                return None
+            undo.drawn = drawn
         if self.features.device_taints and first_untolerated_on_device(record.taints, option.tolerations) is not None:
             self._rejected(undo)
             return None
@@ -134,7 +142,7 @@ class ExhaustiveSearch:
             if shareable:
                 share = self._take_share(option, record, position)
                 undo.share = share
-        self.results[option.claim].append(DevicePlacement(choice, position, share))
+        self.results[option.claim].append(DevicePlacement(choice, position, share, consumptions(undo.drawn)))
         undo.placed = True
         return undo
 
@@ -167,8 +175,7 @@ class ExhaustiveSearch:
         first = self.first_pool.setdefault(key, self.problem.pool_of[position])
         available = self.problem.states[first].available
         _add_counters(consumed, record, 1)
-        needed = {name: consumed.get(name, 0) for name in available} | consumed
-        if all(amount <= available.get(name, 0) for name, amount in needed.items()):
+        if _within(consumed, available):
             if self.features.compatibility_groups:
                 for one in record.device.consumes_counters:
                     at = (self.problem.pool_of[position], one.counter_set)
@@ -176,6 +183,24 @@ class ExhaustiveSearch:
             return True
         _add_counters(consumed, record, -1)
         return False
+
+    def _draw(self, option: RequestOption, position: int) -> Drawn | None:
+        """Take what the request takes of counters. Return None if too little is left, or a policy forbids it."""
+        amounts = self.problem.drawn(option, position)
+        if isinstance(amounts, Unusable):
+            if amounts.error:
+                raise FatalError(amounts.error)
+            return None
+        consumed = self.consumed.setdefault(self._pool_key(position), {})
+        _add_drawn(consumed, amounts, 1)
+        if _within(consumed, self.problem.states[self.problem.pool_of[position]].available):
+            return amounts
+        _add_drawn(consumed, amounts, -1)
+        return None
+
+    def give_back(self, amounts: Drawn, position: int) -> None:
+        """Give back what `_draw` took."""
+        _add_drawn(self.consumed[self._pool_key(position)], amounts, -1)
 
     def release_counters(self, record: DeviceRecord, position: int) -> None:
         """Give back what `_charge` took."""
@@ -307,7 +332,18 @@ def _add_counters(consumed: dict[tuple[str, str], int], record: DeviceRecord, si
     for consumption in record.device.consumes_counters:
         for name, counter in consumption.counters.items():
             key = (consumption.counter_set, name)
-            consumed[key] = consumed.get(key, 0) + sign * counter.value.nanos
+            consumed[key] = consumed.get(key, 0) + sign * counter.amount.nanos
+
+
+def _add_drawn(consumed: dict[tuple[str, str], int], amounts: Drawn, sign: int) -> None:
+    for place, amount in amounts.items():
+        consumed[place] = consumed.get(place, 0) + sign * amount.nanos
+
+
+def _within(consumed: dict[tuple[str, str], int], available: Mapping[tuple[str, str], int]) -> bool:
+    """Return True if no counter is exceeded; one that others have exceeded already counts as well."""
+    needed = {place: consumed.get(place, 0) for place in available} | consumed
+    return all(amount <= available.get(place, 0) for place, amount in needed.items())
 
 
 def _added(one: Mapping[str, int] | None, other: Mapping[str, int] | None) -> Mapping[str, int]:
@@ -321,13 +357,14 @@ def _added(one: Mapping[str, int] | None, other: Mapping[str, int] | None) -> Ma
 class _Undo:
     """The effects of a placement, to be undone."""
 
-    __slots__ = ("charged", "constraints", "marked", "option", "placed", "position", "search", "share")
+    __slots__ = ("charged", "constraints", "drawn", "marked", "option", "placed", "position", "search", "share")
 
     def __init__(self, search: ExhaustiveSearch, position: int, option: RequestOption) -> None:
         self.search, self.position, self.option = search, position, option
         self.charged = self.marked = self.placed = False
         self.constraints: list[RunningConstraint] = []
         self.share: CapacityUsage | None = None
+        self.drawn: Drawn = {}
 
     def run_constraints(self) -> None:
         for constraint in self.constraints:
@@ -342,6 +379,8 @@ class _Undo:
             search.allocating[position].discard(self.option.claim)
         if self.share is not None:
             self._return_share(self.share)
+        if self.drawn:
+            search.give_back(self.drawn, position)
         if self.charged and (search.mends or not search.problem.is_shareable(record)):
             search.release_counters(record, position)
         if self.placed:

@@ -135,7 +135,19 @@ def _is_list(value: DeviceAttribute) -> bool:
 class DeviceRecord:
     """One device of one slice, with the taints of the rules that apply to it."""
 
-    __slots__ = ("device", "id", "kind", "name", "own_target", "shareable", "signature", "slice", "taints", "variant")
+    __slots__ = (
+        "device",
+        "draws",
+        "id",
+        "kind",
+        "name",
+        "own_target",
+        "shareable",
+        "signature",
+        "slice",
+        "taints",
+        "variant",
+    )
 
     def __init__(
         self,
@@ -158,6 +170,10 @@ class DeviceRecord:
         self.kind = kind
         self.own_target = own_target
         self.shareable = signature.allow_multiple
+        self.draws = any(
+            counter.value_from is not None for one in device.consumes_counters for counter in one.counters.values()
+        )
+        """True if what the device takes of counters depends on the request."""
 
     def __str__(self) -> str:
         return "/".join(self.id)

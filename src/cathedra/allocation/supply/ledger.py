@@ -33,6 +33,8 @@ class Holding(msgspec.Struct, frozen=True):
     share_id: str | None = None
     consumed: tuple[tuple[str, int], ...] = ()
     """Qualified capacity name and nano-units."""
+    counters: tuple[tuple[tuple[str, str], int], ...] = ()
+    """Counter set and counter, and the nano-units that the request took of it."""
 
 
 class PoolLedger(msgspec.Struct, frozen=True, eq=False):
@@ -253,12 +255,17 @@ def _name_of(claim: ResourceClaim) -> str:
 
 
 def _holding(claim: str, uid: str, result: DeviceRequestAllocationResult) -> Holding:
-    if not result.consumed_capacity:
+    if not result.consumed_capacity and not result.consumed_counters:
         return Holding(claim, uid, result.share_id, ())
     consumed = tuple(
         sorted((qualified(name, result.driver), amount.nanos) for name, amount in result.consumed_capacity.items())
     )
-    return Holding(claim, uid, result.share_id, consumed)
+    counters = tuple(
+        ((one.counter_set, name), amount.nanos)
+        for one in result.consumed_counters
+        for name, amount in sorted(one.counters.items())
+    )
+    return Holding(claim, uid, result.share_id, consumed, counters)
 
 
 def qualified(name: str, driver: str) -> str:
@@ -307,7 +314,7 @@ class PoolState:
         if pool.counters and held:
             for record in (*pool.devices, *pool.others):
                 if record.name in held:
-                    self._charge(record)
+                    self._charge(record, held[record.name])
         self.key: StateKey | None = None
         if held:
             # Most pools have neither shared devices nor counters.
@@ -333,11 +340,15 @@ class PoolState:
                 for name, amount in holding.consumed:
                     used[name] = used.get(name, 0) + amount
 
-    def _charge(self, record: DeviceRecord) -> None:
+    def _charge(self, record: DeviceRecord, holdings: Iterable[Holding]) -> None:
+        for holding in holdings:
+            # The amount at the time of the allocation: the driver may have changed the policy since.
+            for place, taken in holding.counters:
+                self.available[place] = self.available.get(place, 0) - taken
         for consumption in record.device.consumes_counters:
             for name, counter in consumption.counters.items():
                 key = (consumption.counter_set, name)
-                self.available[key] = self.available.get(key, 0) - counter.value.nanos
+                self.available[key] = self.available.get(key, 0) - counter.amount.nanos
             groups = frozenset(groups_of(consumption))
             before = self.groups.get(consumption.counter_set)
             self.groups[consumption.counter_set] = groups if before is None else before & groups

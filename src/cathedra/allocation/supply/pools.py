@@ -19,6 +19,8 @@ from cathedra.allocation.supply.devices import DeviceRecord, Interner, PoolID, P
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import NOTHING, LedgerSnapshot, PoolLedger, PoolState
 from cathedra.api.core import core_v1
+from cathedra.api.resource import Counter
+from cathedra.api.struct import encode
 
 __all__ = ["NodeSupply", "NodeSupplyCache", "PoolStatus", "PoolSupply", "extent"]
 
@@ -38,6 +40,7 @@ class PoolSupply:
         "_project",
         "_state",
         "counters",
+        "definitions",
         "devices",
         "has_binding",
         "id",
@@ -58,6 +61,7 @@ class PoolSupply:
         *,
         has_binding: bool,
         shape: int,
+        definitions: Mapping[tuple[str, str], Counter] | None = None,
         trouble: str = "",
     ) -> None:
         self.id = pool
@@ -67,6 +71,8 @@ class PoolSupply:
         self.devices = devices
         self.others = others
         self.counters = counters
+        self.definitions: Mapping[tuple[str, str], Counter] = definitions or {}
+        """The counters as the slices have them, with their policies."""
         self.has_binding = has_binding
         self.shape = shape
         self.shareable = sum([1 << place for place, record in enumerate(devices) if record.shareable])
@@ -491,12 +497,14 @@ class _Gathering:
             kinds = tuple([kind for record in targeting for kind in record.kinds])
             valid = len({device.name for device in devices}) == len(devices)
         counters: dict[tuple[str, str], int] = {}
+        definitions: dict[tuple[str, str], Counter] = {}
         if partitions and any(record.counter_sets or record.consumers for record in (*records, *rest)):
             sets = [one for record in (*records, *rest) for one in record.counter_sets]
             names = {one.name for one in sets}
             valid = valid and len(names) == len(sets)
             for one in sets:
-                counters.update({(one.name, name): counter.value.nanos for name, counter in one.counters.items()})
+                definitions.update({(one.name, name): counter for name, counter in one.counters.items()})
+            counters = {place: counter.amount.nanos for place, counter in definitions.items()}
             checked = [*targeting, *elsewhere]
             if self.features.behaviour.counter_slices_reach_every_node:
                 checked = [*records, *rest]
@@ -509,8 +517,20 @@ class _Gathering:
             tuple([device for record in elsewhere for device in record.devices]),
             counters,
             has_binding=any(record.has_binding for record in targeting),
-            shape=interner.shape((status, pool[0], kinds, tuple(sorted(counters.items())))),
+            shape=interner.shape((status, pool[0], kinds, tuple(sorted(counters.items())), _policies(definitions))),
+            definitions=definitions,
         )
+
+
+def _policies(definitions: Mapping[tuple[str, str], Counter]) -> tuple[object, ...]:
+    """Return the request policies of counters, as part of a pool's shape."""
+    return tuple(
+        [
+            (place, encode(counter.request_policy))
+            for place, counter in sorted(definitions.items())
+            if counter.request_policy is not None
+        ]
+    )
 
 
 def _refers(record: DeviceRecord, sets: set[str], counters: Mapping[tuple[str, str], int]) -> bool:

@@ -16,6 +16,8 @@ __all__ = [
     "CapacityRequirements",
     "Counter",
     "CounterSet",
+    "CounterSetConsumption",
+    "CounterValueFrom",
     "Device",
     "DeviceAllocationConfiguration",
     "DeviceAllocationResult",
@@ -143,10 +145,12 @@ class CapacityRequirements(KubeStruct, frozen=True):
     requests: dict[str, Quantity] = {}
 
 
-class Counter(KubeStruct, frozen=True):
+class Counter(KubeStruct, frozen=True, rename={"request_policy": "requestPolicy", "value_from": "valueFrom"}):
     """resource/v1beta1 Counter."""
 
-    value: Quantity = always(lambda: Quantity("0"))
+    value: Quantity | None = None
+    request_policy: CapacityRequestPolicy | None = None
+    value_from: CounterValueFrom | None = None
 
 
 class CounterSet(KubeStruct, frozen=True):
@@ -154,6 +158,19 @@ class CounterSet(KubeStruct, frozen=True):
 
     name: str = always(str)
     counters: dict[str, Counter] = {}
+
+
+class CounterSetConsumption(KubeStruct, frozen=True, rename={"counter_set": "counterSet"}):
+    """resource/v1beta1 CounterSetConsumption."""
+
+    counter_set: str = always(str)
+    counters: dict[str, Quantity] = {}
+
+
+class CounterValueFrom(KubeStruct, frozen=True, rename={"capacity_name": "capacityName"}):
+    """resource/v1beta1 CounterValueFrom."""
+
+    capacity_name: str = always(str)
 
 
 class Device(KubeStruct, frozen=True):
@@ -313,6 +330,7 @@ class DeviceRequestAllocationResult(
         "share_id": "shareID",
         "consumed_capacity": "consumedCapacity",
         "skip_node_operations": "skipNodeOperations",
+        "consumed_counters": "consumedCounters",
     },
 ):
     """resource/v1beta1 DeviceRequestAllocationResult."""
@@ -328,6 +346,7 @@ class DeviceRequestAllocationResult(
     share_id: str | None = None
     consumed_capacity: dict[str, Quantity] = {}
     skip_node_operations: tuple[str, ...] = ()
+    consumed_counters: tuple[CounterSetConsumption, ...] = ()
 
 
 class DeviceSelector(KubeStruct, frozen=True):

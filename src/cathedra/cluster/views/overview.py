@@ -326,7 +326,7 @@ def _state(
     for use in device.consumes_counters:
         for name, amount in use.counters.items():
             remaining = left.get((*pool, use.counter_set, name))
-            if remaining is not None and remaining < amount.value:
+            if remaining is not None and remaining < amount.amount:
                 return "blocked"
     return "tainted" if tainted else "free"
 
@@ -343,7 +343,7 @@ def _taint_text(taint: DeviceTaint) -> str:
 def _counters_left(slices: Collection[ResourceSlice], held: Collection[DeviceKey]) -> dict[CounterKey, Quantity]:
     """Return what allocated devices leave of the counters of their pools."""
     left = {
-        (piece.spec.driver, piece.spec.pool.name, counters.name, name): counter.value
+        (piece.spec.driver, piece.spec.pool.name, counters.name, name): counter.amount
         for piece in slices
         for counters in piece.spec.shared_counters
         for name, counter in counters.counters.items()
@@ -357,7 +357,7 @@ def _counters_left(slices: Collection[ResourceSlice], held: Collection[DeviceKey
                 for name, amount in use.counters.items():
                     key = (*pool, use.counter_set, name)
                     if key in left:
-                        left[key] = left[key] - amount.value
+                        left[key] = left[key] - amount.amount
     return left
 
 

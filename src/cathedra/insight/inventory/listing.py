@@ -129,7 +129,7 @@ class _Listing:
         attributes, capacity = self.texts[number]
         remaining = self._remaining(device, held)
         needed = {
-            (use.counter_set, name): counter.value.nanos
+            (use.counter_set, name): counter.amount.nanos
             for use in device.device.consumes_counters
             for name, counter in use.counters.items()
         }
@@ -237,7 +237,7 @@ def _counters(records: Iterable[SliceRecord], held: Holders) -> dict[tuple[str, 
     """Return what held devices leave of the counters of a pool, in nano-units."""
     records = list(records)
     left = {
-        (one.name, name): counter.value.nanos
+        (one.name, name): counter.amount.nanos
         for record in records
         for one in record.counter_sets
         for name, counter in one.counters.items()
@@ -248,7 +248,7 @@ def _counters(records: Iterable[SliceRecord], held: Holders) -> dict[tuple[str, 
                 for use in device.device.consumes_counters:
                     for name, counter in use.counters.items():
                         key = (use.counter_set, name)
-                        left[key] = left.get(key, 0) - counter.value.nanos
+                        left[key] = left.get(key, 0) - counter.amount.nanos
     return left
 
 

@@ -73,8 +73,8 @@ def _counters(current: list[Piece], findings: Findings, *, complete: bool) -> No
             if complete:
                 why = f"the pool has no counter {name} in a set {counter_set}: the device cannot be allocated"
                 findings.add("unknown-counters", given.manifest, path, why)
-        elif known.value.nanos < counter.value.nanos:
-            why = f"consumes {counter.value} of counter {name}, and set {counter_set} has {known.value}"
+        elif known.amount.nanos < counter.amount.nanos:
+            why = f"consumes {counter.amount} of counter {name}, and set {counter_set} has {known.amount}"
             findings.add("exceeding-counters", given.manifest, path, why)
     if not complete:
         return

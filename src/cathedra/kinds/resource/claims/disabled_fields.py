@@ -160,6 +160,8 @@ def _closed_fields(
         empty |= {"binding_conditions": (), "binding_failure_conditions": ()}
     if not (gates["DRAOptionalNodeOperations"] or any(r.skip_node_operations for r in before)):
         empty["skip_node_operations"] = ()
+    if not (gates["DRASharedConsumableCapacity"] or any(r.consumed_counters for r in before)):
+        empty["consumed_counters"] = ()
     said = attrgetter(*empty) if empty else _says_nothing
     return _ClosedFields(empty, said, said(resource.DeviceRequestAllocationResult()))
 

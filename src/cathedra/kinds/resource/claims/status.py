@@ -31,6 +31,7 @@ from cathedra.kinds.resource.names import (
     validate_opaque,
     validate_pool_name,
 )
+from cathedra.kinds.resource.slices.counters import validate_consumed
 from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["validate_differing", "validate_status_update"]
@@ -253,6 +254,7 @@ def _result(
         validate_binding_conditions(errors, path, result.binding_conditions, result.binding_failure_conditions)
     if result.share_id is not None:
         check(errors, path.child("shareID"), result.share_id, formats.uuid)
+    validate_consumed(errors, path.child("consumedCounters"), result.consumed_counters)
     if result.skip_node_operations:
         validate_skipped_operations(errors, path.child("skipNodeOperations"), result.skip_node_operations)
     if result.tolerations and context.gates.has(behaviours.RESULT_TOLERATIONS_VALIDATED):

@@ -11,9 +11,11 @@ from typing import Final
 from cathedra.api import formats, resource
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, unique
+from cathedra.kinds.resource.names import validate_qualified_name
+from cathedra.kinds.resource.slices.policies import validate_policy
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["validate_consumptions", "validate_counter_sets", "validate_references"]
+__all__ = ["validate_consumed", "validate_consumptions", "validate_counter_sets", "validate_references"]
 
 MAX_SETS: Final = 8
 MAX_CONSUMPTIONS: Final = 2
@@ -38,6 +40,8 @@ def validate_counter_sets(
         where = path.index(position)
         _set_name(errors, where.child("name"), counters.name)
         _counters(errors, where.child("counters"), counters.counters, gates)
+        for name, counter in sorted(counters.counters.items()):
+            _shared(errors, where.child("counters").key(name), counter, gates)
     unique(errors, path, [counters.name for counters in sets])
 
 
@@ -52,8 +56,48 @@ def validate_consumptions(
         where = path.index(position)
         _set_name(errors, where.child("counterSet"), consumption.counter_set)
         _counters(errors, where.child("counters"), consumption.counters, gates)
+        for name, counter in sorted(consumption.counters.items()):
+            _taken(errors, where.child("counters").key(name), counter, gates)
         _groups(errors, where.child("compatibilityGroups"), consumption.compatibility_groups)
     unique(errors, path, [consumption.counter_set for consumption in consumptions])
+
+
+def validate_consumed(errors: ErrorList, path: FieldPath, consumed: Sequence[resource.CounterSetConsumption]) -> None:
+    """Validate what an allocation takes of counters, which is at most what a device can."""
+    if len(consumed) > MAX_CONSUMPTIONS:
+        errors.too_many(path, len(consumed), MAX_CONSUMPTIONS)
+        return
+    for position, one in enumerate(consumed):
+        where = path.index(position)
+        _set_name(errors, where.child("counterSet"), one.counter_set)
+        _names(errors, where.child("counters"), one.counters, at_map=True)
+    unique(errors, path, [one.counter_set for one in consumed])
+
+
+def _shared(errors: ErrorList, path: FieldPath, counter: resource.Counter, gates: FeatureGates) -> None:
+    """Validate a counter of a set: its amount, and how requests may take of it."""
+    if counter.value is None:
+        errors.required(path.child("value"))
+    if counter.value_from is not None:
+        errors.forbidden(path.child("valueFrom"), "may only be set in `consumesCounters`")
+    if counter.request_policy is not None:
+        validate_policy(errors, path.child("requestPolicy"), counter.request_policy, counter.amount, gates)
+
+
+def _taken(errors: ErrorList, path: FieldPath, counter: resource.Counter, gates: FeatureGates) -> None:
+    """Validate what a device takes of a counter: a fixed amount, or that of a requested capacity."""
+    if counter.request_policy is not None:
+        errors.forbidden(path.child("requestPolicy"), "may only be set in `sharedCounters`")
+    given = [name for name, value in (("value", counter.value), ("valueFrom", counter.value_from)) if value is not None]
+    if len(given) != 1:
+        shown = ", ".join(f"`{name}`" for name in given)
+        errors.invalid(path, f"{{{shown}}}" if given else "", "must specify exactly one of: `value`, `valueFrom`")
+    if counter.value_from is not None:
+        where = path.child("valueFrom", "capacityName")
+        if not counter.value_from.capacity_name:
+            errors.required(where)
+        else:
+            validate_qualified_name(errors, where, counter.value_from.capacity_name, gates)
 
 
 def _set_name(errors: ErrorList, path: FieldPath, name: str) -> None:
@@ -66,6 +110,10 @@ def _set_name(errors: ErrorList, path: FieldPath, name: str) -> None:
 def _counters(
     errors: ErrorList, path: FieldPath, counters: Mapping[str, resource.Counter], gates: FeatureGates
 ) -> None:
+    _names(errors, path, counters, at_map=gates.has(behaviours.COUNTER_NAME_ERRORS_AT_MAP))
+
+
+def _names(errors: ErrorList, path: FieldPath, counters: Mapping[str, object], *, at_map: bool) -> None:
     """Named counters: at least one, at most 32."""
     if not counters:
         errors.required(path)
@@ -74,12 +122,7 @@ def _counters(
         errors.too_many(path, len(counters), MAX_COUNTERS)
         return
     for name in sorted(counters):
-        check(
-            errors,
-            path if gates.has(behaviours.COUNTER_NAME_ERRORS_AT_MAP) else path.key(name),
-            name,
-            formats.dns_label,
-        )
+        check(errors, path if at_map else path.key(name), name, formats.dns_label)
 
 
 def _groups(errors: ErrorList, path: FieldPath, groups: tuple[str, ...]) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from operator import is_
+from typing import Any, Final, TypeVar
 
 from cathedra.api import resource
 from cathedra.api.struct import EMPTY_LIST, replace
 from cathedra.releases import FeatureGates
 
 __all__ = ["enabled_slice_spec"]
+
+C = TypeVar("C", resource.CounterSet, resource.DeviceCounterConsumption)
 
 _LISTS: Final = ("ints", "bools", "strings", "versions")
 
@@ -27,6 +30,9 @@ def enabled_slice_spec(
     if devices and not _open_groups(old, gates):
         devices = tuple(_without_groups(device) for device in devices)
     counters = result.shared_counters
+    if not _open_requests(old, gates):
+        devices = devices if devices is EMPTY_LIST else tuple(map(_without_requests, devices))
+        counters = counters if counters is EMPTY_LIST else tuple(map(_fixed_only, counters))
     if not (devices is EMPTY_LIST and counters) and not (counters is EMPTY_LIST and devices):
         # A list that was spelled out empty matters beside the other one only: both together are refused.
         devices = devices if devices else ()
@@ -95,6 +101,40 @@ def _open_groups(old: resource.ResourceSliceSpec | None, gates: FeatureGates) ->
     return gates["DRADeviceCompatibilityGroups"] or (
         old is not None and any(c.compatibility_groups for d in old.devices for c in d.consumes_counters)
     )
+
+
+def _open_requests(old: resource.ResourceSliceSpec | None, gates: FeatureGates) -> bool:
+    """Return True if requests may determine what devices take of counters."""
+    if gates["DRASharedConsumableCapacity"]:
+        return True
+    return old is not None and (
+        any(c.request_policy is not None for one in old.shared_counters for c in one.counters.values())
+        or any(
+            c.value_from is not None for d in old.devices for one in d.consumes_counters for c in one.counters.values()
+        )
+    )
+
+
+def _without_requests(device: resource.Device) -> resource.Device:
+    consumed = tuple(map(_fixed_only, device.consumes_counters))
+    unchanged = all(map(is_, consumed, device.consumes_counters))
+    return device if unchanged else replace(device, consumes_counters=consumed)
+
+
+def _fixed_only(of: C) -> C:
+    """Return a set or a consumption whose counters have values alone. A counter without one has the value 0: older
+    types have no other way to leave it out."""
+    if all(map(_is_fixed, of.counters.values())):
+        return of
+    fixed = {
+        name: counter if _is_fixed(counter) else resource.Counter(value=counter.amount)
+        for name, counter in of.counters.items()
+    }
+    return replace(of, counters=fixed)
+
+
+def _is_fixed(counter: resource.Counter) -> bool:
+    return counter.value is not None and counter.value_from is None and counter.request_policy is None
 
 
 def _device(device: resource.Device, cleared: dict[str, Any], *, lists: bool, policies: bool) -> resource.Device:

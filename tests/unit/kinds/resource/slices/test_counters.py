@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.resource import CounterSet, DeviceCounterConsumption
+from cathedra.api.resource import CounterSet, CounterSetConsumption, DeviceCounterConsumption
 from cathedra.api.struct import from_dict
-from cathedra.kinds.resource.slices.counters import validate_consumptions, validate_counter_sets, validate_references
+from cathedra.kinds.resource.slices.counters import (
+    validate_consumed,
+    validate_consumptions,
+    validate_counter_sets,
+    validate_references,
+)
 from tests.unit.kinds.objects import device, gates, resource_slice, texts
 
 OLD, NEW = gates("1.34"), gates("1.37")
@@ -123,3 +128,52 @@ def test_a_device_and_a_slice_draw_so_much() -> None:
     ]
     greedy = device(consumesCounters=[draw(counters=32), draw("t", 1)])
     assert references(greedy, **held) == ["d[0]: Invalid value: 33: the total number of counters must not exceed 32"]
+
+
+SHARED = gates("1.38", DRASharedConsumableCapacity=True)
+BOTH = "must specify exactly one of: `value`, `valueFrom`"
+
+
+def test_a_counter_of_a_set_may_have_a_policy_and_needs_an_amount() -> None:
+    policy = {"default": "2", "validRange": {"min": "1", "max": "9"}}
+    assert sets({"name": "s", "counters": {"c": {"value": "5", "requestPolicy": policy}}}, release=SHARED) == [
+        's[0].counters[c].requestPolicy.validRange.max: Invalid value: "9": max is larger than capacity value: 5'
+    ]
+    assert sets({"name": "s", "counters": {"c": {"valueFrom": {"capacityName": "x"}}}}, release=SHARED) == [
+        "s[0].counters[c].value: Required value",
+        "s[0].counters[c].valueFrom: Forbidden: may only be set in `consumesCounters`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("counter", "wanted"),
+    [
+        ({"valueFrom": {"capacityName": "bandwidth"}}, []),
+        ({"value": "1"}, []),
+        ({}, [f'd[0].counters[c]: Invalid value: "": {BOTH}']),
+        (
+            {"value": "1", "valueFrom": {"capacityName": "d.example.com/bandwidth"}},
+            [f'd[0].counters[c]: Invalid value: "{{`value`, `valueFrom`}}": {BOTH}'],
+        ),
+        ({"valueFrom": {}}, ["d[0].counters[c].valueFrom.capacityName: Required value"]),
+        (
+            {"value": "1", "requestPolicy": {"default": "1"}},
+            ["d[0].counters[c].requestPolicy: Forbidden: may only be set in `sharedCounters`"],
+        ),
+    ],
+)
+def test_a_device_takes_a_fixed_amount_or_that_of_a_request(counter: dict[str, Any], wanted: list[str]) -> None:
+    assert draws({"counterSet": "s", "counters": {"c": counter}}, release=SHARED) == wanted
+
+
+def test_an_allocation_lists_at_most_two_sets_each_once() -> None:
+    def consumed(*given: dict[str, Any]) -> list[str]:
+        errors = ErrorList()
+        validate_consumed(errors, FieldPath("r"), [from_dict(CounterSetConsumption, one) for one in given])
+        return texts(errors)
+
+    one = {"counterSet": "s", "counters": {"c": "1"}}
+    assert consumed(one) == []
+    assert consumed(one, one) == ['r[1]: Duplicate value: "s"']
+    assert consumed(one, one, one) == ["r: Too many: 3: must have at most 2 items"]
+    assert consumed({"counters": {}}) == ["r[0].counterSet: Required value", "r[0].counters: Required value"]
