@@ -297,20 +297,46 @@ def deeper_than(levels: int, source: Any) -> bool:
 
 
 def read_schema(source: Mapping[str, Any]) -> Schema:
-    """Return the schema of an ``openAPIV3Schema``."""
+    """Return the schema of an ``openAPIV3Schema``. A keyword that is null counts as absent, as a nil pointer in Go."""
+    return _read_schema(_without_null_keywords(source))
+
+
+def _without_null_keywords(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    kept: dict[str, Any] = {}
+    for name, value in source.items():
+        if value is None:
+            continue
+        if name in _SCHEMA_MAPS and isinstance(value, Mapping):
+            kept[name] = {key: _without_null_keywords(one or {}) for key, one in value.items()}
+        elif name in _SCHEMA_LISTS and isinstance(value, list):
+            kept[name] = [_without_null_keywords(one or {}) for one in value]
+        elif name in _SCHEMAS and isinstance(value, Mapping):
+            kept[name] = _without_null_keywords(value)
+        else:
+            # Values of instances, as in enum and default, keep their nulls.
+            kept[name] = value
+    return kept
+
+
+_SCHEMA_MAPS: Final = frozenset({"properties", "patternProperties", "definitions"})
+_SCHEMA_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf"})
+_SCHEMAS: Final = frozenset({"items", "additionalProperties", "additionalItems", "not"})
+
+
+def _read_schema(source: Mapping[str, Any]) -> Schema:
     additional = source.get("additionalProperties")
     inner: Schema | None = None
     if isinstance(additional, Mapping):
-        inner = read_schema(additional)
+        inner = _read_schema(additional)
     elif additional is True:
         inner = ANY
     items = source.get("items")
     return Schema(
         source,
         type=source.get("type", ""),
-        properties={name: read_schema(one) for name, one in source.get("properties", {}).items()},
+        properties={name: _read_schema(one) for name, one in source.get("properties", {}).items()},
         additional=inner,
-        items=read_schema(items) if isinstance(items, Mapping) else None,
+        items=_read_schema(items) if isinstance(items, Mapping) else None,
         preserve=bool(source.get("x-kubernetes-preserve-unknown-fields")),
         embedded=bool(source.get("x-kubernetes-embedded-resource")),
         int_or_string=bool(source.get("x-kubernetes-int-or-string")),

@@ -111,3 +111,10 @@ def test_paths_of_unknown_fields_below_a_long_key_are_made_for_few_of_them() -> 
     found.pruned({"k" * 100_000: {f"a{n}": 1 for n in range(100_000)}}, problems=problems)
     assert len(problems) == MOST_PROBLEMS
     assert sum(map(len, problems)) < 100_000
+
+
+def test_a_keyword_that_is_null_is_absent_and_values_of_instances_keep_their_nulls() -> None:
+    inner = {"type": "integer", "maximum": None, "default": None, "enum": [1, None], "anyOf": [{"minimum": None}]}
+    found = read_schema(schema(a=inner)).properties["a"]
+    assert found.source == {"type": "integer", "enum": [1, None], "anyOf": [{}]}
+    assert not found.has_default
