@@ -299,7 +299,7 @@ class APIServer:
             self.context,
             authenticator,
             flow,
-            metrics=Metrics(self.context.registry, flow, self.catalog),
+            metrics=Metrics(self.context.registry, flow, self.catalog, self.context.gates),
             audit=self._audit,
             passes_on=self.aggregated.behind,
         )

@@ -119,6 +119,14 @@ class FeatureGates(Mapping[str, bool]):
         """Return True if the release has a behaviour that is declared in this package."""
         return behaviour in self._behaviours
 
+    def with_reported(self, states: Mapping[str, bool]) -> FeatureGates:
+        """Return these gates with the states that a running server reports.
+
+        The server has accepted them, so they are not validated. Gates that the release does not have are ignored.
+        """
+        known = {gate: on for gate, on in states.items() if gate in HISTORY and state_of(gate, self.release)}
+        return FeatureGates({**self._enabled, **known}, self.release)
+
     def overrides(self) -> dict[str, bool]:
         """The gates that are not at their release's default."""
         return {gate: on for gate, on in self._enabled.items() if on is not _default(gate, self.release)}

@@ -20,6 +20,7 @@ from cathedra.apiserver.pipeline.flowcontrol import FlowController
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.histogram import Histogram
+from cathedra.releases import FeatureGates, Stage, state_of
 
 __all__ = ["Metrics", "ServedRoutes"]
 
@@ -46,8 +47,9 @@ class ServedRoutes(Protocol):
 class Metrics:
     """The metrics of one server."""
 
-    def __init__(self, registry: Registry, flow: FlowController, routes: ServedRoutes) -> None:
+    def __init__(self, registry: Registry, flow: FlowController, routes: ServedRoutes, gates: FeatureGates) -> None:
         self._registry = registry
+        self._gates = gates
         self._flow = flow
         self._routes = routes
         self._generation = routes.generation
@@ -184,6 +186,20 @@ class Metrics:
         audited = CounterMetricFamily("apiserver_audit_event", "Audit events that were written.")
         audited.add_metric([], self.audit_events())
         yield audited
+        yield self._features()
+
+    def _features(self) -> Any:
+        from prometheus_client.core import GaugeMetricFamily  # start-up time: as above
+
+        features = GaugeMetricFamily(
+            "kubernetes_feature_enabled", "Feature gates: 1 for those that are on.", labels=("name", "stage")
+        )
+        for gate, on in self._gates.items():
+            state = state_of(gate, self._gates.release)
+            if state is not None:
+                # Kubernetes' name of the stage GA is the empty string.
+                features.add_metric([gate, "" if state.stage == Stage.GA else state.stage], on)
+        return features
 
     def _objects(self) -> Iterable[Any]:
         from prometheus_client.core import GaugeMetricFamily  # start-up time: as above

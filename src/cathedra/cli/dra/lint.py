@@ -32,12 +32,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--cluster", action="store_true", help="also check against the devices and classes of kubectl's current cluster"
     )
     parser.add_argument(
-        "--feature-gates",
-        default="",
-        metavar="GATE=BOOL,…",
-        help="feature gates that differ from the release's defaults",
-    )
-    parser.add_argument(
         "-o", "--output", choices=("text", "json", "yaml", "sarif"), default="text", help="output format (default text)"
     )
     add_source(parser, dump=False)

@@ -20,7 +20,7 @@ from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.live import read_live, served_refs
 from cathedra.insight.reading.state import ClusterState
-from cathedra.releases import DEFAULT_RELEASE
+from cathedra.releases import parse_overrides
 
 __all__ = ["add_namespace", "add_source", "add_timeout", "follow", "namespace_of", "read_state", "target_of"]
 
@@ -49,7 +49,13 @@ def add_source(parser: argparse.ArgumentParser, *, dump: bool = True) -> None:
         type=release,
         default="",
         metavar="1.N",
-        help="release whose defaults apply (default: the server's; for dumps the newest)",
+        help="release whose defaults apply (default: the server's; for dumps that of the kubelets, or the newest)",
+    )
+    source.add_argument(
+        "--feature-gates",
+        default="",
+        metavar="GATE=BOOL,…",
+        help="feature gates (default: those that the server reports at /metrics, else the release's defaults)",
     )
 
 
@@ -110,7 +116,11 @@ def read_state(arguments: argparse.Namespace) -> ClusterState:
         if not arguments.dump:
             return asyncio.run(_read(target_of(arguments), arguments))
         paths: Any = [Path(path) for path in arguments.dump]
-        return read_dump(paths if len(paths) > 1 else paths[0], release=arguments.kubernetes_version or DEFAULT_RELEASE)
+        return read_dump(
+            paths if len(paths) > 1 else paths[0],
+            release=arguments.kubernetes_version,
+            feature_gates=parse_overrides(arguments.feature_gates),
+        )
     finally:
         tune_collection()
 
@@ -151,4 +161,5 @@ async def _read(target: Target, arguments: argparse.Namespace) -> ClusterState:
             now=clock.now(),
             namespace=namespace,
             release=arguments.kubernetes_version,
+            feature_gates=parse_overrides(arguments.feature_gates),
         )

@@ -36,7 +36,7 @@ def lint(
     cluster.
 
     ``release`` is the version of Kubernetes whose rules apply; by default that of the cluster, or else the newest.
-    ``feature_gates`` are those that differ from its defaults.
+    ``feature_gates`` are those that differ from its defaults, or from the gates of the cluster.
 
     Raises:
         InvalidInput: a file is not there, or is no text.
@@ -45,6 +45,9 @@ def lint(
     """
     known = against.gates.release if against is not None else DEFAULT_RELEASE
     gates = FeatureGates.for_release(release or known, feature_gates)
+    if against is not None and release in ("", known):
+        # The cluster's own gates, which differ from the defaults of its release.
+        gates = against.gates.with_reported(feature_gates)
     files = list(written_files(given))
     run = _Run(gates, against)
     for file in files:

@@ -13,15 +13,17 @@ import msgspec
 
 from cathedra.allocation.errors import InvalidInput, UndecodableInput
 from cathedra.allocation.reading import Input, Plain, decoded_object, name_of, plain_objects, read_input
+from cathedra.api.core.core_v1 import Node
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.decoding import Decoded, DecodeError, decode_values
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import encode, reshape
 from cathedra.api.undecodable import Undecodable, identify
+from cathedra.insight.reading.features import GROUP, NO_GATES, Told, dumped_gates
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, note_on
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
-from cathedra.releases import DEFAULT_RELEASE, FeatureGates
+from cathedra.releases import FeatureGates
 
 __all__ = ["COMMAND", "DumpReader", "definition_of", "read_dump", "read_manifests", "read_object"]
 
@@ -35,19 +37,20 @@ _NAMED: Final = 5
 """Unknown fields that are named for each object; more are counted."""
 
 
-def read_dump(given: Input, *, release: str = DEFAULT_RELEASE) -> ClusterState:
+def read_dump(given: Input, *, release: str = "", feature_gates: Mapping[str, bool] = NO_GATES) -> ClusterState:
     """The state that a dump holds; `pathlib.Path("-")` is standard input.
 
     Unknown fields, which releases after 1.37 may have, are named in a note, and so are objects that cannot be decoded;
-    kinds of which the dump has no object are counted as not known.
+    kinds of which the dump has no object are counted as not known. Without ``release``, that of the newest kubelet is
+    assumed, and a note names it. ``feature_gates`` are those that differ from its defaults.
 
     Raises:
         InvalidInput: something in it is no Kubernetes object.
-        UnknownGate: the release is not known.
+        UnknownGate: the release or a gate is not known.
     """
     reader = DumpReader(strict=False)
     reader.add(given)
-    return reader.state(release)
+    return reader.state(Told(release, feature_gates))
 
 
 def read_manifests(given: Input) -> tuple[tuple[KubeObject, ...], tuple[Note, ...]]:
@@ -71,6 +74,8 @@ class DumpReader:
         self.objects: list[KubeObject] = []
         self.notes: list[Note] = []
         self.sources: list[str] = []
+        self.api_versions: set[str] = set()
+        """The ``apiVersion`` of every plain object that was read."""
         self._listed: set[str] = set()
 
     def add(self, given: Input) -> None:
@@ -91,18 +96,27 @@ class DumpReader:
                     self.notes.append(_unknown_kind(one))
                 continue
             self.objects.append(decoded.object)
+            if isinstance(one, Mapping):
+                self.api_versions.add(str(one.get("apiVersion", "")))
             if decoded.problems:
                 self.notes.append(_unknown_fields(decoded.object, decoded.problems))
 
-    def state(self, release: str = DEFAULT_RELEASE) -> ClusterState:
-        """The state that was read.
+    def state(self, told: Told) -> ClusterState:
+        """Return the state that was read.
 
         Raises:
-            UnknownGate: the release is not known.
+            UnknownGate: the release or a gate is not known.
         """
         source = ", ".join(self.sources) or "objects"
-        gates = FeatureGates.for_release(release)
-        state = ClusterState.of(self.objects, source, gates=gates, undecodable=tuple(self.undecodable))
+        nodes = [one for one in self.objects if isinstance(one, Node)]
+        types = {type(one) for one in self.objects}
+        resources = {kind.plural for kind in READ_KINDS if kind.ref.type in types}
+        gates, assumed = dumped_gates(told, nodes, self.api_versions, resources)
+        # A server had them, whatever the defaults of the release are.
+        served = dict.fromkeys((one for one in self.api_versions if one.startswith(f"{GROUP}/")), True)
+        state = ClusterState.of(
+            self.objects, source, gates=gates, undecodable=tuple(self.undecodable), served=served
+        )
         missing = [
             # A kind of which the dump has neither an object nor an empty list was not dumped: nothing is known about
             # it.
@@ -115,7 +129,7 @@ class DumpReader:
             for kind in missing
             if kind.consequence
         )
-        return replace(state, notes=(*absent, *self.notes), unknown=frozenset(kind.ref.type for kind in missing))
+        return replace(state, notes=(*absent, *self.notes, *assumed), unknown=frozenset(kind.ref.type for kind in missing))
 
     def _leave_out(self, one: Plain, error: UndecodableInput) -> bool:
         """Note an object that cannot be decoded. Return False if it has no name to be noted by."""

@@ -8,7 +8,6 @@ read, become notes.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
@@ -22,36 +21,45 @@ from cathedra.api.undecodable import FAULTS, Undecodable, readable
 from cathedra.client.client import Client
 from cathedra.client.transport import RawTransport, ResourceRef
 from cathedra.insight.reading.dumps import DumpReader, definition_of
+from cathedra.insight.reading.features import NO_GATES, Told, live_gates, nearest_release, reported_gates
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, ReadKind, note_on, read_kind
-from cathedra.releases import DEFAULT_RELEASE, RELEASES, FeatureGates
+from cathedra.releases import DEFAULT_RELEASE, FeatureGates
 
 __all__ = ["RawTransport", "read_client", "read_live", "served_refs"]
 
 PAGE: Final = 500
 """Objects per page, as in kubectl."""
-_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
 
 
 async def read_live(
-    transport: RawTransport, *, source: str, now: float, namespace: str = "", release: str = ""
+    transport: RawTransport,
+    *,
+    source: str,
+    now: float,
+    namespace: str = "",
+    release: str = "",
+    feature_gates: Mapping[str, bool] = NO_GATES,
 ) -> ClusterState:
     """Return the state of the cluster behind ``transport``.
 
     If namespaced objects may not be listed in the whole cluster, those of ``namespace`` are. ``release`` is the version
-    whose defaults apply; by default the server's own.
+    whose defaults apply; by default the server's own. ``feature_gates`` win over those that the server reports.
 
     Raises:
         ConnectionError: the server cannot be reached.
         StatusError: the request is not authenticated, or the server fails.
         InvalidInput: it answers something else than Kubernetes does.
-        UnknownGate: the release is not known.
+        UnknownGate: the release or a gate is not known.
     """
     reading = _Reading(transport, namespace)
     # The first request is made alone, so that an unreachable server is reported once.
-    told = await reading.release()
+    running = await reading.release()
+    told = Told(release or running, feature_gates)
+    FeatureGates.for_release(told.release, told.gates)  # an unknown gate is refused before anything is read
     async with asyncio.TaskGroup() as group:
         # Kinds are read concurrently: a remote server takes the time of the slowest instead of the sum.
         reads = [group.create_task(reading.read(kind)) for kind in READ_KINDS]
+        reports = group.create_task(reading.reported_gates())
     # A server may be newer than any known release: unknown fields become notes.
     reader = DumpReader(strict=False)
     reader.sources.append(source)
@@ -64,9 +72,16 @@ async def read_live(
             reader.notes.append(note)
         for item in items:
             reader.add(item)
-    state = ClusterState.of(reader.objects, source, gates=FeatureGates.for_release(release or told))
+    reported, problem = reports.result()
+    served = reading.served
+    if told.release != running:
+        # The cluster as another release would have it: gates and versions are those of that release.
+        reported, served, problem = {}, {}, f"it is of {running}"
+    gates, assumed = live_gates(told, reading.resources, reported, problem)
+    state = ClusterState.of(reader.objects, source, gates=gates, served=served)
     undecodable = tuple(reader.undecodable)
-    return replace(state, notes=tuple(reader.notes), unknown=frozenset(unknown), now=now, undecodable=undecodable)
+    notes = (*reader.notes, *assumed)
+    return replace(state, notes=notes, unknown=frozenset(unknown), now=now, undecodable=undecodable)
 
 
 async def read_client(client: Client, *, source: str, release: str = DEFAULT_RELEASE) -> ClusterState:
@@ -129,18 +144,24 @@ def _plain(body: bytes) -> Any:
 class _Reading:
     def __init__(self, transport: RawTransport, namespace: str) -> None:
         self.transport, self.namespace = transport, namespace
+        self.resources: set[str] = set()
+        """Resources of kinds with several versions that the server has."""
+        self.served: dict[str, bool] = {}
+        """``group/version`` → whether the server has it, of groups with such kinds."""
+        self._discovered: dict[str, asyncio.Task[frozenset[str] | None]] = {}
 
     async def release(self) -> str:
         """The known release that is nearest to the server's."""
         told = await self._get("/version")
-        found = _VERSION.match(str(told.get("gitVersion", "")))
-        if found is None:
-            return DEFAULT_RELEASE
-        asked = (int(found[1]), int(found[2]))
-        known = [tuple(map(int, release.split("."))) for release in RELEASES]
-        # The nearest older release: behaviour of releases in between is that of the last one before them.
-        major, minor = max((one for one in known if one <= asked), default=known[0])
-        return f"{major}.{minor}"
+        return nearest_release(str(told.get("gitVersion", ""))) or DEFAULT_RELEASE
+
+    async def reported_gates(self) -> tuple[Mapping[str, bool], str]:
+        """Return the feature gates that the server reports, or none and the reason."""
+        try:
+            found = reported_gates(await self.transport.get_raw("/metrics"))
+        except StatusError as error:
+            return {}, f"/metrics: {error.status.reason or error.status.code}"
+        return found, "" if found else "/metrics has none"
 
     async def read(self, kind: ReadKind) -> tuple[Sequence[Mapping[str, Any]], Note | None]:
         """The objects of a kind as plain values, or why they could not be read."""
@@ -176,18 +197,35 @@ class _Reading:
         # No request is spent on a kind that has only one version.
         if len(known) == 1:
             return known[0]
-        for version in known:
-            try:
-                served = await self._get(f"/apis/{kind.ref.group}/{version}")
-            except StatusError as error:
-                if error.is_not_found:
-                    continue
-                if error.status.code == HTTPStatus.FORBIDDEN:
-                    return version
-                raise
-            if any(one.get("name") == kind.plural for one in served.get("resources") or ()):
+        # All versions are looked up, not only down to the first that is served: simulations serve the same.
+        found = [await self._discover(f"{kind.ref.group}/{version}") for version in known]
+        for version, plurals in zip(known, found, strict=True):
+            if plurals is None:
+                return version
+            if kind.plural in plurals:
+                self.resources.add(kind.plural)
                 return version
         return None
+
+    async def _discover(self, group_version: str) -> frozenset[str] | None:
+        """Return the resources of a version, or None if they may not be read."""
+        # One request for all kinds of a group, which are read concurrently.
+        if group_version not in self._discovered:
+            self._discovered[group_version] = asyncio.create_task(self._read_discovery(group_version))
+        return await self._discovered[group_version]
+
+    async def _read_discovery(self, group_version: str) -> frozenset[str] | None:
+        try:
+            answer = await self._get(f"/apis/{group_version}")
+        except StatusError as error:
+            if error.is_not_found:
+                self.served[group_version] = False
+                return frozenset()
+            if error.status.code == HTTPStatus.FORBIDDEN:
+                return None
+            raise
+        self.served[group_version] = True
+        return frozenset(str(one.get("name")) for one in answer.get("resources") or ())
 
     async def _list(self, path: str, kind: ReadKind, version: str) -> list[Mapping[str, Any]]:
         items: list[Mapping[str, Any]] = []

@@ -92,7 +92,7 @@ def read_kind(kind: type[KubeObject]) -> ReadKind:
 
 
 def reader_role(name: str = "cathedra-insight") -> rbac_v1.ClusterRole:
-    """Return a role with the rights that all tools need: it lists and watches what they read, and changes nothing."""
+    """Return a role with the rights that all tools need: list and watch on what they read, and the feature gates."""
     groups: dict[str, list[str]] = {}
     for kind in READ_KINDS:
         groups.setdefault(kind.ref.group, []).append(kind.plural)
@@ -100,7 +100,9 @@ def reader_role(name: str = "cathedra-insight") -> rbac_v1.ClusterRole:
         rbac_v1.PolicyRule(api_groups=(group,), resources=tuple(sorted(plurals)), verbs=("list", "watch"))
         for group, plurals in sorted(groups.items())
     )
-    return rbac_v1.ClusterRole(metadata=ObjectMeta(name=name), rules=rules)
+    # The API server reports its feature gates there, and nowhere else.
+    metrics = rbac_v1.PolicyRule(non_resource_urls=("/metrics",), verbs=("get",))
+    return rbac_v1.ClusterRole(metadata=ObjectMeta(name=name), rules=(*rules, metrics))
 
 
 T = TypeVar("T", bound=KubeObject)
@@ -140,6 +142,8 @@ class ClusterState:
     """Time of reading, in seconds since the Unix epoch; None for dumps, which do not have it."""
     undecodable: tuple[Undecodable, ...] = ()
     """Objects that exist and cannot be decoded."""
+    served: Mapping[str, bool] = field(default_factory=dict)
+    """``group/version`` → whether the server has it, as far as that is known."""
 
     @staticmethod
     def of(objects: Iterable[KubeObject], source: str = "objects", **more: Any) -> ClusterState:

@@ -31,11 +31,14 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PODS
 from cathedra.client.transport import APICall, Transport
 from cathedra.clock import Clock
+from cathedra.insight.reading.features import GROUP
 from cathedra.insight.reading.state import READ_KINDS, ClusterState
 from cathedra.node.runtime.simulated import RUN_SECONDS
+from cathedra.releases import state_of
+from cathedra.releases.served import device_versions
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["SimulatedNodes", "StateStorage", "StateTransport", "complete"]
+__all__ = ["SimulatedNodes", "StateStorage", "StateTransport", "complete", "served_versions"]
 
 
 class StateStorage(MemoryStorage):
@@ -81,6 +84,20 @@ class StateTransport:
         kind, namespace = call.ref.kind, call.namespace
         found = [one for one in self._undecodable if one.kind == kind and namespace in ("", one.namespace)]
         return structs.replace(answer, undecodable=tuple(found)) if found else answer
+
+
+def served_versions(state: ClusterState) -> dict[str, bool]:
+    """Return the versions that the copy's server has: those of the cluster, as far as they are known.
+
+    If DynamicResourceAllocation is on, some version of its group is served, or nothing could be simulated.
+    """
+    served = dict(state.served)
+    release = state.gates.release
+    if not any(on for name, on in served.items() if name.startswith(f"{GROUP}/")):
+        gate = state_of("DynamicResourceAllocation", release)
+        if gate is not None and not gate.default and state.gates["DynamicResourceAllocation"]:
+            served |= {f"{GROUP}/{version}": True for version in device_versions(release)}
+    return served
 
 
 def complete(state: ClusterState) -> ClusterState:

@@ -34,7 +34,7 @@ from cathedra.insight.inventory.listing import devices
 from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.live import read_client
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, read_kind
-from cathedra.insight.simulation.copying import SimulatedNodes, StateStorage, StateTransport, complete
+from cathedra.insight.simulation.copying import SimulatedNodes, StateStorage, StateTransport, complete, served_versions
 from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted
 from cathedra.insight.simulation.report import Copies, NodeChange, PendingPods, PodPlacement, Simulation
 from cathedra.scheduler.judging import scheduler_over
@@ -192,7 +192,7 @@ class _Run:
         clock = LoopClock(asyncio.get_running_loop(), self.state.now or _EPOCH)
         random = Random(self.seed)
         gates = self.state.gates
-        config = ServerConfig(release=gates.release, gates=gates)
+        config = ServerConfig(release=gates.release, gates=gates, runtime_config=served_versions(self.state))
         server = await APIServer.open(config, clock=clock, random=random, store=StateStorage(self.state))
         client = Client(StateTransport(server.transport(), self.state), clock=clock)
         informers = SharedInformers(client, clock)

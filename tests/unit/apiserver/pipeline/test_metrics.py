@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServerConfig
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 from tests.unit.apiserver.custom.test_custom_resources import CONFIGS, CRDS, config, definition
 
@@ -157,3 +158,12 @@ def _sample(text: str, name: str, *labels: str) -> float:
         if line.startswith(f"{name}{{") and all(label in line for label in labels):
             return float(line.rpartition(" ")[2])
     raise AssertionError(f"no {name} with {labels}")
+
+
+async def test_feature_gates_are_reported_as_kubernetes_reports_them() -> None:
+    gates = FeatureGates.for_release("1.33", {"DynamicResourceAllocation": True})
+    async with open_asgi(ServerConfig(release="1.33", gates=gates)) as asgi:
+        text = (await asgi("GET", "/metrics")).body.decode()
+    assert 'kubernetes_feature_enabled{name="DynamicResourceAllocation",stage="BETA"} 1.0' in text
+    assert 'kubernetes_feature_enabled{name="DRAPrioritizedList",stage="ALPHA"} 0.0' in text
+    assert 'name="DRAConsumableCapacity"' not in text, "1.33 does not have it"

@@ -17,6 +17,8 @@ from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight.reading.dumps import read_dump, read_manifests
+from cathedra.insight.reading.state import ClusterState
+from cathedra.releases import DEFAULT_RELEASE
 from tests.goapiserver.writing import go_object, to_json
 
 DEVICE: dict[str, dict[str, Any]] = {
@@ -196,4 +198,40 @@ def test_a_dump_that_go_has_written_is_read_with_its_nulls() -> None:
         assert read.spec.volumes[0].projected.sources == ()
         (read_claim,) = state.all(ResourceClaim)
         assert not read_claim.spec.devices.requests
-        assert {note.problem for note in state.notes} == {"absent"}
+        assert {note.problem for note in state.notes} == {"absent", "assumed"}
+
+
+def node_of(kubelet: str) -> dict[str, Any]:
+    status = {"nodeInfo": {"kubeletVersion": kubelet}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": status}
+
+
+def assumed(state: ClusterState) -> list[str]:
+    return [note.text for note in state.notes if note.problem == "assumed"]
+
+
+def test_the_release_of_a_dump_is_that_of_its_kubelets_and_a_note_names_it() -> None:
+    state = read_dump([node_of("v1.33.4"), slice_of("v1beta1")])
+    assert state.gates.release == "1.33"
+    assert state.gates["DynamicResourceAllocation"]
+    assert state.served == {"resource.k8s.io/v1beta1": True}
+    assert assumed(state) == [
+        "Kubernetes 1.33 is assumed, as its kubelets and objects are, and its default feature gates with "
+        "DynamicResourceAllocation on; --kubernetes-version and --feature-gates set others"
+    ]
+
+
+def test_a_dump_is_of_the_first_release_with_its_versions_if_its_kubelets_are_older() -> None:
+    assert read_dump([node_of("v1.33.4"), slice_of("v1")]).gates.release == "1.34"
+
+
+def test_a_dump_without_kubelets_is_taken_for_the_newest_release_and_says_so() -> None:
+    (text,) = assumed(read_dump([slice_of("v1")]))
+    assert text.startswith(f"Kubernetes {DEFAULT_RELEASE} is assumed, for the dump names no release")
+
+
+def test_nothing_is_assumed_if_the_release_is_given() -> None:
+    state = read_dump([node_of("v1.33.4"), slice_of("v1beta1")], release="1.36", feature_gates={"DRAListTypeAttributes": True})
+    assert state.gates.release == "1.36"
+    assert state.gates["DRAListTypeAttributes"]
+    assert assumed(state) == []

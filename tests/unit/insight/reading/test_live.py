@@ -26,11 +26,19 @@ def refusal(code: int, reason: str) -> StatusError:
     return StatusError(Status(status="Failure", code=code, reason=reason, message=reason))
 
 
+GATES = b"""# TYPE kubernetes_feature_enabled gauge
+kubernetes_feature_enabled{name="DynamicResourceAllocation",stage="BETA"} 1
+kubernetes_feature_enabled{name="DRAPrioritizedList",stage="ALPHA"} 1
+kubernetes_feature_enabled{name="NotKnownHere",stage=""} 1
+kubernetes_feature_enabled{name="DRAAdminAccess",stage="ALPHA"} 0
+"""
+
+
 class Server:
     """Answers GET requests from a table; what is not in it is not found, or an empty list."""
 
     def __init__(self, answers: Mapping[str, Any], *, release: str = "v1.33.2", resource: str = "v1beta1") -> None:
-        self.answers: dict[str, Any] = {"/version": {"gitVersion": release}, **answers}
+        self.answers: dict[str, Any] = {"/version": {"gitVersion": release}, "/metrics": GATES, **answers}
         self.resource = resource
         self.asked: list[tuple[str, str]] = []
 
@@ -145,11 +153,55 @@ def test_a_client_in_the_process_reads_the_same() -> None:
     assert state.nodes == ()
 
 
-def test_the_role_lists_what_is_read_and_nothing_else() -> None:
+def test_the_role_lists_what_is_read_and_gets_the_feature_gates() -> None:
     role = reader_role()
     named = {(group, plural) for rule in role.rules for group in rule.api_groups for plural in rule.resources}
     assert named == {(kind.ref.group, kind.plural) for kind in READ_KINDS}
-    assert {verb for rule in role.rules for verb in rule.verbs} == {"list", "watch"}
+    assert {verb for rule in role.rules for verb in rule.verbs if rule.resources} == {"list", "watch"}
+    assert [(rule.non_resource_urls, rule.verbs) for rule in role.rules if not rule.resources] == [
+        (("/metrics",), ("get",))
+    ]
+
+
+def test_gates_are_those_that_the_server_reports() -> None:
+    state = read(Server({}))
+    assert state.gates["DRAPrioritizedList"]
+    assert not state.gates["DRAAdminAccess"]
+    assert state.notes == ()
+
+
+def test_the_users_gates_win_over_those_that_the_server_reports() -> None:
+    assert not read(Server({}), feature_gates={"DRAPrioritizedList": False}).gates["DRAPrioritizedList"]
+
+
+def test_gates_that_cannot_be_read_are_assumed_and_named() -> None:
+    state = read(Server({"/metrics": refusal(403, "Forbidden")}))
+    assert state.gates["DynamicResourceAllocation"]
+    assert not state.gates["DRAPrioritizedList"]
+    assert [note.text for note in state.notes] == [
+        "the server does not report its feature gates (/metrics: Forbidden): the defaults of Kubernetes 1.33 are "
+        "assumed with DynamicResourceAllocation on; --feature-gates sets others"
+    ]
+
+
+def test_nothing_is_assumed_if_the_user_names_the_gates() -> None:
+    server = Server({"/metrics": refusal(403, "Forbidden")})
+    state = read(server, feature_gates={"DRAPrioritizedList": True})
+    assert state.gates["DRAPrioritizedList"]
+    assert state.gates["DynamicResourceAllocation"]
+    assert state.notes == ()
+
+
+def test_the_versions_that_the_server_has_are_known() -> None:
+    served = read(Server({})).served
+    assert served["resource.k8s.io/v1beta1"]
+    assert not served["resource.k8s.io/v1"]
+
+
+def test_a_cluster_is_read_as_another_release_would_have_it() -> None:
+    state = read(Server({}), release="1.36")
+    assert state.gates["DRAAdminAccess"]
+    assert state.served == {}
 
 
 async def test_a_server_in_go_is_read_with_its_nulls() -> None:

@@ -1,0 +1,118 @@
+"""Release, feature gates and served versions of a cluster that is read.
+
+An API server names its release at ``/version``, its versions in discovery, and its feature gates in the metric
+``kubernetes_feature_enabled``. Where it does not, the defaults of the release are assumed, with the gates without which
+it would not serve the kinds that it serves. A note names every assumption. Gates that the user sets win over all others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from cathedra.api.core.core_v1 import Node
+from cathedra.insight.reading.state import Note
+from cathedra.releases import DEFAULT_RELEASE, RELEASES, FeatureGates, state_of
+from cathedra.releases.served import lifetime
+
+__all__ = ["GROUP", "NO_GATES", "Told", "dumped_gates", "live_gates", "nearest_release", "reported_gates"]
+
+GROUP: Final = "resource.k8s.io"
+NO_GATES: Final[Mapping[str, bool]] = MappingProxyType({})
+_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
+_METRIC: Final = re.compile(
+    rb'^kubernetes_feature_enabled\{[^}\n]*?name="([A-Za-z0-9]+)"[^}\n]*\} ([01])(?:\.0)?\s*$', re.MULTILINE
+)
+_IMPLIED: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(
+        ("resourceclaims", "resourceclaimtemplates", "deviceclasses", "resourceslices"), ("DynamicResourceAllocation",)
+    ),
+    "devicetaintrules": ("DRADeviceTaints", "DRADeviceTaintRules"),
+    "podgroups": ("GenericWorkload",),
+}
+"""Resource → the gates that are on in a server that has it."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """The part of release and gates that the user names."""
+
+    release: str = ""
+    """The release; "": the cluster's own."""
+    gates: Mapping[str, bool] = NO_GATES
+    """The gates that differ from it, as of ``--feature-gates``."""
+
+
+def nearest_release(version: str) -> str:
+    """Return the known release that is nearest to a version such as «v1.33.2», or "" if it is none."""
+    found = _VERSION.match(version)
+    if found is None:
+        return ""
+    asked = (int(found[1]), int(found[2]))
+    known = [tuple(map(int, release.split("."))) for release in RELEASES]
+    # The nearest older release: behaviour of releases in between is that of the last one before them.
+    major, minor = max((one for one in known if one <= asked), default=known[0])
+    return f"{major}.{minor}"
+
+
+def reported_gates(metrics: bytes) -> dict[str, bool]:
+    """Return the feature gates in the metrics of a Kubernetes component; empty if it reports none."""
+    return {name.decode(): on == b"1" for name, on in _METRIC.findall(metrics)}
+
+
+def live_gates(
+    told: Told, resources: Collection[str], reported: Mapping[str, bool], problem: str
+) -> tuple[FeatureGates, tuple[Note, ...]]:
+    """Return the gates of a server, and the note on what was assumed.
+
+    ``resources`` are those that it has; ``reported`` are the gates that it reports. If there are none, ``problem`` is
+    the reason.
+
+    Raises:
+        UnknownGate: the release is not known, or the user names a gate that it does not have.
+    """
+    release = told.release
+    gates = FeatureGates.for_release(release, told.gates)
+    named = {*told.gates, *gates.overrides()}
+    if reported:
+        return gates.with_reported({gate: on for gate, on in reported.items() if gate not in named}), ()
+    found, implied = _with_implied(gates, named, resources)
+    if told.gates:
+        return found, ()
+    text = f"the server does not report its feature gates ({problem}): the defaults of Kubernetes {release} are assumed"
+    return found, (Note("featuregates", "assumed", f"{text}{implied}; --feature-gates sets others"),)
+
+
+def dumped_gates(
+    told: Told, nodes: Iterable[Node], api_versions: Collection[str], resources: Collection[str]
+) -> tuple[FeatureGates, tuple[Note, ...]]:
+    """Return the gates of a dump, and the note on what was assumed.
+
+    A dump names no release. That of its newest kubelet is assumed, or the first with the versions of its objects, if
+    that is newer: kubelets may be older than their API server.
+
+    Raises:
+        UnknownGate: the release is not known, or the user names a gate that it does not have.
+    """
+    kubelets = {one.status.node_info.kubelet_version for one in nodes} - {""}
+    known = [release for version in kubelets if (release := nearest_release(version))]
+    versions = [one.partition("/")[2] for one in api_versions if one.startswith(f"{GROUP}/")]
+    since = [life.since for version in versions if (life := lifetime(GROUP, version, "ResourceClaim")) is not None]
+    release = told.release or (max((*known, *since), key=RELEASES.index) if known else DEFAULT_RELEASE)
+    gates = FeatureGates.for_release(release, told.gates)
+    found, implied = _with_implied(gates, {*told.gates, *gates.overrides()}, resources)
+    if told.release:
+        return found, ()
+    cause = "as its kubelets and objects are" if known else "for the dump names no release"
+    text = f"Kubernetes {release} is assumed, {cause}, and its default feature gates{implied}"
+    return found, (Note("release", "assumed", f"{text}; --kubernetes-version and --feature-gates set others"),)
+
+
+def _with_implied(gates: FeatureGates, named: Collection[str], resources: Collection[str]) -> tuple[FeatureGates, str]:
+    """Switch on the gates that kinds need, unless they are ``named``; and return a clause on those that were off."""
+    needed = dict.fromkeys(gate for resource, needs in _IMPLIED.items() if resource in resources for gate in needs)
+    off = [gate for gate in needed if gate not in named and state_of(gate, gates.release) and not gates[gate]]
+    return gates.with_reported(dict.fromkeys(off, True)), f" with {', '.join(off)} on" if off else ""
