@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -53,13 +53,16 @@ def read_dump(given: Input, *, release: str = "", feature_gates: Mapping[str, bo
     return reader.state(Told(release, feature_gates))
 
 
-def read_manifests(given: Input) -> tuple[tuple[KubeObject, ...], tuple[Note, ...]]:
+def read_manifests(
+    given: Input, served: Callable[[GroupVersionKind], bool] | None = None
+) -> tuple[tuple[KubeObject, ...], tuple[Note, ...]]:
     """Return the objects of manifests, and notes on fields that no release has; other kinds are left out.
 
     Raises:
-        InvalidInput: something in it is no Kubernetes object, or has a field of the wrong type.
+        InvalidInput: something in it is no Kubernetes object, has a field of the wrong type, or is of a version that is
+            not ``served``.
     """
-    reader = DumpReader(strict=True)
+    reader = DumpReader(strict=True, served=served)
     reader.add(given)
     return tuple(reader.objects), tuple(reader.notes)
 
@@ -67,9 +70,10 @@ def read_manifests(given: Input) -> tuple[tuple[KubeObject, ...], tuple[Note, ..
 class DumpReader:
     """Collects the objects of a dump from several inputs, or pages of a server's answers."""
 
-    def __init__(self, *, strict: bool) -> None:
-        """``strict``: an object with a field of the wrong type is an error; otherwise it is noted, and left out."""
-        self._strict = strict
+    def __init__(self, *, strict: bool, served: Callable[[GroupVersionKind], bool] | None = None) -> None:
+        """``strict``: an object with a field of the wrong type is an error; otherwise it is noted, and left out.
+        ``served`` returns False for versions that are refused."""
+        self._strict, self._served = strict, served
         self.undecodable: list[Undecodable] = []
         self.objects: list[KubeObject] = []
         self.notes: list[Note] = []
@@ -85,6 +89,8 @@ class DumpReader:
             InvalidInput: something in it is no Kubernetes object, or, of strict readers, has a field of the wrong type.
         """
         for one in self._read_input(given):
+            if self._served is not None and isinstance(one, Mapping):
+                _refuse_unserved(one, self._served)
             try:
                 decoded = read_object(one)
             except UndecodableInput as error:
@@ -163,6 +169,22 @@ class DumpReader:
         kind = str(given.get("kind", ""))
         if kind.endswith("List"):
             self._listed.add(kind.removesuffix("List"))
+
+
+def _refuse_unserved(one: Plain, served: Callable[[GroupVersionKind], bool]) -> None:
+    """Refuse an object of a version that a cluster does not have, in kubectl's words."""
+    gvk = GroupVersionKind.parse(str(one.get("apiVersion", "")), str(one.get("kind", "")))
+    if (gvk.group, gvk.kind) not in _read_as() or served(gvk):
+        return
+    metadata = one.get("metadata")
+    known: Mapping[str, Any] = metadata if isinstance(metadata, Mapping) else {}
+    text = (
+        f'resource mapping not found for name: "{known.get("name", "")}" namespace: "{known.get("namespace", "")}": '
+        f'no matches for kind "{gvk.kind}" in version "{gvk.api_version}"'
+    )
+    definition = definition_of(gvk.group, gvk.kind)
+    there = [v.name for v in definition.versions if served(gvk._replace(version=v.name))] if definition is not None else []
+    raise InvalidInput(text + (f"; the cluster has {', '.join(there)}" if there else ""))
 
 
 def _creates_unknown_pods(one: Plain) -> bool:

@@ -93,10 +93,11 @@ def served_versions(state: ClusterState) -> dict[str, bool]:
     """
     served = dict(state.served)
     release = state.gates.release
-    if not any(on for name, on in served.items() if name.startswith(f"{GROUP}/")):
+    versions = device_versions(release)
+    if not any(served.get(f"{GROUP}/{version}") for version in versions):
         gate = state_of("DynamicResourceAllocation", release)
         if gate is not None and not gate.default and state.gates["DynamicResourceAllocation"]:
-            served |= {f"{GROUP}/{version}": True for version in device_versions(release)}
+            served |= {f"{GROUP}/{version}": True for version in versions}
     return served
 
 

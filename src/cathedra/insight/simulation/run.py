@@ -34,6 +34,7 @@ from cathedra.insight.inventory.listing import devices
 from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.live import read_client
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, read_kind
+from cathedra.insight.simulation.applying import apply_manifest, served_check
 from cathedra.insight.simulation.copying import SimulatedNodes, StateStorage, StateTransport, complete, served_versions
 from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted
 from cathedra.insight.simulation.report import Copies, NodeChange, PendingPods, PodPlacement, Simulation
@@ -82,6 +83,8 @@ class _Changes:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
+    added: tuple[KubeObject, ...] = ()
+    """Nodes, with their devices, and taint rules that are created, or replaced."""
     apply: tuple[KubeObject, ...] = ()
     delete: tuple[KubeObject, ...] = ()
     scale: tuple[tuple[KubeObject, int], ...] = ()
@@ -140,17 +143,21 @@ def _plan(state: ClusterState, changes: _Changes) -> _Plan:
     objects: tuple[KubeObject, ...] = ()
     notes: tuple[Note, ...] = ()
     if changes.apply is not None:
-        read, notes = read_manifests(changes.apply)
-        objects = validated([_placed(one, changes.namespace) for one in read], state)
+        read, notes = read_manifests(changes.apply, served_check(state))
+        objects = tuple(_placed(one, changes.namespace) for one in read)
         if not objects:
             raise InvalidInput("the manifests have no object that matters here")
+        # Refused before the cluster is copied, which takes longer.
+        validated([one for one in objects if state.get(type(one), _metadata(one).name, _metadata(one).namespace) is None], state)
         for one in objects:
             _check_room(one)
-    scaled = [(one.workload, one.replicas) for one in parse_scaling(changes.replicas, changes.namespace, state)]
+    applied = state.including(one for one in objects if _metadata(one).name)
+    scaled = [(one.workload, one.replicas) for one in parse_scaling(changes.replicas, changes.namespace, applied)]
     drained = [_metadata(one).name for one in named_objects([f"node/{name}" for name in changes.drain], "", state)]
     counted = [one for one in (*objects, *(one for one, _ in scaled)) if isinstance(one, (Pod, *WORKLOADS))]
     return _Plan(
-        apply=(*added_nodes(changes.add_nodes, state), *tainted(changes.taint, state), *objects),
+        added=(*added_nodes(changes.add_nodes, state), *tainted(changes.taint, state)),
+        apply=objects,
         delete=tuple(named_objects(changes.delete, changes.namespace, state)),
         scale=tuple(scaled),
         drain=tuple(drained),
@@ -183,7 +190,7 @@ def _metadata(one: KubeObject) -> ObjectMeta:
 
 class _Run:
     def __init__(self, state: ClusterState, plan: _Plan, seed: int, progress: Progress | None) -> None:
-        namespaces = {_metadata(one).namespace for one in plan.apply} - {""}
+        namespaces = {_metadata(one).namespace for one in (*plan.added, *plan.apply)} - {""}
         self.state = _with_namespaces(state, namespaces)
         self.plan, self.seed, self.progress = plan, seed, progress
         self.changed = 0.0
@@ -248,11 +255,12 @@ class _Run:
     # --- changes
 
     async def _change(self) -> None:
+        for one in self.plan.added:
+            await self._put(one)
         for one in self.plan.apply:
-            await self._apply(one)
+            await apply_manifest(self.client, one)
         for workload, replicas in self.plan.scale:
-            spec = replace(workload.spec, replicas=replicas)  # type: ignore[attr-defined]  # it has replicas
-            await self._apply(replace(workload, spec=spec))
+            await self._scale(workload, replicas)
         for one in self.plan.delete:
             metadata = _metadata(one)
             ref: Any = read_kind(type(one)).ref
@@ -261,7 +269,14 @@ class _Run:
         for name in self.plan.drain:
             await drain_node(self.client, name, clock=self.clock)
 
-    async def _apply(self, one: KubeObject) -> None:
+    async def _scale(self, workload: KubeObject, replicas: int) -> None:
+        metadata = _metadata(workload)
+        resource: Any = self.client.resource(read_kind(type(workload)).ref, metadata.namespace)
+        known = await resource.get(metadata.name)  # a manifest may have changed it
+        await resource.update(replace(known, spec=replace(known.spec, replicas=replicas)))
+
+    async def _put(self, one: KubeObject) -> None:
+        """Create an object, or replace all but its status."""
         metadata = _metadata(one)
         ref: Any = read_kind(type(one)).ref
         resource = self.client.resource(ref, metadata.namespace if ref.namespaced else "")
