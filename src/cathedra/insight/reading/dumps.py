@@ -120,9 +120,7 @@ class DumpReader:
         gates, assumed = dumped_gates(told, nodes, self.api_versions, resources)
         # A server had them, whatever the defaults of the release are.
         served = dict.fromkeys((one for one in self.api_versions if one.startswith(f"{GROUP}/")), True)
-        state = ClusterState.of(
-            self.objects, source, gates=gates, undecodable=tuple(self.undecodable), served=served
-        )
+        state = ClusterState.of(self.objects, source, gates=gates, undecodable=tuple(self.undecodable), served=served)
         missing = [
             # A kind of which the dump has neither an object nor an empty list was not dumped: nothing is known about
             # it.
@@ -135,7 +133,9 @@ class DumpReader:
             for kind in missing
             if kind.consequence
         )
-        return replace(state, notes=(*absent, *self.notes, *assumed), unknown=frozenset(kind.ref.type for kind in missing))
+        return replace(
+            state, notes=(*absent, *self.notes, *assumed), unknown=frozenset(kind.ref.type for kind in missing)
+        )
 
     def _leave_out(self, one: Plain, error: UndecodableInput) -> bool:
         """Note an object that cannot be decoded. Return False if it has no name to be noted by."""
@@ -183,7 +183,9 @@ def _refuse_unserved(one: Plain, served: Callable[[GroupVersionKind], bool]) -> 
         f'no matches for kind "{gvk.kind}" in version "{gvk.api_version}"'
     )
     definition = definition_of(gvk.group, gvk.kind)
-    there = [v.name for v in definition.versions if served(gvk._replace(version=v.name))] if definition is not None else []
+    there = (
+        [v.name for v in definition.versions if served(gvk._replace(version=v.name))] if definition is not None else []
+    )
     raise InvalidInput(text + (f"; the cluster has {', '.join(there)}" if there else ""))
 
 

@@ -1,8 +1,8 @@
 """Release, feature gates and served versions of a cluster that is read.
 
 An API server names its release at ``/version``, its versions in discovery, and its feature gates in the metric
-``kubernetes_feature_enabled``. Where it does not, the defaults of the release are assumed, with the gates without which
-it would not serve the kinds that it serves. A note names every assumption. Gates that the user sets win over all others.
+``kubernetes_feature_enabled``. If it does not, the defaults of the release are assumed, together with the gates that
+its kinds need, and a note names the assumption. Gates that the user sets win over all others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from cathedra.api.core.core_v1 import Node
-from cathedra.insight.reading.state import Note
+from cathedra.insight.reading.state import ASSUMED, Note
 from cathedra.releases import DEFAULT_RELEASE, RELEASES, FeatureGates, state_of
 from cathedra.releases.served import lifetime
 
@@ -82,8 +82,10 @@ def live_gates(
     found, implied = _with_implied(gates, named, resources)
     if told.gates:
         return found, ()
-    text = f"the server does not report its feature gates ({problem}): the defaults of Kubernetes {release} are assumed"
-    return found, (Note("featuregates", "assumed", f"{text}{implied}; --feature-gates sets others"),)
+    text = (
+        f"assumed: the default feature gates of Kubernetes {release}{implied}, for the server reports none ({problem})"
+    )
+    return found, (Note("featuregates", ASSUMED, f"{text}; see --feature-gates"),)
 
 
 def dumped_gates(
@@ -106,9 +108,9 @@ def dumped_gates(
     found, implied = _with_implied(gates, {*told.gates, *gates.overrides()}, resources)
     if told.release:
         return found, ()
-    cause = "as its kubelets and objects are" if known else "for the dump names no release"
-    text = f"Kubernetes {release} is assumed, {cause}, and its default feature gates{implied}"
-    return found, (Note("release", "assumed", f"{text}; --kubernetes-version and --feature-gates set others"),)
+    origin = " of the kubelets" if known else ""
+    text = f"assumed: Kubernetes {release}{origin} and its default feature gates{implied}"
+    return found, (Note("release", ASSUMED, f"{text} (--kubernetes-version, --feature-gates)"),)
 
 
 def _with_implied(gates: FeatureGates, named: Collection[str], resources: Collection[str]) -> tuple[FeatureGates, str]:

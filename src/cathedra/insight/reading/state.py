@@ -25,7 +25,18 @@ from cathedra.client.transport import ResourceRef
 from cathedra.clock import SystemClock
 from cathedra.releases import FeatureGates
 
-__all__ = ["READ_KINDS", "ClusterState", "Key", "Note", "ReadKind", "key_of", "note_on", "read_kind", "reader_role"]
+__all__ = [
+    "ASSUMED",
+    "READ_KINDS",
+    "ClusterState",
+    "Key",
+    "Note",
+    "ReadKind",
+    "key_of",
+    "note_on",
+    "read_kind",
+    "reader_role",
+]
 
 
 class ReadKind(msgspec.Struct, frozen=True):
@@ -111,13 +122,17 @@ Key: TypeAlias = tuple[str, str]
 ByKind: TypeAlias = Mapping[type[KubeObject], Mapping[Key, KubeObject]]
 
 
+ASSUMED: Final = "assumed"
+"""The problem of notes on the release and the gates, on which every answer depends."""
+
+
 class Note(msgspec.Struct, frozen=True, rename="camel"):
     """Something that could not be read completely, and the information that is therefore missing."""
 
     resource: str
     """The resource, as ``deviceclasses``, or one object as ``resourceslices/NAME``."""
     problem: str
-    """«absent», «forbidden», «not served», «unknown fields», «unknown kind», «partial», «undecodable»."""
+    """«absent», «forbidden», «not served», «unknown fields», «unknown kind», «partial», «undecodable», «assumed»."""
     text: str
 
     def __str__(self) -> str:
@@ -157,7 +172,9 @@ class ClusterState:
     def notes_on(self, *kinds: type[KubeObject]) -> tuple[Note, ...]:
         """Return the notes on these kinds, for tools that read nothing else."""
         names = {name for kind in READ_KINDS if kind.ref.type in kinds for name in (kind.plural, kind.ref.kind)}
-        return tuple(note for note in self.notes if re.split(r"[/ ]", note.resource)[0] in names)
+        return tuple(
+            note for note in self.notes if note.problem == ASSUMED or re.split(r"[/ ]", note.resource)[0] in names
+        )
 
     def all(self, kind: type[T]) -> tuple[T, ...]:
         """All objects of a kind, in the order in which they were read."""

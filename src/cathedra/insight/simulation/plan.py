@@ -157,7 +157,7 @@ def tainted(words: Iterable[str], state: ClusterState) -> Iterator[KubeObject]:
     taint, and rules that taint devices.
 
     Raises:
-        InvalidInput: a word has another form, or there is no such node.
+        InvalidInput: a word has another form, there is no such node, pool or device, or no device taints.
     """
     for number, word in enumerate(words):
         what, equals, rest = word.partition("=")
@@ -168,15 +168,43 @@ def tainted(words: Iterable[str], state: ClusterState) -> Iterator[KubeObject]:
                 f"--taint {word!r} is not of the form NODE=KEY[=VALUE]:EFFECT "
                 "or DRIVER/POOL[/DEVICE]=KEY[=VALUE]:EFFECT"
             )
+        if "/" in what and not state.gates["DRADeviceTaints"]:
+            text = f"the cluster has no device taints: the gate DRADeviceTaints of {state.gates.release} is off"
+            raise InvalidInput(f"--taint {word!r}: {text}")
         if "/" not in what:
             node = _node(what, state)
             taints = (*node.spec.taints, Taint(key=key, value=value, effect=effect))
             yield replace(node, spec=replace(node.spec, taints=taints))
             continue
-        driver, pool, *device = what.split("/", 2)
-        selector = DeviceTaintSelector(driver=driver, pool=pool, device=device[0] if device else None)
+        selector = _selector(word, what, state)
         spec = DeviceTaintRuleSpec(device_selector=selector, taint=DeviceTaint(key=key, value=value, effect=effect))
         yield DeviceTaintRule(metadata=ObjectMeta(name=f"simulated-{number}"), spec=spec)
+
+
+def _selector(word: str, what: str, state: ClusterState) -> DeviceTaintSelector:
+    """Return the selector of a pool, or of a device in one. Names of pools may contain slashes, those of devices not.
+
+    Raises:
+        InvalidInput: there is no such pool or device.
+    """
+    driver, _, rest = what.partition("/")
+    pools: dict[str, list[ResourceSlice]] = {}
+    for piece in state.all(ResourceSlice):
+        if piece.spec.driver == driver:
+            pools.setdefault(piece.spec.pool.name, []).append(piece)
+    if rest in pools:
+        return DeviceTaintSelector(driver=driver, pool=rest)
+    pool, _, device = rest.rpartition("/")
+    if any(one.name == device for piece in pools.get(pool, ()) for one in piece.spec.devices or ()):
+        return DeviceTaintSelector(driver=driver, pool=pool, device=device)
+    if not state.is_known(ResourceSlice):
+        raise InvalidInput(f"--taint {word!r}: which devices exist is not known")
+    if pool in pools:
+        raise InvalidInput(f"--taint {word!r}: pool {pool} of {driver} has no device {device!r}")
+    known = sorted(pools) or sorted({piece.spec.driver for piece in state.all(ResourceSlice)})
+    noun = f"{driver} has no pool {rest!r}" if pools else f"no driver {driver!r} publishes devices"
+    some = f"; there are {', '.join(known[:5])}{' …' if len(known) > 5 else ''}" if known else ""
+    raise InvalidInput(f"--taint {word!r}: {noun}{some}")
 
 
 def _profile(name: str, state: ClusterState) -> HardwareProfile:

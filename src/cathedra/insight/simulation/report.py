@@ -23,7 +23,11 @@ class PodPlacement(msgspec.Struct, frozen=True, rename="camel"):
     devices: Mapping[str, tuple[str, ...]] = {}
     """Claim → «driver/pool/device»."""
     before: str = ""
-    """The node on which a pod of that name was before; "" if there was none."""
+    """The node of an earlier pod of that name, which was evicted or deleted; "" if there was none."""
+    devices_before: Mapping[str, tuple[str, ...]] = {}
+    """The devices of that pod."""
+    owner: str = ""
+    """«kind namespace/name» of the controller; "" for pods without one."""
 
 
 class PendingPods(msgspec.Struct, frozen=True, rename="camel"):
@@ -31,6 +35,8 @@ class PendingPods(msgspec.Struct, frozen=True, rename="camel"):
 
     pods: tuple[str, ...]
     why: str
+    before: bool = False
+    """True if the pods waited before the change, and the change is not about them."""
 
 
 class NodeChange(msgspec.Struct, frozen=True, rename="camel"):
@@ -56,9 +62,9 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel"):
     """The difference between the cluster as it was read and as it would be."""
 
     placed: tuple[PodPlacement, ...]
-    """Pods that have a node and had none, or another one."""
+    """Pods that have a node and had none, or were created again."""
     gone: tuple[PodPlacement, ...]
-    """Pods that had a node and are not there any more."""
+    """Pods that had a node and do not have another one."""
     pending: tuple[PendingPods, ...]
     nodes: tuple[NodeChange, ...] = ()
     copies: tuple[Copies, ...] = ()
@@ -70,8 +76,8 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def fits(self) -> bool:
-        """True if every pod has a node."""
-        return not self.pending and not self.failures
+        """True if every pod that the change is about has a node."""
+        return all(group.before for group in self.pending) and not self.failures
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain values."""
@@ -90,12 +96,13 @@ def simulation_text(found: Simulation, width: int = 100, style: Style = plain) -
 
 def _lines(found: Simulation, width: int, style: Style) -> Iterator[str]:
     for one in found.gone:
-        yield from wrapped(f"- {one.pod} on {one.node}{_devices(one)}", width, "", "    ")
+        yield from wrapped(f"- {one.pod} on {one.node}{_devices(one.devices)}", width, "", "    ")
     for one in found.placed:
-        sign, moved = ("~", f", before on {one.before}") if one.before else ("+", "")
-        yield from wrapped(f"{sign} {one.pod} → {one.node}{_devices(one)}{moved}", width, "", "    ")
+        sign, moved = ("~", f", before on {one.before}{_devices(one.devices_before)}") if one.before else ("+", "")
+        yield from wrapped(f"{sign} {one.pod} → {one.node}{_devices(one.devices)}{moved}", width, "", "    ")
     for group in found.pending:
-        yield from wrapped(f"? {names_text(group.pods)}: {group.why}", width, "", "    ")
+        waited = " (waited before)" if group.before else ""
+        yield from wrapped(f"? {names_text(group.pods)}{waited}: {group.why}", width, "", "    ")
     for text in found.failures:
         yield from wrapped(f"! {text}", width, "", "    ")
     if found.placed or found.gone or found.pending or found.failures:
@@ -117,7 +124,7 @@ def _lines(found: Simulation, width: int, style: Style) -> Iterator[str]:
         yield from wrapped(f"! {note}", width, "", "  ")
 
 
-def _devices(one: PodPlacement) -> str:
-    names = [device for devices in one.devices.values() for device in devices]
+def _devices(claims: Mapping[str, tuple[str, ...]]) -> str:
+    names = [device for devices in claims.values() for device in devices]
     short = [name.rpartition("/")[2] for name in names]
     return f" ({names_text(short)})" if short else ""

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
+from msgspec import structs
+
 from cathedra.allocation.errors import InvalidInput
 from cathedra.allocation.reading import Input
 from cathedra.api.core.core_v1 import Namespace, Node, Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
-from cathedra.api.resource import ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.apiserver.config import ServerConfig
@@ -28,19 +29,16 @@ from cathedra.client.resources import PODS
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.draining import drain as drain_node
 from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, ControllerOptions
-from cathedra.insight.explanation.explain import explain
 from cathedra.insight.explanation.question import WORKLOADS, next_pod, validated
-from cathedra.insight.inventory.listing import devices
 from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.live import read_client
-from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, read_kind
+from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, read_kind
 from cathedra.insight.simulation.applying import apply_manifest, served_check
+from cathedra.insight.simulation.comparing import compared
 from cathedra.insight.simulation.copying import SimulatedNodes, StateStorage, StateTransport, complete, served_versions
 from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted
-from cathedra.insight.simulation.report import Copies, NodeChange, PendingPods, PodPlacement, Simulation
+from cathedra.insight.simulation.report import Copies, Simulation
 from cathedra.scheduler.judging import scheduler_over
-from cathedra.semantics.podclaims import claim_names
-from cathedra.semantics.pods import is_terminal
 
 __all__ = ["Progress", "simulate"]
 
@@ -61,9 +59,6 @@ _IDLE: Final = frozenset(
     )
 )
 """Controllers that would miss the heartbeats of nodes, or that have nothing to do with pods."""
-_EXPLAINED: Final = 20
-"""Largest number of pending pods that are explained one by one; others are counted with equal ones."""
-
 Progress = Callable[[int, int], None]
 """Callback with the number of pods that have a node, and the number of pods."""
 
@@ -91,6 +86,8 @@ class _Plan:
     drain: tuple[str, ...] = ()
     copies: int = COPIES
     notes: tuple[Note, ...] = ()
+    asked: tuple[KubeObject, ...] | None = None
+    """The objects of the question; None if nothing is changed."""
     counted: tuple[KubeObject, ...] = field(default=())
     """Pods and workloads of which more copies are tried."""
 
@@ -148,22 +145,29 @@ def _plan(state: ClusterState, changes: _Changes) -> _Plan:
         if not objects:
             raise InvalidInput("the manifests have no object that matters here")
         # Refused before the cluster is copied, which takes longer.
-        validated([one for one in objects if state.get(type(one), _metadata(one).name, _metadata(one).namespace) is None], state)
+        validated([one for one in objects if state.get(type(one), *reversed(key_of(one))) is None], state)
         for one in objects:
             _check_room(one)
     applied = state.including(one for one in objects if _metadata(one).name)
     scaled = [(one.workload, one.replicas) for one in parse_scaling(changes.replicas, changes.namespace, applied)]
     drained = [_metadata(one).name for one in named_objects([f"node/{name}" for name in changes.drain], "", state)]
     counted = [one for one in (*objects, *(one for one, _ in scaled)) if isinstance(one, (Pod, *WORKLOADS))]
+    nodes = tuple(added_nodes(changes.add_nodes, state))
     return _Plan(
-        added=(*added_nodes(changes.add_nodes, state), *tainted(changes.taint, state)),
+        added=(*nodes, *tainted(changes.taint, state.including(nodes) if nodes else state)),
         apply=objects,
         delete=tuple(named_objects(changes.delete, changes.namespace, state)),
         scale=tuple(scaled),
         drain=tuple(drained),
         notes=notes,
+        asked=tuple(counted) if _is_change(changes) else None,
         counted=tuple(counted),
     )
+
+
+def _is_change(changes: _Changes) -> bool:
+    words = (changes.delete, changes.add_nodes, changes.drain, changes.taint, changes.replicas)
+    return changes.apply is not None or any(words)
 
 
 def _check_room(one: KubeObject) -> None:
@@ -237,7 +241,9 @@ class _Run:
                         task.cancel()
         finally:
             await server.close()
-        return self._compared(after, seconds, tuple(copies))
+        notes = (*self.plan.notes, *self.state.notes)
+        found = compared(self.state, after, self.plan.asked)
+        return structs.replace(found, copies=tuple(copies), seconds=round(seconds, 3), notes=notes)
 
     def _note(self, *_: object) -> None:
         self.changed = self.clock.monotonic()
@@ -342,98 +348,7 @@ class _Run:
             await self._settle()
         return Copies(where, sum(found.values()), not waiting, dict(sorted(found.items())))
 
-    # --- comparing
-
-    def _compared(self, after: ClusterState, seconds: float, copies: tuple[Copies, ...]) -> Simulation:
-        before_pods = {_name(pod): pod for pod in self.state.pods if not is_terminal(pod)}
-        after_pods = {_name(pod): pod for pod in after.pods if not is_terminal(pod)}
-        placed = [
-            _placement(pod, after, before_pods[name].spec.node_name if name in before_pods else "")
-            for name, pod in sorted(after_pods.items())
-            if pod.spec.node_name
-            and (name not in before_pods or before_pods[name].spec.node_name != pod.spec.node_name)
-        ]
-        ended = {_name(pod) for pod in after.pods}
-        gone = [
-            _placement(pod, self.state, "")
-            for name, pod in sorted(before_pods.items())
-            if pod.spec.node_name and name not in ended
-        ]
-        pending = [pod for _, pod in sorted(after_pods.items()) if not pod.spec.node_name]
-        return Simulation(
-            placed=tuple(placed),
-            gone=tuple(gone),
-            pending=_pending(pending, after),
-            nodes=tuple(_node_changes(self.state, after)),
-            copies=copies,
-            seconds=round(seconds, 3),
-            failures=tuple(_failures(after, self.state)),
-            notes=(*self.plan.notes, *self.state.notes),
-        )
-
 
 def _with_namespaces(state: ClusterState, names: Iterable[str]) -> ClusterState:
     missing = [Namespace(metadata=ObjectMeta(name=name)) for name in sorted(names) if not state.get(Namespace, name)]
     return state.including(missing)
-
-
-def _name(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
-
-
-def _placement(pod: Pod, state: ClusterState, before: str) -> PodPlacement:
-    found: dict[str, tuple[str, ...]] = {}
-    for name in claim_names(pod):
-        claim = state.get(ResourceClaim, name, pod.metadata.namespace)
-        if claim is not None and claim.status.allocation is not None:
-            results = claim.status.allocation.devices.results
-            found[name] = tuple(f"{one.driver}/{one.pool}/{one.device}" for one in results)
-    return PodPlacement(_name(pod), pod.spec.node_name, found, before)
-
-
-def _pending(pods: Sequence[Pod], state: ClusterState) -> tuple[PendingPods, ...]:
-    """Return the pending pods, grouped by reason; pods of one owner with equal requests are explained once."""
-    reasons: dict[str, list[str]] = {}
-    known: dict[object, str] = {}
-    for pod in pods:
-        owner = pod.metadata.owner_references[0].uid if pod.metadata.owner_references else pod.metadata.uid
-        if owner not in known:
-            known[owner] = (
-                _reason(pod, state) if len(known) < _EXPLAINED else "not looked at: there are too many different pods"
-            )
-        reasons.setdefault(known[owner], []).append(_name(pod))
-    return tuple(PendingPods(tuple(names), why) for why, names in reasons.items())
-
-
-def _reason(pod: Pod, state: ClusterState) -> str:
-    if pod.spec.scheduler_name not in ("", "default-scheduler"):
-        return f"another scheduler decides, which is not simulated: {pod.spec.scheduler_name}"
-    return explain(state, f"pod/{pod.metadata.name}", namespace=pod.metadata.namespace).summary
-
-
-def _node_changes(before: ClusterState, after: ClusterState) -> Iterable[NodeChange]:
-    was = {one.name: one for one in devices(before).nodes}
-    now = {one.name: one for one in devices(after).nodes}
-    for name in sorted({*was, *now}):
-        held_before = was[name].held if name in was else 0
-        held_after = now[name].held if name in now else 0
-        if held_before != held_after or (name in was) != (name in now):
-            yield NodeChange(name, (now.get(name) or was[name]).devices, held_before, held_after)
-
-
-def _failures(after: ClusterState, before: ClusterState) -> Iterable[str]:
-    """Return the failures to create pods that workloads report now and did not report before."""
-    told = set(_conditions(before))
-    for text in _conditions(after):
-        if text not in told:
-            yield text
-
-
-def _conditions(state: ClusterState) -> Iterable[str]:
-    for kind in WORKLOADS:
-        for one in state.all(kind):
-            conditions: Iterable[Any] = getattr(getattr(one, "status", None), "conditions", None) or ()
-            for condition in conditions:
-                if condition.type == "ReplicaFailure" and condition.status == "True":
-                    metadata = _metadata(one)
-                    yield f"{kind.__name__.lower()} {metadata.namespace}/{metadata.name}: {condition.message}"

@@ -216,8 +216,8 @@ def test_the_release_of_a_dump_is_that_of_its_kubelets_and_a_note_names_it() -> 
     assert state.gates["DynamicResourceAllocation"]
     assert state.served == {"resource.k8s.io/v1beta1": True}
     assert assumed(state) == [
-        "Kubernetes 1.33 is assumed, as its kubelets and objects are, and its default feature gates with "
-        "DynamicResourceAllocation on; --kubernetes-version and --feature-gates set others"
+        "assumed: Kubernetes 1.33 of the kubelets and its default feature gates with DynamicResourceAllocation on "
+        "(--kubernetes-version, --feature-gates)"
     ]
 
 
@@ -227,11 +227,13 @@ def test_a_dump_is_of_the_first_release_with_its_versions_if_its_kubelets_are_ol
 
 def test_a_dump_without_kubelets_is_taken_for_the_newest_release_and_says_so() -> None:
     (text,) = assumed(read_dump([slice_of("v1")]))
-    assert text.startswith(f"Kubernetes {DEFAULT_RELEASE} is assumed, for the dump names no release")
+    assert text.startswith(f"assumed: Kubernetes {DEFAULT_RELEASE} and its default feature gates")
 
 
 def test_nothing_is_assumed_if_the_release_is_given() -> None:
-    state = read_dump([node_of("v1.33.4"), slice_of("v1beta1")], release="1.36", feature_gates={"DRAListTypeAttributes": True})
+    state = read_dump(
+        [node_of("v1.33.4"), slice_of("v1beta1")], release="1.36", feature_gates={"DRAListTypeAttributes": True}
+    )
     assert state.gates.release == "1.36"
     assert state.gates["DRAListTypeAttributes"]
     assert assumed(state) == []

@@ -179,8 +179,8 @@ def test_gates_that_cannot_be_read_are_assumed_and_named() -> None:
     assert state.gates["DynamicResourceAllocation"]
     assert not state.gates["DRAPrioritizedList"]
     assert [note.text for note in state.notes] == [
-        "the server does not report its feature gates (/metrics: Forbidden): the defaults of Kubernetes 1.33 are "
-        "assumed with DynamicResourceAllocation on; --feature-gates sets others"
+        "assumed: the default feature gates of Kubernetes 1.33 with DynamicResourceAllocation on, for the server "
+        "reports none (/metrics: Forbidden); see --feature-gates"
     ]
 
 

@@ -6,10 +6,11 @@ import pytest
 
 from cathedra.allocation import InvalidInput
 from cathedra.api.core.core_v1 import Node
-from cathedra.api.resource import DeviceClass, ResourceSlice
+from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceSlice
+from cathedra.api.struct import replace
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
-from cathedra.insight.simulation.plan import added_nodes, parse_scaling
+from cathedra.insight.simulation.plan import added_nodes, parse_scaling, tainted
 from cathedra.insight.simulation.run import simulate
 from tests.unit.cli.dra.dumps import gpu_cluster
 
@@ -79,3 +80,38 @@ def test_a_manifest_of_more_pods_than_there_is_room_for_is_refused() -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"}, "spec": spec}
     with pytest.raises(InvalidInput, match="Job j has 2147483647 pods: a simulation is limited to 150000"):
         simulate(cluster(), apply=[job])
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("gpu.example.com/node-0/gpu-9=a:NoExecute", "pool node-0 of gpu.example.com has no device 'gpu-9'"),
+        ("gpu.example.com/node-9=a:NoExecute", "gpu.example.com has no pool 'node-9'; there are node-0, node-1"),
+        (
+            "no.example.com/node-0=a:NoExecute",
+            "no driver 'no.example.com' publishes devices",
+        ),
+        ("node-9=a:NoSchedule", "there is no node 'node-9'"),
+    ],
+)
+def test_a_device_pool_or_node_that_does_not_exist_is_refused(word: str, text: str) -> None:
+    with pytest.raises(InvalidInput, match=text):
+        list(tainted([word], cluster()))
+
+
+def test_a_pool_with_slashes_in_its_name_is_tainted() -> None:
+    (piece,) = [one for one in cluster().all(ResourceSlice) if one.spec.node_name == "node-0"]
+    spec = replace(piece.spec, pool=replace(piece.spec.pool, name="rack/node-0"))
+    state = cluster().including([replace(piece, spec=spec)])
+    rules = tainted(["gpu.example.com/rack/node-0=a:None", "gpu.example.com/rack/node-0/gpu-1=a:None"], state)
+    found = [one.spec.device_selector for one in rules if isinstance(one, DeviceTaintRule)]
+    assert [(one.pool, one.device) for one in found if one is not None] == [
+        ("rack/node-0", None),
+        ("rack/node-0", "gpu-1"),
+    ]
+
+
+def test_devices_cannot_be_tainted_in_a_cluster_without_device_taints() -> None:
+    state = read_dump(gpu_cluster(), release="1.34")
+    with pytest.raises(InvalidInput, match=r"the gate DRADeviceTaints of 1\.34 is off"):
+        list(tainted(["gpu.example.com/node-0=a:NoExecute"], state))

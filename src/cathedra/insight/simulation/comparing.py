@@ -1,0 +1,150 @@
+"""Comparison of a cluster at the end of a simulation with the cluster as it was read.
+
+Pods are compared by UID, node and devices: a pod that is evicted and created again by its StatefulSet has its old name,
+and may have its old node, but it was stopped and may have other devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.resource import ResourceClaim
+from cathedra.insight.explanation.explain import explain
+from cathedra.insight.explanation.question import WORKLOADS, pods_of
+from cathedra.insight.inventory.listing import devices
+from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.simulation.report import NodeChange, PendingPods, PodPlacement, Simulation
+from cathedra.semantics.owners import controller_of
+from cathedra.semantics.podclaims import claim_names
+from cathedra.semantics.pods import is_terminal
+
+__all__ = ["compared"]
+
+_EXPLAINED: Final = 20
+"""Largest number of pending pods that are explained one by one; others are counted with equal ones."""
+
+
+def compared(before: ClusterState, after: ClusterState, asked: Sequence[KubeObject] | None) -> Simulation:
+    """Return the differences.
+
+    ``asked`` are the pods and workloads of the question. Other pods that waited before are not part of it. If it is
+    None, nothing was changed, and the question is about all pods.
+    """
+    was = {pod.metadata.uid: pod for pod in before.pods if not is_terminal(pod)}
+    now = {pod.metadata.uid: pod for pod in after.pods if not is_terminal(pod)}
+    old = {_name(pod): pod for pod in was.values() if pod.spec.node_name and pod.metadata.uid not in now}
+    ended = {pod.metadata.uid for pod in after.pods}
+    placed = tuple(_placed(was, now, old, before, after))
+    back = {one.pod for one in placed if one.before}
+    gone = [pod for name, pod in sorted(old.items()) if name not in back and pod.metadata.uid not in ended]
+    waiting = [pod for pod in sorted(now.values(), key=_name) if not pod.spec.node_name]
+    waited = {uid for uid, pod in was.items() if not pod.spec.node_name} if asked is not None else set()
+    waited -= {pod.metadata.uid for pod in _pods_of(asked or (), after)}
+    return Simulation(
+        placed=placed,
+        gone=tuple(_placement(pod, before) for pod in gone),
+        pending=_pending(waiting, waited, after),
+        nodes=tuple(_node_changes(before, after)),
+        failures=tuple(_failures(after, before)),
+    )
+
+
+def _placed(
+    was: Mapping[str, Pod], now: Mapping[str, Pod], old: Mapping[str, Pod], before: ClusterState, after: ClusterState
+) -> Iterator[PodPlacement]:
+    for pod in sorted(now.values(), key=_name):
+        if not pod.spec.node_name:
+            continue
+        known = was.get(pod.metadata.uid)
+        # Nothing that is unchanged is looked up further: a cluster has many pods that a change does not concern.
+        if known is not None and known.spec.node_name == pod.spec.node_name:
+            continue
+        here = _placement(pod, after)
+        earlier = old.get(_name(pod))
+        if earlier is None:
+            yield here
+            continue
+        there = _placement(earlier, before)
+        yield PodPlacement(here.pod, here.node, here.devices, there.node, there.devices, owner=here.owner)
+
+
+def _pods_of(asked: Iterable[KubeObject], after: ClusterState) -> Iterator[Pod]:
+    for one in asked:
+        metadata = _metadata(one)
+        found: Any = after.get(type(one), metadata.name, metadata.namespace)
+        if isinstance(found, Pod):
+            yield found
+        elif found is not None:
+            yield from pods_of(found, after)
+
+
+def _metadata(one: KubeObject) -> ObjectMeta:
+    metadata: ObjectMeta = getattr(one, "metadata")  # noqa: B009  # every kind has it, and the base does not say so
+    return metadata
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _placement(pod: Pod, state: ClusterState) -> PodPlacement:
+    found: dict[str, tuple[str, ...]] = {}
+    for name in claim_names(pod):
+        claim = state.get(ResourceClaim, name, pod.metadata.namespace)
+        if claim is not None and claim.status.allocation is not None:
+            results = claim.status.allocation.devices.results
+            found[name] = tuple(f"{one.driver}/{one.pool}/{one.device}" for one in results)
+    controller = controller_of(pod)
+    owner = f"{controller.kind.lower()} {pod.metadata.namespace}/{controller.name}" if controller is not None else ""
+    return PodPlacement(_name(pod), pod.spec.node_name, found, owner=owner)
+
+
+def _pending(pods: Sequence[Pod], waited: set[str], state: ClusterState) -> tuple[PendingPods, ...]:
+    """Return the pending pods, grouped by reason; pods of one owner with equal requests are explained once."""
+    reasons: dict[tuple[str, bool], list[str]] = {}
+    known: dict[object, str] = {}
+    for pod in pods:
+        owner = pod.metadata.owner_references[0].uid if pod.metadata.owner_references else pod.metadata.uid
+        if owner not in known:
+            known[owner] = (
+                _reason(pod, state) if len(known) < _EXPLAINED else "not looked at: there are too many different pods"
+            )
+        reasons.setdefault((known[owner], pod.metadata.uid in waited), []).append(_name(pod))
+    return tuple(PendingPods(tuple(names), why, before) for (why, before), names in reasons.items())
+
+
+def _reason(pod: Pod, state: ClusterState) -> str:
+    if pod.spec.scheduler_name not in ("", "default-scheduler"):
+        return f"another scheduler decides, which is not simulated: {pod.spec.scheduler_name}"
+    return explain(state, f"pod/{pod.metadata.name}", namespace=pod.metadata.namespace).summary
+
+
+def _node_changes(before: ClusterState, after: ClusterState) -> Iterable[NodeChange]:
+    was = {one.name: one for one in devices(before).nodes}
+    now = {one.name: one for one in devices(after).nodes}
+    for name in sorted({*was, *now}):
+        held_before = was[name].held if name in was else 0
+        held_after = now[name].held if name in now else 0
+        if held_before != held_after or (name in was) != (name in now):
+            yield NodeChange(name, (now.get(name) or was[name]).devices, held_before, held_after)
+
+
+def _failures(after: ClusterState, before: ClusterState) -> Iterable[str]:
+    """Return the failures to create pods that workloads report now and did not report before."""
+    told = set(_conditions(before))
+    for text in _conditions(after):
+        if text not in told:
+            yield text
+
+
+def _conditions(state: ClusterState) -> Iterable[str]:
+    for kind in WORKLOADS:
+        for one in state.all(kind):
+            conditions: Iterable[Any] = getattr(getattr(one, "status", None), "conditions", None) or ()
+            for condition in conditions:
+                if condition.type == "ReplicaFailure" and condition.status == "True":
+                    metadata = _metadata(one)
+                    yield f"{kind.__name__.lower()} {metadata.namespace}/{metadata.name}: {condition.message}"
