@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cathedra.insight.conversion.convert import Conversion, convert, convert_device_plugin
-    from cathedra.insight.explanation.explain import explain
-    from cathedra.insight.explanation.report import Explanation
+    from cathedra.insight.explanation.explain import explain, explain_all
+    from cathedra.insight.explanation.report import Explanation, ExplanationOverview
     from cathedra.insight.inventory.listing import devices
     from cathedra.insight.inventory.report import DeviceList
     from cathedra.insight.linting.lint import lint
@@ -38,6 +38,7 @@ __all__ = [
     "Conversion",
     "DeviceList",
     "Explanation",
+    "ExplanationOverview",
     "LintFinding",
     "LintReport",
     "Note",
@@ -47,6 +48,7 @@ __all__ = [
     "convert_device_plugin",
     "devices",
     "explain",
+    "explain_all",
     "lint",
     "match",
     "profiled_node",
@@ -61,6 +63,7 @@ _HOMES = {
     "Conversion": "conversion.convert",
     "DeviceList": "inventory.report",
     "Explanation": "explanation.report",
+    "ExplanationOverview": "explanation.report",
     "LintFinding": "linting.report",
     "LintReport": "linting.report",
     "Note": "reading.state",
@@ -70,6 +73,7 @@ _HOMES = {
     "convert_device_plugin": "conversion.convert",
     "devices": "inventory.listing",
     "explain": "explanation.explain",
+    "explain_all": "explanation.explain",
     "lint": "linting.lint",
     "match": "matching.match",
     "profiled_node": "simulation.plan",

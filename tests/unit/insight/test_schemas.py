@@ -13,12 +13,14 @@ from cathedra.insight import (
     Conversion,
     DeviceList,
     Explanation,
+    ExplanationOverview,
     LintReport,
     SelectorMatch,
     Simulation,
     convert,
     devices,
     explain,
+    explain_all,
     lint,
     match,
     read_dump,
@@ -29,6 +31,7 @@ from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 STATE = read_dump([*gpu_cluster(taken=2), *pod_with(2)])
 ANSWERS = {
     "explanation": lambda: explain(STATE, "pod/train").to_dict(),
+    "explanationoverview": lambda: explain_all(STATE).to_dict(),
     "devicelist": lambda: devices(STATE).to_dict(),
     "simulation": lambda: simulate(read_dump(gpu_cluster()), apply=pod_with(1), copies=2).to_dict(),
     "selectormatch": lambda: match(STATE, 'device.driver == "x" && true').to_dict(),
@@ -37,7 +40,9 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("kind", [Explanation, DeviceList, Simulation, LintReport, SelectorMatch, Conversion])
+@pytest.mark.parametrize(
+    "kind", [Explanation, ExplanationOverview, DeviceList, Simulation, LintReport, SelectorMatch, Conversion]
+)
 def test_the_schema_is_current(kind: Any) -> None:
     assert json.loads((FOLDER / f"{kind.__name__.lower()}.json").read_text()) == json.loads(json.dumps(schema_of(kind)))
 

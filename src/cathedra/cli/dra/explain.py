@@ -19,7 +19,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "subject",
         nargs="*",
         metavar="KIND/NAME",
-        help="pod/NAME, claim/NAME, deployment/NAME, job/NAME …; or KIND NAME",
+        help="pod/NAME, claim/NAME, deployment/NAME, job/NAME …; or KIND NAME …; none: all that waits",
     )
     parser.add_argument(
         "-f",
@@ -29,7 +29,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="explain these manifests as if they were applied (repeatable)",
     )
-    add_namespace(parser, "namespace of the object (default: the context's)")
+    add_namespace(parser, "namespace of the objects (default: the context's)")
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="explain all that waits in all namespaces")
     parser.add_argument("--node", default="", metavar="NAME", help="consider this node only")
     parser.add_argument(
         "-o", "--output", choices=("text", "json", "yaml"), default="text", help="output format (default text)"
@@ -39,21 +40,31 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the answer; 1 if it does not fit."""
-    subject = "/".join(arguments.subject)
-    if bool(subject) == bool(arguments.filename) or len(arguments.subject) > 2:
-        raise InvalidInput("name what to explain, such as pod/NAME, or give -f FILE")
+    """Print the answer. Return 1 if something does not fit, or waits."""
+    if arguments.subject and arguments.filename:
+        raise InvalidInput("give either names, such as pod/NAME, or -f FILE")
+    if arguments.all_namespaces and (arguments.subject or arguments.filename):
+        raise InvalidInput("--all-namespaces is for all that waits; choose the namespace of names with -n")
     manifests: Any = [Path(name) for name in arguments.filename] or None
     if arguments.dump and "-" in arguments.dump and "-" in arguments.filename:
         raise InvalidInput("only one of --dump and -f can be standard input")
     # Imported late: a wrong call need not wait for the scheduler.
-    from cathedra.insight.explanation.explain import explain
-    from cathedra.insight.explanation.report import explanation_text
+    from cathedra.insight.explanation.explain import explain, explain_all, subjects_of
+    from cathedra.insight.explanation.report import Explanation, explanation_text, overview_text
 
+    namespace = "" if arguments.all_namespaces else namespace_of(arguments)
     state = read_state(arguments)
-    answer = explain(state, subject, namespace=namespace_of(arguments), node=arguments.node, manifests=manifests)
-    if arguments.output == "text":
+    subjects = subjects_of(arguments.subject, state, namespace)
+    several = manifests is None and len(subjects) != 1
+    answer = (
+        explain_all(state, subjects, namespace=namespace, node=arguments.node)
+        if several
+        else explain(state, *subjects, namespace=namespace, node=arguments.node, manifests=manifests)
+    )
+    if arguments.output != "text":
+        print_data(answer.to_dict(), arguments.output)
+    elif isinstance(answer, Explanation):
         print_styled(explanation_text(answer, width(), style))
     else:
-        print_data(answer.to_dict(), arguments.output)
+        print_styled(overview_text(answer, width(), style))
     return 0 if answer.fits else 1

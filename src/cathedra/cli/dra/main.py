@@ -139,6 +139,7 @@ COMMANDS: Final = (
         "explain",
         "explain why a pod, claim or workload is pending, or show what it has",
         (
+            ("what waits, and why?", "explain -A"),
             ("why is this pod pending?", "explain pod/train-0 -n team-a"),
             ("why does this deployment not come up?", "explain deployment/inference"),
             ("would this manifest fit, and where?", "explain -f train.yaml"),

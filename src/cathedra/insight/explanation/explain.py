@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -14,7 +14,7 @@ from cathedra.api.core.batch_v1 import CronJob, Job
 from cathedra.api.core.core_v1 import Event, Node, Pod, ReplicationController
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from cathedra.api.struct import replace
+from cathedra.api.struct import encode, replace
 from cathedra.insight.explanation.analysis import Analysis, analyse_claims, analyse_pod
 from cathedra.insight.explanation.causes import causes_of, place_of, summary_of
 from cathedra.insight.explanation.claims import claim_report, claim_state
@@ -31,17 +31,18 @@ from cathedra.insight.explanation.question import (
     with_claims,
 )
 from cathedra.insight.explanation.remedies import find_remedies, with_largest_counts
-from cathedra.insight.explanation.report import Cause, ClaimReport, Explanation, Remedy
+from cathedra.insight.explanation.report import Cause, CauseGroup, ClaimReport, Explanation, ExplanationOverview, Remedy
 from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.state import ClusterState, Note, key_of
 from cathedra.insight.rendering import counted
 from cathedra.scheduler.judging import Filters
+from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.podclaims import pod_group_name
 from cathedra.semantics.podobstacles import deletion_text, obstacles_on_node
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["KINDS", "explain"]
+__all__ = ["KINDS", "explain", "explain_all", "subjects_of"]
 
 KINDS: Final[Mapping[str, type[KubeObject]]] = {
     **dict.fromkeys(("pod", "pods", "po"), Pod),
@@ -75,15 +76,56 @@ def explain(
     Raises:
         InvalidInput: there is no such thing, or the manifests are invalid.
     """
-    if node and not any(one.metadata.name == node for one in state.nodes):
-        some = ", ".join(one.metadata.name for one in state.nodes[:5])
-        raise InvalidInput(f"there is no node {node!r} in {state.source}" + (f"; there are {some}" if some else ""))
-    asking = _Explainer(frozenset((node,)) if node else None)
+    asking = _Explainer(_only(state, node))
     if manifests is not None:
         return asking.manifests(state, manifests, namespace)
     kind, name = _parse(subject)
     found = find_workload(kind, name, namespace, state)
     return asking.one(found, state)
+
+
+def explain_all(
+    state: ClusterState, subjects: Sequence[str] = (), *, namespace: str = "", node: str = ""
+) -> ExplanationOverview:
+    """Explain several subjects, or all that waits in ``namespace`` ("": in all of them), grouped by cause.
+
+    Raises:
+        InvalidInput: there is no such thing.
+    """
+    asking = _Explainer(_only(state, node))
+    if subjects:
+        named = [find_workload(*_parse(subject), namespace or "default", state) for subject in subjects]
+        return _grouped((asking.one(one, state) for one in named), "", state)
+    answers = (answer for answer in asking.waiting(state, namespace) if answer.verdict != "running")
+    return _grouped(answers, f"namespace {namespace}" if namespace else "all namespaces", state)
+
+
+def _only(state: ClusterState, node: str) -> frozenset[str] | None:
+    if not node:
+        return None
+    if not any(one.metadata.name == node for one in state.nodes):
+        some = ", ".join(one.metadata.name for one in state.nodes[:5])
+        raise InvalidInput(f"there is no node {node!r} in {state.source}" + (f"; there are {some}" if some else ""))
+    return frozenset((node,))
+
+
+def subjects_of(words: Sequence[str], state: ClusterState, namespace: str = "default") -> list[str]:
+    """Return the subjects of a command line as «kind/name»: KIND/NAME …, KIND NAME …, KIND alone, or names of pods.
+
+    A kind alone means all of its objects in ``namespace``.
+
+    Raises:
+        InvalidInput: there is no object of that kind.
+    """
+    kind = KINDS.get(words[0].lower()) if words else None
+    if kind is None or "/" in words[0]:
+        return [word if "/" in word else f"pod/{word}" for word in words]
+    if len(words) > 1:
+        return [word if "/" in word else f"{words[0]}/{word}" for word in words[1:]]
+    found = [f"{words[0]}/{name}" for home, name in sorted(state.objects.get(kind, {})) if home == namespace]
+    if not found:
+        raise InvalidInput(f"there is no {kind.__name__.lower()} in namespace {namespace!r} of {state.source}")
+    return found
 
 
 def _parse(subject: str) -> tuple[type[KubeObject], str]:
@@ -118,6 +160,31 @@ class _Explainer:
             return self.template(found, state)
         assert isinstance(found, WORKLOADS), "no other kind is looked for"
         return self.workload(found, state)
+
+    # --- all that waits
+
+    def waiting(self, state: ClusterState, namespace: str) -> Iterator[Explanation]:
+        """Yield an explanation of every pod that waits, and of every workload that cannot create its pods."""
+        known: dict[object, Explanation] = {}
+        for pod in state.pods:
+            if namespace not in ("", pod.metadata.namespace) or not _may_wait(pod):
+                continue
+            # The pods of one controller are equal, as in `workload`: thousands of replicas are explained once. Pods
+            # with a node differ by what their nodes report.
+            owner = controller_of(pod)
+            key = (pod.metadata.namespace, owner.uid if owner is not None else encode(pod.spec))
+            answer = None if pod.spec.node_name else known.get(key)
+            found = answer or self.pod(pod, state)
+            if not pod.spec.node_name:
+                known[key] = found
+            found = structs.replace(found, subject=f"pod {pod.metadata.namespace}/{pod.metadata.name}")
+            yield _not_placed(found, pod) if found.verdict == "fits" else found
+        for kind in WORKLOADS:
+            for workload in state.all(kind):
+                causes = tuple(one for one in _workload_causes(workload) if one.kind != "suspended")
+                if causes and namespace in ("", workload.metadata.namespace) and controller_of(workload) is None:
+                    where = f"{kind.__name__.lower()} {workload.metadata.namespace}/{workload.metadata.name}"
+                    yield Explanation(where, "does not fit", causes[0].text, causes, notes=state.notes)
 
     # --- manifests
 
@@ -356,6 +423,45 @@ class _Explainer:
                 summary += f"; whether all {wanted} find a place, kubectl dra simulate tells"
         verdict = "does not fit" if bad or causes else "running" if placed else "fits"
         return Explanation(where, verdict, summary, tuple(causes), parts=tuple(merged), notes=state.notes)
+
+
+def _may_wait(pod: Pod) -> bool:
+    """Return True if the pod is not where its owner wants it: without a node, not running, not ready, or ending."""
+    if is_terminal(pod):
+        return False
+    unfinished = pod.metadata.deletion_timestamp is not None or pod.status.phase != "Running"
+    ready = find_condition(pod.status.conditions, "Ready")
+    return not pod.spec.node_name or unfinished or (ready is not None and ready.status == "False")
+
+
+def _not_placed(found: Explanation, pod: Pod) -> Explanation:
+    """Return the answer for a pod that fits, and that the scheduler has not placed."""
+    condition = find_condition(pod.status.conditions, "PodScheduled")
+    last = f"; the scheduler's last message: {condition.message}" if condition is not None and condition.message else ""
+    cause = Cause("not scheduled", f"{found.summary}{last}")
+    return structs.replace(found, verdict="waiting", causes=(cause,))
+
+
+def _grouped(answers: Iterable[Explanation], where: str, state: ClusterState) -> ExplanationOverview:
+    groups: dict[tuple[str, str], CauseGroup] = {}
+    for answer in answers:
+        cause = _first_cause(answer)
+        text = cause.text
+        # Claims of a template have the names of their pods, and would make one cause of each.
+        for claim in answer.claims:
+            if claim.origin != "named":
+                text = text.replace(claim.name, f"{claim.name.partition('/')[0]}/{claim.origin}")
+        cause = structs.replace(cause, text=text)
+        key = (answer.verdict, text)
+        known = groups.get(key) or CauseGroup(answer.verdict, cause, ())
+        groups[key] = structs.replace(known, subjects=(*known.subjects, answer.subject))
+    ordered = sorted(groups.values(), key=lambda group: -len(group.subjects))
+    return ExplanationOverview(tuple(ordered), where, state.notes)
+
+
+def _first_cause(answer: Explanation) -> Cause:
+    bad = next((part for part in answer.flat() if not part.fits and part.causes), answer)
+    return bad.causes[0] if bad.causes and not answer.fits else Cause(answer.verdict, answer.summary)
 
 
 def _of_template(change: Remedy, claim: ResourceClaim, template: ResourceClaimTemplate, where: str) -> Remedy:

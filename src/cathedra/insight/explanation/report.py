@@ -15,9 +15,11 @@ from cathedra.printable import printable_values
 
 __all__ = [
     "Cause",
+    "CauseGroup",
     "ClaimReport",
     "Edit",
     "Explanation",
+    "ExplanationOverview",
     "FunnelStep",
     "HeldDevice",
     "NodeGroup",
@@ -26,6 +28,7 @@ __all__ = [
     "SelectorFunnel",
     "Verdict",
     "explanation_text",
+    "overview_text",
 ]
 
 Verdict: TypeAlias = str
@@ -204,6 +207,36 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
         return explanation_text(self, width=160)
 
 
+class CauseGroup(msgspec.Struct, frozen=True, rename="camel"):
+    """Subjects that wait for the same reason."""
+
+    verdict: Verdict
+    cause: Cause
+    subjects: tuple[str, ...]
+
+
+class ExplanationOverview(msgspec.Struct, frozen=True, rename="camel"):
+    """Several subjects, or all that waits, grouped by cause; the largest group first."""
+
+    groups: tuple[CauseGroup, ...]
+    where: str
+    """The namespace that was searched, or «all namespaces»; "" if the subjects were named."""
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """True if nothing waits."""
+        return all(group.verdict in _MARKS for group in self.groups)
+
+    def to_dict(self) -> JSONObject:
+        """The answer as plain values, by the schema in docs/schemas."""
+        found: JSONObject = msgspec.to_builtins(self)
+        return {"apiVersion": API_VERSION, "kind": "ExplanationOverview", "fits": self.fits, **found}
+
+    def __str__(self) -> str:
+        return overview_text(self, width=160)
+
+
 def _plain(one: Explanation) -> JSONObject:
     fields = {
         name: getattr(one, attribute)
@@ -238,6 +271,22 @@ def explanation_text(explanation: Explanation, width: int = 100, style: Style = 
     """The whole answer; lines are broken between words only."""
     explanation = printable_values(explanation)
     lines = [*_lines(explanation, width, style), *_notes(explanation.notes, width, style)]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def overview_text(overview: ExplanationOverview, width: int = 100, style: Style = plain) -> str:
+    """Return a line for each cause, with the subjects that wait for it."""
+    overview = printable_values(overview)
+    count = sum(len(group.subjects) for group in overview.groups)
+    title = f"{counted(count, 'object')} wait{'s' if count == 1 else ''} in {overview.where}" if count else ""
+    lines = [style(title or f"nothing waits in {overview.where}", "title")] if overview.where else []
+    for group in overview.groups:
+        number = f"{len(group.subjects):,} × " if len(group.subjects) > 1 else ""
+        where = f" [{counted(group.cause.nodes, 'node')}]" if group.cause.nodes is not None else ""
+        first, *more = wrapped(f"{number}{group.verdict}: {group.cause.text}{where}", width, "", "    ")
+        lines += [first.replace(group.verdict, style(group.verdict, _MARKS.get(group.verdict, "bad")), 1), *more]
+        lines += wrapped(names_text(group.subjects), width, "    ")
+    lines += _notes(overview.notes, width, style)
     return "\n".join(line.rstrip() for line in lines)
 
 

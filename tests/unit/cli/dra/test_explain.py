@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,9 @@ def test_lines_keep_to_the_width(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["explain"], "name what to explain, such as pod/NAME, or give -f FILE"),
+        (["explain", "pod/a", "-f", "FILE"], "give either names, such as pod/NAME, or -f FILE"),
+        (["explain", "pod/a", "-A"], "--all-namespaces is for all that waits"),
+        (["explain", "jobs", "--dump", "DUMP"], "there is no job in namespace 'default'"),
         (["explain", "pod/no", "--dump", "DUMP"], "there is no pod 'no' in namespace 'default'"),
         (["explain", "pod/train", "-n", "other", "--dump", "DUMP"], "but one in default; say -n default"),
         (["explain", "spoon/a", "--dump", "DUMP"], "'spoon/a' is not of the form KIND/NAME"),
@@ -95,3 +98,47 @@ def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> 
         main([command, "--help"])
     assert stop.value.code == 0
     assert f"kubectl dra {command}" in capsys.readouterr().out.partition("examples:")[2]
+
+
+def renamed(objects: list[dict[str, Any]], name: str, namespace: str = "default") -> list[dict[str, Any]]:
+    """The objects with another name of their pod, in another namespace."""
+    text = json.dumps(objects)
+    found: list[dict[str, Any]] = json.loads(text)
+    for one in found:
+        one["metadata"]["namespace"] = namespace
+        if one["kind"] == "Pod":
+            one["metadata"] |= {"name": name, "uid": f"{namespace}/{name}"}
+    return found
+
+
+def test_all_that_waits_is_listed_by_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    many = [one for name in ("a", "b") for one in renamed(pod_with(3), name, "team")]
+    alone = renamed(pod_with(1), "lost")[1:]
+    dump = write_dump(tmp_path / "dump.json", [*gpu_cluster(), *many, *alone])
+    assert main(["explain", "-A", "--dump", dump]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "3 objects wait in all namespaces"
+    assert [line for line in lines if line.startswith("    ") and "/" in line] == [
+        "    pod team/a, pod team/b",
+        "    pod default/lost",
+    ]
+    assert lines[1].startswith("2 × does not fit: ")
+    assert main(["explain", "-n", "team", "--dump", dump, "-o", "json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["kind"], len(answer["groups"]), answer["fits"]) == ("ExplanationOverview", 1, False)
+
+
+def test_nothing_waits_with_exit_code_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dump = write_dump(tmp_path / "dump.json", gpu_cluster(taken=1))
+    assert main(["explain", "--dump", dump]) == 0
+    assert capsys.readouterr().out.startswith("nothing waits in namespace default")
+
+
+@pytest.mark.parametrize("words", [["pod", "a", "b"], ["pod/a", "pod/b"], ["a", "b"], ["pods"]])
+def test_several_subjects_are_explained_together(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = [one for name in ("a", "b") for one in renamed(pod_with(3), name)]
+    dump = write_dump(tmp_path / "dump.json", [*gpu_cluster(), *many])
+    assert main(["explain", *words, "--dump", dump]) == 1
+    assert "pod default/a, pod default/b" in capsys.readouterr().out
