@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
 
@@ -27,15 +27,24 @@ from cathedra.api.struct import to_dict
 from cathedra.releases import NEWEST
 from cathedra.releases.fields import LAST_WITH_TAINT_SELECTORS
 
-__all__ = ["Input", "Plain", "decoded_object", "name_of", "plain_objects", "read_input", "typed_object"]
+if TYPE_CHECKING:
+    from zipfile import ZipFile
+
+__all__ = ["Input", "Plain", "decoded_object", "name_of", "plain_objects", "read_input", "typed_object", "unpacked"]
 
 Input: TypeAlias = Any
-"""YAML or JSON text (str or bytes), a `pathlib.Path` of a file, a directory or a tar archive, a dict, a typed object of
+"""YAML or JSON text (str or bytes), a `pathlib.Path` of a file, a directory or an archive, a dict, a typed object of
 `cathedra.api`, an object of the official Kubernetes client, or an iterable of these; Lists are taken apart."""
 
 _RESOURCE_GROUP: Final = "resource.k8s.io"
 _MANIFESTS: Final = (".yaml", ".yml", ".json")
-_ARCHIVES: Final = (".tar", ".tar.gz", ".tgz")
+_PACKED: Final = (*_MANIFESTS, *(f"{suffix}.gz" for suffix in _MANIFESTS))
+_ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2")
+_ZIP: Final = ".zip"
+_GZIP: Final = b"\x1f\x8b"
+"""First bytes of a gzip file."""
+Skipped: TypeAlias = Callable[[str], None]
+"""Receives the reason why a file of a folder or an archive is left out."""
 _CLIENT_CLASS: Final = re.compile(r"(?:Core|Resource)?V(\d+(?:(?:alpha|beta)\d+)?)([A-Z]\w*)\Z")
 _RESOURCE_KINDS: Final = frozenset(
     ("DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
@@ -48,8 +57,10 @@ Plain: TypeAlias = Mapping[str, Any]
 """An object as plain values, with the names of JSON."""
 
 
-def plain_objects(given: Input, where: str = "") -> Iterator[KubeObject | Plain]:
+def plain_objects(given: Input, where: str = "", *, skipped: Skipped | None = None) -> Iterator[KubeObject | Plain]:
     """Yield the objects of ``given``: typed ones unchanged, all others as dicts.
+
+    With ``skipped``, a file in a folder or archive that holds something else is left out and reported to it.
 
     Raises:
         InvalidInput: something is no Kubernetes object, or a text holds none; the error names its place.
@@ -58,7 +69,7 @@ def plain_objects(given: Input, where: str = "") -> Iterator[KubeObject | Plain]
         case str() | bytes():
             yield from _of_text(given, where)
         case Path():
-            yield from _of_path(given)
+            yield from _of_path(given, skipped)
         case KubeObject():
             yield given
         case Mapping():
@@ -67,7 +78,7 @@ def plain_objects(given: Input, where: str = "") -> Iterator[KubeObject | Plain]
             yield from _of_mapping(_of_client_object(given), where)
         case Iterable():
             for number, one in enumerate(given):
-                yield from plain_objects(one, f"{where}[{number}]")
+                yield from plain_objects(one, f"{where}[{number}]", skipped=skipped)
         case _:
             raise InvalidInput(
                 f"{where or 'input'}: a {type(given).__name__} is no Kubernetes object; pass YAML text, "
@@ -90,6 +101,27 @@ def read_input(stream: IO[bytes], where: str) -> bytes:
     if len(content) > limit:
         raise InvalidInput(_too_long(where))
     return content
+
+
+def unpacked(stream: IO[bytes], where: str) -> bytes:
+    """Return the rest of ``stream``; if that is a gzip file, its content, within the same limit.
+
+    Raises:
+        InvalidInput: there is more, or the gzip file is damaged.
+        OSError: it cannot be read.
+    """
+    content = read_input(stream, where)
+    if not content.startswith(_GZIP):
+        return content
+    # start-up time: few inputs are packed
+    import gzip
+    import io
+    import zlib
+
+    try:
+        return read_input(cast("IO[bytes]", gzip.open(io.BytesIO(content))), where)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InvalidInput(f"{where}: it is a damaged gzip file: {error}") from error
 
 
 def _limit() -> int:
@@ -205,34 +237,68 @@ def _no_object(text: str | bytes, where: str) -> str:
     return f"{shown!r} is a text, and no Kubernetes object; if it names a file, pass pathlib.Path({shown!r})"
 
 
-def _of_path(path: Path) -> Iterator[Plain]:
+def _of_path(path: Path, skipped: Skipped | None) -> Iterator[Plain]:
     if path.is_dir():
-        files = sorted(one for one in path.rglob("*") if one.suffix in _MANIFESTS and one.is_file())
-        if not files:
-            raise InvalidInput(f"{path}: the directory holds no {', '.join(_MANIFESTS)} file")
-        for file in files:
-            yield from _of_text(_content(file), str(file), may_be_empty=True)
+        found = sorted(one for one in path.rglob("*") if one.name.endswith(_PACKED) and one.is_file())
+        yield from _of_files(
+            ((str(file), partial(_content, file)) for file in found), f"{path}: the directory", skipped
+        )
     elif path.name.endswith(_ARCHIVES):
-        yield from _of_archive(path)
+        yield from _of_files(_tar_members(path), f"{path}: the archive", skipped)
+    elif path.name.endswith(_ZIP):
+        yield from _of_files(_zip_members(path), f"{path}: the archive", skipped)
     else:
         yield from _of_text(_content(path), str(path))
+
+
+Files: TypeAlias = Iterable[tuple[str, Callable[[], bytes]]]
+"""Names, each with the function that reads its content."""
+
+
+def _of_files(files: Files, where: str, skipped: Skipped | None) -> Iterator[Plain]:
+    """Yield the objects of the files of a folder or archive.
+
+    Raises:
+        InvalidInput: there is no file, or one cannot be read and ``skipped`` is None, or none can be read.
+    """
+    count, failures = 0, []
+    for name, read in files:
+        count += 1
+        try:
+            for one in _of_text(read(), name, may_be_empty=True):
+                if skipped is not None and not isinstance(one.get("kind"), str):
+                    raise InvalidInput(f"{name}: it holds a table, and no Kubernetes object")
+                yield one
+        except InvalidInput as error:
+            if skipped is None:
+                raise
+            failures.append(error)
+    if not count:
+        raise InvalidInput(f"{where} holds no {', '.join(_MANIFESTS)} file")
+    if skipped is None:
+        return
+    if len(failures) == count:
+        raise failures[0]
+    for failure in failures:
+        skipped(str(failure))
 
 
 def _content(file: Path) -> bytes:
     try:
         with file.open("rb") as stream:
-            return read_input(stream, str(file))
+            return unpacked(stream, str(file))
     except OSError as error:
         raise InvalidInput(f"{file}: {error.strerror}") from error
 
 
-def _of_archive(path: Path) -> Iterator[Plain]:
-    """The objects of the manifests in an archive, which is never unpacked."""
+def _tar_members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Yield the manifests of a tar archive, which is never unpacked."""
     # start-up time: few inputs are archives
+    import lzma
     import tarfile
     import zlib
 
-    found, left = False, _limit()
+    left = _limit()
     try:
         with tarfile.open(path) as archive:
             for member in archive:
@@ -240,18 +306,47 @@ def _of_archive(path: Path) -> Iterator[Plain]:
                 left -= member.size
                 if left < 0:
                     raise InvalidInput(_too_long(str(path)))
-                if not member.isfile() or not member.name.endswith(_MANIFESTS):
-                    continue
-                found = True
-                opened = archive.extractfile(member)
-                assert opened is not None, "it is a file"
-                yield from _of_text(opened.read(), f"{path}:{member.name}", may_be_empty=True)
+                name = f"{path}:{member.name}"
+                opened = archive.extractfile(member) if member.isfile() and member.name.endswith(_PACKED) else None
+                if opened is not None:
+                    yield name, partial(unpacked, opened, name)
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror or error}") from error
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+    except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise InvalidInput(f"{path}: it is no tar archive: {error}") from error
-    if not found:
-        raise InvalidInput(f"{path}: the archive holds no {', '.join(_MANIFESTS)} file")
+
+
+def _zip_members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Yield the manifests of a zip archive, which is never unpacked."""
+    # start-up time: as above
+    import zipfile
+
+    left = _limit()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                left -= member.file_size
+                if left < 0:
+                    raise InvalidInput(_too_long(str(path)))
+                if not member.is_dir() and member.filename.endswith(_PACKED):
+                    yield f"{path}:{member.filename}", partial(_zip_member, archive, member.filename, str(path))
+    except OSError as error:
+        raise InvalidInput(f"{path}: {error.strerror or error}") from error
+    except zipfile.BadZipFile as error:
+        raise InvalidInput(f"{path}: it is no zip archive: {error}") from error
+
+
+def _zip_member(archive: ZipFile, name: str, where: str) -> bytes:
+    # start-up time: as above
+    import zipfile
+    import zlib
+
+    try:
+        with archive.open(name) as opened:
+            return unpacked(opened, f"{where}:{name}")
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        # A member with a password is a RuntimeError, one of an unknown method a NotImplementedError.
+        raise InvalidInput(f"{where}:{name}: {error}") from error
 
 
 def _of_mapping(one: Plain, where: str) -> Iterator[Plain]:

@@ -172,7 +172,7 @@ def _add_profiles(parser: argparse.ArgumentParser, words: Sequence[str]) -> None
         "dump",
         nargs="+",
         metavar="DUMP",
-        help="output of kubectl get … -o yaml: a file, directory or .tar.gz, or - for standard input",
+        help="output of kubectl get … -o yaml: a file, directory or archive (.tar.gz, .zip), or - for standard input",
     )
     importing.add_argument("--node", required=True, metavar="NAME", help="name of the node")
     importing.add_argument("--name", default="", metavar="NAME", help="name of the profile (default: that of the file)")

@@ -40,7 +40,8 @@ def add_source(parser: argparse.ArgumentParser, *, dump: bool = True) -> None:
             action="append",
             metavar="PATH",
             default=[],
-            help="read a dump instead of a cluster: a file, directory or .tar.gz, or - for standard input; repeatable",
+            help="read a dump instead of a cluster: a file, directory or archive (.tar.gz, .zip), or - for standard "
+            "input; repeatable",
         )
     source.add_argument("--kubeconfig", metavar="FILE", help="kubeconfig, as for kubectl")
     source.add_argument("--context", default="", metavar="NAME", help="context, as for kubectl")

@@ -70,6 +70,8 @@ def _causes(analysis: Analysis) -> Iterator[Cause]:
 def _ended(analysis: Analysis, text: str, plugin: str) -> Cause:
     # The scheduler has its refusals as texts only, in Kubernetes' words, which do not change within a release.
     found = re.search(r"device class (\S+) does not exist", text)
+    if plugin == DEVICES and (missing := analysis.state.without_devices):
+        return Cause("no devices", missing)
     if plugin == DEVICES and found:
         classes = sorted(one.metadata.name for one in analysis.state.all(DeviceClass))
         if not analysis.state.is_known(DeviceClass):

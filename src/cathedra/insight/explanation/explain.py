@@ -181,6 +181,7 @@ class _Explainer:
             yield _not_placed(found, pod) if found.verdict == "fits" else found
         for kind in WORKLOADS:
             for workload in state.all(kind):
+                assert isinstance(workload, WORKLOADS), "it is of such a kind"
                 causes = tuple(one for one in _workload_causes(workload) if one.kind != "suspended")
                 if causes and namespace in ("", workload.metadata.namespace) and controller_of(workload) is None:
                     where = f"{kind.__name__.lower()} {workload.metadata.namespace}/{workload.metadata.name}"

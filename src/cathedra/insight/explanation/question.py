@@ -169,6 +169,8 @@ def with_claims(pod: Pod, state: ClusterState) -> PodSubject:
     statuses = list(pod.status.resource_claim_statuses)
     known = {status.name for status in statuses}
     namespace = pod.metadata.namespace
+    if pod.spec.resource_claims and (missing := state.without_devices):
+        return PodSubject(pod, state.including([pod]), exists, {}, frozenset(), (Cause("no devices", missing),))
     for entry in pod.spec.resource_claims:
         if entry.resource_claim_name is not None:
             origins[entry.resource_claim_name] = "named"

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.allocation.errors import InvalidInput, UndecodableInput
-from cathedra.allocation.reading import Input, Plain, decoded_object, name_of, plain_objects, read_input
+from cathedra.allocation.reading import Input, Plain, decoded_object, name_of, plain_objects, unpacked
 from cathedra.api.core.core_v1 import Node
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.decoding import Decoded, DecodeError, decode_values
@@ -20,7 +20,7 @@ from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import encode, reshape
 from cathedra.api.undecodable import Undecodable, identify
 from cathedra.insight.reading.features import GROUP, NO_GATES, Told, dumped_gates
-from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, note_on
+from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, note_on, with_one_device_note
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
@@ -133,9 +133,8 @@ class DumpReader:
             for kind in missing
             if kind.consequence
         )
-        return replace(
-            state, notes=(*absent, *self.notes, *assumed), unknown=frozenset(kind.ref.type for kind in missing)
-        )
+        notes = (*with_one_device_note((*absent, *self.notes), source), *assumed)
+        return replace(state, notes=notes, unknown=frozenset(kind.ref.type for kind in missing))
 
     def _leave_out(self, one: Plain, error: UndecodableInput) -> bool:
         """Note an object that cannot be decoded. Return False if it has no name to be noted by."""
@@ -150,7 +149,7 @@ class DumpReader:
     def _read_input(self, given: Input) -> Iterator[KubeObject | Plain]:
         if given == STDIN:
             self.sources.append("standard input")
-            yield from plain_objects(read_input(sys.stdin.buffer, "standard input"), "standard input")
+            yield from plain_objects(unpacked(sys.stdin.buffer, "standard input"), "standard input")
             return
         if isinstance(given, Path):
             self.sources.append(str(given))
@@ -162,7 +161,11 @@ class DumpReader:
             for one in given:
                 yield from self._read_input(one)
             return
-        yield from plain_objects(given)
+        # The folder of a support bundle has files of all kinds, and one damaged file must not hide the others.
+        yield from plain_objects(given, skipped=None if self._strict else self._skip)
+
+    def _skip(self, why: str) -> None:
+        self.notes.append(Note("files", "unreadable", f"{why}; skipped"))
 
     def _note_list(self, given: Plain) -> None:
         """Record a List without items: there are no objects of its kind."""

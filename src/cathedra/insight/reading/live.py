@@ -22,7 +22,15 @@ from cathedra.client.client import Client
 from cathedra.client.transport import RawTransport, ResourceRef
 from cathedra.insight.reading.dumps import DumpReader, definition_of
 from cathedra.insight.reading.features import NO_GATES, Told, live_gates, nearest_release, reported_gates
-from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, ReadKind, note_on, read_kind
+from cathedra.insight.reading.state import (
+    READ_KINDS,
+    ClusterState,
+    Note,
+    ReadKind,
+    note_on,
+    read_kind,
+    with_one_device_note,
+)
 from cathedra.releases import DEFAULT_RELEASE, FeatureGates
 
 __all__ = ["RawTransport", "read_client", "read_live", "served_refs"]
@@ -80,7 +88,7 @@ async def read_live(
     gates, assumed = live_gates(told, reading.resources, reported, problem)
     state = ClusterState.of(reader.objects, source, gates=gates, served=served)
     undecodable = tuple(reader.undecodable)
-    notes = (*reader.notes, *assumed)
+    notes = (*with_one_device_note(reader.notes, source), *assumed)
     return replace(state, notes=notes, unknown=frozenset(unknown), now=now, undecodable=undecodable)
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "note_on",
     "read_kind",
     "reader_role",
+    "with_one_device_note",
 ]
 
 
@@ -133,10 +134,33 @@ class Note(msgspec.Struct, frozen=True, rename="camel"):
     """The resource, as ``deviceclasses``, or one object as ``resourceslices/NAME``."""
     problem: str
     """«absent», «forbidden», «not served», «unknown fields», «unknown kind», «partial», «undecodable», «assumed»."""
+    """«absent», «forbidden», «not served», «unknown fields», «unknown kind», «partial», «undecodable», «unreadable»."""
     text: str
 
     def __str__(self) -> str:
         return self.text
+
+
+_DEVICES: Final = "resource.k8s.io"
+_DEVICE_KINDS: Final = frozenset(("resourceslices", "deviceclasses", "resourceclaims"))
+
+
+def with_one_device_note(notes: Iterable[Note], source: str) -> tuple[Note, ...]:
+    """Return the notes with one for the whole API group of devices, if each of its kinds is missing.
+
+    A cluster without Dynamic Resource Allocation would otherwise seem to lack a device class.
+    """
+    notes = tuple(notes)
+    missing = {note.resource: note for note in notes if note.problem in ("absent", "not served")}
+    if not missing.keys() >= _DEVICE_KINDS:
+        return notes
+    problem = missing["deviceclasses"].problem
+    text = f"{source} serves no Dynamic Resource Allocation ({_DEVICES}): it has no devices, classes and claims"
+    if problem == "absent":
+        why = "the cluster serves no Dynamic Resource Allocation, or the dump left it out"
+        text = f"{source} has nothing of {_DEVICES}: {why}"
+    kept = (note for note in notes if note.resource not in _DEVICE_KINDS)
+    return (Note(_DEVICES, problem, text), *kept)
 
 
 @dataclass(frozen=True)
@@ -169,12 +193,19 @@ class ClusterState:
         """Return True if the objects of that kind were read, so that one that is not there does not exist."""
         return kind not in self.unknown
 
+    @property
+    def without_devices(self) -> str:
+        """Return the note that nothing of ``resource.k8s.io`` is known; "" if something is."""
+        return next((note.text for note in self.notes if note.resource == _DEVICES), "")
+
     def notes_on(self, *kinds: type[KubeObject]) -> tuple[Note, ...]:
         """Return the notes on these kinds, for tools that read nothing else."""
         names = {name for kind in READ_KINDS if kind.ref.type in kinds for name in (kind.plural, kind.ref.kind)}
         return tuple(
             note for note in self.notes if note.problem == ASSUMED or re.split(r"[/ ]", note.resource)[0] in names
         )
+        names |= {_DEVICES} if any(read_kind(kind).ref.group == _DEVICES for kind in kinds) else set()
+        return tuple(note for note in self.notes if re.split(r"[/ ]", note.resource)[0] in names)
 
     def all(self, kind: type[T]) -> tuple[T, ...]:
         """All objects of a kind, in the order in which they were read."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import shutil
 import sys
 import tarfile
 from pathlib import Path
@@ -11,11 +13,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from cathedra.allocation import Cluster, InvalidInput
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.scheme import GroupVersionKind
+from cathedra.insight.explanation.explain import explain
 from cathedra.insight.reading.dumps import read_dump, read_manifests
 from cathedra.insight.reading.state import ClusterState
 from cathedra.releases import DEFAULT_RELEASE
@@ -82,7 +86,9 @@ def test_kinds_without_an_object_are_not_known_and_the_note_says_what_follows() 
     assert state.is_known(Node)
     assert not state.is_known(ResourceClaim)
     texts = [note.text for note in state.notes]
-    assert "there are no resourceclaims in objects: all devices are taken to be free" in texts
+    assert texts[0].startswith(
+        "objects has nothing of resource.k8s.io: the cluster serves no Dynamic Resource Allocation"
+    )
 
 
 def test_an_empty_list_says_that_there_are_none() -> None:
@@ -237,3 +243,60 @@ def test_nothing_is_assumed_if_the_release_is_given() -> None:
     assert state.gates.release == "1.36"
     assert state.gates["DRAListTypeAttributes"]
     assert assumed(state) == []
+
+
+def test_one_unreadable_file_of_a_folder_or_archive_is_skipped_with_a_note(tmp_path: Path) -> None:
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(yaml.safe_dump(NODE))
+    (folder / "b.yaml").write_text("{")
+    (folder / "values.yaml").write_text("replicas: 2\n")
+    (folder / "text.json").write_text("no manifest")
+    packed = shutil.make_archive(str(tmp_path / "packed"), "xztar", folder)
+    zipped = shutil.make_archive(str(tmp_path / "zipped"), "zip", folder)
+    for path in (folder, Path(packed), Path(zipped)):
+        state = read_dump(path)
+        assert [node.metadata.name for node in state.nodes] == ["n1"]
+        skipped = [note.text for note in state.notes if note.problem == "unreadable"]
+        assert [name for name in ("b.yaml", "text.json", "values.yaml") if any(name in text for text in skipped)] == [
+            "b.yaml",
+            "text.json",
+            "values.yaml",
+        ]
+        assert len(skipped) == 3
+        with pytest.raises(InvalidInput, match=r"b\.yaml"):
+            read_manifests(path)
+
+
+def test_gzip_files_are_read_alone_and_in_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    file = folder / "nodes.yaml.gz"
+    file.write_bytes(gzip.compress(yaml.safe_dump(NODE).encode()))
+    assert len(read_dump(file).nodes) == len(read_dump(folder).nodes) == 1
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(InvalidInput, match="damaged gzip file"):
+        read_dump(file)
+
+
+def test_a_small_gzip_file_cannot_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CATHEDRA_MAX_INPUT", "1Mi")
+    file = tmp_path / "dump.json.gz"
+    file.write_bytes(gzip.compress(b" " * (2 << 20)))
+    with pytest.raises(InvalidInput, match="longer than 1Mi"):
+        read_dump(file)
+
+
+def test_a_pod_of_a_cluster_without_devices_lacks_them_and_no_class() -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train", "namespace": "default", "uid": "1"},
+        "spec": {
+            "containers": [{"name": "c", "image": "i"}],
+            "resourceClaims": [{"name": "g", "resourceClaimTemplateName": "g"}],
+        },
+    }
+    answer = explain(read_dump([NODE, pod]), "pod/train")
+    assert [cause.kind for cause in answer.causes] == ["no devices"]
+    assert answer.causes[0].text.startswith("objects has nothing of resource.k8s.io")

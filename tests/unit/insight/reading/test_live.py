@@ -130,7 +130,9 @@ def test_who_may_read_one_namespace_gets_that_one() -> None:
 
 def test_a_server_without_dynamic_resource_allocation_is_said() -> None:
     state = read(Server({}, resource="none"))
-    assert {note.resource for note in state.notes if note.problem == "not served"} >= {"resourceslices"}
+    (note,) = (note for note in state.notes if note.problem == "not served")
+    assert "serves no Dynamic Resource Allocation (resource.k8s.io): it has no devices" in note.text
+    assert state.without_devices == note.text
 
 
 @pytest.mark.parametrize("answer", [b"<html>", b"[]"])
