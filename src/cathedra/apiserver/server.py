@@ -75,6 +75,7 @@ class APIServer:
         self.port = 0
         self._host = "127.0.0.1"
         self._client_authorities = b""
+        # Shared with the context, so that tokens added later count for reviews too.
         self._tokens = context.static_tokens
         self._anonymous: frozenset[str] | None = None
         self._kubelet: KubeletTLS | None = None
@@ -170,6 +171,7 @@ class APIServer:
 
             definitions = all_definitions(gates)
         served = served_definitions(definitions, gates, dict(config.runtime_config))
+        # The registry is shared: both servers see each other's writes at once, as two servers on one etcd do.
         return type(self)(
             config,
             msgspec.structs.replace(self.context, gates=gates, expressions=CELExpressions(gates)),
@@ -222,6 +224,7 @@ class APIServer:
         if options.pki is None:
             return None
         self.pki = PKI(options.pki, self.context.clock.now())
+        # Tokens of an earlier start must stay valid, so the key is read from its file if that exists.
         self.context.tokens.key.keep_in(self.pki.service_account_key)
         hosts = options.names or (options.host, "localhost", "127.0.0.1")
         tls = self.pki.tls_files((*hosts, *SERVICE_NAMES), options.client_authority)
@@ -256,6 +259,7 @@ class APIServer:
             kept.append(authentication_info(self._client_authorities, self._front_proxy.authority))
             kept.extend(cluster_info(self.url, self.pki.authority_certificate))
         kept_objects = ObjectKeeper(self.context, kept)
+        # Once before serving goes on: clients look for the Service «kubernetes» right after the start.
         await kept_objects.reconcile()
         dangling = DanglingSchemas(self.context)
         services = APIServiceKeeper(self.context, self.catalog, self.aggregated.probe)

@@ -44,6 +44,7 @@ class _NotAnIndex(JSONPatchError):
 
 def malformed_operation(operations: Sequence[Any]) -> str:
     """Return Go's decoding error of the operations; "" if they can be decoded."""
+    # Strictly in order: each operation sees the result of those before it.
     for operation in operations:
         if operation is None:
             continue
@@ -73,6 +74,7 @@ def json_patch(target: Any, operations: Sequence[Any]) -> Any:
     Raises:
         JSONPatchError: an operation fails, or a limit is exceeded.
     """
+    # A copy: a patch that fails in the middle must leave the stored object untouched.
     patching = _Patching(_copied(target))
     for operation in operations:
         patching.apply(operation if isinstance(operation, dict) else {})
@@ -137,6 +139,7 @@ class _Patching:
     def _add(self, path: str, operation: JSONObject) -> None:
         holder, key = self._holder(path, f'add operation does not apply: doc is missing path: "{path}": missing value')
         with _told(f"error in add for path: '{path}'"):
+            # A copy: later operations may change the value inside the document, and the request must stay as it is.
             self._put(holder, key, _copied(operation.get("value")))
 
     def _put(self, holder: Any, key: str, value: Any) -> None:
@@ -223,6 +226,7 @@ class _Patching:
         holder, key = self._holder(
             path, f"copy operation does not apply: doc is missing destination path: {path}: missing value"
         )
+        # Counted before it is stored: a few dozen copies of the document into itself would fill the memory.
         value = self._counted(value)
         with _told("error while adding value during copy"):
             self._put(holder, key, value)
@@ -295,6 +299,7 @@ def _position(key: str, end: int) -> int:
 
 def _equal(found: Any, wanted: Any) -> bool:
     """Return True if values are equal as JSON texts: true and 1 are not, nor are ``1`` and ``1.0``."""
+    # Python takes True for 1 and 1 for 1.0; JSON does not.
     if type(found) is not type(wanted):
         return False
     if isinstance(found, dict):

@@ -158,6 +158,7 @@ def _shape(hint: Any, field_info: FieldInfo | None = None) -> Shape:
     if hint is RawJSON or hint is Any:
         return ANYTHING
     if isinstance(hint, type) and issubclass(hint, KubeStruct):
+        # The tag of the field overrides the type: the same struct may be one piece here and not there.
         if field_info is not None and (field_info.atomic_struct or field_info.map_type == "atomic"):
             return StructShape(hint, atomic=True)
         return struct_shape(hint)
@@ -205,6 +206,7 @@ def without_nulls(value: JSONValue, shape: Shape) -> Any:
         return {key: without_nulls(item, shape.value) for key, item in value.items()}
     fields = shape.fields
     return {
+        # Most values are texts; they need no call.
         key: item if type(item) is str else without_nulls(item, fields.get(key, ANYTHING))
         for key, item in value.items()
         if item is not None

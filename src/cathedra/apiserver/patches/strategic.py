@@ -55,6 +55,7 @@ def _merge_map(original: dict[str, Any], patch: dict[str, Any], shape: Shape) ->
         if directive not in ("replace", "delete", "merge"):
             raise StrategicPatchError(f"unknown patch type: {_go_value(directive)} in map: {go_map(patch)}")
         del patch[PATCH]
+        # The rest of the map is taken as it is: with «replace» it is the new value.
         if directive != "merge":
             return patch if directive == "replace" else {}
     merged = dict(original)
@@ -116,6 +117,7 @@ def _retain_keys(merged: dict[str, Any], patch: dict[str, Any]) -> None:
     retained = patch.pop(RETAIN_KEYS)
     if not isinstance(retained, list):
         raise PatchFormatError("invalid patch format of retainKeys")
+    # Other values are ignored: Go's type assertion skips them as well.
     kept = {item for item in retained if isinstance(item, str)}
     for key, value in patch.items():
         if value is not None and not key.startswith((SET_ORDER, DELETE_PRIMITIVES)) and key not in kept:
@@ -140,6 +142,7 @@ def _ordered_lists(merged: dict[str, Any], patch: dict[str, Any], shape: Shape) 
             both = original
         else:
             continue
+        # The list is finished here; merging it again below would undo the order.
         patch.pop(name, None)
         ordered, others = _partitioned(both, order, listed)
         merged[name] = _interleave(others, ordered, original if isinstance(original, list) else [], listed)
@@ -164,6 +167,7 @@ def _merge_list(original: list[Any], patch: list[Any], shape: ListShape) -> list
             places[identity] = len(merged)
             merged.append(_clean(item))
         else:
+            # The first element of that key only, as in Kubernetes: duplicates in the stored list stay.
             merged[position] = _merge_map(merged[position], item, shape.element)
     patched, others = _partitioned(merged, plain, shape)
     return _interleave(others, patched, original, shape)
@@ -207,6 +211,7 @@ def _list_directives(
     replaced = False
     for item in patch:
         directive = item.get(PATCH)
+        # Collected first: a replacement anywhere in the patch makes all deletions void.
         if directive is None:
             plain.append(item)
         elif directive == "delete":
@@ -250,6 +255,7 @@ def _interleave(others: list[Any], patched: list[Any], order: list[Any], shape: 
     left, right = deque((place(item), item) for item in others), deque((place(item), item) for item in patched)
     while left and right:
         first, second = left[0][0], right[0][0]
+        # Elements that the stored list does not have yet go to the front of what is left.
         source = left if first >= 0 and second >= 0 and first < second else right
         result.append(source.popleft()[1])
     return [*result, *(item for _, item in left), *(item for _, item in right)]

@@ -59,8 +59,10 @@ class _Lines:
         if not tag or (wanted != "all" and stream != wanted.encode()) or self._too_old(when):
             return b""
         begins = not self._middle_of_line
+        # The runtime cuts long lines into partial entries: only the first of them gets the timestamp.
         self._middle_of_line = tag == b"P"
         shown = text + (b"" if tag == b"P" else b"\n")
+        # Before the limit is applied: it counts what is shown.
         if self._options.timestamps and begins:
             shown = when + b" " + shown
         if self._left is not None:
@@ -92,6 +94,7 @@ def tail(path: Path, lines: int) -> int:
             file.seek(position)
             rest = file.read(step) + rest
             found = list(_line_starts(rest, position))
+            # The first line may begin in the chunk before.
             if position > 0:
                 found = found[1:]  # the first may be cut
         return found[-lines] if len(found) >= lines else 0
@@ -202,6 +205,7 @@ async def read_log(
             file.seek(tail(path, options.tail_lines))
         rest = b""
         while not lines.full:
+            # Read before the file: what is written after the end was seen would otherwise be lost.
             events, over = tuple(changes()), ended()
             if written is not None:
                 written.clear()  # what was written until now is about to be read
@@ -216,6 +220,7 @@ async def read_log(
                 continue
             if not options.follow or over:
                 return
+            # Only at the end of the old file, so that nothing of it is skipped.
             if file.reopen_rotated():
                 continue
             next_write = asyncio.sleep(_LOOK_AGAIN) if written is None else written.wait()

@@ -57,6 +57,9 @@ class DeviceManager:
         self._removed: set[str] = set()
         self._arrived: asyncio.Queue[tuple[str, _Plugin]] = asyncio.Queue()
         self._changed = asyncio.Event()
+        # Pods are admitted at the same time, and allocation waits for plugins in between: without the lock two pods
+        # could be
+        # given one device.
         self._choosing = asyncio.Lock()
 
     # Plugins
@@ -77,6 +80,7 @@ class DeviceManager:
         try:
             plugin.options = await plugin.client.options()
             async for devices in plugin.client.watch():
+                # Another plugin has registered for the resource; its devices count from now on.
                 if self._plugins.get(resource) is not plugin:
                     return
                 plugin.devices = devices
@@ -86,6 +90,7 @@ class DeviceManager:
             pass  # the plugin ended without closing its stream
         plugin.gone = True
         self._notify()
+        # A plugin that restarts must not make the scheduler evict or refuse pods.
         await self._clock.sleep(KEPT_SECONDS)
         if self._plugins.get(resource) is plugin:
             del self._plugins[resource]
@@ -142,12 +147,14 @@ class DeviceManager:
     ) -> tuple[str, ...]:
         key = (pod.metadata.uid, container.name, resource)
         known = self._allocations.get(key)
+        # After a restart of the agent: the container runs with these devices, whatever is free now.
         if known is not None:
             return known.devices
         plugin = self._plugins[resource]
         healthy = _healthy(plugin)
         needed = [device for device in reusable if device in healthy][:count]
         taken = {device for each in self._allocations.values() if each.resource == resource for device in each.devices}
+        # Sorted, so that equal situations give equal results.
         free = sorted(set(healthy) - taken)
         if len(needed) + len(free) < count:
             raise DevicesUnavailable(
@@ -156,6 +163,7 @@ class DeviceManager:
             )
         chosen = tuple(await self._choose(plugin, needed, free, count))
         self._allocations[key] = PodDevicesEntry(*key, chosen, await plugin.client.allocate(chosen))
+        # Before the container starts: a crash in between leaves a device reserved, never used twice.
         self._file.save(self._allocations)
         return chosen
 

@@ -76,6 +76,7 @@ class PluginRegistry(msgspec.Struct):
         instances = self._instances.get(driver)
         if not instances:
             raise PluginNotRegistered(f"DRA driver {driver} is not registered")
+        # During an update the new instance may not be connected yet, and the old one still serves.
         return next((instance for instance in reversed(instances) if instance.connected), instances[-1])
 
     def add(self, instance: PluginInstance) -> None:
@@ -85,14 +86,17 @@ class PluginRegistry(msgspec.Struct):
             RegistrationError: the driver is registered with that endpoint already.
         """
         instances = self._instances.setdefault(instance.driver, [])
+        # Two instances on one socket would receive every call twice.
         if any(other.endpoint == instance.endpoint for other in instances):
             raise RegistrationError(
                 f"endpoint {instance.endpoint} already registered for DRA driver plugin {instance.driver}"
             )
+        # Read before the change: listeners are told about transitions, not about states.
         usable = self._usable(instance.driver)
         instances.append(instance)
         self._tell_preferred(instance.driver)
         self._tell_usability(instance.driver, before=usable)
+        # A driver that registers and never connects must lose its old slices too.
         if not self._usable(instance.driver):
             self._tell_unusable(instance.driver)
 

@@ -44,6 +44,7 @@ class PodPreparation:
         self._context = context
         self._wakeup = wakeup
         self._directories = context.directories(pod.pod)
+        # From the disk: IDs of containers contain it, and an agent that starts again must find its own containers.
         self._generation = max(self._directories.generation(), 1) if self._directories is not None else 1
         self._maker: VolumeMaker | None = None
         self._volumes: Mapping[str, str] = {}
@@ -109,6 +110,7 @@ class PodPreparation:
 
     async def refresh_volumes(self) -> None:
         """Update config maps, secrets and tokens in volumes while the pod runs, until cancelled."""
+        # Most pods have only the token, which is such a volume; the others need no timer.
         if self._maker is None or not any(is_payload(volume) for volume in self._pod.pod.spec.volumes):
             return
         while True:
@@ -126,6 +128,7 @@ class PodPreparation:
                 await self._context.claims.prepare(self._pod.pod)
             except PrepareError as error:
                 self._warn("FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {error}")
+                # The status shows the failure before the pause begins.
                 await after_failure()
                 await self._wakeup.wait(pauses.take())
             else:
@@ -183,6 +186,7 @@ class PodPreparation:
         if sandboxes is None:
             return False
         found = await sandboxes.run(sandbox_spec(self._pod.pod, self._directories, self._generation - 1))
+        # Before containers start: their environment may contain the pod's address.
         self._life.note_address(found.address)
         changed = self._sandbox not in ("", found.id)
         self._sandbox = found.id

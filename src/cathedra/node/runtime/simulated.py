@@ -115,6 +115,7 @@ class SimulatedRuntime:
     def lose_shim(self) -> None:
         """End all containers as the loss of a real runtime's container shim does."""
         for container in tuple(self._containers.values()):
+            # A container that has ended keeps its first end.
             if not container.state.running:
                 continue
             if container.timer is not None:
@@ -148,6 +149,8 @@ class SimulatedRuntime:
 
     def _end_after(self, container: _Container, seconds: float, exit_code: int, signal: int) -> None:
         loop = asyncio.get_running_loop()
+        # A timer of the loop instead of a task: thousands of containers run at once, and virtual time advances by
+        # timers.
         container.timer = loop.call_later(seconds, self._end, container, exit_code, signal)
 
     def _end(self, container: _Container, exit_code: int, signal: int) -> None:
@@ -242,6 +245,7 @@ class SimulatedRuntime:
 
     async def close(self, *, stop_containers: bool) -> None:
         """End; stopped containers are forgotten."""
+        # First: removing containers must report no ends to an agent that is going away.
         self._on_exit = lambda _: None
         if stop_containers:
             for container_id in tuple(self._containers):

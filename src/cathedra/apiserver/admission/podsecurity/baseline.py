@@ -56,9 +56,11 @@ _CAPABILITIES: Final = frozenset(
 
 def in_user_namespace(spec: PodSpec) -> bool:
     """Return True if the pod has a user namespace, so that its root is an unprivileged user on the node."""
+    # Only an explicit «false»: an absent value means the node's own users.
     return spec.host_users is False
 
 
+# Kubernetes relaxes some checks here: root in a user namespace has no rights on the node.
 def relaxed(check: Check) -> Check:
     """Return a check that applies only to pods without a user namespace."""
 
@@ -83,6 +85,7 @@ def app_armor(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
     annotations = sorted(
         f"{key}={json.dumps(value)}"
         for key, value in metadata.annotations.items()
+        # Annotations count beside the fields: nodes before 1.30 read only them.
         if key.startswith(_APPARMOR) and value and value != "runtime/default" and not value.startswith("localhost/")
     )
     who = setters(names, pod=pod)
@@ -127,6 +130,7 @@ def host_ports(metadata: ObjectMeta, spec: PodSpec) -> Violation | None:
     """Check that no port of the node is used."""
     names, ports = [], set()
     for container in containers(spec):
+        # As text: Kubernetes sorts the ports as strings.
         found = {str(port.host_port) for port in container.ports if port.host_port}
         if found:
             names.append(container.name)
@@ -199,6 +203,7 @@ def se_linux(*more: str) -> Check:
         who = setters(names, pod=is_forbidden(own))
         if not who:
             return None
+        # The text names all values, also those of containers that are allowed by themselves.
         everything = [options for options in (own, *(options for _, options in given)) if options is not None]
         kinds = sorted({options.type for options in everything} - allowed)
         data = [f"{plural('type', len(kinds))} {quoted(kinds)}"] if kinds else []

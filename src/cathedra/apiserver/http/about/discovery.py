@@ -74,6 +74,7 @@ class Discovery:
                     "items": items,
                 }
             )
+        # The ETag of kube-apiserver: kubectl keeps documents by it over restarts of the server.
         tag = f'"{hashlib.sha512(document).hexdigest().upper()}"'.encode()
         headers = ((b"etag", tag), (b"vary", b"Accept"), (b"cache-control", b"public"))
         if request.header(b"if-none-match").encode() == tag:
@@ -110,6 +111,7 @@ class Discovery:
         return {"metadata": {"name": group} if group else {}, "versions": versions}
 
     def _aggregated_resources(self, group: str, version: str) -> list[dict[str, Any]]:
+        # An APIService with a service decides, even if a built-in resource of that version exists.
         if (group, version) in self._others.services():
             return _aggregated_resources(self._others.resources(group, version))
         resources = []
@@ -205,6 +207,7 @@ class Discovery:
             if definition.categories:
                 entry["categories"] = list(definition.categories)
             if "get" in definition.verbs:
+                # The storage migrator compares these hashes, so they are computed as in Kubernetes.
                 entry["storageVersionHash"] = _storage_hash(definition)
             resources.append(entry)
             for route in _subresources(definition, served):

@@ -69,6 +69,7 @@ class AggregatedServers:
         self._resources: dict[tuple[str, str], list[dict[str, Any]]] = {}
         self.generation = 0
         """Counts changes; discovery makes its documents anew when it differs."""
+        # The cache is dropped at every change; rebuilding it for each request would cost a scan of all APIServices.
         registry.observe(API_SERVICES, lambda _: self._forget())
 
     async def close(self) -> None:
@@ -119,6 +120,7 @@ class AggregatedServers:
             async with asyncio.timeout(_PROBE_SECONDS):
                 headers = _identity_headers(UserInfo("system:kube-aggregator", ("system:masters",)))
                 options = self._options(service)
+                # No redirects: the credentials of the aggregator must not reach another server.
                 async with self._client().get(url, headers=headers, allow_redirects=False, **options) as answer:
                     body = await read_whole(answer, _LONGEST_LIST)
                     if not 200 <= answer.status < 300:
@@ -217,6 +219,7 @@ class AggregatedServers:
             import aiohttp  # as above
 
             self._session = aiohttp.ClientSession(
+                # Bodies are passed on as they are, with their encoding.
                 auto_decompress=False,
                 connector=aiohttp.TCPConnector(limit=0),  # as in `connections`
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -283,6 +286,7 @@ class AggregatedServers:
     def _forget(self) -> None:
         self._known = None
         self.generation += 1
+        # Discovery must not show resources of an APIService that was deleted.
         for gone in self._resources.keys() - self.services().keys():
             del self._resources[gone]
 

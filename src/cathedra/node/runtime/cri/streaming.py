@@ -49,6 +49,7 @@ class _Streams:
             OSError: there is no such server, or it refuses.
         """
         parts = urlsplit(url)
+        # Runtimes serve streams on loopback without TLS; anything else is a configuration that was never tried.
         if parts.scheme != "http" or not parts.hostname:
             raise OSError(f"cannot stream from {url}: the runtime's streaming server must be plain HTTP")
         try:
@@ -84,6 +85,7 @@ class _Streams:
     def stream(self, headers: Mapping[str, str]) -> int:
         """Open a stream; its number. Servers take no header whose name has capitals."""
         number, self._next = self._next, self._next + 2
+        # Bounded: a client that reads slowly must stop the pod's output, not fill the agent's memory.
         self._arrived[number] = asyncio.Queue(_WAITING)
         self._writer.write(self._made.open(number, {name.lower(): value for name, value in headers.items()}))
         return number
@@ -113,6 +115,7 @@ class _Streams:
             while data := await self._reader.read(_CHUNK):
                 for frame in frames.feed(data):
                     await self._take(frame)
+        # Every reader must end, also those of streams that the server never closed.
         for number in self._arrived:
             await self._put(number, b"", over=True)
 
@@ -123,6 +126,7 @@ class _Streams:
             case Reset():
                 await self._put(frame.stream, b"", over=True)
             case Ping():
+                # Servers close connections whose pings are not answered.
                 self._writer.write(self._made.ping(frame.number))
             case _:
                 pass  # the server opens no streams, and ends with the connection
@@ -276,6 +280,7 @@ async def forwarded(url: str, port: int) -> PortConnection:
     error = streams.stream({"streamType": "error", **head})
     data = streams.stream({"streamType": "data", **head})
     streams.begin()
+    # The error stream is closed on this side at once: servers wait for that before they forward.
     await streams.send(error, b"", fin=True)
     return _Forwarded(streams, data, error)
 
