@@ -68,7 +68,7 @@ def test_every_console_block_does_what_it_shows(page: str, fresh: Shell) -> None
 
 
 def test_the_pages_that_begin_are_among_them() -> None:
-    assert {"README.md", "docs/tutorial.md", "examples/tutorial/README.md"} <= set(PAGES)
+    assert {"README.md", "docs/tutorial.md", "docs/zh/quickstart.md", "examples/tutorial/README.md"} <= set(PAGES)
 
 
 def test_steps_are_found_with_their_output(tmp_path: Path) -> None:
