@@ -84,6 +84,7 @@ HISTORY: Final[Mapping[str, tuple[GateState, ...]]] = {
     "DRADerivedAttributes": (_alpha("1.37"),),
     "DRAFractionalCapacityRange": (_beta("1.37"),),
     "DRASharedConsumableCapacity": (_alpha("1.38"),),
+    "ManagedFieldsOptOut": (_alpha("1.38"),),
     "ResourceHealthStatus": (_alpha("1.31"), _beta("1.36")),
     "ResourceHealthStatusMessage": (_beta("1.36"),),
     "KubeletPodResourcesDynamicResources": (_alpha("1.27"), _beta("1.34"), _ga("1.36")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import ssl
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.clock import SystemClock
+from cathedra.releases import FeatureGates
 
 PODS = "/api/v1/namespaces/default/pods"
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -33,9 +35,11 @@ DEFINITION = {
 
 
 @asynccontextmanager
-async def served(folder: Path, release: str) -> AsyncIterator[aiohttp.ClientSession]:
+async def served(folder: Path, release: str, **gates: bool) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of a server of the release."""
-    config = ServerConfig(release=release, service_accounts=False)
+    config = ServerConfig(
+        release=release, service_accounts=False, gates=FeatureGates.for_release(release, gates) if gates else None
+    )
     server = await APIServer.open(config, clock=SystemClock(), random=random.Random(1))
     try:
         await server.serve(ServeOptions(pki=folder / "pki", tokens={"t": UserInfo("u", ("system:masters",))}))
@@ -90,3 +94,29 @@ async def test_unknown_paths_are_answered_with_a_status(tmp_path: Path, path: st
 async def test_until_137_unknown_groups_are_answered_with_plain_text(tmp_path: Path) -> None:
     async with served(tmp_path, "1.37") as client, client.get("/apis/chairs.example.com/v1/chairs") as response:
         assert (response.status, await response.text()) == (404, "404 page not found\n")
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+async def test_clients_leave_managed_fields_out_of_every_answer(tmp_path: Path, is_open: bool) -> None:
+    """kubernetes/kubernetes#139561: objects, lists, tables, watches; built-in and custom kinds."""
+    drop = {"Accept": "application/json;drop=metadata.managedFields"}
+    table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io;drop=metadata.managedFields"}
+    async with served(tmp_path, "1.38", ManagedFieldsOptOut=is_open) as client:
+        await answered(client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=DEFINITION))
+        chair = {"apiVersion": "example.com/v1", "kind": "Chair", "metadata": {"name": "s", "labels": {"a": "b"}}}
+        answers = [
+            (await answered(client.post(path, json=body, headers=drop)))[1]
+            for path, body in ((PODS, POD), (CHAIRS, chair))
+        ]
+        for path, name in ((PODS, "p"), (CHAIRS, "s")):
+            answers.append((await answered(client.get(f"{path}/{name}", headers=drop)))[1])
+            answers += (await answered(client.get(path, headers=drop)))[1]["items"]
+            rows = (await answered(client.get(f"{path}?includeObject=Object", headers=table)))[1]["rows"]
+            answers += [row["object"] for row in rows]
+            async with client.get(f"{path}?watch=true&timeoutSeconds=1", headers=drop) as response:
+                answers.append(json.loads(await response.content.readline())["object"])
+            # Nothing is dropped from what is stored, or for other clients.
+            _, whole = await answered(client.get(f"{path}/{name}"))
+            assert "managedFields" in whole["metadata"]
+    assert len(answers) == 10
+    assert [("managedFields" not in one["metadata"]) for one in answers] == [is_open] * 10

@@ -81,6 +81,7 @@ class ResourceHandler:
         self._lists = ListCache()
         self._broadcaster = WatchBroadcaster(server.clock.monotonic)
         self._measurements = Measurements(server, proxy)
+        self._drops = server.gates["ManagedFieldsOptOut"]
         self._verbs: Mapping[str, Callable[[Request, Call], Awaitable[Response | None]]] = {
             "get": self._get,
             "list": self._list,
@@ -252,7 +253,9 @@ class ResourceHandler:
         return await self._server.computations.compute(lambda interruption: work(interruption.check), call.user.name)
 
     async def _watch(self, request: Request, call: Call, send: Send) -> None:
-        form = negotiate(request.header(b"accept"), streaming=True, protobuf=has_message(call.version.type))
+        form = negotiate(
+            request.header(b"accept"), streaming=True, protobuf=has_message(call.version.type), drops=self._drops
+        )
         if form.media_type == PROTOBUF_TYPE and form.transform == "Table":
             raise not_marshalable(f"{form.version}.Table")
         options = list_options(request)
@@ -347,12 +350,16 @@ class ResourceHandler:
     def _table(self, request: Request) -> TableOptions:
         return TableOptions(request.parameter("includeObject"), self._server.clock.now())
 
-    @staticmethod
-    def _form(request: Request, call: Call) -> AnswerForm:
+    def _form(self, request: Request, call: Call) -> AnswerForm:
         accept = request.header(b"accept")
         if accept in FOR_PLAIN_JSON:
             return JSON_FORM
-        return negotiate(accept, listing=call.verb in {"list", "watch"}, protobuf=has_message(call.version.type))
+        return negotiate(
+            accept,
+            listing=call.verb in {"list", "watch"},
+            protobuf=has_message(call.version.type),
+            drops=self._drops,
+        )
 
 
 def _go_type(call: Call) -> str:

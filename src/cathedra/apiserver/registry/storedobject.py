@@ -143,6 +143,16 @@ class StoredObject(msgspec.Struct, eq=False):
         metadata = replace(self.object.metadata, resource_version=str(revision))
         return StoredObject(self.key, replace(self.object, metadata=metadata), revision)
 
+    def without_managers(self) -> StoredObject:
+        """Return the state without its managed fields, for clients that leave them out. It is the same one if it has
+        none."""
+        metadata = self.object.metadata
+        if not metadata.managed_fields:
+            return self
+        return StoredObject(
+            self.key, replace(self.object, metadata=replace(metadata, managed_fields=())), self.revision
+        )
+
     def _read(self) -> Any:
         kind, earlier = self._unread, self._earlier
         assert kind is not None

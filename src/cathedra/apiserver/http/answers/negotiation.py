@@ -29,6 +29,8 @@ FOR_PLAIN_JSON: Final = frozenset({"", "*/*", JSON_TYPE})
 """``Accept`` headers that mean plain JSON, which most requests have."""
 ACCEPT_LIMIT: Final = 8 * 1024
 """Limit of an ``Accept`` header in letters; ten times the longest that clients send, and parsed in a millisecond."""
+_MANAGERS: Final = "metadata.managedFields"
+"""The one field that clients may have dropped."""
 _TRANSFORMS: Final = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
 
 
@@ -39,6 +41,8 @@ class AnswerForm(msgspec.Struct, frozen=True):
     transform: str = ""
     version: str = "v1"
     """The version of meta.k8s.io, for transformed objects."""
+    drops_managers: bool = False
+    """True if objects are written without ``metadata.managedFields``."""
 
 
 JSON_FORM: Final = AnswerForm()
@@ -59,9 +63,11 @@ def negotiate(
     streaming: bool = False,
     listing: bool = False,
     protobuf: bool = True,
+    drops: bool = False,
 ) -> AnswerForm:
     """Return the best form that the ``Accept`` header allows. ``listing`` only widens what a refusal offers. Without
-    ``protobuf`` that form is not offered: custom resources have none.
+    ``protobuf`` that form is not offered: custom resources have none. ``drops`` admits the parameter ``drop``, which is
+    ignored otherwise (gate ManagedFieldsOptOut).
 
     Raises:
         StatusError: 406, nothing that can be served is acceptable.
@@ -79,12 +85,13 @@ def negotiate(
         if media_type not in offered or clause.quality == 0:
             continue
         wanted = clause.parameters.get("as", "")
+        without = drops and clause.parameters.get("drop") == _MANAGERS
         if not wanted:
-            return AnswerForm(media_type)
+            return AnswerForm(media_type, drops_managers=without)
         known = True
         group, version = clause.parameters.get("g", ""), clause.parameters.get("v", "")
         if transforms and wanted in _TRANSFORMS and group == "meta.k8s.io" and version in {"v1", "v1beta1"}:
-            return AnswerForm(media_type, wanted, version)
+            return AnswerForm(media_type, wanted, version, without)
     if known:
         names = [f"{kind};stream=watch" for kind in offered] if streaming else list(offered)
         message = f"only the following media types are accepted: {', '.join(names)}"

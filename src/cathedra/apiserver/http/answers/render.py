@@ -71,6 +71,8 @@ def render_object(
 ) -> Response:
     """Return the answer with one object, with the call's warnings."""
     headers = warning_headers(call.warnings)
+    if form.drops_managers:
+        entry = entry.without_managers()
     if not form.transform:
         if form.media_type == PROTOBUF_TYPE:
             return _protobuf(wrap(call.gvk, entry.message(call.version)), status, headers)
@@ -96,6 +98,9 @@ def render_list(
     """Return the answer with a page of objects. ``items`` are their JSON from `items_of`, if the caller has it.
     ``check`` is called for each object, and may raise an exception."""
     headers = warning_headers(call.warnings)
+    if form.drops_managers:
+        bare = [entry.without_managers() for entry in each(listing.entries, check)]
+        listing = msgspec.structs.replace(listing, entries=bare)
     metadata: JSONObject = {"resourceVersion": str(listing.revision)}
     if listing.continue_:
         metadata["continue"] = listing.continue_

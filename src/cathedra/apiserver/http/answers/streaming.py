@@ -71,7 +71,7 @@ class WatchStream:
         self._converts = call.definition.conversion is not None
         self._rows = 0
         self._protobuf = form.media_type == PROTOBUF_TYPE
-        self._lines = (call.version.type, self._protobuf)
+        self._lines = (call.version.type, self._protobuf, form.drops_managers)
         """The form in which lines are shared with other watches."""
 
     async def run(
@@ -177,7 +177,7 @@ class WatchStream:
         return [Seen(event.type, entry) for event, entry in zip(events, entries, strict=True)]
 
     def _line(self, seen: Seen) -> bytes:
-        call, entry = self._call, seen.entry
+        call, entry = self._call, self._entry(seen)
         if not self._form.transform:
             return seen.line(self._lines) or seen.keep_line(self._lines, self._whole(seen))
         if self._form.transform == "Table":
@@ -186,8 +186,11 @@ class WatchStream:
         shown = tables.partial(entry, call, self._form.version)
         return _event(self._form, seen.type.value, encode(shown))
 
+    def _entry(self, seen: Seen) -> StoredObject:
+        return seen.entry.without_managers() if self._form.drops_managers else seen.entry
+
     def _whole(self, seen: Seen) -> bytes:
-        call, entry = self._call, seen.entry
+        call, entry = self._call, self._entry(seen)
         if self._protobuf:
             return watch_frame(seen.type.value, wrap(call.gvk, entry.message(call.version)))
         body = entry.shown(call.version)
