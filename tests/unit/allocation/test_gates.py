@@ -15,6 +15,7 @@ from cathedra.allocation import (
     Features,
     Inventory,
     Ledger,
+    NodeError,
     behaviour_of,
 )
 from cathedra.api.core import core_v1
@@ -182,3 +183,25 @@ def test_a_release_has_its_own_behaviour() -> None:
     assert len({mixed.name, NEWEST.name, RELEASE_1_36.name}) == 3, "names tell behaviours apart in caches"
     assert behaviour_of("1.36") is RELEASE_1_36
     assert behaviour_of("1.34") is RELEASE_1_36, "the nearest that is known"
+
+
+@pytest.mark.parametrize(("release", "error"), [("1.37", FatalError), ("1.38", NodeError)])
+def test_all_of_an_incomplete_pool_fails_on_its_nodes_alone_from_138_on(
+    release: str, error: type[FatalError | NodeError]
+) -> None:
+    """kubernetes/kubernetes#141898."""
+    made = World([resource_slice("a", count=2)], features=Features(behaviour=behaviour_of(release)))
+    with pytest.raises(error, match="resource pool drv/p is currently being updated"):
+        made.allocate(claim(exactly(count=0, allocationMode="All")))
+
+
+@pytest.mark.parametrize(("release", "found"), [("1.37", None), ("1.38", ["r→a"])])
+@pytest.mark.parametrize(("published", "asked"), [("mem", "drv/mem"), ("drv/mem", "mem")])
+def test_a_capacity_is_requested_with_or_without_its_driver_from_138_on(
+    published: str, asked: str, release: str, found: list[str] | None
+) -> None:
+    """kubernetes/kubernetes#142202."""
+    made = World(
+        [resource_slice(device("a", capacity={published: "4"}))], features=Features(behaviour=behaviour_of(release))
+    )
+    assert made.devices(claim(exactly(capacity={asked: "2"}))) == found

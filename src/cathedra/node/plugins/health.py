@@ -148,7 +148,8 @@ class HealthCache:
         return tuple(statuses)
 
     def _resources(self, devices: Iterable[tuple[str, PluginDevice]]) -> tuple[ResourceHealth, ...]:
-        """Return the health of each device, the worst first."""
+        """Return the health of each device, the worst first, then by identity: the order in which a driver lists
+        devices may change, and would cause writes of the pod's status."""
         # Shares of one device have one health.
         distinct = {(driver, device.pool, device.device): device.cdi_device_ids for driver, device in devices}
         users = Counter(name for names in distinct.values() for name in dict.fromkeys(names))
@@ -159,7 +160,7 @@ class HealthCache:
             health, message = self.of(*key)
             shown = message if message and self._gates["ResourceHealthStatusMessage"] else None
             found.append(ResourceHealth(resource_id=identity, health=health.value, message=shown))
-        return tuple(sorted(found, key=lambda one: _WORST_FIRST.index(DeviceCondition(one.health))))
+        return tuple(sorted(found, key=lambda one: (_WORST_FIRST.index(DeviceCondition(one.health)), one.resource_id)))
 
     def _load(self) -> None:
         if self._path is None:

@@ -72,8 +72,8 @@ def test_devices_that_share_a_cdi_name_have_an_entry_each_and_the_worst_is_first
         assert [(r.resource_id, r.health, r.message) for r in whole.resources] == [
             ("x.com/gpu=bad", "Unhealthy", "hot"),
             ("x.com/gpu=silent", "Unknown", None),
-            ("x.com/gpu=a", "Healthy", None),
             (f"{DRIVER}/n1/only-common", "Healthy", None),
+            ("x.com/gpu=a", "Healthy", None),
         ]
 
     run_virtual(body())
@@ -103,6 +103,19 @@ def test_the_status_has_an_entry_for_each_reference_and_the_devices_of_its_reque
         assert nic.name == "claim:c1/nic"
         assert [r.resource_id for r in nic.resources] == [f"{DRIVER}/n1/b", f"{DRIVER}/n1/c"]
         assert [r.resource_id for r in z.resources] == [f"{DRIVER}/n1/c"], "a device of no request serves all"
+
+    run_virtual(body())
+
+
+def test_the_order_of_devices_is_that_of_their_health_and_names() -> None:
+    """kubernetes/kubernetes#142340: a driver that lists them in another order causes no write of the status."""
+
+    async def body() -> None:
+        cache = HealthCache(LoopClock(asyncio.get_running_loop()), GATES)
+        cache.receive(DRIVER, [report(name, DeviceCondition.HEALTHY) for name in "abc"])
+        container = POD.spec.containers[0]
+        orders = [held(*map(device, names)) for names in ("abc", "cab", "bca")]
+        assert len({cache.resource_status(POD, container, claims) for claims in orders}) == 1
 
     run_virtual(body())
 

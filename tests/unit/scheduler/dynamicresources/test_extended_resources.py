@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -164,6 +165,49 @@ def test_the_scheduler_makes_a_claim_and_tells_the_kubelet_who_uses_what() -> No
         ]
 
     play(body)
+
+
+def test_a_resource_follows_the_changes_of_its_classes() -> None:
+    """kubernetes/kubernetes#141110: the newest class of a name serves it; without that class the one before does."""
+
+    async def body(world: World) -> None:
+        await world.create(node("n1"), slice_("n1", 3), device_class("older", extendedResourceName=FPGA))
+        await asyncio.sleep(5)
+        await world.create(device_class("newer", driver="none.test", extendedResourceName=FPGA))
+        await world.create(fpga_pod("first"))
+        await world.quiet()
+        assert await world.node_of("first") == "", "the newer class has no devices"
+        await world.api(DeviceClass).delete("newer")
+        await world.create(fpga_pod("again"))  # a deletion wakes no pod
+        await world.quiet()
+        assert await world.node_of("again") == "n1"
+        kept = await world.api(DeviceClass).get("older")
+        renamed = replace(kept, spec=replace(kept.spec, extended_resource_name="acme.test/other"))
+        await world.api(DeviceClass).update(renamed)
+        await world.quiet()
+        await world.create(fpga_pod("second"), pod("third", requests={"acme.test/other": "1"}))
+        await world.quiet()
+        assert (await world.node_of("second"), await world.node_of("third")) == ("", "n1")
+
+    play(body)
+
+
+def test_devices_of_extended_resources_may_take_resources_of_their_node() -> None:
+    """kubernetes/kubernetes#141556."""
+
+    async def body(world: World) -> None:
+        taken = {"cpu": {"mapping": {"deviceMultiplier": "2"}}}
+        await world.create(device_class(extendedResourceName=FPGA), node("n1", cpu="3"))
+        await world.create(slice_("n1", 2, nodeAllocatableResources=taken), fpga_pod("first"))
+        await world.quiet()
+        assert await world.node_of("first") == "n1"
+        [status] = (await world.pod("first")).status.node_allocatable_resource_claim_statuses
+        assert [(one.name, str(one.quantity)) for one in status.mapping] == [("cpu", "2")]
+        await world.create(fpga_pod("second"))
+        await world.quiet()
+        assert (await world.condition("second"))[1].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+
+    play(body, gates={"DRANodeAllocatableResources": True})
 
 
 def test_a_node_with_a_device_plugin_needs_no_claim() -> None:
