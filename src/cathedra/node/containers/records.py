@@ -32,6 +32,7 @@ __all__ = [
     "as_container",
     "ephemeral_record",
     "initialized",
+    "is_over",
     "make_plan",
     "of_kind",
     "records_for",
@@ -310,13 +311,14 @@ def make_plan(pod: Pod, records: Sequence[ContainerRecord], now: float) -> Conta
             candidates.append(record)
         return _start_those_due(candidates, now)
     regular = of_kind(records, init=False)
-    if regular and all(_over(pod, record) for record in regular):
+    if regular and all(is_over(pod, record) for record in regular):
         return ContainerPlan(finished=True)
-    candidates += [record for record in regular if not record.running and not _over(pod, record)]
+    candidates += [record for record in regular if not record.running and not is_over(pod, record)]
     return _start_those_due(candidates, now)
 
 
-def _over(pod: Pod, record: ContainerRecord) -> bool:
+def is_over(pod: Pod, record: ContainerRecord) -> bool:
+    """Return True if the container has ended and does not restart."""
     return record.ended is not None and not will_restart(pod, record, record.ended.exit_code or 0)
 
 

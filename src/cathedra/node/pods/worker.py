@@ -26,7 +26,7 @@ from cathedra.api.undecodable import Undecodable
 from cathedra.client.backoff import DoublingPauses
 from cathedra.clock import Clock
 from cathedra.node.concurrency import BlockTasks, Wakeup, first_of
-from cathedra.node.containers.records import ContainerRecord, make_plan
+from cathedra.node.containers.records import ContainerRecord, is_over, make_plan, of_kind
 from cathedra.node.containers.termination import GracePeriod
 from cathedra.node.pods.admission import Rejection
 from cathedra.node.pods.context import PodContext
@@ -368,7 +368,9 @@ def recover_containers(
 ) -> RecoveredContainers:
     """Merge what an earlier agent left into the fresh ``records``.
 
-    If the pod starts over, restart counts and last states are kept, and everything else is new.
+    A container that has run and that its restart policy does not start again stays ended, also if the runtime has lost
+    it, as after a restart of the machine. If the pod starts over with the others, their restart counts and last states
+    are kept, and everything else of them is new.
     """
     latest = {run.name: run for run in sorted(found, key=lambda run: run.attempt)}
     known = pod.status
@@ -379,9 +381,11 @@ def recover_containers(
     )
     if any(record.running for record in recovered):
         return RecoveredContainers(recovered, continues=True)
-    if latest and make_plan(pod, recovered, clock.monotonic()).finished:
+    if make_plan(pod, recovered, clock.monotonic()).finished:
         return RecoveredContainers(recovered, continues=True)
-    return RecoveredContainers(tuple(record.renew() for record in recovered), continues=False)
+    over = {record.name for record in of_kind(recovered, init=False) if is_over(pod, record)}
+    kept = tuple(record if record.name in over else record.renew() for record in recovered)
+    return RecoveredContainers(kept, continues=False)
 
 
 def _recover(

@@ -190,6 +190,22 @@ def test_a_pod_of_which_nothing_is_left_begins_anew_and_keeps_its_counts() -> No
     assert record.previous.reason == LOST_REASON
 
 
+def test_a_pod_that_is_never_restarted_does_not_run_again_when_everything_is_lost() -> None:
+    """As after ``cathedra down`` and ``up``, or a restart of the machine."""
+    recovered = recover(known("Never", ContainerStatus(name="a", state=RUNNING)))
+    (record,) = recovered.records
+    assert recovered.continues
+    assert record.ended is not None
+    assert (record.ended.exit_code, record.ended.reason) == (137, LOST_REASON)
+
+
+def test_a_container_that_has_done_its_work_does_not_run_again_beside_one_that_is_lost() -> None:
+    pod = known("OnFailure", ContainerStatus(name="a", state=terminated(0)), ContainerStatus(name="b", state=RUNNING))
+    recovered = recover(pod)
+    done, lost = recovered.records
+    assert (recovered.continues, done.ended is not None, lost.current) == (False, True, None)
+
+
 def test_a_new_pod_is_new() -> None:
     pod = make_pod()
     recovered = recover(pod)
