@@ -65,6 +65,7 @@ class DomainMap(dict[str, CELValue]):
     """Domain → identifier → value. A domain that does not exist gives an empty map, but ``in`` is false for it."""
 
     __slots__ = ()
+    # One empty map for all: evaluation never changes it.
     default: Final[dict[str, CELValue]] = {}
 
     def __missing__(self, _: str) -> dict[str, CELValue]:
@@ -112,12 +113,15 @@ class DeviceView:
         """
         failure = first_list = ""
         attribute_map, capacity_map = DomainMap(), DomainMap()
+        # Qualified names last: they overwrite the short spelling of the same name.
         for name in sorted(attributes, key=_qualified_last):
             try:
                 value = _value(attributes[name])
             except EvaluationError as error:
+                # Only the first is reported, in sorted order; Go's order is random.
                 failure = failure or f"attribute {name}: {error.text}"
                 continue
+            # Noted for the gate: Kubernetes refuses the device, not the selector.
             if isinstance(value, list):
                 first_list = first_list or name
             _file(attribute_map, name, driver, value)

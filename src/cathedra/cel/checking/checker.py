@@ -26,6 +26,7 @@ def check(root: Expr, environment: Environment) -> list[Issue]:
     """Type-check ``root``; the types end up on its nodes. Returns what was found wrong, nothing if nothing is."""
     checker = _Checker(environment)
     _trampoline.run(checker.whole(root))
+    # A tree with errors is never evaluated, so its types need no end.
     if not checker.issues:
         checker.finish()
     return checker.issues
@@ -88,6 +89,7 @@ class _Checker:
 
     def finish(self) -> None:
         for node in self.nodes:
+            # Variables are only known at the end: a later part of the expression may bind them.
             if node.type.generic:
                 node.type = self.substitute(node.type, to_dyn=True)
 
@@ -106,6 +108,7 @@ class _Checker:
         self.undeclared(node.offset, node.name)
 
     def local(self, name: str) -> Type | None:
+        # Innermost first: a variable of a macro hides one of the same name outside.
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
@@ -135,6 +138,7 @@ class _Checker:
 
     def select(self, node: Select) -> Descent[None]:
         dotted = None if node.test_only else _dotted(node)
+        # A dotted name may be a declared name of its own, unless a macro's variable has its first part.
         if dotted is not None and self.local(dotted.split(".", 1)[0]) is None:
             for name in self.environment.candidates(dotted):
                 if self.resolve(node, name):
@@ -225,6 +229,7 @@ class _Checker:
             self.logic(node, overloads, given)
             return
         key = (node.function, member, *given)
+        # Selectors of a cluster repeat few combinations of types. Resolving «==» anew would try every overload.
         known = self.environment.resolutions.get(key)
         if known is not None:
             node.type, node.overloads, used = known
@@ -232,6 +237,7 @@ class _Checker:
             return
         before = self.variables
         self.resolve_overload(node, overloads, given, member=member)
+        # Generic types stand for something else in the next expression, so they are not cached.
         if node.type is not types.ERROR and not any(one.generic or one.nullable for one in (node.type, *given)):
             self.environment.remember(key, node.type, node.overloads, self.variables - before)
 
@@ -254,6 +260,7 @@ class _Checker:
                 result_type = self.substitute(result_type)
             if result is None:
                 result = result_type
+            # Several overloads fit with different results: only the values decide, at run time.
             elif result.kind not in _DYNAMIC and result_type != result:
                 result = types.DYN
         if result is None:
@@ -316,6 +323,7 @@ class _Checker:
             return current
         if self.assignable(previous, current):
             return _most_general(previous, current)
+        # Without the check of literals a mixed list is one of dyn.
         if not self.environment.homogeneous:
             return types.DYN
         self.mismatch(offset, previous, current)
@@ -421,6 +429,7 @@ class _Checker:
     def assignable(self, left: Type, right: Type) -> bool:
         if left is right and not left.generic:
             return True
+        # A failed attempt must leave no variable bound.
         saved = self.bound
         self.bound = dict(saved)
         if self.fits(left, right):
@@ -432,6 +441,7 @@ class _Checker:
         saved = self.bound
         copied = False
         for left, right in zip(given, wanted, strict=True):
+            # Copied only when a variable may be bound: most calls have none.
             if not copied and (left.generic or right.generic):
                 self.bound, copied = dict(saved), True
             if not self.fits(left, right):
@@ -484,6 +494,7 @@ class _Checker:
                 return True, True
             if self.fits(one, bound):
                 general = _most_general(one, bound)
+                # A variable that stood for a type containing itself would make substitution endless.
                 if self.free_of(variable, general):
                     self.bound[variable.name] = general
                 return True, True

@@ -96,6 +96,7 @@ def is_cheap(root: Expr) -> bool:
 
 def selector_code(program: Program) -> Code | None:
     """A function from a device view to the answer, or None if the expression is not compiled."""
+    # Python's compiler recurses, and would end the process for a tree of thousands of levels.
     if higher_than(_MAX_HEIGHT, program.root):
         return None
     writer = _Writer()
@@ -145,6 +146,7 @@ def _call(function: str, overload: Overload | None, *args: CELValue) -> CELValue
 
 
 def _int(value: int) -> int:
+    # Python's integers do not overflow; the evaluator has the error of CEL.
     if not MIN_INT <= value <= MAX_INT:
         raise Unusual
     return value
@@ -177,6 +179,7 @@ def _optional(value: CELValue, key: CELValue) -> Optional:
 
 def _item(value: CELValue, key: CELValue) -> CELValue:
     if isinstance(value, list):
+        # Negative indexes mean the end of a list to Python, and an error to CEL.
         if key.__class__ is not int or key < 0:
             raise Unusual
         return value[key]
@@ -204,6 +207,7 @@ def _count(items: CELValue) -> bool:
 
 
 def _member(value: CELValue, values: list[CELValue]) -> bool:
+    # Kubernetes' types raise in comparisons, and bytes have costs of their own.
     if isinstance(value, (Opaque, bytes)):
         raise Unusual
     return contains(values, value)
@@ -212,6 +216,7 @@ def _member(value: CELValue, values: list[CELValue]) -> bool:
 def _map_of(*pairs: CELValue) -> dict[CELValue, CELValue]:
     made = {}
     for key, value in pairs:
+        # Other keys are errors whose texts the evaluator knows.
         if key.__class__ not in (str, int, bool, UInt):
             raise Unusual
         made[encode_key(key)] = value
@@ -231,6 +236,7 @@ def _present(optional: CELValue) -> bool:
 
 
 _RUNTIME: Final[dict[str, CELValue]] = {
+    # Nothing else of Python can be reached from compiled code, whatever an expression contains.
     "__builtins__": {"all": all, "any": any, "bool": bool, "int": int, "len": len, "str": str},
     "_bool": _bool,
     "_call": _call,
@@ -322,6 +328,7 @@ class _Writer:
                 return scope[node.name]
         if node.constant is not None:
             return self.constant(node.constant)
+        # After the scopes: a variable of a macro may be called «device».
         if node.name in ("device", ".device"):
             return "view.root"
         raise Unsupported
@@ -340,6 +347,7 @@ class _Writer:
         ):
             return "view." + _DEVICE_FIELDS[node.field]
         code = self.write(operand)
+        # Selections on optionals are optional; that is left to the evaluator.
         if operand.type.kind is Kind.OPAQUE or _maybe_optional(operand.type):
             raise Unsupported
         if node.test_only:
@@ -376,6 +384,7 @@ class _Writer:
     def equality(self, left: Expr, right: Expr) -> str:
         one, other = left.type, right.type
         left_code, right_code = self.write(left), self.write(right)
+        # Doubles are left out: NaN, and comparisons with integers beyond 2**53.
         if one.kind is other.kind and one.kind in _SAFE_EQUALITY:
             return f"({left_code} == {right_code})"
         if _unknown(one) and isinstance(right, Const) and right.value.__class__ is bool:
@@ -431,6 +440,7 @@ class _Writer:
         first = operands[0] if operands else None
         if known is not None and known.precomputed and isinstance(first, Const):
             value = registry.call(node.function, known, [first.value])
+            # The failure is an error of planning, which the evaluator reports.
             if value.__class__ is Failure:
                 raise Unsupported
             return self.constant(value)

@@ -67,6 +67,7 @@ def capped(value: int) -> int:
 
 
 def _scale(value: int, factor: float) -> int:
+    # As doubles, like Go: above 2**53 the result differs from that of integers, and verdicts near the limit with it.
     amount = float(value)
     if amount > 0 and factor > 0 and amount > UNBOUNDED / factor:
         return UNBOUNDED
@@ -220,6 +221,7 @@ def replaced(call: EstimatedCall) -> Estimate:
 
 def _after_replacement(size: Range, old: Range, new: Range) -> Range:
     most, kept_most = 0, 0
+    # An empty text is found between all characters, once more than there are.
     if old.low == 0:
         most, kept_most = capped(size.high + 1), size.high
     elif new.high <= old.low:
@@ -243,6 +245,7 @@ def split(call: EstimatedCall) -> Estimate:
     if len(call.operands) > 2:
         limit = call.operands[2].expr
         if isinstance(limit, Const) and limit.value.__class__ is int:
+            # Go converts a negative limit to a huge unsigned one.
             most = limit.value % 2**64
     return size.scaled(2 * _STRING), Range(0, most)
 
@@ -354,6 +357,7 @@ def ranged(call: EstimatedCall) -> Estimate:
 def sliced(call: EstimatedCall) -> Estimate:
     """Cost of ``slice``."""
     own = call.size(0)
+    # Wraps around where the end lies before the start, as in Go.
     count = (_literal(call.operands[2], own.high) - _literal(call.operands[1], 0)) % 2**64
     return _allocating(1.0, Range(count, count))
 

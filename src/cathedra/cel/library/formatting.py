@@ -72,6 +72,7 @@ def render(pattern: str, count: int, clause: Clause, *, end_first: bool = False)
             out.append("%")
             position += 2
             continue
+        # The order of these two checks differs in Kubernetes between compilation and evaluation.
         if argument >= count and not (end_first and position + 1 >= len(pattern)):
             raise FormatError(f"index {argument} out of range")
         if position + 1 >= len(pattern):
@@ -95,6 +96,7 @@ def _clause(pattern: str, position: int) -> tuple[int, str, int | None]:
         position = end
     letter = pattern[position]
     if letter not in "sdfebxXo":
+        # Go's library looks at one byte of the text, not at the character.
         shown = letter if letter.isascii() else chr(letter.encode()[0])
         raise FormatError(f'could not parse formatting clause: unrecognized formatting clause "{shown}"')
     return position + 1, letter, precision
@@ -213,6 +215,7 @@ def _map(mapping: dict[CELValue, CELValue]) -> Descent[str]:
         if key.__class__ not in (str, bool, int, UInt):
             raise FormatError(f"no formatting function for map key of type {type_name(key)}")
         pairs.append(((yield _member(key)), (yield _member(value))))
+    # Sorted by their text: Go's maps have no order.
     return "{" + ", ".join(f"{key}:{value}" for key, value in sorted(pairs, key=lambda pair: pair[0])) + "}"
 
 

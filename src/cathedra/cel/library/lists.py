@@ -59,6 +59,7 @@ def is_sorted(values: CELValue) -> CELValue:
     """Return True if the list is sorted."""
     previous: CELValue = None
     for position, value in enumerate(values):
+        # Also for a single element: Kubernetes fails on types without order before it compares.
         if type_name(value) not in _SORTABLE:
             return NO_SUCH_OVERLOAD
         if position and compare(previous, value) == 1:
@@ -98,6 +99,7 @@ def _extreme(name: str, wanted: int) -> CELValue:
 
 def index_of(values: CELValue, wanted: CELValue) -> int:
     """indexOf in a list."""
+    # Checked before the loop: each comparison may walk a large value.
     comparable(wanted, len(values))
     return next((i for i, value in enumerate(values) if equal_values(value, wanted) is True), -1)
 
@@ -113,6 +115,7 @@ def includes(value: CELValue, wanted: CELValue) -> CELValue:
     if not isinstance(value, list):
         return equal_values(value, wanted) is True
     for position, element in enumerate(value):
+        # A limit of Kubernetes, whose estimate counts on it.
         if position >= _MAX_INCLUDES:
             return Failure(f"'includes' function cannot be applied to lists longer than {_MAX_INCLUDES} values")
         if equal_values(element, wanted) is True:
@@ -139,6 +142,7 @@ def flatten(values: CELValue, depth: CELValue = 1) -> CELValue:
         return Failure(f"no such overload: {type_name(values)}.flatten({type_name(depth)})")
     if depth < 0:
         return Failure("level must be non-negative")
+    # A list may hold one inner list many times over, and its flat form would not fit into memory.
     walkable(values)
     flat: list[CELValue] = []
     waiting = [iter(values)]
@@ -212,6 +216,7 @@ def insert(mapping: CELValue, key: CELValue, value: CELValue) -> CELValue:
     """One more entry; a key that is there already is an error."""
     if find(mapping, key)[1]:
         return Failure(f"insert failed: key {text(key)} already exists")
+    # The accumulator is changed in place: copying it for each entry would take quadratic time.
     target = mapping if mapping.__class__ is MutableMap else dict(mapping)
     target[encode_key(key)] = value
     return target

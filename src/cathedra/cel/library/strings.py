@@ -52,6 +52,7 @@ def last_index_of(value: CELValue, wanted: CELValue) -> CELValue:
     """lastIndexOf without a start."""
     if not wanted:
         return len(value)
+    # Kubernetes compares the lengths in bytes before it searches in code points.
     if len(value.encode("utf-8", "replace")) < len(wanted.encode("utf-8", "replace")):
         return -1
     return last_index_of_from(value, wanted, len(value) - 1)
@@ -74,6 +75,7 @@ def last_index_of_from(value: CELValue, wanted: CELValue, start: CELValue) -> CE
 def replace(value: CELValue, old: CELValue, new: CELValue, limit: CELValue = -1) -> str:
     """replace; an empty text to be replaced stands between all code points."""
     count = value.count(old)
+    # Computed before the text is built: a short expression can ask for gigabytes.
     holdable(len(value) + (count if limit < 0 else min(count, limit)) * len(new), str)
     return str(value.replace(old, new, limit if limit >= 0 else -1))
 

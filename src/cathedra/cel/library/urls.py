@@ -88,6 +88,7 @@ def _parsed(text: str) -> URL | Failure:
 def _parse(text: str, *, via_request: bool, shown: str | None = None) -> URL:
     if any(ord(c) < 0x20 or ord(c) == 0x7F for c in text):
         raise _Bad("net/url: invalid control character in URL")
+    # Kubernetes parses twice: once as a request URI, whose rules are stricter, and once as a URL with fragment.
     if not text and via_request:
         raise _Bad("empty url")
     whole = shown if shown is not None else text
@@ -95,6 +96,7 @@ def _parse(text: str, *, via_request: bool, shown: str | None = None) -> URL:
         return URL(whole, "", "", "", "*", "")
     scheme, rest = _scheme(text)
     query = ""
+    # Go remembers a lone question mark as «force query»; the query is empty.
     if rest.endswith("?") and rest.count("?") == 1:
         rest = rest[:-1]
     elif "?" in rest:
@@ -168,6 +170,7 @@ def _unescape(text: str, where: str) -> str:
 def _path(path: str) -> str:
     raw = path.encode("utf-8", "surrogatepass")
     _unescape(path, "path")
+    # A path that is escaped validly stays as it was written.
     if all(byte in _ENCODED_PATH for byte in raw):
         return path
     plain = _ESCAPE.sub(lambda m: bytes((int(m.group()[1:3], 16),)), raw)
@@ -179,6 +182,7 @@ def _path(path: str) -> str:
 def _query(url: URL) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for pair in url.query.split("&"):
+        # Go has refused semicolons as separators since 1.17, and drops such pairs silently.
         if not pair or ";" in pair:
             continue
         key, _, value = pair.partition("=")

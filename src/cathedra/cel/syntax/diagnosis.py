@@ -28,6 +28,7 @@ MAX_CODE_POINTS: Final = 100_000
 
 def diagnose(source: str, macros: MacroTable) -> list[Issue]:
     """Return the errors of ``source``; at least one issue if it is incorrect."""
+    # Before anything else: recovery takes more than linear time.
     if len(source) > MAX_CODE_POINTS:
         message = f"expression code point size exceeds limit: size: {len(source)}, limit {MAX_CODE_POINTS}"
         return [Issue(-1, message)]
@@ -67,6 +68,7 @@ def _tokens(source: str, characters: list[str], issues: list[Issue]) -> list[Tok
         begun = _BEGUN.match(source, reached)
         assert begun is not None
         start = min(begun.end() + 1, len(source))
+        # Error texts quote the source without the characters that belong to no token.
         characters[reached:start] = [""] * (start - reached)
         syntax_issue(issues, reached, f"token recognition error at: '{source[reached:start]}'")
 
@@ -254,6 +256,7 @@ class _Reader:
                 return []
             before = len(self.issues)
             name = self.name(field.first, inner.start.start)
+            # A field without a name has no value to be visited, in Kubernetes.
             if len(self.issues) == before:
                 value = yield self.visit(inner.values[position])
                 colon = inner.ops[position].start

@@ -74,6 +74,7 @@ def parse(source: str, macros: MacroTable) -> Expr:
         root = parser.whole()
     except (MacroError, literals.LiteralError) as error:
         raise Invalid from error
+    # Kubernetes' parser recurses, and limits that; expressions that it refuses must be refused here too.
     if parser.tokens[parser.at].kind != EOF or root.depth > MAX_DEPTH:
         raise Invalid
     return root
@@ -85,6 +86,7 @@ def balance(build: Builder, function: str, terms: list[Expr], offsets: list[int]
         return terms[0]
 
     def tree(low: int, high: int) -> Expr:
+        # Kubernetes balances chains in exactly this way; the order of evaluation, and so the cost, depends on it.
         middle = (low + high + 1) // 2
         left = terms[middle] if middle == low else tree(low, middle - 1)
         right = terms[middle + 1] if middle == high else tree(middle + 1, high)
@@ -195,6 +197,7 @@ class _Parser:
         """Prefix operators and the beginning of an operand; None if brackets were opened, and their inside is next."""
         token = self.tokens[self.at]
         kind = token.kind
+        # A minus before a number belongs to the literal: -9223372036854775808 has no positive counterpart.
         if kind == "!" or (kind == "-" and self.tokens[self.at + 1].kind not in ("NUM_INT", "NUM_FLOAT")):
             count = 0
             while self.tokens[self.at].kind == kind:
@@ -268,6 +271,7 @@ class _Parser:
 
     def list_literal(self, opening: Token) -> Expr | None:
         self.at += 1
+        # The grammar permits a single comma in an empty list.
         self.accept(",")
         level = _Level("list", opening)
         if self.tokens[self.at].kind == "]" or self.tokens[self.at - 1].kind == ",":
@@ -398,6 +402,7 @@ class _Parser:
             top = pending[-1]
             if top.tightness < tightness or top.tightness == _BRANCH:
                 break
+            # Chains of && and || are collected, to be balanced at their end.
             if top.tightness == tightness and tightness <= 2:
                 top.terms.append(node)
                 top.offsets.append(token.start)
@@ -438,6 +443,7 @@ class _Parser:
     def combined(self, operator: _Operator, node: Expr) -> Expr:
         """The node of an operator whose last operand is ``node``."""
         if operator.tightness == _PREFIX:
+            # Double negation disappears in the parser, as in Kubernetes: it costs nothing.
             if operator.count % 2 == 0:
                 return node
             made = CallExpr(self.build.next_id(), operator.token.start, f"{operator.kind}_", [node])

@@ -28,6 +28,7 @@ __all__ = ["Context", "Recognizer", "Stopped"]
 Set = frozenset[str]
 
 END: Final = "<end of rule>"
+# The limits of Kubernetes' parser; beyond them its reports end, and so do ours.
 _RECOVERIES: Final = 30
 _SKIPPED: Final = 256
 _MAX_SYNTAX_ISSUES: Final = 100
@@ -153,6 +154,7 @@ class Recognizer:
         syntax_issue(self.issues, self.tokens[at].start, message)
 
     def report(self, mistake: _Mistake) -> None:
+        # Errors that follow from the one being recovered from are not reported, as in ANTLR.
         if not self.recovering:
             self.recovering = True
             self.note(mistake.message, mistake.at)
@@ -170,6 +172,7 @@ class Recognizer:
         if self.tokens[start].kind == EOF:
             return _Mistake(at, f"no viable alternative at input '{EOF}'")
         read = "".join(self.source[self.tokens[start].start : self.tokens[at].end])
+        # ANTLR predicts a selection here, and then finds a keyword where the name must be.
         if len(read) > 1 and read[1:] in ("true", "false", "null"):
             return _Mistake(at, f"mismatched input '{read[1:]}' expecting IDENTIFIER")
         return _Mistake(at, f"no viable alternative at input '{_escaped(read)}'")
@@ -201,6 +204,7 @@ class Recognizer:
             return self.consume()
         if self.kind in self.expected(after):
             self.report(_Mistake(self.at, f"missing {_listed(self.expected(self.next))} at {_shown(self.token)}"))
+            # A token without text stands for the missing one, so that reading goes on behind it.
             return Token(kind, "", self.token.start, self.token.start)
         raise self.mismatch()
 
@@ -245,6 +249,7 @@ class Recognizer:
     def recover(self) -> None:
         self.count_recovery()
         consumed = 0
+        # The same state at the same token again: without consuming one, recovery would never end.
         if self.last_mistake == self.at and self.state in self.last_states:
             self.consume()
             consumed = 1
@@ -264,6 +269,7 @@ class Recognizer:
         """Read a rule, whatever happens in it."""
         self.follows.append(follow)
         self.depths[rule] += 1
+        # Kubernetes counts the nesting of each rule by itself.
         if self.depths[rule] > MAX_DEPTH:
             self.issues.append(Issue(-1, f"expression recursion limit exceeded: {MAX_DEPTH}"))
             raise Stopped
