@@ -29,7 +29,7 @@ def write_results(
     plans: tuple[ClaimPlan, ...],
     options: Sequence[RequestOption],
     solution: Solution,
-    devices: list[DeviceRecord],
+    devices: Sequence[DeviceRecord],
     node_name: str,
     features: Features,
     new_share_id: Callable[[], str],
@@ -67,7 +67,7 @@ def write_results(
 def _device(
     option: RequestOption,
     placement: DevicePlacement,
-    devices: list[DeviceRecord],
+    devices: Sequence[DeviceRecord],
     features: Features,
     new_share_id: Callable[[], str],
 ) -> DeviceRequestAllocationResult:

@@ -7,7 +7,7 @@ computed once per tuple.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import compress
 from operator import is_not
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -92,7 +92,7 @@ class _Pool:
         self.consumers = consumers
         self.offset = offset
         self.available = [state.available[name] for name in consumers.names]
-        self.groups: dict[str, frozenset[str]] = state.groups if with_groups else {}
+        self.groups: Mapping[str, frozenset[str]] = state.groups if with_groups else {}
         self.everyone = sum(consumers.kinds.values()) << offset
         self.blocked: dict[Any, int] = {}
 

@@ -10,6 +10,7 @@ without a result, then with the result of the frame above it.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -93,7 +94,7 @@ class Shares:
         """Always: each device admitted has room, and that all requests have room is `CapacityBound`'s to judge."""
         return True
 
-    def fits(self, option: RequestOption, position: int, used: dict[str, int]) -> bool:
+    def fits(self, option: RequestOption, position: int, used: Mapping[str, int]) -> bool:
         """Return True if the device's capacity suffices for ``option`` beside what is ``used``."""
         return self.usage(option, position).fits(used)
 
@@ -103,7 +104,7 @@ class Shares:
         assert isinstance(needed, CapacityUsage)
         return needed
 
-    def used_before(self, position: int) -> dict[str, int]:
+    def used_before(self, position: int) -> Mapping[str, int]:
         """Capacity in use by earlier allocations."""
         pool, place = self._problem.state_of(position)
         return pool.capacity.get(place, {})

@@ -16,7 +16,6 @@ from weakref import WeakValueDictionary
 
 from cathedra.allocation.supply.caches import Caches
 from cathedra.allocation.supply.nodes import NodeTarget
-from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.resource import (
     CounterSet,
     Device,
@@ -27,8 +26,9 @@ from cathedra.api.resource import (
     ResourceSlice,
 )
 from cathedra.api.struct import encode
+from cathedra.remembering import remembered
 
-__all__ = ["DeviceID", "DeviceRecord", "Interner", "PoolID", "Projection", "Signature", "SliceRecord"]
+__all__ = ["DeviceID", "DeviceRecord", "Interner", "PoolID", "Projection", "Signature", "SliceRecord", "short_names"]
 
 PoolID: TypeAlias = tuple[str, str]
 """Driver and pool name."""
@@ -48,8 +48,7 @@ class Signature:
 
     __slots__ = (
         "__weakref__",
-        "_contents",
-        "_seen",
+        "_by_name",
         "allow_multiple",
         "attributes",
         "caches",
@@ -69,9 +68,10 @@ class Signature:
         self.frame = frame
         """A number for everything but the attributes; -1 if the attributes can disturb selectors that do not read them,
         so that every selector has to read them all."""
-        self._contents: JSONObject | None = None
-        self._seen: tuple[Projection | None, Any] = (None, None)
-        """The last projection, and what is left under it: one value, since searches in another thread set it too."""
+        self._by_name = self.attributes
+        prefix = f"{driver}/"
+        if any(name.startswith(prefix) for name in self.attributes):
+            self._by_name = {name.removeprefix(prefix): value for name, value in self.attributes.items()}
 
     def attribute(self, name: str) -> DeviceAttribute | None:
         """The attribute with the qualified ``name``; a bare one counts as the driver's
@@ -88,21 +88,19 @@ class Signature:
         Devices with equal remainders are equal to selectors that read no more. A device with an attribute that fails
         every selector, or that can be read in two ways, is equal only to itself.
         """
-        last, seen = self._seen
-        if last is not projection:
-            seen = self._project(projection)
-            self._seen = (projection, seen)
-        return seen
+        return self.seen_by(short_names(projection, self.driver))
 
-    def _project(self, projection: Projection) -> Any:
-        if self.frame < 0:
-            return self.number
-        if self._contents is None:
-            driver = self.driver
-            self._contents = {
-                name if "/" in name else f"{driver}/{name}": _content(value) for name, value in self.attributes.items()
-            }
-        return (self.frame, *map(self._contents.get, projection))
+    def seen_by(self, names: Projection) -> Any:
+        """Return `seen` for a projection in `short_names` of the driver, for a caller who has many of its devices."""
+        # Attributes are compared in C: a cluster has hundreds of thousands, and a new node is looked at as a whole.
+        return self.number if self.frame < 0 else (self.frame, *map(self._by_name.get, names))
+
+
+@remembered("allocation.supply.devices.short_names", size=256)
+def short_names(projection: Projection, driver: str) -> Projection:
+    """Return the names of a projection without the domain of the driver, as it writes them mostly."""
+    prefix = f"{driver}/"
+    return tuple([name.removeprefix(prefix) for name in projection])
 
 
 def _content(value: DeviceAttribute) -> Any:

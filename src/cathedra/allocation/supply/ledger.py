@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import compress, count
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from cathedra.allocation.supply.devices import DeviceID, DeviceRecord, PoolID, groups_of
+from cathedra.allocation.supply.devices import DeviceID, PoolID, groups_of
 from cathedra.allocation.supply.snapshots import Changelog, Mark, SharedMap
 from cathedra.api.resource import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 
@@ -287,6 +288,7 @@ class StateKey(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 _name: Final = attrgetter("name")
+_EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 class PoolState:
@@ -297,31 +299,35 @@ class PoolState:
     def __init__(self, pool: PoolSupply, ledger: PoolLedger, *, shares: bool) -> None:
         self.taken = 0
         self.shared = 0
-        self.capacity: dict[int, dict[str, int]] = {}
+        # Most pools have neither shared devices nor counters. They share an empty mapping: three dictionaries for each
+        # pool of each node are felt by the garbage collector.
+        self.capacity: Mapping[int, Mapping[str, int]] = _EMPTY
         held = ledger.holdings
         if held:
             devices, dedicated = pool.devices, 0
+            capacity: dict[int, dict[str, int]] = {}
             # No loop over the devices that are free: there may be hundreds, and this is done for each allocation.
             for position in compress(count(), map(held.__contains__, map(_name, devices))):
                 holdings = held[devices[position].name]
                 if len(holdings) == 1 and holdings[0].share_id is None:  # as nearly all
                     dedicated |= 1 << position
                 else:
-                    self._enter(position, holdings, shares=shares)
+                    self._enter(position, holdings, capacity, shares=shares)
             self.taken |= dedicated
-        self.available = dict(pool.counters)
-        self.groups: dict[str, frozenset[str]] = {}
+            self.capacity = capacity or _EMPTY
+        self.available: Mapping[tuple[str, str], int] = pool.counters or _EMPTY
+        self.groups: Mapping[str, frozenset[str]] = _EMPTY
         if pool.counters and held:
-            for record in (*pool.devices, *pool.others):
-                if record.name in held:
-                    self._charge(record, held[record.name])
+            self.available, self.groups = _charged(pool, held)
         self.key: StateKey | None = None
         if held:
-            # Most pools have neither shared devices nor counters.
-            capacity = self._capacity_key() if self.capacity else ()
-            available = tuple(self.available.values()) if self.available else ()
-            groups = self._groups_key() if self.groups else ()
-            self.key = StateKey(self.taken, self.shared, capacity, available, groups)
+            self.key = StateKey(
+                self.taken,
+                self.shared,
+                self._capacity_key() if self.capacity else (),
+                tuple(self.available.values()) if self.available else (),
+                self._groups_key() if self.groups else (),
+            )
 
     def _capacity_key(self) -> tuple[Any, ...]:
         return tuple([(at, tuple(sorted(used.items()))) for at, used in sorted(self.capacity.items())])
@@ -329,26 +335,37 @@ class PoolState:
     def _groups_key(self) -> tuple[Any, ...]:
         return tuple(sorted([(name, tuple(sorted(of))) for name, of in self.groups.items()]))
 
-    def _enter(self, position: int, holdings: Iterable[Any], *, shares: bool) -> None:
+    def _enter(
+        self, position: int, holdings: Iterable[Any], capacity: dict[int, dict[str, int]], *, shares: bool
+    ) -> None:
         for holding in holdings:
             if holding.share_id is None or not shares:
                 self.taken |= 1 << position
                 continue
             self.shared |= 1 << position
             if holding.consumed:
-                used = self.capacity.setdefault(position, {})
+                used = capacity.setdefault(position, {})
                 for name, amount in holding.consumed:
                     used[name] = used.get(name, 0) + amount
 
-    def _charge(self, record: DeviceRecord, holdings: Iterable[Holding]) -> None:
-        for holding in holdings:
+
+def _charged(
+    pool: PoolSupply, held: Mapping[str, tuple[Holding, ...]]
+) -> tuple[dict[tuple[str, str], int], dict[str, frozenset[str]]]:
+    """Return what the held devices of a pool leave of its counters, and the compatibility groups that remain."""
+    available, remaining = dict(pool.counters), dict[str, frozenset[str]]()
+    for record in (*pool.devices, *pool.others):
+        if record.name not in held:
+            continue
+        for holding in held[record.name]:
             # The amount at the time of the allocation: the driver may have changed the policy since.
             for place, taken in holding.counters:
-                self.available[place] = self.available.get(place, 0) - taken
+                available[place] = available.get(place, 0) - taken
         for consumption in record.device.consumes_counters:
             for name, counter in consumption.counters.items():
                 key = (consumption.counter_set, name)
-                self.available[key] = self.available.get(key, 0) - counter.amount.nanos
+                available[key] = available.get(key, 0) - counter.amount.nanos
             groups = frozenset(groups_of(consumption))
-            before = self.groups.get(consumption.counter_set)
-            self.groups[consumption.counter_set] = groups if before is None else before & groups
+            before = remaining.get(consumption.counter_set)
+            remaining[consumption.counter_set] = groups if before is None else before & groups
+    return available, remaining

@@ -8,14 +8,16 @@ all of them.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from itertools import accumulate, chain
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from cathedra.allocation.errors import FatalError
 from cathedra.allocation.features import Features
 from cathedra.allocation.supply.caches import Caches, CacheSlot
-from cathedra.allocation.supply.devices import DeviceRecord, Interner, PoolID, Projection, SliceRecord
+from cathedra.allocation.supply.devices import DeviceRecord, Interner, PoolID, Projection, SliceRecord, short_names
 from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import NOTHING, LedgerSnapshot, PoolLedger, PoolState
 from cathedra.api.core import core_v1
@@ -32,6 +34,13 @@ class PoolStatus(enum.Enum):
     INCOMPLETE = "being updated"
     INVALID = "invalid"
 
+    # The hash of an enum's member is computed in Python each time; every pool's key has one.
+    __hash__ = object.__hash__
+
+
+_is_shareable: Final = attrgetter("shareable")
+_own_target: Final = attrgetter("own_target")
+
 
 class PoolSupply:
     """One pool as some node sees it."""
@@ -39,6 +48,7 @@ class PoolSupply:
     __slots__ = (
         "_project",
         "_state",
+        "_trouble",
         "counters",
         "definitions",
         "devices",
@@ -48,7 +58,6 @@ class PoolSupply:
         "shape",
         "shareable",
         "status",
-        "trouble",
     )
 
     def __init__(
@@ -66,8 +75,7 @@ class PoolSupply:
     ) -> None:
         self.id = pool
         self.status = status
-        self.trouble = trouble or status.value
-        """The problem of a pool that is not complete, as the end of «pool … is»."""
+        self._trouble = trouble
         self.devices = devices
         self.others = others
         self.counters = counters
@@ -75,11 +83,18 @@ class PoolSupply:
         """The counters as the slices have them, with their policies."""
         self.has_binding = has_binding
         self.shape = shape
-        self.shareable = sum([1 << place for place, record in enumerate(devices) if record.shareable])
+        self.shareable = 0
+        if any(map(_is_shareable, devices)):
+            self.shareable = sum([1 << place for place, record in enumerate(devices) if record.shareable])
         """Mask of the devices that may be allocated several times."""
         # One of each is enough: nodes remember more. A dict per pool would be felt by the garbage collector.
         self._state: tuple[PoolLedger, bool, PoolState] | None = None
         self._project: tuple[Projection, int] | None = None
+
+    @property
+    def trouble(self) -> str:
+        """The problem of a pool that is not complete, as the end of «pool … is»."""
+        return self._trouble or self.status.value
 
     def state(self, ledger: PoolLedger, *, shares: bool) -> PoolState:
         """Return the part that ``ledger`` leaves; the last result is cached. Without ``shares`` every holding is a
@@ -101,7 +116,8 @@ class PoolSupply:
             return known[1]
         # The driver alone of the pool's ID: pools of one driver on different nodes are alike although their names
         # differ.
-        kinds = tuple([(record.variant, record.signature.seen(projection)) for record in self.devices])
+        names = short_names(projection, self.id[0])
+        kinds = tuple([(record.variant, record.signature.seen_by(names)) for record in self.devices])
         counters = tuple(sorted(self.counters.items()))
         number = interner.shape((self.status, self.id[0], kinds, counters))
         self._project = (projection, number)
@@ -157,18 +173,15 @@ class NodeSupply:
         self.groups = groups
         self.caches = snapshot.caches
         self.depends = depends
-        self.usable = tuple(pool for pool in pools if pool.status is PoolStatus.COMPLETE)
-        self.invalid = any(pool.status is PoolStatus.INVALID for pool in pools)
-        self.has_counters = any(pool.counters for pool in self.usable)
-        offsets = []
-        devices: list[DeviceRecord] = []
-        for pool in self.usable:
-            offsets.append(len(devices))
-            devices.extend(pool.devices)
-        self.offsets = tuple(offsets)
-        self.devices = devices
+        usable = self.usable = tuple([pool for pool in pools if pool.status is PoolStatus.COMPLETE])
+        self.invalid = len(usable) < len(pools) and any(pool.status is PoolStatus.INVALID for pool in pools)
+        self.has_counters = any(pool.counters for pool in usable)
+        self.offsets = tuple(accumulate([len(pool.devices) for pool in usable[:-1]], initial=0)) if usable else ()
+        # Most nodes have one pool, whose row of devices is the node's.
+        devices = usable[0].devices if len(usable) == 1 else tuple(chain(*[pool.devices for pool in usable]))
+        self.devices: Sequence[DeviceRecord] = devices
         self.node_mask = _reachable(devices, node)
-        self.shape = snapshot.interner.shape((tuple(pool.shape for pool in pools), self.node_mask))
+        self.shape = snapshot.interner.shape((tuple([pool.shape for pool in pools]), self.node_mask))
 
         self.interner = snapshot.interner
         self._pool_of: list[int] | None = None
@@ -317,15 +330,12 @@ _VIEWS: Final = 100_000
 """Largest number of cached nodes, and of cached sets of labels."""
 
 
-def _reachable(devices: list[DeviceRecord], node: core_v1.Node) -> int | None:
+def _reachable(devices: Sequence[DeviceRecord], node: core_v1.Node) -> int | None:
     """Return the mask of the devices whose own node selection admits the node; None if no device has one.
 
     A selector that cannot be parsed counts as a match: the search raises its error when it reaches the device.
     """
-    for record in devices:
-        if record.own_target is not None:
-            break
-    else:
+    if not any(map(_own_target, devices)):
         return None
     mask = 0
     for position, record in enumerate(devices):
@@ -414,23 +424,24 @@ class _Gathering:
             groups=self.features.compatibility_groups,
         )
 
-    def _relevant(self, bound: tuple[SliceRecord, ...]) -> Iterator[SliceRecord]:
-        candidates: Iterable[SliceRecord] = (*bound, *self.snapshot.unbound)
+    def _relevant(self, bound: tuple[SliceRecord, ...]) -> list[SliceRecord]:
+        candidates: Sequence[SliceRecord] = (*bound, *self.snapshot.unbound)
         if self.features.stable:
             candidates = sorted(candidates, key=lambda record: record.sequence)
-        for record in candidates:
-            if self._exists(record) and self._considered(record) and self._reaches(record):
-                yield record
+        groups, partitions = self.features.compatibility_groups, self.features.partitionable_devices
+        found = [
+            record
+            for record in candidates
+            if (groups or not record.has_groups)
+            and (partitions or not (record.per_device or record.counter_sets))
+            and self._reaches(record)
+        ]
         if self.everywhere:
+            name = self.node.metadata.name
             for record in self.snapshot.counter_slices:
-                if record.node_name and record.node_name != self.node.metadata.name and self._exists(record):
-                    yield record
-
-    def _exists(self, record: SliceRecord) -> bool:
-        return self.features.compatibility_groups or not record.has_groups
-
-    def _considered(self, record: SliceRecord) -> bool:
-        return self.features.partitionable_devices or not (record.per_device or record.counter_sets)
+                if record.node_name and record.node_name != name and (groups or not record.has_groups):
+                    found.append(record)
+        return found
 
     def _reaches(self, record: SliceRecord) -> bool:
         if self.everywhere and record.counter_sets:

@@ -33,7 +33,7 @@ def test_a_pool_with_a_slice_missing_is_not_complete() -> None:
     world = World([resource_slice("a", count=2)])
     supply = NodeSupplyCache(world.inventory.snapshot(), world.features).of(node())
     assert [pool.status for pool in supply.pools] == [PoolStatus.INCOMPLETE]
-    assert supply.devices == []
+    assert not supply.devices
 
 
 MANY = 70
