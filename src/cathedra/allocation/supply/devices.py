@@ -88,12 +88,14 @@ class Signature:
         Devices with equal remainders are equal to selectors that read no more. A device with an attribute that fails
         every selector, or that can be read in two ways, is equal only to itself.
         """
-        return self.seen_by(short_names(projection, self.driver))
+        return self.kind_under(short_names(projection, self.driver), 0)
 
-    def seen_by(self, names: Projection) -> Any:
-        """Return `seen` for a projection in `short_names` of the driver, for a caller who has many of its devices."""
+    def kind_under(self, names: Projection, variant: int) -> Any:
+        """Return `seen` for a projection in `short_names` of the driver, with the ``variant`` of a device."""
+        if self.frame < 0:
+            return variant, self.number
         # Attributes are compared in C: a cluster has hundreds of thousands, and a new node is looked at as a whole.
-        return self.number if self.frame < 0 else (self.frame, *map(self._by_name.get, names))
+        return variant, self.frame, *map(self._by_name.get, names)
 
 
 @remembered("allocation.supply.devices.short_names", size=256)

@@ -40,6 +40,7 @@ class PoolStatus(enum.Enum):
 
 _is_shareable: Final = attrgetter("shareable")
 _own_target: Final = attrgetter("own_target")
+_counters: Final = attrgetter("counters")
 
 
 class PoolSupply:
@@ -117,8 +118,8 @@ class PoolSupply:
         # The driver alone of the pool's ID: pools of one driver on different nodes are alike although their names
         # differ.
         names = short_names(projection, self.id[0])
-        kinds = tuple([(record.variant, record.signature.seen_by(names)) for record in self.devices])
-        counters = tuple(sorted(self.counters.items()))
+        kinds = tuple([record.signature.kind_under(names, record.variant) for record in self.devices])
+        counters = tuple(sorted(self.counters.items())) if self.counters else ()
         number = interner.shape((self.status, self.id[0], kinds, counters))
         self._project = (projection, number)
         return number
@@ -175,7 +176,7 @@ class NodeSupply:
         self.depends = depends
         usable = self.usable = tuple([pool for pool in pools if pool.status is PoolStatus.COMPLETE])
         self.invalid = len(usable) < len(pools) and any(pool.status is PoolStatus.INVALID for pool in pools)
-        self.has_counters = any(pool.counters for pool in usable)
+        self.has_counters = any(map(_counters, usable))
         self.offsets = tuple(accumulate([len(pool.devices) for pool in usable[:-1]], initial=0)) if usable else ()
         # Most nodes have one pool, whose row of devices is the node's.
         devices = usable[0].devices if len(usable) == 1 else tuple(chain(*[pool.devices for pool in usable]))
@@ -294,11 +295,11 @@ _MANY: Final = 64
 class NodeSupplyCache:
     """Views of the nodes of a cluster in ``snapshot``; cached as long as they are current, also across snapshots."""
 
-    __slots__ = ("_features", "_known", "snapshot")
+    __slots__ = ("_gathering", "_known", "snapshot")
 
     def __init__(self, snapshot: InventorySnapshot, features: Features) -> None:
         self.snapshot = snapshot
-        self._features = features
+        self._gathering = _Gathering(snapshot, features)
         self._known = snapshot.caches.of(_NODE_VIEWS).setdefault(features.about_pools, {})
 
     def of(self, node: core_v1.Node) -> NodeSupply:
@@ -315,14 +316,14 @@ class NodeSupplyCache:
             # Nodes whose labels differ in none of the keys that selectors read have the same supply.
             key = (key, *[labels.get(one) for one in snapshot.label_keys])
         bound = snapshot.bound.get(metadata.name)
-        if bound is None and not snapshot.asks_name and not self._features.everywhere:
+        if bound is None and not snapshot.asks_name and not self._gathering.everywhere:
             # The supply of such nodes depends on their labels alone, so they share one.
             key = ("", *key[1:]) if snapshot.label_keys else ""
         supply = self._known.get(key)
         if supply is None or not supply.is_current(snapshot, bound):
             if supply is None and len(self._known) >= _VIEWS:
                 self._known.clear()
-            supply = self._known[key] = _Gathering(snapshot, node, self._features).supply(bound)
+            supply = self._known[key] = self._gathering.supply(node, bound)
         return supply
 
 
@@ -388,17 +389,17 @@ def extent(snapshot: InventorySnapshot, pool: PoolID, *, groups: bool) -> object
 
 
 class _Gathering:
-    """Collects the pools of one node."""
+    """Collects the pools of nodes, one after the other."""
 
-    def __init__(self, snapshot: InventorySnapshot, node: core_v1.Node, features: Features) -> None:
+    def __init__(self, snapshot: InventorySnapshot, features: Features) -> None:
         self.snapshot = snapshot
-        self.node = node
         self.features = features
         self.everywhere = features.everywhere
+        self._pools = snapshot.caches.of(_POOL_VIEWS).setdefault(features.about_pools, {})
 
-    def supply(self, bound: tuple[SliceRecord, ...] | None) -> NodeSupply:
+    def supply(self, node: core_v1.Node, bound: tuple[SliceRecord, ...] | None) -> NodeSupply:
         kept: dict[PoolID, list[SliceRecord]] = {}
-        for record in self._relevant(bound or ()):
+        for record in self._relevant(node, bound or ()):
             known = kept.get(record.pool)
             if known is None or record.generation > known[0].generation:
                 kept[record.pool] = [record]
@@ -419,12 +420,12 @@ class _Gathering:
             self.snapshot,
             bound,
             tuple(depends),
-            self.node,
+            node,
             self.snapshot.counter_slices if self.everywhere else None,
             groups=self.features.compatibility_groups,
         )
 
-    def _relevant(self, bound: tuple[SliceRecord, ...]) -> list[SliceRecord]:
+    def _relevant(self, node: core_v1.Node, bound: tuple[SliceRecord, ...]) -> list[SliceRecord]:
         candidates: Sequence[SliceRecord] = (*bound, *self.snapshot.unbound)
         if self.features.stable:
             candidates = sorted(candidates, key=lambda record: record.sequence)
@@ -434,31 +435,33 @@ class _Gathering:
             for record in candidates
             if (groups or not record.has_groups)
             and (partitions or not (record.per_device or record.counter_sets))
-            and self._reaches(record)
+            and self._reaches(record, node)
         ]
         if self.everywhere:
-            name = self.node.metadata.name
+            name = node.metadata.name
             for record in self.snapshot.counter_slices:
                 if record.node_name and record.node_name != name and (groups or not record.has_groups):
                     found.append(record)
         return found
 
-    def _reaches(self, record: SliceRecord) -> bool:
+    def _reaches(self, record: SliceRecord, node: core_v1.Node) -> bool:
         if self.everywhere and record.counter_sets:
             return True
+        if record.node_name:  # as nearly all
+            return record.node_name == node.metadata.name
         if record.target.is_set:
             try:
-                return record.target.matches(self.node)
+                return record.target.matches(node)
             except FatalError as error:
                 text = f"gather pool information: failed to perform node selection for slice {record.name}: {error}"
                 raise FatalError(text) from error
-        return record.per_device and any(self._device_reaches(device) for device in record.devices)
+        return record.per_device and any(self._device_reaches(device, node) for device in record.devices)
 
-    def _device_reaches(self, record: DeviceRecord) -> bool:
+    def _device_reaches(self, record: DeviceRecord, node: core_v1.Node) -> bool:
         if record.own_target is None:
             return False
         try:
-            return record.own_target.matches(self.node)
+            return record.own_target.matches(node)
         except FatalError as error:
             raise FatalError(
                 f"gather pool information: failed to perform node selection for device &{record.device}"
@@ -479,11 +482,10 @@ class _Gathering:
         if len(records) > 1 and not self.features.stable:
             records.sort(key=lambda record: _bytes((record.name,)))
         # Nodes that see the same slices of a pool share its supply, as long as the pool does not change.
-        cache = self.snapshot.caches.of(_POOL_VIEWS).setdefault(self.features.about_pools, {})
         every = self.snapshot.pools.get(pool)
-        known = cache.get(pool)
+        known = self._pools.get(pool)
         if known is None or known[0] is not every:
-            known = cache[pool] = (every, {})
+            known = self._pools[pool] = (every, {})
         key = tuple([record.serial for record in records])
         supply = known[1].get(key)
         if supply is None:
@@ -502,8 +504,10 @@ class _Gathering:
         targeting = [record for record in records if not (partitions and record.counter_sets)]
         elsewhere = [record for record in rest if not (partitions and record.counter_sets)]
         if len(targeting) == 1:
-            devices, kinds, valid = targeting[0].devices, targeting[0].kinds, targeting[0].names_differ
+            only = targeting[0]
+            devices, kinds, valid, has_binding = only.devices, only.kinds, only.names_differ, only.has_binding
         else:
+            has_binding = any(record.has_binding for record in targeting)
             devices = tuple([device for record in targeting for device in record.devices])
             kinds = tuple([kind for record in targeting for kind in record.kinds])
             valid = len({device.name for device in devices}) == len(devices)
@@ -525,10 +529,18 @@ class _Gathering:
             pool,
             status,
             devices,
-            tuple([device for record in elsewhere for device in record.devices]),
+            tuple([device for record in elsewhere for device in record.devices]) if elsewhere else (),
             counters,
-            has_binding=any(record.has_binding for record in targeting),
-            shape=interner.shape((status, pool[0], kinds, tuple(sorted(counters.items())), _policies(definitions))),
+            has_binding=has_binding,
+            shape=interner.shape(
+                (
+                    status,
+                    pool[0],
+                    kinds,
+                    tuple(sorted(counters.items())) if counters else (),
+                    _policies(definitions) if definitions else (),
+                )
+            ),
             definitions=definitions,
         )
 
