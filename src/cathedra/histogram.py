@@ -28,6 +28,16 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
         self.total += value
 
+    def add_many(self, value: float, times: int) -> None:
+        """Add one value a number of times."""
+        self._counts[bisect_left(self._bounds, value)] += times
+        self.total += value * times
+
+    def merge(self, other: Histogram) -> None:
+        """Add the values of another histogram with the same bounds."""
+        self._counts = [mine + its for mine, its in zip(self._counts, other._counts, strict=True)]
+        self.total += other.total
+
     @property
     def number(self) -> int:
         """Number of all values."""

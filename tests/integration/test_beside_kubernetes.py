@@ -149,7 +149,7 @@ def test_the_manifests_rights_and_options_are_enough(folder: Path) -> None:
             assert fetched(port, "/metrics")[0] == 401
             status, text = fetched(port, "/metrics", token)
             assert status == 200, (part, text, shlex.join(command_of(f"{part}.yaml")))
-            assert f'leader_election_master_status{{name="cathedra-{part}"}} 1.0' in text
+            assert f'leader_election_master_status{{name="cathedra-{part}"}} 1' in text
             wanted = (
                 'profile="cathedra-packing"' if part == "scheduler" else 'workqueue_adds_total{name="resource_claim"}'
             )

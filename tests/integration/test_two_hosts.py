@@ -144,7 +144,7 @@ def test_a_pod_gets_its_device_on_another_host(hosts: tuple[Host, Host], folder:
 
         assert fetch("http://127.0.0.1:10248/healthz") == "ok\n"
         assert fetch("http://127.0.0.1:8080/readyz") == "ok\n"
-        assert 'dra_driver_prepare_claims_total{result="success"} 1.0' in fetch("http://127.0.0.1:8080/metrics")
+        assert 'dra_driver_prepare_claims_total{result="success"} 1' in fetch("http://127.0.0.1:8080/metrics")
         kubectl("delete", "pod", "user", "--now")
         for part in ("driver", "node", "scheduler", "controller-manager", "apiserver"):
             assert parts.stop(part) == 0, parts.log(part)

@@ -13,6 +13,7 @@ from cathedra.apiserver.admission.defaultclasses import DefaultIngressClass, Def
 from cathedra.apiserver.admission.escalation import EscalationCheck
 from cathedra.apiserver.admission.lifecycle import NamespaceLifecycle
 from cathedra.apiserver.admission.limitranger import LimitRanger
+from cathedra.apiserver.admission.metrics import AdmissionMetrics
 from cathedra.apiserver.admission.noderestriction import NodeRestriction
 from cathedra.apiserver.admission.nodetaints import TaintNodesByCondition
 from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin
@@ -102,7 +103,8 @@ def access_control(registry: Registry, setup: AccessSetup) -> AccessControl:
     if config.node_lifecycle:
         plugins.append(TaintNodesByCondition())
     client = WebhookClient(registry)
-    dispatcher = WebhookDispatcher(client, random)
+    metrics = AdmissionMetrics(clock.monotonic)
+    dispatcher = WebhookDispatcher(client, random, metrics)
     rebuilder = Rebuilder(gates, clock)
     mutating = (
         MutatingPolicies(registry, authorizer, kinds, rebuilder, computations),
@@ -124,11 +126,11 @@ def access_control(registry: Registry, setup: AccessSetup) -> AccessControl:
         plugins.append(EscalationCheck(rbac, authorizer))
     plugins += [
         CertificateChecks(authorizer),
-        PolicyCheck(registry, authorizer, kinds, computations),
+        PolicyCheck(registry, authorizer, kinds, computations, metrics),
         ValidatingWebhooks(Hooks(registry, VALIDATING, authorizer, computations), dispatcher),
         ResourceQuotaCheck(registry, gates),
     ]
-    chain = AdmissionChain(plugins, external=mutating, observe=registry.observe)
+    chain = AdmissionChain(plugins, external=mutating, observe=registry.observe, metrics=metrics)
     return AccessControl(authorizer, chain, _rules_of(rbac), client)
 
 

@@ -303,7 +303,9 @@ class APIServer:
             self.context,
             authenticator,
             flow,
-            metrics=Metrics(self.context.registry, flow, self.catalog, self.context.gates),
+            metrics=Metrics(
+                self.context.registry, flow, self.catalog, self.context.admission.metrics, self.context.gates
+            ),
             audit=self._audit,
             passes_on=self.aggregated.behind,
         )

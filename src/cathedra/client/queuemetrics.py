@@ -15,10 +15,11 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from cathedra.clock import Clock
+from cathedra.releases.metrics import metric
 
 __all__ = ["InformerMetrics", "QueueMetrics", "QueueObserver", "export_counts"]
 
-_BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
+_BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 2))
 
 
 class QueueMetrics:
@@ -27,32 +28,32 @@ class QueueMetrics:
     def __init__(self, registry: CollectorRegistry, clock: Clock) -> None:
         self._clock = clock
         label = ["name"]
-        self.depth = Gauge("workqueue_depth", "Keys that are ready to be worked on.", label, registry=registry)
-        self.adds = Counter("workqueue_adds", "Keys that were added.", label, registry=registry)
-        self.retries = Counter("workqueue_retries", "Keys that came back after a failure.", label, registry=registry)
+        self.depth = Gauge("workqueue_depth", metric("workqueue_depth").help, label, registry=registry)
+        self.adds = Counter("workqueue_adds", metric("workqueue_adds_total").help, label, registry=registry)
+        self.retries = Counter("workqueue_retries", metric("workqueue_retries_total").help, label, registry=registry)
         self.waits = Histogram(
             "workqueue_queue_duration_seconds",
-            "Seconds that a key waited for a worker.",
+            metric("workqueue_queue_duration_seconds").help,
             label,
             buckets=_BUCKETS,
             registry=registry,
         )
         self.work = Histogram(
             "workqueue_work_duration_seconds",
-            "Seconds that work on a key took.",
+            metric("workqueue_work_duration_seconds").help,
             label,
             buckets=_BUCKETS,
             registry=registry,
         )
         self.unfinished = Gauge(
             "workqueue_unfinished_work_seconds",
-            "Seconds of work that is under way, all keys together.",
+            metric("workqueue_unfinished_work_seconds").help,
             label,
             registry=registry,
         )
         self.longest = Gauge(
             "workqueue_longest_running_processor_seconds",
-            "Seconds that the longest running worker has been at its key.",
+            metric("workqueue_longest_running_processor_seconds").help,
             label,
             registry=registry,
         )

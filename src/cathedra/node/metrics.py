@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from cathedra.client.denials import MissingRight
 from cathedra.clock import Clock
+from cathedra.exposition import Family, Metric, text_of
 from cathedra.histogram import Histogram
+from cathedra.releases.metrics import metric
 
 __all__ = ["ANY_DRIVER", "NodeMetrics"]
 
@@ -23,8 +25,30 @@ ANY_DRIVER: Final = "<any>"
 _BUCKETS: Final = (*(0.005 * 2**step for step in range(13)), 60.0)
 _METHODS: Final = ("list", "get", "get_allocatable")
 """Methods of the pod resources service."""
-_DRIVER: Final = ("driver_name",)
-_VERSION: Final = ("server_api_version",)
+_PREPARE_SKIPS: Final = Metric(
+    "dra_node_prepare_skips_total", "counter", "Prepare calls that a driver does not need.", ("driver_name",)
+)
+_UNPREPARE_SKIPS: Final = Metric(
+    "dra_node_unprepare_skips_total", "counter", "Unprepare calls that a driver does not need.", ("driver_name",)
+)
+_UNDECODABLE: Final = Metric(
+    "cathedra_undecodable_objects_total",
+    "counter",
+    "Objects, or new versions of them, that a server showed and that could not be decoded.",
+    ("resource", "kind"),
+)
+_INFORMER_FAILURES: Final = Metric(
+    "cathedra_informer_failures_total",
+    "counter",
+    "Handlers that raised, malformed answers, and defects of informers.",
+    ("resource", "reason"),
+)
+_DENIED: Final = Metric(
+    "cathedra_client_denied_requests_total",
+    "counter",
+    "Requests that the API server refused because their user lacks a right.",
+    MissingRight._fields,
+)
 _Labels = tuple[str, ...]
 
 
@@ -99,73 +123,41 @@ class NodeMetrics:
 
     def text(self) -> bytes:
         """Everything in the exposition format."""
-        from prometheus_client import generate_latest  # start-up time: with the first scrape
-
-        families: Any = self
-        return generate_latest(families)
+        return text_of(self.collect())
 
     def collect(self) -> Iterator[Any]:
         """Yield the current metrics for prometheus_client."""
-        yield _gauge("dra_resource_claims_in_use", "Claims with prepared devices.", _DRIVER, self._claims_in_use)
-        yield _histogram(
-            "dra_operations_duration_seconds",
-            "Seconds that preparing or unpreparing all claims of a pod took.",
-            ("operation_name", "is_error"),
-            self._operations,
-        )
-        yield _histogram(
-            "dra_grpc_operations_duration_seconds",
-            "Seconds that a call to a driver took.",
+        yield _values(metric("dra_resource_claims_in_use"), self._claims_in_use)
+        yield _histograms(metric("dra_operations_duration_seconds"), ("operation_name", "is_error"), self._operations)
+        yield _histograms(
+            metric("dra_grpc_operations_duration_seconds"),
             ("driver_name", "method_name", "grpc_status_code"),
             self._calls,
         )
-        about = "Prepare calls that a driver asked to be spared."
-        yield _counter("dra_node_prepare_skips", about, _DRIVER, self._prepare_skips)
-        about = "Unprepare calls that a driver asked to be spared."
-        yield _counter("dra_node_unprepare_skips", about, _DRIVER, self._unprepare_skips)
-        about = "Objects, or new versions of them, that a server showed and that could not be decoded."
-        yield _counter("cathedra_undecodable_objects", about, ("resource", "kind"), self._undecodable)
-        about = "Handlers that raised, malformed answers, and defects of informers."
-        yield _counter("cathedra_informer_failures", about, ("resource", "reason"), self._informer_failures)
-        about = "Plugin sockets, as found and as registered."
-        yield _gauge("plugin_manager_total_plugins", about, ("socket_path", "state"), self._plugins)
+        yield _values(_PREPARE_SKIPS, self._prepare_skips)
+        yield _values(_UNPREPARE_SKIPS, self._unprepare_skips)
+        yield _values(_UNDECODABLE, self._undecodable)
+        yield _values(_INFORMER_FAILURES, self._informer_failures)
+        yield _values(metric("plugin_manager_total_plugins"), self._plugins)
         calls: Counter[_Labels] = sum(self._pod_resources.values(), Counter())
-        yield _counter(
-            "kubelet_pod_resources_endpoint_requests", "Calls to the pod resources service.", _VERSION, calls
-        )
-        # The counts by method are gauges: the library puts ``_total`` behind every counter's name, Kubernetes does not.
-        for method, counted in self._pod_resources.items():
-            about = f"Calls to the pod resources service: {method}."
-            yield _gauge(f"kubelet_pod_resources_endpoint_requests_{method}", about, _VERSION, counted)
-        for method, counted in self._pod_resources_errors.items():
-            about = f"Failed calls to the pod resources service: {method}."
-            yield _gauge(f"kubelet_pod_resources_endpoint_errors_{method}", about, _VERSION, counted)
-        about = "Requests that the API server refused because their user lacks a right."
-        yield _counter("cathedra_client_denied_requests", about, MissingRight._fields, self.denied)
+        yield _values(metric("kubelet_pod_resources_endpoint_requests_total"), calls)
+        for kind, by_method in (("requests", self._pod_resources), ("errors", self._pod_resources_errors)):
+            for method, counted in by_method.items():
+                yield _values(metric(f"kubelet_pod_resources_endpoint_{kind}_{method}"), counted)
+        yield _values(_DENIED, self.denied)
 
 
-def _counter(name: str, about: str, labels: _Labels, values: Mapping[_Labels, float]) -> Any:
-    from prometheus_client.core import CounterMetricFamily  # start-up time: as above
-
-    return _filled(CounterMetricFamily(name, about, labels=labels), values)
-
-
-def _gauge(name: str, about: str, labels: _Labels, values: Mapping[_Labels, float]) -> Any:
-    from prometheus_client.core import GaugeMetricFamily  # start-up time: as above
-
-    return _filled(GaugeMetricFamily(name, about, labels=labels), values)
-
-
-def _filled(family: Any, values: Mapping[_Labels, float]) -> Any:
+def _values(shown: Metric, values: Mapping[_Labels, float]) -> Family:
+    family = Family(shown)
     for labels, value in values.items():
-        family.add_metric(list(labels), value)
+        family.add(labels, value)
     return family
 
 
-def _histogram(name: str, about: str, labels: _Labels, values: Mapping[_Labels, Histogram]) -> Any:
-    from prometheus_client.core import HistogramMetricFamily  # start-up time: as above
-
-    family = HistogramMetricFamily(name, about, labels=labels)
-    for named, histogram in values.items():
-        family.add_metric(list(named), list(histogram.cumulative()), histogram.total)
+def _histograms(shown: Metric, names: _Labels, values: Mapping[_Labels, Histogram]) -> Family:
+    """Return histograms whose labels are named in the order of ``names``."""
+    family = Family(shown)
+    for labels, histogram in values.items():
+        named = dict(zip(names, labels, strict=True))
+        family.add_histogram([named[name] for name in shown.labels], histogram)
     return family

@@ -57,6 +57,11 @@ LARGE_QUANTITIES_KEPT: Final = Behaviour(
     since="1.38",
     source="kubernetes/kubernetes#140459",
 )
+CLAIM_METRICS_OF_ALL_COMPONENTS: Final = Behaviour(
+    "Metrics of claims begin with dynamic_resource_allocation; before, with the name of a controller.",
+    since="1.37",
+    source="kubernetes/kubernetes#138542",
+)
 
 # --- ResourceSlices
 

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from cathedra import histogram
 from cathedra.client.queuemetrics import InformerMetrics
 from cathedra.clock import Clock, SystemClock
+from cathedra.exposition import Family, Metric
+from cathedra.releases.metrics import metric
 
 __all__ = ["SchedulerMetrics"]
 
 _BUCKETS: Final = tuple(0.001 * 2**step for step in range(15))
 _PLUGIN_BUCKETS: Final = tuple(0.00001 * 1.5**step for step in range(20))
 _WAIT_BUCKETS: Final = tuple(0.1 * 2.0**step for step in range(14))
+_ATTEMPT_BUCKETS: Final = (1, 2, 4, 8, 16)
 _SAMPLED: Final = 10
 """One in this number of cycles is measured, as in kube-scheduler; measuring more costs more than it is worth."""
 _QUEUES: Final = {"active": "active", "backoff": "backoff", "unschedulable": "unschedulable", "gated": "gated"}
@@ -40,30 +42,27 @@ class SchedulerMetrics:
         self._sampled: Tally[str] = Tally()
         self.registry = CollectorRegistry()
         self.informers = InformerMetrics(self.registry)
-        self._attempts = _Durations(
-            "scheduler_scheduling_attempt_duration_seconds",
-            "Seconds that an attempt took.",
-            ["result", "profile"],
-            _BUCKETS,
-        )
+        self._attempts = _Durations(metric("scheduler_scheduling_attempt_duration_seconds"), _BUCKETS)
+        self._pod_attempts = _Durations(metric("scheduler_pod_scheduling_attempts"), _ATTEMPT_BUCKETS)
         self._evaluations = _Evaluations()
-        self._plugins = _Durations(
-            "scheduler_plugin_execution_duration_seconds",
-            "Seconds that a plugin took at an extension point; filters: in some cycles, many nodes at once.",
-            ["plugin", "extension_point", "status"],
-            _PLUGIN_BUCKETS,
-        )
-        for collector in (_Attempts(self._attempts), self._attempts, self._evaluations, self._plugins):
+        self._plugins = _Durations(metric("scheduler_plugin_execution_duration_seconds"), _PLUGIN_BUCKETS)
+        for collector in (
+            _Attempts(self._attempts),
+            self._attempts,
+            self._pod_attempts,
+            self._evaluations,
+            self._plugins,
+        ):
             self.registry.register(collector)
         self._allocations = Counter(
             "scheduler_dra_bindingconditions_allocations",
-            "Waits for binding conditions of devices, by how they ended.",
+            metric("scheduler_dra_bindingconditions_allocations_total").help,
             ["profile", "driver", "status"],
             registry=self.registry,
         )
         self._waits = Histogram(
             "scheduler_dra_bindingconditions_wait_duration_seconds",
-            "Seconds that pods waited for binding conditions of devices.",
+            metric("scheduler_dra_bindingconditions_wait_duration_seconds").help,
             ["profile", "driver", "status"],
             buckets=_WAIT_BUCKETS,
             registry=self.registry,
@@ -87,6 +86,10 @@ class SchedulerMetrics:
         self._allocations.labels(profile, driver, status).inc()
         self._waits.labels(profile, driver, status).observe(seconds)
 
+    def pod_scheduled(self, attempts: int) -> None:
+        """A pod has found its node after a number of attempts."""
+        self._pod_attempts.observe((), attempts)
+
     def attempted(self, result: str, profile: str, seconds: float) -> None:
         """An attempt has ended: ``scheduled``, ``unschedulable`` or ``error``."""
         self._attempts.observe((result, profile), seconds)
@@ -100,10 +103,8 @@ class _Durations(Collector):
     """A histogram that is observed for every pod: it costs a third of `prometheus_client.Histogram`, which locks for
     threads."""
 
-    def __init__(self, name: str, about: str, labels: Sequence[str], bounds: Sequence[float]) -> None:
-        self._name = name
-        self._about = about
-        self._labels = labels
+    def __init__(self, metric: Metric, bounds: Sequence[float]) -> None:
+        self._metric = metric
         self._bounds = bounds
         self.histograms: dict[tuple[str, ...], histogram.Histogram] = {}
 
@@ -113,11 +114,11 @@ class _Durations(Collector):
             self.histograms[labels] = histogram.Histogram(self._bounds)
         self.histograms[labels].add(seconds)
 
-    def collect(self) -> Iterator[HistogramMetricFamily]:
+    def collect(self) -> Iterator[Any]:
         """Return the cumulative counts of the buckets, by labels."""
-        family = HistogramMetricFamily(self._name, self._about, labels=self._labels)
+        family = Family(self._metric)
         for labels, found in self.histograms.items():
-            family.add_metric(labels, list(found.cumulative()), found.total)
+            family.add_histogram(labels, found)
         yield family
 
 
@@ -127,15 +128,11 @@ class _Attempts(Collector):
     def __init__(self, durations: _Durations) -> None:
         self._durations = durations
 
-    def collect(self) -> Iterator[CounterMetricFamily]:
+    def collect(self) -> Iterator[Any]:
         """Attempts by result and profile."""
-        family = CounterMetricFamily(
-            "scheduler_schedule_attempts",
-            "Attempts to find a node for a pod, by what came of them.",
-            labels=["result", "profile"],
-        )
+        family = Family(metric("scheduler_schedule_attempts_total"))
         for labels, found in self._durations.histograms.items():
-            family.add_metric(labels, found.number)
+            family.add(labels, found.number)
         yield family
 
 
@@ -146,19 +143,15 @@ class _Evaluations(Collector):
     def __init__(self) -> None:
         self.counted: Tally[tuple[tuple[str, ...], str, str]] = Tally()
 
-    def collect(self) -> Iterator[CounterMetricFamily]:
+    def collect(self) -> Iterator[Any]:
         """Evaluations by plugin, extension point and profile."""
-        family = CounterMetricFamily(
-            "scheduler_plugin_evaluation",
-            "How often a plugin judged a pod or a node for it.",
-            labels=["plugin", "extension_point", "profile"],
-        )
+        family = Family(metric("scheduler_plugin_evaluation_total"))
         evaluations: Tally[tuple[str, str, str]] = Tally()
         for (plugins, point, profile), times in self.counted.items():
             for plugin in plugins:
                 evaluations[plugin, point, profile] += times
         for labels, times in evaluations.items():
-            family.add_metric(labels, times)
+            family.add(labels, times)
         yield family
 
 
@@ -166,18 +159,15 @@ class _Held(Collector):
     def __init__(self, statistics: Callable[[], Mapping[str, int]]) -> None:
         self._statistics = statistics
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Any]:
         """Pods that wait, by queue; pods and nodes in the cache; bindings under way."""
         held = self._statistics()
-        yield _gauge("scheduler_pending_pods", "Pods that wait, by queue.", "queue", _QUEUES, held)
-        yield _gauge("scheduler_cache_size", "What the scheduler's cache holds.", "type", _CACHED, held)
-        yield GaugeMetricFamily(
-            "scheduler_inflight_bindings", "Bindings that are being written.", value=held.get("binding", 0)
-        )
-
-
-def _gauge(name: str, about: str, label: str, names: Mapping[str, str], held: Mapping[str, int]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, about, labels=[label])
-    for shown, ours in names.items():
-        family.add_metric([shown], held.get(ours, 0))
-    return family
+        for name, names in (
+            ("scheduler_pending_pods", _QUEUES),
+            ("scheduler_cache_size", _CACHED),
+            ("scheduler_goroutines", {"binding": "binding"}),
+        ):
+            family = Family(metric(name))
+            for shown, ours in names.items():
+                family.add((shown,), held.get(ours, 0))
+            yield family

@@ -309,6 +309,8 @@ class Scheduler:
             )
             result = "error"
         if self._metrics is not None and result:
+            if result == "scheduled":
+                self._metrics.pod_scheduled(entry.attempts)
             self._metrics.attempted(result, framework.profile.name, self._clock.monotonic() - attempt.began)
         return None
 

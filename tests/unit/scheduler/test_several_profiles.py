@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import generate_latest
-
+from cathedra.exposition import text_of
 from cathedra.scheduler.configuration.reading import read_configuration
 from cathedra.scheduler.metrics import SchedulerMetrics
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
@@ -74,10 +73,10 @@ def test_attempts_are_counted_by_profile_and_outcome_under_kubernetes_names() ->
         await world.create(node("n", cpu="1"), pod("p"), pod("big", requests={"cpu": "2"}, schedulerName="packing"))
         await world.bound("p")
         await world.quiet()
-        text = generate_latest(metrics.registry).decode()
-        assert 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 1.0' in text
-        assert 'scheduler_schedule_attempts_total{profile="packing",result="unschedulable"} 1.0' in text
-        assert 'scheduler_pending_pods{queue="unschedulable"} 1.0' in text
-        assert 'scheduler_cache_size{type="nodes"} 1.0' in text
+        text = text_of(metrics.registry.collect()).decode()
+        assert 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 1' in text
+        assert 'scheduler_schedule_attempts_total{profile="packing",result="unschedulable"} 1' in text
+        assert 'scheduler_pending_pods{queue="unschedulable"} 1' in text
+        assert 'scheduler_cache_size{type="nodes"} 1' in text
 
     play(body, configuration=CONFIGURATION, metrics=metrics)

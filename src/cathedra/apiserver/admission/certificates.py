@@ -26,6 +26,7 @@ _CLIENT: Final = "kubernetes.io/kube-apiserver-client"
 class CertificateChecks(AdmissionPlugin):
     """Checks the right to approve, sign and create requests."""
 
+    name = "CertificateApproval"
     kinds = frozenset({REQUESTS})
 
     def __init__(self, authorizer: Authorizer) -> None:

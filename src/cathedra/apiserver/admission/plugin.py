@@ -10,8 +10,10 @@ from weakref import ref
 import msgspec
 
 from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.metrics import AdmissionMetrics
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.request import Call
@@ -26,10 +28,15 @@ Observe = Callable[[GroupResource, Callable[[StoredChange], None]], None]
 class AdmissionPlugin:
     """Changes or refuses writes. It has `admit`, `validate` or both, which raise `cathedra.api.status.StatusError`."""
 
+    name: ClassVar[str] = ""
+    """The plugin's name in metrics: Kubernetes', or the name of the class where Kubernetes has no such plugin."""
     kinds: ClassVar[frozenset[GroupResource] | None] = None
     """The resources whose writes it handles; None: all."""
     rules: ClassVar[frozenset[GroupResource]] = frozenset()
     """The resources whose objects decide what `handles` returns, as LimitRanges do."""
+
+    def __init_subclass__(cls) -> None:
+        cls.name = cls.name or cls.__name__
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
         """Return False if all such writes on one of its kinds pass unchanged.
@@ -59,10 +66,12 @@ class AdmissionChain:
         *,
         external: Sequence[AdmissionPlugin] = (),
         observe: Observe | None = None,
+        metrics: AdmissionMetrics | None = None,
     ) -> None:
         """``external`` are the plugins among them that let others change objects: webhooks and policies. ``observe``
         registers a callback for writes on a resource; without it no plugin may have `AdmissionPlugin.rules`."""
         self.plugins = tuple(plugins)
+        self.metrics = metrics or AdmissionMetrics()
         self._rules = _Rules(self)
         self._external = frozenset(external)
         for resource in frozenset().union(*(plugin.rules for plugin in plugins)):
@@ -87,15 +96,22 @@ class AdmissionChain:
         plugins = self._called(request, ADMIT)
         if not plugins:
             return request.object
-        obj, again = await self._pass(plugins, request)
-        if again:
-            obj, _ = await self._pass(plugins, request.but(object=obj, again=True))
+        began = self.metrics.now()
+        try:
+            obj, again = await self._pass(plugins, request)
+            if again:
+                obj, _ = await self._pass(plugins, request.but(object=obj, again=True))
+        except StatusError:
+            self.metrics.step_ended(began, _METHODS[ADMIT], request.operation, rejected="true")
+            raise
+        self.metrics.step_ended(began, _METHODS[ADMIT], request.operation)
         return obj
 
     async def _pass(self, plugins: Sequence[AdmissionPlugin], request: AdmissionAttributes) -> tuple[Any, bool]:
         again = False
+        measure = self.metrics.sampled(_METHODS[ADMIT], request.operation)
         for plugin in plugins:
-            changed = await plugin.admit(request)
+            changed = await (measure(plugin.name, plugin.admit(request)) if measure else plugin.admit(request))
             if changed is not request.object:
                 again = again or (plugin in self._external and changed != request.object)
                 request = replace(request, object=changed)
@@ -103,8 +119,18 @@ class AdmissionChain:
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Call every plugin that may refuse the write."""
-        for plugin in self._called(request, VALIDATE):
-            await plugin.validate(request)
+        plugins = self._called(request, VALIDATE)
+        if not plugins:
+            return
+        began = self.metrics.now()
+        measure = self.metrics.sampled(_METHODS[VALIDATE], request.operation)
+        try:
+            for plugin in plugins:
+                await (measure(plugin.name, plugin.validate(request)) if measure else plugin.validate(request))
+        except StatusError:
+            self.metrics.step_ended(began, _METHODS[VALIDATE], request.operation, rejected="true")
+            raise
+        self.metrics.step_ended(began, _METHODS[VALIDATE], request.operation)
 
     def _called(self, request: AdmissionAttributes, method: int) -> Sequence[AdmissionPlugin]:
         call = request.call

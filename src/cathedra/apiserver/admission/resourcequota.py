@@ -47,6 +47,7 @@ class _Charge(msgspec.Struct, frozen=True):
 class ResourceQuotaCheck(AdmissionPlugin):
     """Charges new objects to the quotas of their namespace."""
 
+    name = "ResourceQuota"
     rules = frozenset({_QUOTAS})
 
     def __init__(self, registry: Registry, gates: FeatureGates) -> None:

@@ -31,13 +31,13 @@ from cathedra.apiserver.http.request import ClientGone, Request
 from cathedra.apiserver.http.resources import ResourceHandler
 from cathedra.apiserver.names import generate_uid
 from cathedra.apiserver.pipeline.consistency import has_moved
-from cathedra.apiserver.pipeline.metrics import CONTENT_TYPE
 from cathedra.apiserver.pipeline.operations import not_served, wrong_method
 from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE, Pipeline
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.application import Message, Receive, Scope, Send
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE
+from cathedra.exposition import CONTENT_TYPE
 from cathedra.releases import behaviours
 
 __all__ = ["Application", "UpgradeHandler"]
@@ -191,6 +191,8 @@ class Application:
             request.record.response_body = response.body + response.tail
         if worth_compressing(response) and takes_gzip(request.header(b"accept-encoding")):
             response = await compressed(response)
+        if request.info.verb == "list":
+            request.record.response_size = len(response.body) + len(response.tail)
         # The fast path hands status, lines and body to the connection in one call. It needs a whole answer and a
         # connection that takes bytes now.
         head, exchange = request.info.method == "HEAD", request.exchange

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -38,13 +38,25 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.requestinfo import RequestInfo
 from cathedra.asgi.direct import header_lines
+from cathedra.histogram import Histogram
 
-__all__ = ["QUEUE", "SEATS", "Classification", "FlowController", "LevelLimits", "PriorityLevel", "Seat", "SharedSeats"]
+__all__ = [
+    "QUEUE",
+    "SEATS",
+    "Classification",
+    "FlowController",
+    "FlowCounts",
+    "LevelLimits",
+    "PriorityLevel",
+    "Seat",
+    "SharedSeats",
+]
 
 SEATS: Final = 600
 QUEUE: Final = 200
 """Limit of waiting requests of one user where no priority level has another."""
 WAIT_SECONDS: Final = 15.0
+WAIT_BUCKETS: Final = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
 _GROUP: Final = "flowcontrol.apiserver.k8s.io"
 _SCHEMAS: Final = GroupResource(_GROUP, "flowschemas")
 _LEVELS: Final = GroupResource(_GROUP, "prioritylevelconfigurations")
@@ -58,6 +70,25 @@ _DEFAULT_QUEUES: Final = (64, 8, 50)
 _ONE_LEVEL_QUEUES: Final = 4096
 
 
+class FlowCounts(msgspec.Struct, eq=False):
+    """The counts of one schema and its level, for metrics."""
+
+    schema: str = ""
+    level: str = ""
+    dispatched: int = 0
+    """Requests that had their seat, if they need one."""
+    ended: int = 0
+    """Those of them that are over."""
+    waiting: int = 0
+    """Requests in queues."""
+    rejected: Counter[str] = msgspec.field(default_factory=Counter)
+    """Refused requests by reason: ``queue-full``, ``concurrency-limit`` or ``time-out``."""
+    waits: Histogram = msgspec.field(default_factory=lambda: Histogram(WAIT_BUCKETS))
+    """Seconds that dispatched requests waited, those that found a free seat left out."""
+    refused_after: Histogram = msgspec.field(default_factory=lambda: Histogram(WAIT_BUCKETS))
+    """Seconds that refused requests waited."""
+
+
 class Classification(msgspec.Struct, frozen=True):
     """The flow and the priority level of a request."""
 
@@ -69,6 +100,8 @@ class Classification(msgspec.Struct, frozen=True):
     """The headers of answers that name schema and level."""
     lines: bytes = b""
     """The same headers as lines in the head of an answer."""
+    counts: FlowCounts = msgspec.field(default_factory=FlowCounts)
+    """Shared by all requests of its schema."""
 
 
 class FlowController:
@@ -82,6 +115,8 @@ class FlowController:
         self._wait = wait
         self._alone = PriorityLevel(LevelLimits(own=seats, queues=_ONE_LEVEL_QUEUES), wait=wait)
         self._levels: dict[str, PriorityLevel | None] = {}
+        self._counts: dict[tuple[str, str], FlowCounts] = {}
+        """By schema and level; "" and "" for requests that no schema matches."""
         self._rules: tuple[_Rule, ...] | None = None
         self._known: BoundedCache[tuple[Any, ...], Classification] = BoundedCache(_MOST_KNOWN, most_bytes=_KNOWN_BYTES)
         if registry is not None:
@@ -120,8 +155,23 @@ class FlowController:
             self._rules = tuple(self._load())
         for rule in self._rules:
             if rule.matches(user, info):
-                return Classification(rule.level, rule.flow(user, info), rule.headers, header_lines(rule.headers))
-        return Classification(None if user.is_master else self._alone, user.name)
+                lines = header_lines(rule.headers)
+                return Classification(rule.level, rule.flow(user, info), rule.headers, lines, rule.counts)
+        return Classification(None if user.is_master else self._alone, user.name, counts=self._counted("", ""))
+
+    def _counted(self, schema: str, level: str) -> FlowCounts:
+        """Return the counts of a schema; they outlive changes of the objects, as counters must."""
+        return self._counts.setdefault((schema, level), FlowCounts(schema, level))
+
+    @property
+    def counts(self) -> Iterable[FlowCounts]:
+        """The counts of every schema and its level."""
+        return self._counts.values()
+
+    @property
+    def levels(self) -> Iterator[tuple[str, PriorityLevel]]:
+        """The levels with seats, by name; "exempt" ones have none."""
+        return ((name, level) for name, level in self._levels.items() if level is not None)
 
     def _all(self) -> Iterator[PriorityLevel]:
         yield self._alone
@@ -143,7 +193,8 @@ class FlowController:
                     (b"x-kubernetes-pf-flowschema-uid", schema.metadata.uid.encode()),
                     (b"x-kubernetes-pf-prioritylevel-uid", level.metadata.uid.encode()),
                 )
-                yield _Rule(schema, self._levels[level.metadata.name], headers)
+                counts = self._counted(schema.metadata.name, level.metadata.name)
+                yield _Rule(schema, self._levels[level.metadata.name], headers, counts)
 
     def _set_limits(self, configured: dict[str, PriorityLevelConfiguration]) -> None:
         """Give every level its seats. Requests of a level keep theirs; a removed level serves its requests to the
@@ -259,7 +310,7 @@ class PriorityLevel:
         self.taken += 1
         return True
 
-    async def queue_up(self, flow: str) -> None:
+    async def queue_up(self, flow: str, counts: FlowCounts) -> None:
         """Wait for a seat and take it; requests of one ``flow`` share their queues.
 
         Raises:
@@ -269,12 +320,17 @@ class PriorityLevel:
         queue = self._queues.setdefault(number, deque()) if number is not None else None
         if number is None or queue is None or len(queue) >= self.limits.length:
             self.rejected += 1
+            counts.rejected["concurrency-limit" if number is None else "queue-full"] += 1
+            counts.refused_after.add(0)
             raise refused()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(turn)
+        began = turn.get_loop().time()
+        counts.waiting += 1
         try:
             async with asyncio.timeout(self._wait):
                 await turn
+            counts.waits.add(turn.get_loop().time() - began)
         # Also when the request is cancelled. A seat that was given in that very turn is passed on, or it would be lost
         # for ever.
         except BaseException as error:
@@ -284,8 +340,12 @@ class PriorityLevel:
                 self._forget(number, turn)
             if isinstance(error, TimeoutError):
                 self.rejected += 1
+                counts.rejected["time-out"] += 1
+                counts.refused_after.add(turn.get_loop().time() - began)
                 raise refused() from None
             raise
+        finally:
+            counts.waiting -= 1
 
     def release(self) -> None:
         """Release a seat, and give it to a waiting request."""
@@ -333,6 +393,7 @@ class _Rule(msgspec.Struct, frozen=True):
     schema: FlowSchema
     level: PriorityLevel | None
     headers: tuple[tuple[bytes, bytes], ...]
+    counts: FlowCounts
 
     def matches(self, user: UserInfo, info: RequestInfo) -> bool:
         return any(

@@ -11,22 +11,38 @@ verb.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qs
 
+from cathedra.apiserver.admission.metrics import AdmissionMetrics
 from cathedra.apiserver.authentication.user import ANONYMOUS
 from cathedra.apiserver.pipeline.flowcontrol import FlowController
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.registry.registry import Registry
+from cathedra.exposition import Family, text_of
 from cathedra.histogram import Histogram
-from cathedra.releases import FeatureGates, Stage, state_of
+from cathedra.releases import FeatureGates
+from cathedra.releases.metrics import metric, release_families
 
-__all__ = ["Metrics", "ServedRoutes"]
+__all__ = ["UNAUTHENTICATED", "Metrics", "RequestKey", "ServedRoutes"]
 
-BUCKETS: Final = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
-CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
-_LABELS: Final = ("verb", "group", "version", "resource", "subresource", "scope")
+BUCKETS: Final = (
+    0.005,
+    0.025,
+    0.05,
+    *(0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
+)
+_SIZE_BUCKETS: Final = tuple(10.0**power for power in range(3, 10))
+_NAMED_USERS: Final = frozenset(
+    {"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"}
+)
+"""Users that Kubernetes counts by name (``compressUsername`` of its authentication filter)."""
+UNAUTHENTICATED: Final = "unauthenticated"
+"""Stands for the decision about a request that was refused before it had a user."""
+RequestKey = tuple[tuple[str, ...], int, str, bool | str | None]
+"""Labels of the route, status, dry run, and the decision of authorization (None: none was made)."""
 _KEY: Final = slice(1, 5)
 """The labels that identify a route."""
 _QUERY_FIELDS: Final = 1000
@@ -36,7 +52,7 @@ class ServedRoutes(Protocol):
     """The served routes, as the catalog has them."""
 
     @property
-    def by_key(self) -> Container[tuple[str, str, str, str]]:
+    def by_key(self) -> Mapping[Any, Any]:
         """The routes, by group, version, resource and sub-resource."""
 
     @property
@@ -47,16 +63,26 @@ class ServedRoutes(Protocol):
 class Metrics:
     """The metrics of one server."""
 
-    def __init__(self, registry: Registry, flow: FlowController, routes: ServedRoutes, gates: FeatureGates) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        flow: FlowController,
+        routes: ServedRoutes,
+        admission: AdmissionMetrics,
+        gates: FeatureGates,
+    ) -> None:
         self._registry = registry
+        self._admission = admission
         self._gates = gates
         self._flow = flow
         self._routes = routes
         self._generation = routes.generation
         self._served: set[tuple[str, ...]] = set()
         """Labels that are known to be those of a route."""
-        self._requests: defaultdict[tuple[tuple[str, ...], int, str], int] = defaultdict(int)
-        """The number of requests by labels, status and dry run."""
+        self._requests: defaultdict[RequestKey, int] = defaultdict(int)
+        self._named_users: defaultdict[str, int] = defaultdict(int)
+        """Requests of users that Kubernetes does not count as «other»."""
+        self._sizes: defaultdict[tuple[str, ...], Histogram] = defaultdict(lambda: Histogram(_SIZE_BUCKETS))
         self._durations: defaultdict[tuple[str, ...], Histogram] = defaultdict(lambda: Histogram(BUCKETS))
         self._long_running: dict[tuple[str, ...], int] = {}
         self._reading = 0
@@ -77,11 +103,16 @@ class Metrics:
     def end(self, record: RequestRecord, seconds: float) -> None:
         """Count a request that has been answered."""
         labels = self._labels(record)
-        if record.user is None or (record.user is ANONYMOUS and not record.allowed):
+        user, decision = record.user, record.allowed
+        if user is None:
+            decision = UNAUTHENTICATED
+        elif "@" in user.name or user.name in _NAMED_USERS:
+            self._named_users["email_id" if "@" in user.name else user.name] += 1
+        if user is None or (user is ANONYMOUS and not record.allowed):
             # It reached no route. Else a client without credentials could fill the tables with one series for each
             # verb of each route.
             labels = _without_route(labels)
-        self._requests[labels, record.status, _dry_run(record.query) if record.query else ""] += 1
+        self._requests[labels, record.status, _dry_run(record.query) if record.query else "", decision] += 1
         if record.info.long_running:
             self._end_long_running(record.counted_as)
             return
@@ -90,6 +121,9 @@ class Metrics:
         else:
             self._writing -= 1
         self._durations[labels].add(seconds)
+        # Lists only: to add the size of every object that is read takes 3 % of the whole read.
+        if record.response_size:
+            self._sizes[labels].add(record.response_size)
 
     def _labels(self, record: RequestRecord) -> tuple[str, ...]:
         """Return the labels under which a request is counted."""
@@ -108,8 +142,9 @@ class Metrics:
         """Drop the series of custom resources that were removed: clients can create new ones again and again."""
         self._generation = self._routes.generation
         self._served.clear()
-        for labels in [labels for labels in self._durations if self._is_gone(labels)]:
-            del self._durations[labels]
+        for histograms in (self._durations, self._sizes):
+            for labels in [labels for labels in histograms if self._is_gone(labels)]:
+                del histograms[labels]
         for key in [key for key in self._requests if self._is_gone(key[0])]:
             del self._requests[key]
 
@@ -125,95 +160,39 @@ class Metrics:
 
     def text(self) -> bytes:
         """Return all metrics in the exposition format."""
-        from prometheus_client import (  # start-up time: with the first scrape
-            CollectorRegistry,
-            ProcessCollector,
-            generate_latest,
+        from prometheus_client import CollectorRegistry, ProcessCollector  # start-up time: with the first scrape
+
+        from cathedra.apiserver.pipeline.families import (  # it imports this module
+            RequestCounts,
+            flow_families,
+            request_families,
+            storage_families,
         )
 
-        registry = CollectorRegistry()
-        registry.register(_Collected(self._families))
-        ProcessCollector(registry=registry)
-        return generate_latest(registry)
-
-    def _families(self) -> Iterator[Any]:
-        from prometheus_client.core import (  # start-up time: as above
-            CounterMetricFamily,
-            GaugeMetricFamily,
-            HistogramMetricFamily,
+        counts = RequestCounts(
+            self._requests,
+            self._durations,
+            self._sizes,
+            self._named_users,
+            self._long_running,
+            self._reading,
+            self._writing,
+            self._flow.waiting,
         )
-
-        requests = CounterMetricFamily(
-            "apiserver_request",
-            "Requests, by verb, group, version, resource, scope, component and HTTP code.",
-            labels=(*_LABELS, "component", "code", "dry_run"),
+        audited = Family(metric("apiserver_audit_event_total"))
+        audited.add((), self.audit_events())
+        process = ProcessCollector(registry=CollectorRegistry())
+        return text_of(
+            chain(
+                request_families(counts, self._routes.by_key, self._gates.release),
+                flow_families(self._flow),
+                storage_families(self._registry),
+                self._admission.families(),
+                [audited],
+                release_families(self._gates),
+                process.collect(),
+            )
         )
-        for (labels, code, dry_run), count in self._requests.items():
-            requests.add_metric([*labels, "apiserver", str(code), dry_run], count)
-        yield requests
-        durations = HistogramMetricFamily(
-            "apiserver_request_duration_seconds",
-            "How long requests took, watches and connections left out.",
-            labels=(*_LABELS, "component", "dry_run"),
-        )
-        for labels, duration in self._durations.items():
-            durations.add_metric([*labels, "apiserver", ""], list(duration.cumulative()), duration.total)
-        yield durations
-        inflight = GaugeMetricFamily(
-            "apiserver_current_inflight_requests", "Requests being worked on.", labels=("request_kind",)
-        )
-        inflight.add_metric(["mutating"], self._writing)
-        inflight.add_metric(["readOnly"], self._reading)
-        yield inflight
-        running = GaugeMetricFamily(
-            "apiserver_longrunning_requests", "Watches and connections that are open.", labels=(*_LABELS, "component")
-        )
-        for labels, count in self._long_running.items():
-            running.add_metric([*labels, "apiserver"], count)
-        yield running
-        yield from self._objects()
-        seats = GaugeMetricFamily("apiserver_flowcontrol_current_executing_seats", "Seats that are taken.")
-        seats.add_metric([], self._flow.taken)
-        yield seats
-        waiting = GaugeMetricFamily("apiserver_flowcontrol_current_inqueue_requests", "Requests that wait for a seat.")
-        waiting.add_metric([], self._flow.waiting)
-        yield waiting
-        rejected = CounterMetricFamily(
-            "apiserver_flowcontrol_rejected_requests", "Requests that were told to come again."
-        )
-        rejected.add_metric([], self._flow.rejected)
-        yield rejected
-        audited = CounterMetricFamily("apiserver_audit_event", "Audit events that were written.")
-        audited.add_metric([], self.audit_events())
-        yield audited
-        yield self._features()
-
-    def _features(self) -> Any:
-        from prometheus_client.core import GaugeMetricFamily  # start-up time: as above
-
-        features = GaugeMetricFamily(
-            "kubernetes_feature_enabled", "Feature gates: 1 for those that are on.", labels=("name", "stage")
-        )
-        for gate, on in self._gates.items():
-            state = state_of(gate, self._gates.release)
-            if state is not None:
-                # Kubernetes' name of the stage GA is the empty string.
-                features.add_metric([gate, "" if state.stage == Stage.GA else state.stage], on)
-        return features
-
-    def _objects(self) -> Iterable[Any]:
-        from prometheus_client.core import GaugeMetricFamily  # start-up time: as above
-
-        older = GaugeMetricFamily("apiserver_storage_objects", "Objects that are stored.", labels=("resource",))
-        newer = GaugeMetricFamily(
-            "apiserver_resource_objects", "Objects that are stored.", labels=("group", "resource")
-        )
-        for table in self._registry.tables():
-            resource = table.definition.group_resource
-            name = f"{resource.resource}.{resource.group}" if resource.group else resource.resource
-            older.add_metric([name], len(table))
-            newer.add_metric([resource.group, resource.resource], len(table))
-        return older, newer
 
 
 def _without_route(labels: tuple[str, ...]) -> tuple[str, ...]:
@@ -229,18 +208,3 @@ def _dry_run(query: bytes) -> str:
     except ValueError:
         return "invalid"  # refused for its length
     return "invalid" if any(value != b"All" for value in values) else "All" if values else ""
-
-
-class _Collected:
-    """The collector that prometheus_client calls."""
-
-    def __init__(self, families: Callable[[], Iterator[Any]]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterator[Any]:
-        """Yield the current metrics."""
-        return self._families()
-
-    def describe(self) -> list[Any]:
-        """Return nothing: the names are those of `collect`."""
-        return []

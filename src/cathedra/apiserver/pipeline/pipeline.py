@@ -161,9 +161,10 @@ class Pipeline(Recorder):
         if info.long_running:
             return await self.authorized(record, work)
         seconds = deadline_of(record.timeout) if record.timeout else REQUEST_SECONDS
-        level = classification.level
+        level, counts = classification.level, classification.counts
         if level is not None and not level.acquire():
-            await level.queue_up(classification.flow)
+            await level.queue_up(classification.flow, counts)
+        counts.dispatched += 1
         try:
             # Served from memory, without waiting: there is nothing for a deadline to end. Reads that are passed on to
             # other servers end with their clients.
@@ -175,6 +176,7 @@ class Pipeline(Recorder):
             except TimeoutError:
                 raise timed_out() from None
         finally:
+            counts.ended += 1
             if level is not None:
                 level.release()
 
@@ -212,6 +214,8 @@ class Pipeline(Recorder):
         if classification.level is not None:
             if not classification.level.acquire():
                 return False
+            classification.counts.dispatched += 1
+            classification.counts.ended += 1  # its first events are sent at once
             record.seat = Seat(classification.level)
         return True
 
@@ -223,5 +227,7 @@ class Pipeline(Recorder):
         """
         classification = record.classification
         if classification.level is not None:
-            await classification.level.queue_up(classification.flow)
+            await classification.level.queue_up(classification.flow, classification.counts)
+            classification.counts.dispatched += 1
+            classification.counts.ended += 1  # its first events are sent at once
             record.seat = Seat(classification.level)

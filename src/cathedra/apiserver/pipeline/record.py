@@ -71,6 +71,8 @@ class RequestRecord(msgspec.Struct):
     status: int = 0
     """The status of the answer; 0 before it has begun."""
     response_body: bytes = b""
+    response_size: int = 0
+    """Bytes of a list that was sent in one piece."""
     counted_as: tuple[str, ...] = ()
     """The labels under which a long-running request began."""
 

@@ -57,7 +57,8 @@ class Table:
         some ten times; `load` replaces it with the dictionary."""
         self._keys = SortedKeys()
         self._history: deque[StoredChange] = deque()
-        self._history_limit = history_limit
+        self.history_limit = history_limit
+        """The number of changes from which watches can start."""
         self._floor = floor
         self._history_bytes = 0
         self._dropped_bytes = 0
@@ -68,6 +69,8 @@ class Table:
         self._by_field: dict[str, dict[str, Watchers]] = {}
         self._by_label: dict[tuple[str, str], Watchers] = {}
         self._observers: list[Callable[[StoredChange], None]] = []
+        self.created = self.changed = self.deleted = 0
+        """Numbers of settled writes, for metrics."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -121,15 +124,19 @@ class Table:
         if change.deleted:
             del self._entries[key]
             self._keys.remove(key)
+            self.deleted += 1
         else:
             if change.previous is None:
                 self._keys.add(key)
+                self.created += 1
+            else:
+                self.changed += 1
             self._entries[key] = change.entry
         self._history.append(change)
         # The last state of a removed object has no encoded form; the one before has about its size.
         change.size = change.entry.size or (0 if change.previous is None else change.previous.size)
         self._history_bytes += change.size
-        if len(self._history) > self._history_limit or self._history_bytes > HISTORY_BYTES:
+        if len(self._history) > self.history_limit or self._history_bytes > HISTORY_BYTES:
             self._drop_oldest()
         # Indexes before watchers: a client that reacts to the event must find the server's indexes up to date.
         for observer in self._observers:
@@ -191,7 +198,7 @@ class Table:
     def _drop_oldest(self) -> None:
         """Drop changes beyond the limits. Watchers whose queues still hold them end: a client that reads nothing would
         otherwise keep them in memory."""
-        while len(self._history) > self._history_limit or (
+        while len(self._history) > self.history_limit or (
             self._history_bytes > HISTORY_BYTES and len(self._history) > HISTORY_LEAST
         ):
             change = self._drop()

@@ -26,11 +26,14 @@ from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.process.plainhealth import health_text
+from cathedra.exposition import CONTENT_TYPE, Family, text_of
+from cathedra.releases import FeatureGates
+from cathedra.releases.metrics import metric, release_families
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["HEALTH_PATHS", "HealthApplication", "HealthOptions", "serving_health", "show_leadership"]
+__all__ = ["HEALTH_PATHS", "HealthApplication", "HealthOptions", "serving_health", "show_leadership", "show_release"]
 
 HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
 """Public paths, as in kube-scheduler's ``--authorization-always-allow-paths``."""
@@ -102,9 +105,7 @@ class HealthApplication:
             return 403, refusal, plain
         if path != "/metrics":
             return 404, "404 page not found\n", plain
-        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # start-up time: with a request
-
-        return 200, generate_latest(self._registry), CONTENT_TYPE_LATEST.encode()
+        return 200, text_of(self._registry.collect()), CONTENT_TYPE
 
     async def _refusal(self, scope: Mapping[str, Any], path: str) -> str:
         """Return the reason why the user may not read ``path``; "" if it may.
@@ -174,15 +175,25 @@ async def serving_health(
 
 def show_leadership(registry: CollectorRegistry, elector: LeaderElector) -> None:
     """Export ``leader_election_master_status``: 1 while this process leads."""
-    from prometheus_client.core import GaugeMetricFamily  # start-up time: not for a part without an elector
-    from prometheus_client.registry import Collector
+    from prometheus_client.registry import Collector  # start-up time: not for a part without an elector
 
     class Leadership(Collector):
-        def collect(self) -> Iterator[GaugeMetricFamily]:
-            family = GaugeMetricFamily(
-                "leader_election_master_status", "1 for the process that leads.", labels=["name"]
-            )
-            family.add_metric([elector.name], float(elector.leading))
+        def collect(self) -> Iterator[Any]:
+            family = Family(metric("leader_election_master_status"))
+            family.add((elector.name,), elector.leading)
             yield family
 
     registry.register(Leadership())
+
+
+def show_release(registry: CollectorRegistry, gates: FeatureGates) -> None:
+    """Export version, feature gates and use of resources of this process."""
+    from prometheus_client import ProcessCollector  # start-up time: with the port alone
+    from prometheus_client.registry import Collector
+
+    class Release(Collector):
+        def collect(self) -> Iterator[Any]:
+            yield from release_families(gates)
+
+    registry.register(Release())
+    ProcessCollector(registry=registry)

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 
 from cathedra.client.denials import Denials
 from cathedra.cluster import InvalidOption
+from cathedra.exposition import CONTENT_TYPE, text_of
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -88,9 +89,7 @@ class PlainHealth:
                 return 500, f"[-]{missing}\n".encode(), _PLAIN
             return 200, health_text(scope, self._denials).encode(), _PLAIN
         if path == "/metrics" and self._registry is not None:
-            from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # start-up time: with a request
-
-            return 200, generate_latest(self._registry), CONTENT_TYPE_LATEST.encode()
+            return 200, text_of(self._registry.collect()), CONTENT_TYPE
         return 404, b"404 page not found\n", _PLAIN
 
 

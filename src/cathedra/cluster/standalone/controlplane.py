@@ -25,7 +25,7 @@ from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig, InvalidOption
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.parts.gctuning import collected_by_memory, tune_collection
-from cathedra.cluster.process.health import serving_health
+from cathedra.cluster.process.health import serving_health, show_release
 from cathedra.cluster.process.signals import run_until, stop_event, switch_soon
 from cathedra.cluster.standalone.config import PartConfig
 from cathedra.releases import FeatureGates
@@ -124,6 +124,7 @@ async def run_scheduler(config: PartConfig, *, say: Say) -> None:
             make_claim_plugin=generation.make_claim_plugin,
         )
         metrics.show(scheduler.statistics)
+        show_release(metrics.registry, config.feature_gates)
         names = ", ".join(profile.name for profile in chosen.profiles)
         say(f"scheduling for {target.server} as {names}")
         for name in chosen.without_effect:
@@ -183,7 +184,8 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
                 ),
             )
             if "resourceclaim-controller" in chosen:
-                show_claims(registry, manager.informers.of(RESOURCECLAIMS).store)
+                show_claims(registry, manager.informers.of(RESOURCECLAIMS).store, config.feature_gates)
+            show_release(registry, config.feature_gates)
             say(f"{len(manager.controllers)} controllers for {target.server}")
             health = dataclasses.replace(config.health, client_authority=target.certificate_authority)
             async with serving_health(health, client, registry, elector, denials=denials, say=say):

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from cathedra.api.resource import ResourceClaim
 from cathedra.client.store import Store
+from cathedra.exposition import Family
+from cathedra.releases import FeatureGates, behaviours
+from cathedra.releases.metrics import metric
 
 __all__ = ["count_claims", "show_claims"]
 
-_LABELS = ("allocated", "admin_access", "source")
 _TEMPLATE = "resource.kubernetes.io/pod-claim-name"
 _EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 
 
-def show_claims(registry: CollectorRegistry, claims: Store[ResourceClaim]) -> None:
-    """Let ``resourceclaim_controller_resource_claims`` count the claims (docs/spec/controllers.md §2.6)."""
+def show_claims(registry: CollectorRegistry, claims: Store[ResourceClaim], gates: FeatureGates) -> None:
+    """Export the number of claims, ``dynamic_resource_allocation_resource_claims`` (docs/spec/controllers.md §2.6)."""
+    shared = gates.has(behaviours.CLAIM_METRICS_OF_ALL_COMPONENTS)
+    name = f"{'dynamic_resource_allocation' if shared else 'resourceclaim_controller'}_resource_claims"
 
     class Claims(Collector):
-        def collect(self) -> Iterator[GaugeMetricFamily]:
-            family = GaugeMetricFamily(
-                "resourceclaim_controller_resource_claims",
-                "Claims by whether they are allocated, have admin access, and where they come from.",
-                labels=_LABELS,
-            )
+        def collect(self) -> Iterator[Any]:
+            family = Family(metric(name))
             for labels, number in sorted(count_claims(claims.list()).items()):
-                family.add_metric(labels, number)
+                family.add(labels, number)
             yield family
 
     registry.register(Claims())

@@ -12,7 +12,7 @@ from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.bootstrap.flowcontrol import flow_control
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
-from cathedra.apiserver.pipeline.flowcontrol import FlowController, LevelLimits, PriorityLevel, SharedSeats
+from cathedra.apiserver.pipeline.flowcontrol import FlowController, FlowCounts, LevelLimits, PriorityLevel, SharedSeats
 from cathedra.apiserver.requestinfo import request_info
 from cathedra.client.resources import resource_ref
 from cathedra.client.transport import PatchType
@@ -177,7 +177,7 @@ def level(seats: int = 1, *, queues: int = 64, hand: int = 1, length: int = 200,
 async def visit(place: PriorityLevel, flow: str, order: list[str]) -> None:
     """Take a seat, stay for a second, leave."""
     if not place.acquire():
-        await place.queue_up(flow)
+        await place.queue_up(flow, FlowCounts())
     order.append(flow)
     await asyncio.sleep(1)
     place.release()
@@ -203,7 +203,7 @@ def test_a_full_queue_refuses_at_once_and_only_its_own_flows() -> None:
             group.create_task(visit(place, "alice", order))
             await asyncio.sleep(0)
             with pytest.raises(StatusError, match="Too many requests") as refused:
-                await place.queue_up("alice")
+                await place.queue_up("alice", FlowCounts())
             assert refused.value.code == 429
             assert refused.value.status.details is not None
             assert refused.value.status.details.retry_after_seconds == 1
@@ -219,7 +219,7 @@ def test_a_level_without_queues_refuses_who_finds_no_seat() -> None:
         place = level(queues=0)
         assert place.acquire()
         with pytest.raises(StatusError, match="Too many requests"):
-            await place.queue_up("alice")
+            await place.queue_up("alice", FlowCounts())
 
     run_virtual(scenario())
 
@@ -235,7 +235,7 @@ def test_a_flow_with_several_queues_waits_in_the_shortest() -> None:
             await asyncio.sleep(0)
             assert place.waiting == 2
             with pytest.raises(StatusError):
-                await place.queue_up("alice")
+                await place.queue_up("alice", FlowCounts())
         assert order == ["alice"] * 3
 
     run_virtual(scenario())
@@ -246,7 +246,7 @@ def test_who_waits_too_long_is_told_to_come_again() -> None:
         place = level(wait=5)
         assert place.acquire()
         with pytest.raises(StatusError, match="Too many requests"):
-            await place.queue_up("alice")
+            await place.queue_up("alice", FlowCounts())
         assert place.waiting == 0
         place.release()
         assert place.taken == 0
@@ -258,7 +258,7 @@ def test_a_cancelled_wait_leaves_no_trace() -> None:
     async def scenario() -> None:
         place = level()
         assert place.acquire()
-        waiting = asyncio.create_task(place.queue_up("alice"))
+        waiting = asyncio.create_task(place.queue_up("alice", FlowCounts()))
         await asyncio.sleep(0)
         place.release()  # the seat is on its way to alice when she gives up
         waiting.cancel()
@@ -293,7 +293,7 @@ def test_a_borrowed_seat_goes_back_to_who_waits_for_it() -> None:
     async def scenario() -> None:
         low, high = shared(LevelLimits(own=1, queues=4), LevelLimits(own=0, lent=1, queues=4))
         assert [low.acquire(), low.acquire(), high.acquire()] == [True, True, False]
-        waiting = asyncio.create_task(high.queue_up("x"))
+        waiting = asyncio.create_task(high.queue_up("x", FlowCounts()))
         await asyncio.sleep(0)
         low.release()
         await waiting

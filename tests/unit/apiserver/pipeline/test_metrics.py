@@ -164,6 +164,6 @@ async def test_feature_gates_are_reported_as_kubernetes_reports_them() -> None:
     gates = FeatureGates.for_release("1.33", {"DynamicResourceAllocation": True})
     async with open_asgi(ServerConfig(release="1.33", gates=gates)) as asgi:
         text = (await asgi("GET", "/metrics")).body.decode()
-    assert 'kubernetes_feature_enabled{name="DynamicResourceAllocation",stage="BETA"} 1.0' in text
-    assert 'kubernetes_feature_enabled{name="DRAPrioritizedList",stage="ALPHA"} 0.0' in text
+    assert 'kubernetes_feature_enabled{name="DynamicResourceAllocation",stage="BETA"} 1' in text
+    assert 'kubernetes_feature_enabled{name="DRAPrioritizedList",stage="ALPHA"} 0' in text
     assert 'name="DRAConsumableCapacity"' not in text, "1.33 does not have it"

@@ -35,7 +35,7 @@ async def test_a_part_is_alive_before_it_is_ready() -> None:
         assert await ask(endpoint.port, "/readyz") == (500, "[-]the slices are not published yet\n")
         missing.clear()
         assert await ask(endpoint.port, "/readyz") == (200, "ok")
-        assert "prepared_total 1.0" in (await ask(endpoint.port, "/metrics"))[1]
+        assert "prepared_total 1" in (await ask(endpoint.port, "/metrics"))[1]
         assert (await ask(endpoint.port, "/other"))[0] == 404
         assert (await ask(endpoint.port, "/healthz", "POST"))[0] == 405
         assert await ask(endpoint.port, "/healthz", "HEAD") == (200, "")

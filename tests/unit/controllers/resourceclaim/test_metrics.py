@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import from_dict
 from cathedra.client.store import Store
 from cathedra.controllers.resourceclaim.metrics import count_claims, show_claims
+from cathedra.releases import FeatureGates
 
 
 def claim(*, allocated: bool = False, admin: bool = False, **annotations: str) -> ResourceClaim:
@@ -39,11 +41,15 @@ def test_state_admin_access_and_origin_are_told_apart() -> None:
     }
 
 
-def test_the_metric_has_kubernetes_name() -> None:
+@pytest.mark.parametrize(
+    ("release", "name"),
+    [("1.36", "resourceclaim_controller_resource_claims"), ("1.37", "dynamic_resource_allocation_resource_claims")],
+)
+def test_the_metric_has_the_name_of_its_release(release: str, name: str) -> None:
     registry = CollectorRegistry()
     store: Store[ResourceClaim] = Store()
-    show_claims(registry, store)
+    show_claims(registry, store, FeatureGates.for_release(release))
     labels = {"allocated": "false", "admin_access": "false", "source": ""}
-    assert registry.get_sample_value("resourceclaim_controller_resource_claims", labels) is None
+    assert registry.get_sample_value(name, labels) is None
     store.put(claim())
-    assert registry.get_sample_value("resourceclaim_controller_resource_claims", labels) == 1
+    assert registry.get_sample_value(name, labels) == 1

@@ -159,7 +159,7 @@ async def test_one_pod_is_refused_in_the_kubelets_words_and_counted(
             await stub.Get(v1.GetPodResourcesRequest(pod_namespace="default", pod_name=name))
     assert (raised.value.code(), raised.value.details()) == (grpc.StatusCode.UNKNOWN, why)
     text = node.metrics.text().decode()
-    assert 'kubelet_pod_resources_endpoint_errors_get{server_api_version="v1"} 1.0' in text
+    assert 'kubelet_pod_resources_endpoint_errors_get{server_api_version="v1"} 1' in text
 
 
 async def test_there_are_no_device_plugins_and_nothing_is_allocatable(tmp_path: Path) -> None:

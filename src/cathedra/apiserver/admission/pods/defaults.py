@@ -73,6 +73,7 @@ SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-no
 class PodServiceAccount(AdmissionPlugin):
     """Kubernetes' plugin ServiceAccount: every pod has a service account that exists."""
 
+    name = "ServiceAccount"
     kinds = frozenset({PODS})
 
     def __init__(self, registry: Registry, *, required: bool, clock: Clock, random: random_module.Random) -> None:
@@ -179,6 +180,7 @@ def _check_mirror(pod: Pod) -> None:
 class PodPriority(AdmissionPlugin):
     """Kubernetes' plugin Priority: the class's value, or that of the cluster's default class, or 0."""
 
+    name = "Priority"
     kinds = frozenset({PODS})
 
     def __init__(self, registry: Registry) -> None:
@@ -257,6 +259,7 @@ class DefaultTolerations(AdmissionPlugin):
     It acts on updates as well: a patch that replaces the list of tolerations need not repeat these.
     """
 
+    name = "DefaultTolerationSeconds"
     kinds = frozenset({PODS})
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:

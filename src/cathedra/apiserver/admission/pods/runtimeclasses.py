@@ -27,6 +27,7 @@ _NO_OVERHEAD: Final = "pod rejected: Pod Overhead set without corresponding Runt
 class RuntimeClasses(AdmissionPlugin):
     """Fills in overhead, node selector and tolerations of a pod's runtime class, and checks them."""
 
+    name = "RuntimeClass"
     kinds = frozenset({PODS})
 
     def __init__(self, registry: Registry) -> None:

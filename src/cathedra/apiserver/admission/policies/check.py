@@ -26,6 +26,7 @@ from cathedra.api.status import StatusError, failure, forbidden, invalid
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.matching import Matcher, may_match
+from cathedra.apiserver.admission.metrics import AdmissionMetrics
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.admission.policies.bound import BoundPolicies, BoundPolicy, compiled_in_time
 from cathedra.apiserver.admission.policies.parameters import Misconfigured, ParameterAccess, Parameters
@@ -79,6 +80,7 @@ class _Denial(msgspec.Struct, frozen=True):
 class PolicyCheck(AdmissionPlugin):
     """Evaluates every bound policy."""
 
+    name = "ValidatingAdmissionPolicy"
     rules = frozenset({POLICIES, BINDINGS})
 
     def __init__(
@@ -87,9 +89,11 @@ class PolicyCheck(AdmissionPlugin):
         authorizer: Authorizer,
         kinds: Callable[[], Iterator[AnyDefinition]],
         computations: Computations,
+        metrics: AdmissionMetrics,
     ) -> None:
         """``kinds`` lists what is served, to find parameters of any kind."""
         self._computations = computations
+        self._metrics = metrics
         self._authorizer = authorizer
         self._parameters = Parameters(registry, kinds)
         self._access = ParameterAccess(registry, authorizer, kinds, POLICIES)
@@ -122,7 +126,7 @@ class PolicyCheck(AdmissionPlugin):
         steps = [one for policy in policies async for one in self._evaluations(policy, request, view)]
         evaluations = [one for one in steps if isinstance(one, _Evaluation)]
         results = iter(await self._evaluated(request, evaluations) if evaluations else ())
-        outcome = _Outcome()
+        outcome = _Outcome(self._metrics)
         for one in steps:
             if isinstance(one, _Evaluation):
                 outcome.add(one, next(results))
@@ -211,7 +215,8 @@ class PolicyCheck(AdmissionPlugin):
 class _Outcome:
     """Outcome of the decisions of policies about one request."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: AdmissionMetrics) -> None:
+        self._metrics = metrics
         self.denials: list[_Denial] = []
         self._failures: list[JSONObject] = []
         self._warnings: list[str] = []
@@ -224,6 +229,8 @@ class _Outcome:
         for position, decision in enumerate(result.decisions):
             if decision.action != "deny":
                 continue
+            for action in actions:
+                self._metrics.checked(name, bound, "no_error", action.lower())
             if "Audit" in actions:
                 self._failures.append(_failure(name, bound, position, decision, actions))
             if "Warn" in actions:

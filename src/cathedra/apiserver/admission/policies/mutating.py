@@ -89,6 +89,7 @@ class _Passes(msgspec.Struct):
 class MutatingPolicies(AdmissionPlugin):
     """Applies every mutating policy that is bound."""
 
+    name = "MutatingAdmissionPolicy"
     rules = frozenset({MUTATING_POLICIES, MUTATING_BINDINGS})
 
     def __init__(

@@ -10,6 +10,7 @@ from typing import Final
 
 from cathedra.api.status import internal_error
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
+from cathedra.apiserver.admission.metrics import AdmissionMetrics
 from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.apiserver.admission.webhooks.client import WebhookClient
 from cathedra.apiserver.admission.webhooks.hooks import ConfiguredWebhook
@@ -26,14 +27,17 @@ from cathedra.kinds.definition import VersionDefinition
 __all__ = ["WebhookDispatcher"]
 
 _LOG: Final = logging.getLogger(__name__)
+_STEPS: Final = {True: "admit", False: "validating"}
+"""Types of webhooks in metrics."""
 
 
 class WebhookDispatcher:
     """Calls webhooks, within their time limit and by their failure policy."""
 
-    def __init__(self, client: WebhookClient, random: random_module.Random) -> None:
+    def __init__(self, client: WebhookClient, random: random_module.Random, metrics: AdmissionMetrics) -> None:
         self._client = client
         self._random = random
+        self._metrics = metrics
 
     async def dispatch(
         self,
@@ -50,19 +54,28 @@ class WebhookDispatcher:
             StatusError: it refused; or 500, the call failed and the policy is to refuse.
         """
         name = hook.webhook.name
+        step, operation = _STEPS[may_patch], request.operation
+        began = self._metrics.now()
         try:
             answer = await self._answer(hook, view, shown, may_patch=may_patch)
         except WebhookCallFailed as error:
             # Only failures of the call fall under the failure policy. A refusal always refuses.
+            self._metrics.called(name, step, operation, self._metrics.now() - began, 500)
             if hook.fails:
+                self._metrics.rejected(name, step, operation, "calling_webhook_error", 500)
                 raise internal_error(f"failed calling webhook {json.dumps(name)}: {error}") from None
             _LOG.warning("failed calling webhook, failing open %s: %s", name, error)
+            self._metrics.failed_open(name, step)
             return None
+        refused = None if answer.allowed else rejection(name, answer.status)
+        code = 200 if refused is None else refused.code
+        self._metrics.called(name, step, operation, self._metrics.now() - began, code)
         request.warnings.extend(answer.warnings)
         if answer.annotations:
             request.annotations.update({f"{name}/{key}": value for key, value in answer.annotations.items()})
-        if not answer.allowed:
-            raise rejection(name, answer.status)
+        if refused is not None:
+            self._metrics.rejected(name, step, operation, "no_error", code)
+            raise refused
         return answer
 
     async def _answer(

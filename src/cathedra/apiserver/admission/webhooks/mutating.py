@@ -29,6 +29,7 @@ class MutatingWebhooks(AdmissionPlugin):
     the first pass, and the object has changed since.
     """
 
+    name = "MutatingAdmissionWebhook"
     rules = frozenset({MUTATING})
 
     def __init__(self, hooks: Hooks, dispatcher: WebhookDispatcher, rebuilder: Rebuilder) -> None:

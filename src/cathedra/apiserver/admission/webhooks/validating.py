@@ -19,6 +19,7 @@ __all__ = ["ValidatingWebhooks"]
 class ValidatingWebhooks(AdmissionPlugin):
     """Calls every validating webhook that matches a request."""
 
+    name = "ValidatingAdmissionWebhook"
     rules = frozenset({VALIDATING})
 
     def __init__(self, hooks: Hooks, dispatcher: WebhookDispatcher) -> None:

@@ -1,0 +1,81 @@
+"""docs/metrics.md lists the metrics that running parts show, with their types and labels."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from cathedra.client.denials import Denials
+from cathedra.client.queuemetrics import InformerMetrics, QueueMetrics
+from cathedra.clock import SystemClock
+from cathedra.exposition import text_of
+from cathedra.node.metrics import NodeMetrics
+from cathedra.releases.metrics import metrics
+from cathedra.scheduler.metrics import SchedulerMetrics
+from tests.unit.apiserver.asgi import open_asgi
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+ROW = re.compile(r"^\| `(\w+)` \| (counter|gauge|histogram) \| (.*) \|$", re.MULTILINE)
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def listed() -> dict[str, tuple[str, tuple[str, ...]]]:
+    return {name: (kind, tuple(re.findall(r"\w+", labels))) for name, kind, labels in ROW.findall(PAGE.read_text())}
+
+
+def shown(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE))
+
+
+def assert_listed(text: str) -> None:
+    kinds = {name: kind for name, (kind, _) in listed().items()}
+    found = {name: kind for name, kind in shown(text).items() if not name.startswith("process_")}
+    assert found
+    assert found.items() <= kinds.items()
+
+
+def test_every_metric_of_kubernetes_that_is_served_is_listed() -> None:
+    page = listed()
+    for name, found in metrics().items():
+        assert page[name] == (found.kind, found.labels)
+
+
+async def test_the_api_server_shows_listed_metrics() -> None:
+    async with open_asgi() as asgi:
+        await asgi("POST", MAPS, {"metadata": {"name": "a"}})
+        await asgi("GET", MAPS)
+        assert_listed((await asgi("GET", "/metrics")).body.decode())
+
+
+def test_the_scheduler_shows_listed_metrics() -> None:
+    metrics = SchedulerMetrics()
+    metrics.attempted("scheduled", "default-scheduler", 0.1)
+    metrics.pod_scheduled(1)
+    metrics.ran("NodeName", "Filter", "Success", 0.1)
+    metrics.evaluated(("NodeName",), "Filter", "default-scheduler")
+    metrics.waited_for_devices("default-scheduler", "d", "success", 1)
+    metrics.show(dict)
+    assert_listed(text_of(metrics.registry.collect()).decode())
+
+
+def test_controllers_show_listed_metrics() -> None:
+    registry = CollectorRegistry()
+    queue = QueueMetrics(registry, SystemClock()).of("resource_claim")
+    queue.added("a")
+    InformerMetrics(registry).undecodable("pods", "Pod")
+    denials = Denials(SystemClock())
+    denials.counts["user", "get", "", "pods"] += 1
+    denials.export(registry)
+    assert_listed(text_of(registry.collect()).decode())
+
+
+def test_the_node_agent_shows_listed_metrics() -> None:
+    metrics = NodeMetrics(SystemClock())
+    with metrics.operation("PrepareResources"):
+        metrics.call("d", "/m", "OK", 0.1)
+    metrics.prepare_skipped("d")
+    metrics.pod_resources("list", "v1")
+    metrics.plugin("/x.sock", "actual_state_of_world", present=True)
+    assert_listed(metrics.text().decode())
