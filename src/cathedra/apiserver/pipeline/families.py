@@ -120,7 +120,9 @@ def flow_families(flow: FlowController) -> Iterator[Family]:
     """Yield the counts of priority and fairness, by level and schema."""
     waits = Family(metric("apiserver_flowcontrol_request_wait_duration_seconds"))
     rejected = Family(metric("apiserver_flowcontrol_rejected_requests_total"))
-    dispatched, executing, waiting = {}, {}, {}
+    dispatched: dict[_Labels, int] = {}
+    executing: dict[_Labels, int] = {}
+    waiting: dict[_Labels, int] = {}
     for counts in flow.counts:
         labels = counts.level, counts.schema
         dispatched[labels], executing[labels] = counts.dispatched, counts.dispatched - counts.ended
@@ -207,7 +209,7 @@ def _unavailable(registry: Registry) -> Family:
         table: Table | None = registry.table(_SERVICES)
     except KeyError:
         table = None
-    found = {
+    found: dict[_Labels, int] = {
         (entry.object.metadata.name,): int(
             any(one.type == "Available" and one.status != "True" for one in entry.object.status.conditions)
         )

@@ -103,7 +103,8 @@ class Metrics:
     def end(self, record: RequestRecord, seconds: float) -> None:
         """Count a request that has been answered."""
         labels = self._labels(record)
-        user, decision = record.user, record.allowed
+        user = record.user
+        decision: bool | str | None = record.allowed
         if user is None:
             decision = UNAUTHENTICATED
         elif "@" in user.name or user.name in _NAMED_USERS:
