@@ -10,7 +10,6 @@ import msgspec
 
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.pipeline.flowcontrol import WAIT_BUCKETS, FlowController, PriorityLevel
-from cathedra.apiserver.pipeline.metrics import UNAUTHENTICATED, RequestKey
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.table import Table
 from cathedra.exposition import Family
@@ -19,7 +18,7 @@ from cathedra.releases.metrics import metric
 from cathedra.releases.served import lifetime
 from cathedra.releases.table import order
 
-__all__ = ["RequestCounts", "flow_families", "request_families", "storage_families"]
+__all__ = ["UNAUTHENTICATED", "RequestCounts", "RequestKey", "flow_families", "request_families", "storage_families"]
 
 _COMPONENT: Final = "apiserver"
 _GONE: Final = 499
@@ -28,6 +27,10 @@ _SERVICES: Final = GroupResource("apiregistration.k8s.io", "apiservices")
 _VERSION_DIGITS: Final = 10**15
 """Kubernetes shows the last 15 digits of a revision, which a float holds exactly."""
 _Labels = tuple[str, ...]
+UNAUTHENTICATED: Final = "unauthenticated"
+"""Stands for the decision about a request that was refused before it had a user."""
+RequestKey = tuple[_Labels, int, str, bool | str | None]
+"""Labels of the route, status, dry run, and the decision of authorization (None: none was made)."""
 
 
 class RequestCounts(msgspec.Struct, frozen=True):

@@ -18,6 +18,14 @@ from urllib.parse import parse_qs
 
 from cathedra.apiserver.admission.metrics import AdmissionMetrics
 from cathedra.apiserver.authentication.user import ANONYMOUS
+from cathedra.apiserver.pipeline.families import (
+    UNAUTHENTICATED,
+    RequestCounts,
+    RequestKey,
+    flow_families,
+    request_families,
+    storage_families,
+)
 from cathedra.apiserver.pipeline.flowcontrol import FlowController
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.registry.registry import Registry
@@ -26,7 +34,7 @@ from cathedra.histogram import Histogram
 from cathedra.releases import FeatureGates
 from cathedra.releases.metrics import metric, release_families
 
-__all__ = ["UNAUTHENTICATED", "Metrics", "RequestKey", "ServedRoutes"]
+__all__ = ["Metrics", "ServedRoutes"]
 
 BUCKETS: Final = (
     0.005,
@@ -39,10 +47,6 @@ _NAMED_USERS: Final = frozenset(
     {"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"}
 )
 """Users that Kubernetes counts by name (``compressUsername`` of its authentication filter)."""
-UNAUTHENTICATED: Final = "unauthenticated"
-"""Stands for the decision about a request that was refused before it had a user."""
-RequestKey = tuple[tuple[str, ...], int, str, bool | str | None]
-"""Labels of the route, status, dry run, and the decision of authorization (None: none was made)."""
 _KEY: Final = slice(1, 5)
 """The labels that identify a route."""
 _QUERY_FIELDS: Final = 1000
@@ -162,13 +166,6 @@ class Metrics:
     def text(self) -> bytes:
         """Return all metrics in the exposition format."""
         from prometheus_client import CollectorRegistry, ProcessCollector  # start-up time: with the first scrape
-
-        from cathedra.apiserver.pipeline.families import (  # it imports this module
-            RequestCounts,
-            flow_families,
-            request_families,
-            storage_families,
-        )
 
         counts = RequestCounts(
             self._requests,
