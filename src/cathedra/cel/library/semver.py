@@ -130,6 +130,14 @@ def parse(text: CELValue, normalize: CELValue = False) -> CELValue:
         return Failure(str(error))
 
 
+def completed(text: str) -> str:
+    """Return the version that a text like ``v550.09`` stands for, in the strict form; "" if it stands for none."""
+    try:
+        return str(_normalized(text))
+    except SemverError:
+        return ""
+
+
 def is_semver(text: CELValue, normalize: CELValue = False) -> bool:
     """Return True if the text is a version."""
     return not isinstance(parse(text, normalize), Failure)

@@ -8,7 +8,15 @@ from typing import Any
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.cli.dra.output import print_data, print_styled, style, width
-from cathedra.cli.dra.source import add_namespace, add_source, add_timeout, namespace_of, read_state
+from cathedra.cli.dra.source import (
+    add_namespace,
+    add_pod_templates,
+    add_source,
+    add_timeout,
+    namespace_of,
+    pod_templates_of,
+    read_state,
+)
 
 __all__ = ["add", "run"]
 
@@ -35,6 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", choices=("text", "json", "yaml"), default="text", help="output format (default text)"
     )
+    add_pod_templates(parser)
     add_source(parser)
     add_timeout(parser)
 
@@ -59,7 +68,14 @@ def run(arguments: argparse.Namespace) -> int:
     answer = (
         explain_all(state, subjects, namespace=namespace, node=arguments.node)
         if several
-        else explain(state, *subjects, namespace=namespace, node=arguments.node, manifests=manifests)
+        else explain(
+            state,
+            *subjects,
+            namespace=namespace,
+            node=arguments.node,
+            manifests=manifests,
+            templates=pod_templates_of(arguments),
+        )
     )
     if arguments.output != "text":
         print_data(answer.to_dict(), arguments.output)

@@ -9,7 +9,7 @@ from typing import Any
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.cli.dra.output import print_data, print_styled, style, width
-from cathedra.cli.dra.source import add_source, add_timeout, read_state
+from cathedra.cli.dra.source import add_pod_templates, add_source, add_timeout, pod_templates_of, read_state
 from cathedra.releases import parse_overrides
 
 __all__ = ["add", "run"]
@@ -32,6 +32,16 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--cluster", action="store_true", help="also check against the devices and classes of kubectl's current cluster"
     )
     parser.add_argument(
+        "--fail-on",
+        choices=("error", "warning", "never"),
+        default="error",
+        help="findings for which the exit code is 1 (default error: warnings alone are exit code 0)",
+    )
+    parser.add_argument(
+        "--allow-empty", action="store_true", help="exit code 0 although no file has an object that can be checked"
+    )
+    add_pod_templates(parser)
+    parser.add_argument(
         "-o", "--output", choices=("text", "json", "yaml", "sarif"), default="text", help="output format (default text)"
     )
     add_source(parser, dump=False)
@@ -50,7 +60,7 @@ class _FormerDump(argparse.Action):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the findings; 1 if there are any."""
+    """Print the findings; 1 if there are errors, or nothing was checked."""
     asked = arguments.cluster or arguments.kubeconfig or arguments.context
     if asked and arguments.dump:
         raise InvalidInput("use either a dump (--dump) or a cluster")
@@ -67,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         against=state,
         release=arguments.kubernetes_version,
         feature_gates=gates,
+        templates=pod_templates_of(arguments),
     )
     if arguments.output == "text":
         print_styled(lint_text(report, width(), style))
@@ -74,4 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_data(sarif(report), "json")
     else:
         print_data(report.to_dict(), arguments.output)
-    return 0 if report.clean else 1
+    if report.fails(arguments.fail_on):
+        return 1
+    nothing = report.clean and not report.objects and not arguments.allow_empty
+    return 1 if nothing else 0

@@ -12,7 +12,15 @@ from typing import Any, Final
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.cli.dra.output import print_data, print_styled, style, width
-from cathedra.cli.dra.source import add_namespace, add_source, add_timeout, namespace_of, read_state
+from cathedra.cli.dra.source import (
+    add_namespace,
+    add_pod_templates,
+    add_source,
+    add_timeout,
+    namespace_of,
+    pod_templates_of,
+    read_state,
+)
 from cathedra.cli.terminal import styled
 
 __all__ = ["add", "run"]
@@ -55,6 +63,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", choices=("text", "json", "yaml"), default="text", help="output format (default text)"
     )
+    add_pod_templates(parser)
     add_source(parser)
     add_timeout(parser)
 
@@ -81,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         taint=arguments.taint,
         replicas=arguments.replicas,
         namespace=namespace_of(arguments),
+        templates=pod_templates_of(arguments),
         copies=arguments.copies,
         seed=arguments.seed,
         progress=_bar() if sys.stderr.isatty() else None,

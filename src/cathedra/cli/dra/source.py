@@ -19,10 +19,21 @@ from cathedra.clock import SystemClock
 from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.live import read_live, served_refs
+from cathedra.insight.reading.podtemplates import PodTemplates, parse_paths
 from cathedra.insight.reading.state import ClusterState
 from cathedra.releases import parse_overrides
 
-__all__ = ["add_namespace", "add_source", "add_timeout", "follow", "namespace_of", "read_state", "target_of"]
+__all__ = [
+    "add_namespace",
+    "add_pod_templates",
+    "add_source",
+    "add_timeout",
+    "follow",
+    "namespace_of",
+    "pod_templates_of",
+    "read_state",
+    "target_of",
+]
 
 
 TIMEOUT: Final = 120.0
@@ -69,6 +80,28 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"time limit (default {TIMEOUT:g}; 0: none)",
     )
+
+
+def add_pod_templates(parser: argparse.ArgumentParser) -> None:
+    """Add ``--pod-template``."""
+    parser.add_argument(
+        "--pod-template",
+        action="append",
+        default=[],
+        metavar="GROUP/KIND=PATH[,COUNT]",
+        help="where a kind of another project has its pod template, and the number of its pods, as "
+        "argoproj.io/Rollout=spec.template,spec.replicas; [*] is every element of a list (repeatable; JobSet, Ray, "
+        "LeaderWorkerSet, Volcano and Kubeflow are known)",
+    )
+
+
+def pod_templates_of(arguments: argparse.Namespace) -> PodTemplates:
+    """Return the known pod templates, with those of the option.
+
+    Raises:
+        InvalidInput: one has another form.
+    """
+    return parse_paths(arguments.pod_template)
 
 
 def _seconds(text: str) -> float:

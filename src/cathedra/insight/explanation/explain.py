@@ -33,6 +33,7 @@ from cathedra.insight.explanation.question import (
 from cathedra.insight.explanation.remedies import find_remedies, with_largest_counts
 from cathedra.insight.explanation.report import Cause, CauseGroup, ClaimReport, Explanation, ExplanationOverview, Remedy
 from cathedra.insight.reading.dumps import read_manifests
+from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates
 from cathedra.insight.reading.state import ClusterState, Note, key_of
 from cathedra.insight.rendering import counted
 from cathedra.scheduler.judging import Filters
@@ -66,19 +67,26 @@ _DIFFERENT: Final = 8
 
 
 def explain(
-    state: ClusterState, subject: str = "", *, namespace: str = "default", node: str = "", manifests: Input = None
+    state: ClusterState,
+    subject: str = "",
+    *,
+    namespace: str = "default",
+    node: str = "",
+    manifests: Input = None,
+    templates: PodTemplates = KNOWN,
 ) -> Explanation:
     """Explain why ``subject`` does not fit into the cluster, or what it has.
 
     ``subject`` is «pod/NAME», «claim/NAME», «deployment/NAME» and so on (see `KINDS`). With ``manifests`` it is the
-    objects in them, as if they were applied. With ``node`` only that node is tried.
+    objects in them, as if they were applied; ``templates`` are the kinds of other projects whose pod templates are read
+    there. With ``node`` only that node is tried.
 
     Raises:
         InvalidInput: there is no such thing, or the manifests are invalid.
     """
     asking = _Explainer(_only(state, node))
     if manifests is not None:
-        return asking.manifests(state, manifests, namespace)
+        return asking.manifests(state, read_manifests(manifests, templates=templates), namespace)
     kind, name = _parse(subject)
     found = find_workload(kind, name, namespace, state)
     return asking.one(found, state)
@@ -189,8 +197,10 @@ class _Explainer:
 
     # --- manifests
 
-    def manifests(self, state: ClusterState, given: Input, namespace: str) -> Explanation:
-        objects, notes = read_manifests(given)
+    def manifests(
+        self, state: ClusterState, given: tuple[Sequence[KubeObject], Sequence[Note]], namespace: str
+    ) -> Explanation:
+        objects, notes = given
         placed = [_in_namespace(one, namespace) for one in objects]
         complete = validated(placed, state)
         applied = state.including(complete)
@@ -206,7 +216,10 @@ class _Explainer:
             if isinstance(one, (ResourceClaim, ResourceClaimTemplate)) and key_of(one) not in used
         ]
         if not asked and not alone:
-            raise InvalidInput("the manifests have no pod, workload, claim or template: there is nothing to place")
+            missing = "".join(f"; {note}" for note in notes)
+            raise InvalidInput(
+                f"the manifests have no pod, workload, claim or template: there is nothing to place{missing}"
+            )
         parts = tuple(self.one(one, applied) for one in (*asked, *alone))
         return _summed("manifests", parts, (*notes,)) if len(parts) > 1 else _noted(parts[0], notes)
 
@@ -285,15 +298,9 @@ class _Explainer:
         causes = list(subject.faults)
         if pod.metadata.deletion_timestamp is not None:
             causes.append(Cause("being deleted", "the pod is being deleted, and the scheduler skips it"))
-        if pod.spec.scheduler_name not in ("", "default-scheduler"):
-            notes = (
-                *notes,
-                Note(
-                    "pods",
-                    "other scheduler",
-                    f"the pod is for the scheduler {pod.spec.scheduler_name}; this is what Kubernetes' own would say",
-                ),
-            )
+        other = pod.spec.scheduler_name if pod.spec.scheduler_name not in ("", "default-scheduler") else ""
+        if other:
+            notes = (*notes, Note("pods", "other scheduler", f"the scheduler {other} decides, by rules of its own"))
         if pod_group_name(pod) and not state.gates["GenericWorkload"]:
             notes = (
                 *notes,
@@ -315,6 +322,8 @@ class _Explainer:
         summary = summary_of(found, (*causes, *said)) if not (blocked and found.fitting) else causes[0].text
         if blocked and not found.fitting:
             summary = causes[0].text
+        if other:
+            summary = f"another scheduler decides, {other}; Kubernetes' own would say: {summary}"
         return Explanation(
             where,
             "fits" if found.fitting and not blocked else "does not fit",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from cathedra.api.core.core_v1 import Container, EphemeralContainer, PodSpec
 from cathedra.api.resource import ResourceClaimSpec
 from cathedra.insight.linting.findings import Findings, ManifestObject, claim_spec_of
-from cathedra.insight.manifests.files import POD_SPECS, pod_spec_of
+from cathedra.insight.manifests.files import pod_spec_of
 from cathedra.semantics.podclaims import claim_source
 
 __all__ = ["check_claims"]
@@ -28,9 +30,13 @@ class _Use:
 
 
 def check_claims(
-    objects: Iterable[ManifestObject], known: Mapping[ClaimKey, ResourceClaimSpec] | None, findings: Findings
+    objects: Iterable[ManifestObject],
+    known: Mapping[ClaimKey, ResourceClaimSpec] | None,
+    classes: Mapping[str, tuple[str | None, ...]],
+    findings: Findings,
 ) -> None:
-    """Enter what does not fit together; ``known`` are the claims and templates of a cluster, None without one."""
+    """Enter what does not fit together; ``known`` are the claims and templates of a cluster, None without one, and
+    ``classes`` the selectors of classes by name."""
     objects = tuple(objects)
     given = {key: one for one in objects if (key := _key_of(one)) is not None}
     specs = {
@@ -41,7 +47,7 @@ def check_claims(
     for one in objects:
         spec = pod_spec_of(one.object)
         if spec is not None:
-            _check_pod(one, spec, specs, uses, findings)
+            _check_pod(one, spec, specs, classes, uses, findings)
             if known is not None:
                 _check_sources(one, spec, specs, findings)
     for key, use in uses.items():
@@ -58,10 +64,11 @@ def _check_pod(
     one: ManifestObject,
     spec: PodSpec,
     specs: Mapping[ClaimKey, ResourceClaimSpec],
+    classes: Mapping[str, tuple[str | None, ...]],
     uses: dict[ClaimKey, _Use],
     findings: Findings,
 ) -> None:
-    path = POD_SPECS[one.manifest.gvk.kind]
+    path = one.pod_spec_path
     containers: tuple[tuple[str, tuple[Container | EphemeralContainer, ...]], ...] = (
         ("initContainers", spec.init_containers or ()),
         ("containers", spec.containers or ()),
@@ -84,17 +91,55 @@ def _check_pod(
                         use.requests.add(claim.request)
                     where = f"{path}.{field_name}[{place}].resources.claims[{position}].request"
                     _check_request(one, where, claim.request, key, specs, findings)
-        if not used:
+        if not used and _is_for_containers(entry.name, key, specs.get(key), classes):
             why = f'no container uses claim "{entry.name}": the pod holds the devices, and no container has them'
             hint = f"in a container: resources: {{claims: [{{name: {entry.name}}}]}}"
             findings.add("unused-claim", one.manifest, f"{path}.resourceClaims[{number}].name", why, hint=hint)
+
+
+_WORDS: Final = re.compile(r"[a-z]+[0-9]*|[A-Z]+(?![a-z])[0-9]*|[A-Z][a-z]+[0-9]*")
+_OF_NETWORKS: Final = frozenset(
+    (
+        *("net", "network", "networks", "networking", "netdev", "nic", "nics", "vnic", "gvnic", "smartnic", "dranet"),
+        *("rdma", "mrdma", "roce", "infiniband", "ib", "hca", "efa", "ethernet", "eth", "fabric", "sriov", "vf", "vfs"),
+        *("cni", "vlan", "macvlan", "ipvlan", "vxlan", "bridge", "bond", "dpu", "interface", "interfaces", "mlnx"),
+        *("multus", "imex", "channel", "gve", "tcpx", "tcpxo", "link", "switch"),
+    )
+)
+"""Words of network devices: drivers of these put them into the pod, and no container names the claim."""
+_OF_PROCESSORS: Final = frozenset(
+    ("gpu", "gpus", "cpu", "cpus", "tpu", "tpus", "npu", "npus", "mig", "accelerator", "accelerators", "hpu", "xpu")
+)
+"""Words of devices that containers use."""
+
+
+def _is_for_containers(
+    entry: str, key: ClaimKey, spec: ResourceClaimSpec | None, classes: Mapping[str, tuple[str | None, ...]]
+) -> bool:
+    """Return True if the devices of a claim are for containers: nothing in the claim or in its classes is about
+    networks. A claim that is not known has to be about processors by its name."""
+    texts = [entry, key[2]]
+    if spec is None:
+        return not _OF_PROCESSORS.isdisjoint(_words(texts))
+    for request in spec.devices.requests or ():
+        texts.append(request.name)
+        for one in (request.exactly, *request.first_available):
+            if one is not None:
+                texts += (one.device_class_name, *(each.cel.expression for each in one.selectors if each.cel))
+                texts += (text or "" for text in classes.get(one.device_class_name, ()))
+    texts += (one.opaque.driver for one in spec.devices.config or () if one.opaque is not None)
+    return _OF_NETWORKS.isdisjoint(_words(texts))
+
+
+def _words(texts: Iterable[str]) -> set[str]:
+    return {word.lower() for text in texts for word in _WORDS.findall(text)}
 
 
 def _check_sources(
     one: ManifestObject, spec: PodSpec, specs: Mapping[ClaimKey, ResourceClaimSpec], findings: Findings
 ) -> None:
     """Claims and templates that are neither in the cluster nor in files."""
-    path = POD_SPECS[one.manifest.gvk.kind]
+    path = one.pod_spec_path
     for number, entry in enumerate(spec.resource_claims or ()):
         source = claim_source(entry)
         for kind, name, field_name in (

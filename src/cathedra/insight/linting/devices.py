@@ -12,6 +12,7 @@ from cathedra.cel.errors import CompileError
 from cathedra.cel.selector import CompiledSelector, compile_selector
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, walk
 from cathedra.cel.values import type_name
+from cathedra.insight.linting.expressions import semver_literal
 from cathedra.insight.linting.findings import Findings, ManifestObject, SelectorGroup, TextRange
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.rendering import counted
@@ -150,5 +151,5 @@ def _mismatch(one: Expr, other: Expr, known: DeviceCatalog) -> tuple[str, str] |
     if not types or written in types:
         return None
     why = f"{read} is a {' or a '.join(sorted(types))} on all devices that have it, and is compared with a {written}"
-    hint = f'semver("{other.value}")' if types == {"version"} and written == "string" else ""
+    hint = semver_literal(str(other.value)) if types == {"version"} and written == "string" else ""
     return why, hint

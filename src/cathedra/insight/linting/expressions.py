@@ -9,17 +9,17 @@ from typing import Final
 
 from cathedra.cel import device, program
 from cathedra.cel.errors import CompileError, Issue
-from cathedra.cel.library.semver import is_semver
+from cathedra.cel.library.semver import completed, is_semver
 from cathedra.cel.program import Program
 from cathedra.cel.selector import COST_LIMIT, MAX_LENGTH, compile_selector
-from cathedra.cel.syntax.tree import CallExpr, Const, Expr, walk
+from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Select, walk
 from cathedra.insight.linting.findings import Findings, ManifestObject, SelectorGroup, TextRange
 from cathedra.insight.selectors.contradictions import Condition, conditions_of, first_conflict
 from cathedra.insight.selectors.reads import MAPS, DriverFacts, Facts, facts_of, path_of, read_of, unguarded
 from cathedra.releases import FeatureGates
 from cathedra.remembering import remembered
 
-__all__ = ["ExpressionRules"]
+__all__ = ["ExpressionRules", "semver_literal"]
 
 NEAR: Final = COST_LIMIT // 2
 """Estimated cost from which a finding is added."""
@@ -77,6 +77,8 @@ class ExpressionRules:
             reader = _Reader(given, path, compiled, findings)
             reader.cost()
             reader.mixed_up()
+            reader.fields_of_values()
+            reader.literals()
             reader.unqualified(known)
             reader.unguarded(known, group.class_name if group.class_name not in self._classes else "")
             conditions.extend(conditions_of(compiled.root, text))
@@ -104,6 +106,8 @@ class ExpressionRules:
         reader = _Reader(given, path, compiled, findings)
         reader.cost()
         reader.mixed_up()
+        reader.fields_of_values()
+        reader.literals()
         reader.unguarded(known, "")
 
 
@@ -189,7 +193,30 @@ class _Reader:
                 side, value = text
                 why = f'"{value}" is compared as a text, letter by letter: "1.10" comes before "1.9", and versions fail'
                 method = "isGreaterThan" if ">" in node.function else "isLessThan"
-                self._add("version-as-string", node, why, f"{self._text(side)}.{method}({_semver(value)})")
+                self._add("version-as-string", node, why, f"{self._text(side)}.{method}({semver_literal(value)})")
+
+    def fields_of_values(self) -> None:
+        """Report fields of attributes, as ``.model.string``: the value itself is what an expression sees."""
+        for node in walk(self.compiled.root):
+            path = path_of(node, {}) if isinstance(node, Select) else None
+            if path is None or len(path.steps) != 4 or path.steps[0] not in MAPS:
+                continue
+            kind, domain, name, field = path.steps
+            why = f"{domain}/{name} is a plain value without fields: reading {field} of it fails on every device"
+            self._add("field-of-value", node, why, f'device.{kind}["{domain}"].{name}')
+
+    def literals(self) -> None:
+        """Report literals that the function that reads them refuses, as ``quantity("40GB")``."""
+        for node in walk(self.compiled.root):
+            if not isinstance(node, CallExpr) or node.target is not None or not node.function.isidentifier():
+                continue
+            if not node.args or not all(isinstance(one, Const) for one in node.args):
+                continue
+            # No variable is read, so that the result is the same on every device.
+            outcome = program.compile_expression(self._text(node), self.compiled.environment).evaluate({})
+            if outcome.error is not None:
+                why = f"{self._text(node)} fails wherever it is evaluated: {outcome.error}"
+                self._add("failing-literal", node, why, _mended(node))
 
     def unqualified(self, known: Facts) -> None:
         """Report domains that are no domains, and names with a domain where the domain is given already."""
@@ -248,9 +275,26 @@ def _wants_quantity(node: CallExpr) -> bool:
     return isinstance(argument, CallExpr) and argument.function == "quantity"
 
 
-def _semver(text: str) -> str:
-    """Return the version in CEL's form; one that is not strictly semantic has to be completed."""
-    return f'semver("{text}")' if is_semver(text) else f'semver("{text}", true)'
+def semver_literal(text: str) -> str:
+    """Return the version in CEL's form, completed to three numbers; "" for a text that is no version."""
+    version = text if is_semver(text) else completed(text)
+    return f'semver("{version}")' if version else ""
+
+
+_AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGTPE])(i?)[bB]")
+
+
+def _mended(node: CallExpr) -> str:
+    """Return the call with a literal that it reads; "" if it is not known what is meant."""
+    first = node.args[0]
+    text = first.value if isinstance(first, Const) and isinstance(first.value, str) else ""
+    if node.function == "semver":
+        return semver_literal(text)
+    found = _AMOUNT.fullmatch(text) if node.function == "quantity" else None
+    if found is None:
+        return ""
+    unit = found[2].upper() if found[3] or found[2] not in "kK" else "k"
+    return f'quantity("{found[1]}{unit}{found[3]}")'
 
 
 def _version_text(node: CallExpr) -> tuple[Expr, str] | None:

@@ -19,7 +19,7 @@ from cathedra.api.resource import (
     ResourceClaimTemplate,
 )
 from cathedra.insight.linting.report import RULES, LintFinding
-from cathedra.insight.manifests.files import Manifest, ManifestFile, TextPositions, find_node
+from cathedra.insight.manifests.files import POD_SPECS, Manifest, ManifestFile, TextPositions, find_node
 from cathedra.kinds.definition import AnyDefinition
 
 __all__ = [
@@ -41,6 +41,13 @@ class ManifestObject:
     manifest: Manifest
     definition: AnyDefinition
     object: KubeObject
+    pod_path: str = ""
+    """The field with the spec of its pods; "" for the kind's own."""
+
+    @property
+    def pod_spec_path(self) -> str:
+        """The field with the spec of its pods."""
+        return self.pod_path or POD_SPECS[self.manifest.gvk.kind]
 
     @property
     def title(self) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.core_v1 import Namespace
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.insight.linting.claims import check_claims
@@ -14,9 +15,11 @@ from cathedra.insight.linting.expressions import ExpressionRules
 from cathedra.insight.linting.findings import Findings, ManifestObject, Suppressions, check_comments, selector_groups
 from cathedra.insight.linting.objects import ObjectChecks
 from cathedra.insight.linting.report import RULES, LintFinding, LintReport
-from cathedra.insight.linting.slices import check_slices
+from cathedra.insight.linting.slices import check_slices, check_taint_rules
 from cathedra.insight.manifests.files import Manifest, ManifestFile, Unreadable, Written, manifests_of, written_files
-from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.reading.dumps import creates_unknown_pods, definition_of, read_object, unknown_kind
+from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates, templates_in
+from cathedra.insight.reading.state import ClusterState, Note
 from cathedra.releases import DEFAULT_RELEASE, FeatureGates
 
 __all__ = ["lint"]
@@ -31,15 +34,17 @@ def lint(
     against: ClusterState | None = None,
     release: str = "",
     feature_gates: Mapping[str, bool] = MappingProxyType({}),
+    templates: PodTemplates = KNOWN,
 ) -> LintReport:
     """Return the mistakes in manifests; with ``against`` also selectors that do not fit the devices and classes of a
     cluster.
 
     ``release`` is the version of Kubernetes whose rules apply; by default that of the cluster, or else the newest.
-    ``feature_gates`` are those that differ from its defaults, or from the gates of the cluster.
+    ``feature_gates`` are those that differ from its defaults, or from the gates of the cluster. ``templates`` are the
+    kinds of other projects whose pod templates are read.
 
     Raises:
-        InvalidInput: a file is not there, or is no text.
+        InvalidInput: a file is not there, or is no text; or ``given`` is the name of a file instead of its text.
         OSError: a file cannot be read.
         UnknownGate: the release or a gate is not known.
     """
@@ -49,7 +54,7 @@ def lint(
         # The cluster's own gates, which differ from the defaults of its release.
         gates = against.gates.with_reported(feature_gates)
     files = list(written_files(given))
-    run = _Run(gates, against)
+    run = _Run(gates, against, templates)
     for file in files:
         run.read(file)
     run.judge()
@@ -59,8 +64,9 @@ def lint(
 class _Run:
     """One run over all files: objects are read first, for some rules need to see all of them."""
 
-    def __init__(self, gates: FeatureGates, state: ClusterState | None) -> None:
-        self._gates, self._state = gates, state
+    def __init__(self, gates: FeatureGates, state: ClusterState | None, templates: PodTemplates) -> None:
+        self._gates, self._state, self._templates = gates, state, templates
+        self._notes: list[Note] = []
         self._findings = Findings()
         self._manifests: list[Manifest] = []
         self._objects: list[ManifestObject] = []
@@ -85,6 +91,8 @@ class _Run:
             given = rules.check(manifest, self._findings)
             if given is not None:
                 self._objects.append(given)
+            else:
+                self._objects += self._pods_of(manifest)
         classes = self._classes()
         expressions = ExpressionRules(self._gates, classes)
         devices = DeviceChecks(self._state, classes) if self._state is not None else None
@@ -93,8 +101,29 @@ class _Run:
                 expressions.check(given, group, self._findings)
                 if devices is not None:
                     devices.check(given, group, self._findings)
-        check_claims(self._objects, self._known_claims(), self._findings)
+        check_claims(self._objects, self._known_claims(), classes, self._findings)
         check_slices(self._objects, self._findings)
+        check_taint_rules(self._objects, self._gates, self._findings)
+
+    def _pods_of(self, manifest: Manifest) -> Iterator[ManifestObject]:
+        """Yield the pods of a kind of another project, or note that they are not known."""
+        definition = definition_of("", "Pod")
+        assert definition is not None, "pods are built in"
+        if definition_of(manifest.gvk.group, manifest.gvk.kind) is not None:
+            return
+        found = list(templates_in(manifest.value, manifest.gvk, self._templates))
+        if not found and creates_unknown_pods(manifest.value):
+            self._notes.append(unknown_kind(manifest.value))
+        for one in found:
+            metadata = {"name": manifest.name, "namespace": manifest.namespace or "default"}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": one.value["spec"]}
+            try:
+                decoded = read_object(pod)
+            except InvalidInput as error:
+                self._findings.add("wrong-type", manifest, one.path, str(error.__cause__ or error))
+                continue
+            if decoded is not None:
+                yield ManifestObject(manifest, definition, decoded.object, f"{one.path}.spec")
 
     def report(self, files: int) -> LintReport:
         """Return the findings that no comment suppresses."""
@@ -103,7 +132,8 @@ class _Run:
         homes = {(one.file.name, _title(one)): one for one in self._manifests}
         left = [one for one in ordered if not self._allowed[one.file].allows(one, homes.get((one.file, one.object)))]
         notes = self._state.notes_on(ResourceSlice, DeviceClass) if self._state is not None else ()
-        return LintReport(tuple(left), files, len(self._objects), len(ordered) - len(left), notes)
+        objects = len({id(one.manifest) for one in self._objects})
+        return LintReport(tuple(left), files, objects, len(ordered) - len(left), (*notes, *self._notes))
 
     def _namespaces(self) -> Mapping[str, Mapping[str, str]]:
         found: dict[str, Mapping[str, str]] = {}

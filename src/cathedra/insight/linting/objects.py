@@ -13,7 +13,7 @@ from cathedra.api.field import ErrorType, FieldError
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.expressions import CELExpressions
 from cathedra.insight.linting.findings import Findings, ManifestObject
-from cathedra.insight.manifests.files import Manifest
+from cathedra.insight.manifests.files import Manifest, find_node, misspelt
 from cathedra.insight.reading.dumps import definition_of
 from cathedra.kinds.definition import AnyDefinition, RequestContext, VersionDefinition
 from cathedra.kinds.metadata import validate_new_metadata, validate_path_name
@@ -44,6 +44,9 @@ class ObjectChecks:
         for text in manifest.repeated:
             if found := _REPEATED.match(text):
                 findings.at("unknown-field", manifest, int(found[1]), found[2])
+        for field in ("apiVersion", "kind"):
+            if key := misspelt(manifest.value, field):
+                findings.add("unknown-field", manifest, key, f'unknown field "{key}"', hint=f"{field}:")
         gvk = manifest.gvk
         definition = self._served.get((gvk.group, gvk.kind))
         if definition is None:
@@ -72,11 +75,13 @@ class ObjectChecks:
             decoded = decode_values(version.type, manifest.gvk, manifest.value, self._gates.release)
         except (DecodeError, msgspec.MsgspecError, TypeError) as error:
             found = _GO_FIELD.search(str(error))
-            findings.add("wrong-type", manifest, found[1] if found else "", str(error))
+            path = found[1] if found else ""
+            findings.add("wrong-type", manifest, path, str(error), hint=_quoted(manifest, path, str(error)))
             return None
         for problem in decoded.problems:
             known = _QUOTED_FIELD.match(problem)
-            findings.add("unknown-field", manifest, known[1] if known else "", problem)
+            path = known[1] if known else ""
+            findings.add("unknown-field", manifest, path, problem, hint=_moved(manifest, path))
         return decoded.object
 
     def _validate(self, given: ManifestObject, definition: AnyDefinition, findings: Findings) -> None:
@@ -129,6 +134,41 @@ def _definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
     from cathedra.cluster.parts.generations import generation_of
 
     return generation_of(gates).definitions or all_definitions(gates)
+
+
+_OF_REQUESTS: Final = re.compile(r"(spec\.(?:spec\.)?devices\.requests\[\d+\])\.(\w+)$")
+_OF_DEVICES: Final = re.compile(r"spec\.devices\[\d+\]\.basic$")
+
+
+def _moved(manifest: Manifest, path: str) -> str:
+    """Return where the field of v1beta1 is in the version of the manifest."""
+    if not _is_ours(manifest.gvk.group):
+        return ""
+    if manifest.gvk.version == "v1beta1":
+        shape = "v1beta1 has the fields of exactly in the request itself; exactly is of v1beta2 and v1"
+        return shape if path.endswith(".exactly") else ""
+    if (found := _OF_REQUESTS.fullmatch(path)) is not None and found[2] in _BELOW_EXACTLY:
+        return f"since v1beta2 it is below exactly: exactly: {{{found[2]}: …}} (kubectl dra convert rewrites v1beta1)"
+    if _OF_DEVICES.fullmatch(path):
+        return "since v1beta2 attributes and capacity are fields of the device itself, without basic"
+    return ""
+
+
+_BELOW_EXACTLY: Final = frozenset(
+    ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
+)
+_BOOLEANS: Final = re.compile(r"y|n|yes|no|on|off|true|false", re.IGNORECASE)
+
+
+def _quoted(manifest: Manifest, path: str, error: str) -> str:
+    """Return the value in quotes, if it is a text that YAML reads as something else."""
+    if "of type string" not in error:
+        return ""
+    node, _, exact = find_node(manifest.node, path)
+    if not exact or node.kind != "scalar" or node.style:
+        return ""
+    what = "a boolean" if _BOOLEANS.fullmatch(node.text) else "a number" if "number" in error else ""
+    return f'"{node.text}": without quotes YAML reads {what}' if what else ""
 
 
 def _is_ours(group: str) -> bool:

@@ -15,7 +15,7 @@ from cathedra.insight.reading.state import Note
 from cathedra.insight.rendering import API_VERSION, Style, counted, plain, wrapped
 from cathedra.printable import printable_values
 
-__all__ = ["RULES", "Level", "LintFinding", "LintReport", "Rule", "lint_text", "sarif"]
+__all__ = ["RULES", "FailOn", "Level", "LintFinding", "LintReport", "Rule", "lint_text", "sarif"]
 
 
 class LintFinding(msgspec.Struct, frozen=True, rename="camel"):
@@ -57,6 +57,12 @@ class LintReport(msgspec.Struct, frozen=True, rename="camel"):
         """True if there is no finding."""
         return not self.findings
 
+    def fails(self, level: FailOn = "error") -> bool:
+        """Return True if there is a finding of ``level``, or a worse one; never for «never»."""
+        if level == "never":
+            return False
+        return any(one.level == "error" or level == "warning" for one in self.findings)
+
     def to_dict(self) -> JSONObject:
         """The answer as plain values."""
         found: JSONObject = msgspec.to_builtins(self)
@@ -64,6 +70,7 @@ class LintReport(msgspec.Struct, frozen=True, rename="camel"):
 
 
 Level = Literal["error", "warning"]
+FailOn = Literal["error", "warning", "never"]
 
 
 class Rule(NamedTuple):
@@ -85,6 +92,8 @@ _ALL: Final = (
     Rule("cel-cost", "warning", "an expression whose estimated cost is near the limit"),
     Rule("quantity-as-literal", "error", "a capacity compared with a text or a number"),
     Rule("attribute-as-quantity", "error", "an attribute used as if it were a capacity"),
+    Rule("field-of-value", "error", "a field of an attribute or capacity, which is a plain value"),
+    Rule("failing-literal", "error", "a literal that the function around it refuses"),
     Rule("deprecated-version", "warning", "an API version that a later release takes away"),
     Rule("server-warning", "warning", "the API server accepts the object with a warning"),
     Rule("dropped-field", "warning", "a field that the release drops without a word"),
@@ -101,6 +110,7 @@ _ALL: Final = (
     Rule("unused-counters", "warning", "a counter set or counter that no device consumes"),
     Rule("unknown-counters", "error", "a device consumes a counter that its pool does not have"),
     Rule("exceeding-counters", "error", "a device consumes more of a counter than there is"),
+    Rule("taints-everything", "warning", "a taint rule without a selection of devices"),
     Rule("unknown-class", "warning", "a device class that is not there"),
     Rule("unknown-claim", "warning", "a pod names a claim or template that is not there"),
     Rule("unknown-attribute", "warning", "an attribute or capacity that no device has"),
@@ -217,6 +227,8 @@ def _summary(report: LintReport, style: Style) -> str:
     warnings = len(report.findings) - errors
     where = f"{counted(report.objects, 'object')} in {counted(report.files, 'file')}"
     allowed = f", {report.allowed} allowed by comments" if report.allowed else ""
+    if not report.objects and report.clean:
+        return f"{where}: {style('nothing was checked', 'bad')}{allowed}"
     if report.clean:
         return f"{where}: {style('no findings', 'good')}{allowed}"
     return f"{where}: {counted(errors, 'error')}, {counted(warnings, 'warning')}{allowed}"

@@ -1,14 +1,15 @@
-"""Pools as their slices describe them: complete, without repetition, with counters that add up."""
+"""Pools as their slices describe them: complete, without repetition, with counters that add up; and taint rules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cathedra.api.resource import Counter, ResourceSlice
+from cathedra.api.resource import Counter, DeviceTaintRule, ResourceSlice
 from cathedra.insight.linting.findings import Findings, ManifestObject
 from cathedra.insight.rendering import counted
+from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["check_slices"]
+__all__ = ["check_slices", "check_taint_rules"]
 
 Piece = tuple[ManifestObject, ResourceSlice]
 
@@ -27,6 +28,22 @@ def check_slices(objects: Iterable[ManifestObject], findings: Findings) -> None:
         _repeated(current, findings)
         _node_terms(current, findings)
         _counters(current, findings, complete=len(current) == current[0][1].spec.pool.resource_slice_count)
+
+
+def check_taint_rules(objects: Iterable[ManifestObject], gates: FeatureGates, findings: Findings) -> None:
+    """Enter taint rules that select every device of the cluster."""
+    for one in objects:
+        if not isinstance(one.object, DeviceTaintRule):
+            continue
+        chosen = one.object.spec.device_selector
+        if chosen is None and gates.has(behaviours.TAINT_RULES_NEED_SELECTOR):
+            continue
+        if chosen is None or not (chosen.driver or chosen.pool or chosen.device):
+            effect = one.object.spec.taint.effect
+            ends = ", and ends the pods that use them" if effect == "NoExecute" else ""
+            why = f"the rule selects no driver, pool or device: it taints every device of the cluster{ends}"
+            hint = "deviceSelector: {driver: DRIVER, pool: NODE, device: NAME}, each as far as needed"
+            findings.add("taints-everything", one.manifest, "spec.deviceSelector", why, hint=hint)
 
 
 def _complete(pool: str, current: list[Piece], findings: Findings) -> None:

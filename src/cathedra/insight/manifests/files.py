@@ -30,6 +30,7 @@ __all__ = [
     "Written",
     "find_node",
     "manifests_of",
+    "misspelt",
     "pod_spec_of",
     "read_files",
     "written_files",
@@ -76,16 +77,31 @@ def written_files(given: Written) -> Iterator[ManifestFile]:
     """Yield the given files; a text is a file named «text».
 
     Raises:
-        InvalidInput: as `read_files`.
+        InvalidInput: as `read_files`, or a text is the name of a file.
         OSError: one cannot be read.
     """
     if isinstance(given, str):
+        check_is_text(given)
         yield ManifestFile("text", given)
     elif isinstance(given, Path):
         yield from read_files([given])
     else:
         for one in given:
             yield from written_files(one)
+
+
+def check_is_text(given: str) -> None:
+    """Refuse the name of a file in place of its text.
+
+    Raises:
+        InvalidInput: the text is one line without a key, list or comment.
+    """
+    line = given.strip()
+    if line and "\n" not in line and line[0] not in "#[{-" and ": " not in line and not line.endswith(":"):
+        shown = line if len(line) <= 80 else f"{line[:80]}…"
+        raise InvalidInput(
+            f"{shown!r} is a text, and no Kubernetes object; if it names a file, pass pathlib.Path({shown!r})"
+        )
 
 
 def read_files(paths: Iterable[Path]) -> Iterator[ManifestFile]:
@@ -191,7 +207,8 @@ def _objects(
 ) -> Iterator[Manifest]:
     if not isinstance(value, Mapping):
         return
-    kind, api_version = value.get("kind") or given.kind, value.get("apiVersion") or given.api_version
+    kind = value.get("kind") or value.get(misspelt(value, "kind")) or given.kind
+    api_version = value.get("apiVersion") or value.get(misspelt(value, "apiVersion")) or given.api_version
     if not isinstance(kind, str) or not isinstance(api_version, str) or not kind:
         return
     gvk = GroupVersionKind.parse(api_version, kind) if api_version.count("/") <= 1 else GroupVersionKind("", "", kind)
@@ -204,6 +221,14 @@ def _objects(
     for place, item in zip(inside.items, items, strict=False):
         yield from _objects(file, place, item, element if element.kind else GroupVersionKind("", "", ""), repeated)
         repeated = ()
+
+
+def misspelt(value: Mapping[str, Any], field: str) -> str:
+    """Return the key that differs from ``field`` in case only, where ``field`` itself is missing; "" if there is
+    none."""
+    if field in value:
+        return ""
+    return next((key for key in value if isinstance(key, str) and key.lower() == field.lower()), "")
 
 
 POD_SPECS = {

@@ -20,12 +20,22 @@ from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import encode, reshape
 from cathedra.api.undecodable import Undecodable, identify
 from cathedra.insight.reading.features import GROUP, NO_GATES, Told, dumped_gates
+from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates, job_of, templates_in
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, note_on, with_one_device_note
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
 
-__all__ = ["COMMAND", "DumpReader", "definition_of", "read_dump", "read_manifests", "read_object"]
+__all__ = [
+    "COMMAND",
+    "DumpReader",
+    "creates_unknown_pods",
+    "definition_of",
+    "read_dump",
+    "read_manifests",
+    "read_object",
+    "unknown_kind",
+]
 
 COMMAND: Final = (
     "kubectl get nodes,pods,resourceslices,deviceclasses,resourceclaims,resourceclaimtemplates,devicetaintrules "
@@ -54,15 +64,19 @@ def read_dump(given: Input, *, release: str = "", feature_gates: Mapping[str, bo
 
 
 def read_manifests(
-    given: Input, served: Callable[[GroupVersionKind], bool] | None = None
+    given: Input,
+    served: Callable[[GroupVersionKind], bool] | None = None,
+    templates: PodTemplates = KNOWN,
 ) -> tuple[tuple[KubeObject, ...], tuple[Note, ...]]:
-    """Return the objects of manifests, and notes on fields that no release has; other kinds are left out.
+    """Return the objects of manifests, and notes on fields that no release has, and on kinds that are not read.
+
+    The pod templates of kinds in ``templates`` are read as jobs; other kinds are left out.
 
     Raises:
         InvalidInput: something in it is no Kubernetes object, has a field of the wrong type, or is of a version that is
             not ``served``.
     """
-    reader = DumpReader(strict=True, served=served)
+    reader = DumpReader(strict=True, served=served, templates=templates)
     reader.add(given)
     return tuple(reader.objects), tuple(reader.notes)
 
@@ -70,10 +84,20 @@ def read_manifests(
 class DumpReader:
     """Collects the objects of a dump from several inputs, or pages of a server's answers."""
 
-    def __init__(self, *, strict: bool, served: Callable[[GroupVersionKind], bool] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        strict: bool,
+        served: Callable[[GroupVersionKind], bool] | None = None,
+        templates: PodTemplates | None = None,
+    ) -> None:
         """``strict``: an object with a field of the wrong type is an error; otherwise it is noted, and left out.
-        ``served`` returns False for versions that are refused."""
+        ``served`` returns False for versions that are refused.
+
+        ``templates``: kinds whose pod templates are read; None for a dump, which has their pods.
+        """
         self._strict, self._served = strict, served
+        self._templates: PodTemplates = templates or {}
         self.undecodable: list[Undecodable] = []
         self.objects: list[KubeObject] = []
         self.notes: list[Note] = []
@@ -98,14 +122,28 @@ class DumpReader:
                     raise
                 continue
             if decoded is None:
-                if self._strict and isinstance(one, Mapping) and _creates_unknown_pods(one):
-                    self.notes.append(_unknown_kind(one))
+                if self._strict and isinstance(one, Mapping):
+                    self._add_pods_of(one)
                 continue
             self.objects.append(decoded.object)
             if isinstance(one, Mapping):
                 self.api_versions.add(str(one.get("apiVersion", "")))
             if decoded.problems:
                 self.notes.append(_unknown_fields(decoded.object, decoded.problems))
+
+    def _add_pods_of(self, one: Plain) -> None:
+        """Add jobs with the pods of an object whose controller does not run here, and a note."""
+        gvk = GroupVersionKind.parse(str(one.get("apiVersion", "")), str(one.get("kind", "")))
+        made = []
+        for found in templates_in(one, gvk, self._templates):
+            decoded = read_object(job_of(found, one))
+            assert decoded is not None, "jobs are read"
+            made.append(decoded.object)
+        self.objects.extend(made)
+        if made:
+            self.notes.append(_read_as_jobs(one, made))
+        elif creates_unknown_pods(one):
+            self.notes.append(unknown_kind(one))
 
     def state(self, told: Told) -> ClusterState:
         """Return the state that was read.
@@ -192,7 +230,7 @@ def _refuse_unserved(one: Plain, served: Callable[[GroupVersionKind], bool]) -> 
     raise InvalidInput(text + (f"; the cluster has {', '.join(there)}" if there else ""))
 
 
-def _creates_unknown_pods(one: Plain) -> bool:
+def creates_unknown_pods(one: Plain) -> bool:
     """Return True for an object of a custom kind that has a pod template, at any depth."""
     gvk = GroupVersionKind.parse(str(one.get("apiVersion", "")), str(one.get("kind", "")))
     if definition_of(gvk.group, gvk.kind) is not None:
@@ -209,9 +247,19 @@ def _creates_unknown_pods(one: Plain) -> bool:
     return False
 
 
-def _unknown_kind(one: Plain) -> Note:
+def _read_as_jobs(one: Plain, jobs: Sequence[KubeObject]) -> Note:
     where = f"{one.get('kind')} {name_of(one)}"
-    text = f"{where}: {one.get('apiVersion')} is not known here; pods that its controller would create are missing"
+    names = ", ".join(key_of(job)[1] for job in jobs)
+    return Note(where, "read as jobs", f"{where}: its controller does not run here; its pods are those of job {names}")
+
+
+def unknown_kind(one: Plain) -> Note:
+    """Return the note on an object of a kind that is not read and that creates pods."""
+    where = f"{one.get('kind')} {name_of(one)}"
+    text = (
+        f"{where}: {one.get('apiVersion')} is not known here; pods that its controller would create are missing "
+        "(--pod-template names where its pod template is)"
+    )
     return Note(where, "unknown kind", text)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -32,6 +33,7 @@ from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManag
 from cathedra.insight.explanation.question import WORKLOADS, next_pod, validated
 from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.live import read_client
+from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, read_kind
 from cathedra.insight.simulation.applying import apply_manifest, served_check
 from cathedra.insight.simulation.comparing import compared
@@ -59,6 +61,7 @@ _IDLE: Final = frozenset(
     )
 )
 """Controllers that would miss the heartbeats of nodes, or that have nothing to do with pods."""
+_SILENT: Final = logging.NullHandler()
 Progress = Callable[[int, int], None]
 """Callback with the number of pods that have a node, and the number of pods."""
 
@@ -74,6 +77,7 @@ class _Changes:
     taint: Sequence[str]
     replicas: Sequence[str]
     namespace: str
+    templates: PodTemplates
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +106,25 @@ def simulate(
     taint: Sequence[str] = (),
     replicas: Sequence[str] = (),
     namespace: str = "default",
+    templates: PodTemplates = KNOWN,
     copies: int = COPIES,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Simulation:
     """Simulate changes of a cluster.
 
-    ``apply`` are manifests; ``delete`` names objects («pod/NAME», «node/NAME»); ``add_nodes`` has «N=NODE», for N
-    copies of an existing node, or «N=PROFILE»; ``drain`` names nodes; ``taint`` has «NODE=KEY[=VALUE]:EFFECT», or
-    «DRIVER/POOL/DEVICE=…» for devices; ``replicas`` has «KIND/NAME=N». Of what is applied or scaled, up to ``copies``
-    more are tried after nothing changes any more. Must not be called from a running event loop.
+    ``apply`` are manifests; of kinds of other projects the pod templates in ``templates`` are read. ``delete`` names
+    objects («pod/NAME», «node/NAME»); ``add_nodes`` has «N=NODE», for N copies of an existing node, or «N=PROFILE»;
+    ``drain`` names nodes; ``taint`` has «NODE=KEY[=VALUE]:EFFECT», or «DRIVER/POOL/DEVICE=…» for devices; ``replicas``
+    has «KIND/NAME=N». Of what is applied or scaled, up to ``copies`` more are tried after nothing changes any more.
+    Must not be called from a running event loop.
 
     Raises:
         InvalidInput: something of this has another form, does not exist, or would be refused by the API server.
     """
-    changes = _Changes(apply, delete, add_nodes, drain, taint, replicas, namespace)
+    # Without a handler Python prints warnings to standard error: those of a scheduler that is only simulated.
+    logging.getLogger("cathedra").addHandler(_SILENT)
+    changes = _Changes(apply, delete, add_nodes, drain, taint, replicas, namespace, templates)
     plan = dataclasses.replace(_plan(state, changes), copies=copies)
     try:
         # A loop of its own in virtual time: an hour of the cluster passes in the time of its events.
@@ -140,7 +148,7 @@ def _plan(state: ClusterState, changes: _Changes) -> _Plan:
     objects: tuple[KubeObject, ...] = ()
     notes: tuple[Note, ...] = ()
     if changes.apply is not None:
-        read, notes = read_manifests(changes.apply, served_check(state))
+        read, notes = read_manifests(changes.apply, served_check(state), changes.templates)
         objects = tuple(_placed(one, changes.namespace) for one in read)
         if not objects:
             raise InvalidInput("the manifests have no object that matters here")

@@ -45,7 +45,8 @@ def test_other_forms_are_for_programs(form: str, field: str, bad: str, capsys: p
 def test_a_dump_is_asked_for_its_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.yaml").write_text(GOOD.replace("a100", "h100"))
     dump = write_dump(tmp_path / "dump.json", gpu_cluster())
-    assert main(["lint", str(tmp_path / "x.yaml"), "--dump", dump]) == 1
+    assert main(["lint", str(tmp_path / "x.yaml"), "--dump", dump]) == 0
+    assert main(["lint", str(tmp_path / "x.yaml"), "--dump", dump, "--fail-on", "warning"]) == 1
     assert "matches none of 4 devices of class gpu" in " ".join(capsys.readouterr().out.split())
 
 
@@ -78,3 +79,9 @@ def test_the_earlier_name_of_dump_works_with_a_warning(tmp_path: Path, capsys: p
     assert (code, new.out) == (old_code, old.out)
     assert new.err == ""
     assert old.err == "kubectl dra lint: warning: --against is called --dump now\n"
+
+
+def test_nothing_to_check_is_no_success_unless_it_may_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text("replicas: 3\n")
+    assert main(["lint", str(tmp_path / "values.yaml")]) == 1
+    assert main(["lint", str(tmp_path / "values.yaml"), "--allow-empty"]) == 0

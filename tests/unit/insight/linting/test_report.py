@@ -32,6 +32,16 @@ def asking(*expressions: str) -> str:
     return yaml_of(device_class(), claim(selecting(*expressions)))
 
 
+def taint_rule(selector: dict[str, str]) -> dict[str, Any]:
+    taint = {"key": "k", "effect": "NoExecute"}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "r"},
+        "spec": {"deviceSelector": selector, "taint": taint},
+    }
+
+
 CASES: dict[str, tuple[list[str], list[str]]] = {
     "broken-yaml": (["a: [1", "kind: {{ .Values.kind }}\n", "a: 1\n\tb: 2"], [GOOD_CLAIM, "# nothing\n", "[1, 2]\n"]),
     "unknown-field": (
@@ -63,6 +73,28 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
     "attribute-as-quantity": (
         [asking(f'{ATTRIBUTES}.memory.compareTo(quantity("1Gi")) > 0'), asking(f'{ATTRIBUTES}.x >= quantity("1Gi")')],
         [asking(f'{ATTRIBUTES}.version.compareTo(semver("1.0.0")) > 0')],
+    ),
+    "field-of-value": (
+        [asking(f'{ATTRIBUTES}.model.string == "a100"'), asking(f'{ATTRIBUTES}["model"].value == "a100"')],
+        [GOOD_CLAIM, asking(f'{ATTRIBUTES}.model.startsWith("a")')],
+    ),
+    "failing-literal": (
+        [
+            asking(f'{CAPACITY}.memory.compareTo(quantity("40GB")) >= 0'),
+            asking(f'{ATTRIBUTES}.driverVersion.isGreaterThan(semver("550.127.08"))'),
+            asking(f'{ATTRIBUTES}.driverVersion.isGreaterThan(semver("550"))'),
+            asking(f'{ATTRIBUTES}.address == ip("300.1.1.1")'),
+            asking(f'{ATTRIBUTES}.address == url("no url").getHost()'),
+        ],
+        [
+            asking(f'{CAPACITY}.memory.compareTo(quantity("40Gi")) >= 0'),
+            asking(f'{ATTRIBUTES}.driverVersion.isGreaterThan(semver("550.127.8"))'),
+            asking(f'isQuantity("40GB") || {ATTRIBUTES}.model == "a100"'),
+        ],
+    ),
+    "taints-everything": (
+        [yaml_of(taint_rule({})), yaml_of(taint_rule({"pool": ""}))],
+        [yaml_of(taint_rule({"driver": "gpu.example.com"})), yaml_of(taint_rule({"device": "gpu-0"}))],
     ),
     "deprecated-version": (
         [yaml_of(claim({"name": "gpu", "deviceClassName": "gpu"}, version="v1beta1"))],
@@ -234,7 +266,47 @@ def test_the_first_words_are_the_place_as_compilers_write_it() -> None:
 
 
 def test_nothing_found_is_said() -> None:
-    assert lint_text(lint("")) == "0 objects in 1 file: no findings"
+    assert lint_text(lint(GOOD_CLAIM)) == "2 objects in 1 file: no findings"
+
+
+def test_a_file_without_objects_is_no_success() -> None:
+    assert lint_text(lint("")) == "0 objects in 1 file: nothing was checked"
+
+
+def test_warnings_alone_do_not_fail_unless_they_are_to() -> None:
+    warned, wrong = lint(yaml_of(pod())), lint(yaml_of(claim(selecting("1 +"))))
+    assert not warned.clean
+    assert [warned.fails(), warned.fails("warning"), warned.fails("never")] == [False, True, False]
+    assert [wrong.fails(), wrong.fails("warning"), wrong.fails("never")] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (asking(f'{CAPACITY}.memory.compareTo(quantity("40GB")) >= 0'), 'quantity("40G")'),
+        (asking(f'{CAPACITY}.memory.compareTo(quantity("40 GiB")) >= 0'), 'quantity("40Gi")'),
+        (asking(f'{ATTRIBUTES}.v.isGreaterThan(semver("v550.09"))'), 'semver("550.9.0")'),
+        (asking(f"{ATTRIBUTES}.model.string == 'a'"), f"{ATTRIBUTES}.model"),
+        (yaml_of(claim({"name": "gpu", "deviceClassName": "gpu"})), "since v1beta2 it is below exactly"),
+        (yaml_of(claim(selecting(), version="v1beta1")), "v1beta1 has the fields of exactly in the request itself"),
+        (yaml_of(*slices([{"name": "a", "basic": {}}])), "without basic"),
+        (GOOD_CLAIM.replace("apiVersion", "apiversion"), "apiVersion:"),
+        (GOOD_CLAIM.replace('"kind"', '"Kind"'), "kind:"),
+        (GOOD_CLAIM.replace('"gpus"', "y"), '"y": without quotes YAML reads a boolean'),
+        (GOOD_CLAIM.replace('"gpus"', "40"), '"40": without quotes YAML reads a number'),
+    ],
+)
+def test_a_hint_is_what_to_write_instead(text: str, hint: str) -> None:
+    hints = [one.hint for one in lint(text).findings]
+    assert any(hint in one for one in hints), hints
+
+
+@pytest.mark.parametrize("name", ["dra.net", "rdma-nic", "sriovVF", "mlnx-hca"])
+def test_no_container_names_a_claim_of_a_network_device(name: str) -> None:
+    network = claim(selecting())
+    network["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = name
+    assert "unused-claim" not in rules_of(yaml_of(network, pod()))
+    assert "unused-claim" in rules_of(yaml_of(claim(selecting()), pod()))
 
 
 def test_colours_are_put_around_and_not_counted() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -87,16 +89,24 @@ TEMPLATES = {"replicatedJobs": [{"template": {"spec": {"containers": [{"name": "
 def test_a_kind_with_pod_templates_that_is_not_known_is_noted() -> None:
     template, pod = pod_with(1)
     set_ = {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
+        "apiVersion": "example.com/v1",
+        "kind": "Train",
         "metadata": {"name": "train"},
         "spec": TEMPLATES,
     }
     notes = [note.text for note in simulate(cluster(), apply=[template, pod, set_]).notes]
-    assert (
-        "JobSet train: jobset.x-k8s.io/v1alpha2 is not known here; pods that its controller would create are missing"
-        in (notes)
+    text = "Train train: example.com/v1 is not known here; pods that its controller would create are missing"
+    assert any(note.startswith(text) for note in notes)
+
+
+def test_warnings_of_the_simulated_scheduler_are_not_printed() -> None:
+    """Without a handler Python prints them to standard error."""
+    program = (
+        "from cathedra.insight import read_dump, simulate; import logging; simulate(read_dump([{'apiVersion': 'v1', "
+        "'kind': 'NodeList', 'items': []}]), copies=0); logging.getLogger('cathedra.scheduler').error('simulated')"
     )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
 
 
 def test_a_workload_is_scaled() -> None:
