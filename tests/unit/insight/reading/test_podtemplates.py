@@ -117,7 +117,7 @@ def test_another_kind_is_named_and_read_with_its_path() -> None:
     objects, (note,) = read_manifests(ROLLOUT)
     assert (objects, note.problem) == ((), "unknown kind")
     assert [one.text for one in lint(yaml_of(ROLLOUT)).notes] == [note.text]
-    objects, _ = read_manifests(ROLLOUT, parse_paths(["argoproj.io/Rollout=spec.template,spec.replicas"]))
+    objects, _ = read_manifests(ROLLOUT, templates=parse_paths(["argoproj.io/Rollout=spec.template,spec.replicas"]))
     (job,) = objects
     assert isinstance(job, Job)
     assert (job.metadata.name, job.spec.parallelism) == ("train", 3)
