@@ -21,14 +21,14 @@ import benchmarks
 from benchmarks.measurement import Measurement
 
 ANYWHERE: Final = {"apiserver", "scheduler"}
-"""What can be put on a cluster that runs already."""
+"""Modules whose loads can be put on a cluster that runs already."""
+WITHOUT_ROWS: Final = {"__main__", "measurement", "report"}
+"""Modules that measure nothing for the table; ``report`` is a program of its own."""
 
 
 def main() -> int:
     """Run the named modules, or all."""
-    known = sorted(
-        m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in ("__main__", "measurement")
-    )
+    known = sorted({m.name for m in pkgutil.iter_modules(benchmarks.__path__)} - WITHOUT_ROWS)
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, and print one table.")
     parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"of {', '.join(known)} (default: all)")
     parser.add_argument("--against", metavar="KUBECONFIG", help="the loads of scheduler and apiserver on that cluster")

@@ -11,7 +11,6 @@ kube-apiserver with etcd on a machine of this kind, measured with the same load;
 from __future__ import annotations
 
 import asyncio
-import base64
 import itertools
 import json
 import os
@@ -26,8 +25,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-__all__ = ["rows"]
+__all__ = ["Target", "rows", "target_of"]
 
 Row = tuple[str, float, str, str | float | None, str | float | None]
 
@@ -150,7 +150,7 @@ class Server:
         Raises:
             OSError: it has not come so far.
         """
-        return _target(self.folder / "kubeconfig", self.folder)
+        return target_of(self.folder / "kubeconfig", self.folder)
 
     @property
     def pid(self) -> int:
@@ -196,7 +196,7 @@ class Foreign:
     @property
     def target(self) -> Target:
         """Where it is, and how to be let in."""
-        return _target(self.kubeconfig, self.folder)
+        return target_of(self.kubeconfig, self.folder)
 
     def clear(self) -> None:
         """Take the namespace of the load away, and wait until it has gone."""
@@ -205,21 +205,27 @@ class Foreign:
         _run(clear_namespace(self.kubeconfig, NAMESPACE))
 
 
-def _target(kubeconfig: Path, folder: Path) -> Target:
-    import yaml
+def target_of(path: Path, folder: Path) -> Target:
+    """Return the server of a kubeconfig's current context, with its certificates and key as files in ``folder``.
 
-    config = yaml.safe_load(kubeconfig.read_text())
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    host, port = cluster["server"].removeprefix("https://").split(":")
+    Raises:
+        ValueError: the context has no client certificate, or its server has no HTTPS address.
+    """
+    from cathedra.client import kubeconfig  # the processes of the load do without it
+
+    found = kubeconfig.load(path)
+    address = urlsplit(found.server)
+    if address.scheme != "https" or not address.hostname or not found.client_certificate:
+        raise ValueError(f"{path}: the load needs an HTTPS address and a client certificate")
     files = {}
     for name, data in (
-        ("authority", cluster["certificate-authority-data"]),
-        ("certificate", user["client-certificate-data"]),
-        ("key", user["client-key-data"]),
+        ("authority", found.certificate_authority),
+        ("certificate", found.client_certificate),
+        ("key", found.client_key),
     ):
         files[name] = str(folder / f"bench-{name}.pem")
-        Path(files[name]).write_bytes(base64.b64decode(data))
-    return Target(host, int(port), **files)
+        Path(files[name]).write_bytes(data)
+    return Target(address.hostname, address.port or 443, **files)
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,8 @@ class PoolSupply:
         names = short_names(projection, self.id[0])
         kinds = tuple([record.signature.kind_under(names, record.variant) for record in self.devices])
         counters = tuple(sorted(self.counters.items())) if self.counters else ()
-        number = interner.shape((self.status, self.id[0], kinds, counters))
+        policies = _policies(self.definitions) if self.definitions else ()
+        number = interner.shape((self.status, self.id[0], kinds, counters, policies))
         self._project = (projection, number)
         return number
 

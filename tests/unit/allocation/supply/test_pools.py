@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cathedra.allocation.supply.ledger import PoolState
 from cathedra.allocation.supply.pools import NodeSupplyCache, PoolStatus
+from cathedra.api.resource import ResourceSlice
 from tests.unit.allocation.building import World, held, node, resource_slice
 
 
@@ -82,3 +85,19 @@ def test_nodes_whose_labels_are_the_same_share_a_view_unless_names_matter() -> N
         ["drv/p/a", "drv/q/own"],
         [],
     ]
+
+
+def test_pools_whose_counters_have_other_policies_are_seen_as_different() -> None:
+    def counters(name: str, policy: dict[str, Any]) -> ResourceSlice:
+        given = {"value": "10", "requestPolicy": policy}
+        sets = [{"name": "set", "counters": {"memory": given}}]
+        return resource_slice(name=f"{name}-c", node=name, pool=name, count=2, sharedCounters=sets)
+
+    def whole(name: str, policy: dict[str, Any]) -> list[ResourceSlice]:
+        return [counters(name, policy), resource_slice("a", name=name, node=name, pool=name, count=2)]
+
+    one, other = {"default": "1"}, {"default": "2"}
+    world = World([*whole("ash", one), *whole("birch", one), *whole("cedar", other)])
+    supplies = NodeSupplyCache(world.inventory.snapshot(), world.features)
+    ash, birch, cedar = (supplies.of(node(name)).shape_under(()) for name in ("ash", "birch", "cedar"))
+    assert ash == birch != cedar
