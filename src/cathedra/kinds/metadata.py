@@ -141,7 +141,8 @@ def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...]) -> None
     controller: OwnerReference | None = None
     shown: list[JSONObject] = []  # all owners; one list for all errors that show it
     for owner in owners:
-        if owner.api_version[-1:] in ("", "/"):
+        # A text with two slashes is no group and version, so that it has no version either.
+        if owner.api_version[-1:] in ("", "/") or owner.api_version.count("/") > 1:
             errors.invalid(path.child("apiVersion"), owner.api_version, "version must not be empty")
         if not owner.kind:
             errors.invalid(path.child("kind"), owner.kind, "must not be empty")

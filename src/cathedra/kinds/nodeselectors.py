@@ -7,7 +7,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import Constant, ErrorList, FieldPath
 from cathedra.api.formats import check
 
-__all__ = ["validate_node_selector", "validate_single_term"]
+__all__ = ["validate_node_selector", "validate_node_selector_term", "validate_single_term"]
 
 
 def validate_node_selector(
@@ -20,11 +20,17 @@ def validate_node_selector(
         errors.required(path, "must have at least one node selector term")
         return
     for position, term in enumerate(terms):
-        where = path.index(position)
-        for number, expression in enumerate(term.match_expressions):
-            _expression(errors, where.child("matchExpressions").index(number), expression, check_values=check_values)
-        for number, expression in enumerate(term.match_fields):
-            _field(errors, where.child("matchFields").index(number), expression)
+        validate_node_selector_term(errors, path.index(position), term, check_values=check_values)
+
+
+def validate_node_selector_term(
+    errors: ErrorList, path: FieldPath, term: core_v1.NodeSelectorTerm, *, check_values: bool = True
+) -> None:
+    """A term of a node selector: each condition is well-formed."""
+    for number, expression in enumerate(term.match_expressions):
+        _expression(errors, path.child("matchExpressions").index(number), expression, check_values=check_values)
+    for number, expression in enumerate(term.match_fields):
+        _field(errors, path.child("matchFields").index(number), expression)
 
 
 def validate_single_term(errors: ErrorList, path: FieldPath, selector: core_v1.NodeSelector) -> None:

@@ -347,14 +347,6 @@ ATTACHED = {"spec": {"attacher": "csi.example.com", "nodeName": "n", "source": {
             ["spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1"],
         ),
         (
-            "replicationcontrollers",
-            {"spec": {"replicas": -1, "minReadySeconds": -2}},
-            [
-                "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
-                "spec.minReadySeconds: Invalid value: -2: must be greater than or equal to 0",
-            ],
-        ),
-        (
             "endpointslices",
             {"addressType": "IPX", "endpoints": [{}]},
             [
@@ -369,6 +361,17 @@ def test_kinds_without_rules_of_their_own_have_those_of_their_tags(
 ) -> None:
     assert refused(plural, values, None, "1.37") == wanted
     assert refused(plural, values, None, "1.36") == []
+
+
+def test_tags_of_replication_controllers_stand_beside_rules_of_their_own() -> None:
+    values = {"spec": {"replicas": -1, "minReadySeconds": -2}}
+    own = ["spec.selector: Required value", "spec.template: Required value"]
+    assert refused("replicationcontrollers", values, None, "1.36") == own
+    assert refused("replicationcontrollers", values, None, "1.37") == [
+        *own,
+        "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+        "spec.minReadySeconds: Invalid value: -2: must be greater than or equal to 0",
+    ]
 
 
 @pytest.mark.parametrize(

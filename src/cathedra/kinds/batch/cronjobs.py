@@ -71,24 +71,24 @@ def validate_cronjob(job: batch_v1.CronJob) -> ErrorList:
     if spec.starting_deadline_seconds is not None and spec.starting_deadline_seconds < 0:
         path = _SPEC.child("startingDeadlineSeconds")
         errors.invalid(path, spec.starting_deadline_seconds, "must be greater than or equal to 0")
+    if spec.time_zone is not None and not _is_zone(spec.time_zone):
+        errors.invalid(_SPEC.child("timeZone"), spec.time_zone, f"unknown time zone {spec.time_zone}")
     if not spec.concurrency_policy:
         errors.required(_SPEC.child("concurrencyPolicy"))
     elif spec.concurrency_policy not in _CONCURRENCY:
         errors.not_supported(_SPEC.child("concurrencyPolicy"), spec.concurrency_policy, _CONCURRENCY)
-    for name, value in (
-        ("successfulJobsHistoryLimit", spec.successful_jobs_history_limit),
-        ("failedJobsHistoryLimit", spec.failed_jobs_history_limit),
-    ):
-        if value is not None and value < 0:
-            errors.invalid(_SPEC.child(name), value, "must be greater than or equal to 0")
-    if spec.time_zone is not None and not _is_zone(spec.time_zone):
-        errors.invalid(_SPEC.child("timeZone"), spec.time_zone, f"unknown time zone {spec.time_zone}")
     template = _SPEC.child("jobTemplate", "spec")
     validate_job_spec(errors, template, spec.job_template.spec)
     if spec.job_template.spec.selector is not None:
         errors.invalid(template.child("selector"), spec.job_template.spec.selector, "`selector` will be auto-generated")
     if spec.job_template.spec.manual_selector:
         errors.not_among(template.child("manualSelector"), True, ("nil", "false"))
+    for name, value in (
+        ("successfulJobsHistoryLimit", spec.successful_jobs_history_limit),
+        ("failedJobsHistoryLimit", spec.failed_jobs_history_limit),
+    ):
+        if value is not None and value < 0:
+            errors.invalid(_SPEC.child(name), value, "must be greater than or equal to 0")
     return errors
 
 

@@ -9,6 +9,7 @@ from cathedra.api.core import batch_v1
 from cathedra.api.core.meta_v1 import DeleteOptions, LabelSelector
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
+from cathedra.kinds.batch.jobs.status import validate_job_status
 from cathedra.kinds.batch.jobs.validation import validate_job, validate_job_update
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age, human_duration
@@ -44,6 +45,8 @@ ORPHAN_WARNING: Final = (
 
 class JobStrategy(GenerationStrategy[batch_v1.Job]):
     """Jobs mark their pods with the job's own uid, so that two jobs never take each other's pods."""
+
+    metadata_checks = 2
 
     def prepare_create(self, obj: batch_v1.Job, context: RequestContext) -> batch_v1.Job:
         """Generate the selector and the template's labels, unless the author chose to do that himself."""
@@ -100,6 +103,7 @@ def job_definition() -> ResourceDefinition[batch_v1.Job]:
         namespaced=True,
         default=default_job,
         strategy=JobStrategy(default_job, ObjectRules(warnings=named_workload_warnings)),
+        status_rules=validate_job_status,
         table=(JOB_COLUMNS, job_cells),
         categories=("all",),
         deletion=JobDeletion(),
@@ -172,6 +176,8 @@ def default_job_spec(spec: batch_v1.JobSpec) -> batch_v1.JobSpec:
     changes: dict[str, Any] = {"template": default_pod_template(spec.template)}
     if spec.completions is None and spec.parallelism is None:
         changes["completions"] = 1
+    if spec.pod_failure_policy is not None:
+        changes["pod_failure_policy"] = _default_policy(spec.pod_failure_policy)
     changes |= absent(
         spec,
         parallelism=1,
@@ -182,3 +188,17 @@ def default_job_spec(spec: batch_v1.JobSpec) -> batch_v1.JobSpec:
         pod_replacement_policy="Failed" if spec.pod_failure_policy is not None else "TerminatingOrFailed",
     )
     return replace(spec, **changes)
+
+
+def _default_policy(policy: batch_v1.PodFailurePolicy) -> batch_v1.PodFailurePolicy:
+    """A rule about a condition is about one that is true."""
+
+    def pattern(
+        given: batch_v1.PodFailurePolicyOnPodConditionsPattern,
+    ) -> batch_v1.PodFailurePolicyOnPodConditionsPattern:
+        return given if given.status else replace(given, status="True")
+
+    rules = tuple(
+        replace(rule, on_pod_conditions=tuple(pattern(one) for one in rule.on_pod_conditions)) for rule in policy.rules
+    )
+    return policy if rules == policy.rules else replace(policy, rules=rules)

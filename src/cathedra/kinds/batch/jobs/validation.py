@@ -12,12 +12,14 @@ from cathedra.api.field import OMITTED, ErrorList, FieldPath
 from cathedra.api.formats import dns_subdomain, qualified_name
 from cathedra.api.selectors import SelectorError, from_label_selector
 from cathedra.api.struct import replace
-from cathedra.kinds.core.pods.validation import validate_pod_template
+from cathedra.kinds.core.pods.validation import spec_form, validate_pod_template
 from cathedra.kinds.labelselectors import validate_label_selector
 from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import is_true
 
 __all__ = [
+    "BadIndexes",
+    "count_indexes",
     "validate_failure_policy",
     "validate_job",
     "validate_job_spec",
@@ -105,6 +107,9 @@ def _validate_manager(errors: ErrorList, path: FieldPath, manager: str | None) -
 def validate_job_update(new: batch_v1.Job, old: batch_v1.Job, gates: FeatureGates) -> ErrorList:
     """Require that selector, template (unless suspended), completion mode and completions are unchanged."""
     errors = validate_job(new, gates)
+    # Kubernetes validates the spec of a changed job as that of a new one, and then as that of a change.
+    if errors:
+        validate_job_spec(errors, _SPEC, new.spec)
     # Elastic indexed jobs: completions may change together with parallelism (KEP-3715).
     indexed = new.spec.completion_mode == "Indexed"
     follows = new.spec.completions == new.spec.parallelism
@@ -123,7 +128,8 @@ def validate_job_update(new: batch_v1.Job, old: batch_v1.Job, gates: FeatureGate
     if after != before:
         # While scheduling directives may change, Kubernetes compares the rest part by part.
         if _may_move(old, gates) and after.spec != before.spec:
-            errors.invalid(_SPEC.child("template", "spec"), after.spec, "field is immutable")
+            shown = spec_form(after.spec, gates.release)
+            errors.invalid(_SPEC.child("template", "spec"), shown, "field is immutable")
         else:
             errors.invalid(_SPEC.child("template"), after, "field is immutable")
     for name, attribute in (
@@ -204,10 +210,11 @@ class BadIndexes(ValueError):
 def validate_limits_per_index(errors: ErrorList, path: FieldPath, spec: batch_v1.JobSpec) -> None:
     """Limits on the failures of single indexes, and on how many indexes may fail."""
     most = spec.max_failed_indexes
-    if spec.completion_mode != "Indexed":
+    if spec.completion_mode in (None, "", "NonIndexed"):
         for name, value in (("backoffLimitPerIndex", spec.backoff_limit_per_index), ("maxFailedIndexes", most)):
             if value is not None:
                 errors.invalid(path.child(name), value, _NEEDS_INDEXES)
+    if spec.completion_mode != "Indexed":
         return
     parallelism, completions = spec.parallelism, spec.completions
     if parallelism is not None and parallelism > MOST_INDEXES:
@@ -283,7 +290,7 @@ def _exit_codes(
         errors.invalid(path.child("containerName"), name, text)
     where = path.child("values")
     if not codes.values:
-        errors.invalid(where, codes.values, "at least one value is required")
+        errors.invalid(where, [], "at least one value is required")
     elif len(codes.values) > MOST_VALUES:
         errors.too_many(where, len(codes.values), MOST_VALUES)
     seen: set[int] = set()

@@ -52,6 +52,8 @@ POD_FIELDS: Final[Mapping[str, Callable[[core_v1.Pod], str]]] = {
 class PodStrategy(GenerationStrategy[core_v1.Pod]):
     """A pod begins pending, gated if it has gates, and changes little afterwards."""
 
+    metadata_checks = 2
+
     def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """Fill in what was left out."""
         return default_pod(obj) if obj.metadata.uid else default_new_pod(obj)
@@ -82,7 +84,7 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
 
     def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
         """The rules of a pod, and what may change."""
-        return validation.validate_pod_update(new, old)
+        return validation.validate_pod_update(new, old, context.gates.release)
 
     def warnings(self, new: core_v1.Pod, old: core_v1.Pod | None, context: RequestContext) -> Sequence[str]:
         """Return the warnings of a new pod. Updates, which programs make, have none."""
@@ -145,7 +147,7 @@ class EphemeralContainersStrategy(Strategy[core_v1.Pod]):
 
     def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
         """Those that are there stay as they are."""
-        return validation.validate_ephemeral_containers_update(new, old)
+        return validation.validate_ephemeral_containers_update(new, old, context.gates.release)
 
 
 class ResizeStrategy(Strategy[core_v1.Pod]):

@@ -175,8 +175,11 @@ QUALIFIED = "name part must consist of alphanumeric characters"
             ],
         ),
         (
-            {"action": "Count", "onPodConditions": [{"type": "T", "status": ""}]},
-            [f'{FIRST}.onPodConditions[0].status: Required value: valid values: ["False" "True" "Unknown"]'],
+            {"action": "Count", "onPodConditions": [{"type": "T", "status": "Foo"}]},
+            [
+                f'{FIRST}.onPodConditions[0].status: Unsupported value: "Foo": supported values: "False", "True", '
+                '"Unknown"'
+            ],
         ),
     ],
 )
@@ -356,3 +359,18 @@ def test_how_a_job_judges_its_pods_does_not_change(attribute: str, value: Any, p
 def test_an_index_of_thousands_of_digits_is_no_number() -> None:
     with pytest.raises(BadIndexes, match="cannot convert string to integer"):
         count_indexes("9" * 5000, 5)
+
+
+def test_a_policy_is_about_conditions_that_are_true() -> None:
+    rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+    made = stored(job(podFailurePolicy={"rules": [rule]}))
+    assert made.spec.pod_failure_policy is not None
+    assert made.spec.pod_failure_policy.rules[0].on_pod_conditions[0].status == "True"
+
+
+def test_errors_of_a_changed_spec_are_reported_as_those_of_a_new_and_of_a_changed_job() -> None:
+    """Kubernetes validates the spec twice on updates (jobStrategy.ValidateUpdate)."""
+    old = stored(job(parallelism=1))
+    new = replace(old, spec=replace(old.spec, parallelism=-1))
+    wrong = "spec.parallelism: Invalid value: -1: must be greater than or equal to 0"
+    assert texts(updated(definition_of("jobs").strategy, new, old, context())[1]) == [wrong, wrong]

@@ -10,6 +10,7 @@ controllers report. Templates of workloads obey the same rules as pods.
 from __future__ import annotations
 
 from cathedra.kinds.core.pods.validation._changes import (
+    spec_form,
     validate_ephemeral_containers_update,
     validate_pod_update,
 )
@@ -18,6 +19,7 @@ from cathedra.kinds.core.pods.validation._spec import validate_pod, validate_pod
 from cathedra.kinds.core.pods.validation._status import validate_pod_status_update
 
 __all__ = [
+    "spec_form",
     "validate_ephemeral_containers_update",
     "validate_pod",
     "validate_pod_status_update",

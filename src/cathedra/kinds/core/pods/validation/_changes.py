@@ -24,10 +24,11 @@ from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import json_names, replace
 from cathedra.kinds.core.pods.validation._resources import MIRROR_ANNOTATION
 from cathedra.kinds.core.pods.validation._spec import SPEC, validate_any_pod, validate_tolerations
-from cathedra.releases.fields import ONLY_IN
+from cathedra.releases.fields import is_known
 
 __all__ = [
     "spec_difference",
+    "spec_form",
     "validate_ephemeral_containers_update",
     "validate_pod_update",
 ]
@@ -40,8 +41,8 @@ _UPDATABLE: Final = (
 _MAX_INT32: Final = 2**31 - 1
 
 
-def validate_pod_update(new: core_v1.Pod, old: core_v1.Pod) -> ErrorList:
-    """Return the errors of a change through the main resource."""
+def validate_pod_update(new: core_v1.Pod, old: core_v1.Pod, release: str) -> ErrorList:
+    """Return the errors of a change through the main resource; their texts show the fields of ``release``."""
     errors = validate_any_pod(new)
     for name, after, before in (
         ("containers", new.spec.containers, old.spec.containers),
@@ -58,7 +59,7 @@ def validate_pod_update(new: core_v1.Pod, old: core_v1.Pod) -> ErrorList:
     if old.spec.scheduling_gates:
         kept = _while_gated(errors, kept, old.spec)
     if kept != old.spec:
-        difference = spec_difference(old.spec, kept)
+        difference = spec_difference(old.spec, kept, release)
         errors.forbidden(SPEC, f"pod updates may not change fields other than {_UPDATABLE}\n{difference}")
     return errors
 
@@ -158,7 +159,7 @@ def _begins_with(items: Sequence[Any], beginning: Sequence[Any]) -> bool:
     return list(items[: len(beginning)]) == list(beginning)
 
 
-def validate_ephemeral_containers_update(new: core_v1.Pod, old: core_v1.Pod) -> ErrorList:
+def validate_ephemeral_containers_update(new: core_v1.Pod, old: core_v1.Pod, release: str) -> ErrorList:
     """Return the errors of the ephemeral containers of a change; those that are there stay as they are."""
     errors = validate_any_pod(new)
     if MIRROR_ANNOTATION in old.metadata.annotations:
@@ -171,7 +172,9 @@ def validate_ephemeral_containers_update(new: core_v1.Pod, old: core_v1.Pod) -> 
         if found is None:
             errors.forbidden(path, f'existing ephemeral containers "{container.name}" may not be removed\n')
         elif found != container:
-            errors.forbidden(path, f'existing ephemeral containers "{container.name}" may not be changed\n')
+            before, after_change = (_lines(_plain(one, release)) for one in (container, found))
+            shown = _difference(before, after_change)
+            errors.forbidden(path, f'existing ephemeral containers "{container.name}" may not be changed\n{shown}')
     return errors
 
 
@@ -289,13 +292,13 @@ _NEAR: Final = 300
 """Lines that are compared of longer specs."""
 
 
-def spec_difference(old: core_v1.PodSpec, new: core_v1.PodSpec) -> str:
-    """The unified diff, three lines around each change; "" where nothing differs.
+def spec_difference(old: core_v1.PodSpec, new: core_v1.PodSpec, release: str) -> str:
+    """The unified diff with the fields of ``release``, three lines around each change; "" where nothing differs.
 
     To compare texts line by line takes time that grows with the square of their length. Of specs with more than
     `_COMPARED` lines only those from the first change on are compared, `_NEAR` of each.
     """
-    before, after = _lines(old), _lines(new)
+    before, after = (_lines(spec_form(spec, release)) for spec in (old, new))
     if max(len(before), len(after)) <= _COMPARED:
         return _difference(before, after)
     pairs = zip(before, after, strict=False)
@@ -319,20 +322,21 @@ def _shifted(heading: str, skipped: int) -> str:
     return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + skipped}", heading)
 
 
-def _lines(spec: core_v1.PodSpec) -> list[str]:
+def _lines(form: JSONObject) -> list[str]:
     # Not splitlines: that also ends lines at characters that JSON leaves in texts.
-    return [f"{line}\n" for line in go_json(_pod(spec), indent=1).split("\n")]
+    return [f"{line}\n" for line in go_json(form, indent=1).split("\n")]
 
 
-def _pod(spec: core_v1.PodSpec) -> JSONObject:
+def spec_form(spec: core_v1.PodSpec, release: str) -> JSONObject:
+    """Return a spec in Kubernetes' internal form, with the fields of ``release``."""
     values = dict(_named(spec))
-    found = {_word(name): _plain(values[name]) for name in _POD}
+    found = {_word(name): _plain(values[name], release) for name in _POD if is_known("PodSpec", name, release)}
     security = spec.security_context
     if security is not None:
         inner = dict(_named(security))
         found["SecurityContext"] = {
-            **{_word(name): _plain(values[name]) for name in _OF_THE_HOST},
-            **{_word(name): _plain(inner[name]) for name in _SECURITY},
+            **{_word(name): _plain(values[name], release) for name in _OF_THE_HOST},
+            **{_word(name): _plain(inner[name], release) for name in _SECURITY},
         }
     return found
 
@@ -342,25 +346,20 @@ def _named(value: msgspec.Struct) -> Iterator[tuple[str, Any]]:
         yield name, getattr(value, attribute)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, release: str) -> Any:
     if isinstance(value, msgspec.Struct) and type(value).__module__ == core_v1.__name__:
-        values = dict(_named(value))
+        values, kind = dict(_named(value)), type(value).__name__
         order = _ORDER.get(type(value), ())
-        gone = {name for name in values if values[name] is None and _is_gone(type(value).__name__, name)}
+        gone = {name for name in values if values[name] is None and not is_known(kind, name, release)}
         names = (*order, *(name for name in values if name not in order and name not in gone))
-        return {_word(name): _plain(values[name]) for name in names}
+        return {_word(name): _plain(values[name], release) for name in names}
     if isinstance(value, tuple):
-        return [_plain(item) for item in value] or None
+        return [_plain(item, release) for item in value] or None
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in sorted(value.items())} or None
+        return {key: _plain(item, release) for key, item in sorted(value.items())} or None
     if value is None or isinstance(value, (bool, int, str)):
         return value
     return json.loads(go_form(value))
-
-
-def _is_gone(kind: str, name: str) -> bool:
-    """Return True if only past releases had a field."""
-    return bool(ONLY_IN.get((kind, name), ("", ""))[1])
 
 
 def _word(name: str) -> str:

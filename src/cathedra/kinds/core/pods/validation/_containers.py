@@ -172,7 +172,7 @@ def _common(errors: ErrorList, path: FieldPath, container: Any, around: PodRefer
     _ports(errors, path.child("ports"), container.ports)
     _environment(errors, path.child("env"), container.env)
     _environment_sources(errors, path.child("envFrom"), container.env_from)
-    validate_mounts(errors, path.child("volumeMounts"), container.volume_mounts, around.volumes)
+    validate_mounts(errors, path.child("volumeMounts"), container, around.volumes)
     _one_of(errors, path.child("imagePullPolicy"), container.image_pull_policy, _PULL_POLICIES)
     validate_container_resources(errors, path.child("resources"), container.resources, around.claims)
     _resizing(errors, path.child("resizePolicy"), container.resize_policy, around.restart_policy)
@@ -275,11 +275,11 @@ def _source(errors: ErrorList, path: FieldPath, variable: core_v1.EnvVar, source
         if key is None:
             continue
         count += 1
-        for what, value in (("name", key.name), ("key", key.key)):
-            if not value:
-                errors.required(path.child(name, what))
+        check(errors, path.child(name, "name"), key.name, formats.dns_subdomain)
+        if not key.key:
+            errors.required(path.child(name, "key"))
     if count == 0:
-        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
         errors.invalid(path, "", text)
     # In this order: Kubernetes reports only the first of these errors.
     elif variable.value:

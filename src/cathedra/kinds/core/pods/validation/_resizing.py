@@ -39,7 +39,7 @@ def validate_resize(new: core_v1.Pod, old: core_v1.Pod, qos: str, gates: Feature
     if not _same_containers(errors, new.spec, old.spec):
         return errors
     if qos != old.status.qos_class:
-        errors.invalid(FieldPath("[]"), qos, "Pod QOS Class may not change as a result of resizing")
+        errors.invalid(SPEC, old.status.qos_class, "Pod QOS Class may not change as a result of resizing")
     _nothing_removed(errors, new.spec, old.spec)
     if not _only_resized(errors, new.spec, old.spec, keeps_claims=keeps_claims):
         errors.forbidden(SPEC, "only cpu and memory resources are mutable")

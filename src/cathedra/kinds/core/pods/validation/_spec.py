@@ -6,14 +6,16 @@ Workloads apply the same rules to their templates.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from operator import not_
 from typing import Final
 
 from cathedra.api import formats
 from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldError, FieldPath
-from cathedra.api.formats import check, dns_subdomain
+from cathedra.api.formats import check
+from cathedra.api.goquote import go_quote
 from cathedra.kinds.core.pods.equivalence import spec_key
 from cathedra.kinds.core.pods.validation._containers import (
     PodReferences,
@@ -31,11 +33,13 @@ from cathedra.kinds.core.pods.validation._resources import (
 from cathedra.kinds.core.pods.validation._security import validate_pod_security, validate_system
 from cathedra.kinds.core.pods.validation._volumes import validate_volumes
 from cathedra.kinds.metadata import validate_annotations, validate_labels
-from cathedra.kinds.nodeselectors import validate_node_selector
+from cathedra.kinds.nodeselectors import validate_node_selector, validate_node_selector_term
 from cathedra.remembering import remembered
 
 __all__ = [
+    "NO_ADDRESS",
     "SPEC",
+    "is_address",
     "validate_affinity",
     "validate_any_pod",
     "validate_dns_config",
@@ -53,6 +57,7 @@ _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION_POLICIES: Final = ("Never", "PreemptLowerPriority")
 _MAX_INT32: Final = 2**31 - 1
+_LONGEST_SEARCH: Final = 253
 
 
 def validate_pod(pod: core_v1.Pod) -> ErrorList:
@@ -70,6 +75,7 @@ def validate_any_pod(pod: core_v1.Pod) -> ErrorList:
     errors = ErrorList()
     if MIRROR_ANNOTATION in pod.metadata.annotations:
         validate_mirror(errors, pod)
+    _annotations(errors, FieldPath("metadata").child("annotations"), pod.metadata.annotations, pod.spec)
     errors.extend(_spec_errors(pod.spec))
     if MIRROR_ANNOTATION in pod.metadata.annotations:
         # validate_mirror has reported the claims already; their own errors would repeat that.
@@ -95,11 +101,42 @@ def _validate_images(errors: ErrorList, spec: core_v1.PodSpec) -> None:
                 errors.invalid(where, container.image, "must not have leading or trailing whitespace")
 
 
+_APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+_PROFILES: Final = frozenset({"", "runtime/default", "unconfined"})
+_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+
+
+def _annotations(errors: ErrorList, path: FieldPath, annotations: Mapping[str, str], spec: core_v1.PodSpec) -> None:
+    """Check the annotations that have a meaning for a pod."""
+    if not annotations:
+        return
+    cost = annotations.get(_COST)
+    if cost is not None and not _is_cost(cost):
+        errors.invalid(path.key(_COST), cost, "must be a 32bit integer")
+    for key, profile in sorted(annotations.items()):
+        if not key.startswith(_APPARMOR):
+            continue
+        name = key.removeprefix(_APPARMOR)
+        containers = (*spec.containers, *spec.init_containers, *spec.ephemeral_containers)
+        if all(container.name != name for container in containers):
+            errors.invalid(path.key(key), name, "container not found")
+        if profile not in _PROFILES and not profile.startswith("localhost/"):
+            errors.invalid(path.key(key), profile, f"invalid AppArmor profile name: {go_quote(profile)}")
+
+
+def _is_cost(text: str) -> bool:
+    """Return True for an integer of 32 bits as Kubernetes writes them: without plus sign and leading zeros."""
+    if not re.fullmatch(r"0|-?[1-9][0-9]{0,9}", text, re.ASCII):
+        return False
+    return -(2**31) <= int(text) < 2**31
+
+
 def validate_pod_template(template: core_v1.PodTemplateSpec, path: FieldPath) -> ErrorList:
     """Return the errors of the pods that a template would make."""
     errors = ErrorList()
     validate_labels(errors, path.child("labels"), template.metadata.labels)
     validate_annotations(errors, path.child("annotations"), template.metadata.annotations)
+    _annotations(errors, path.child("annotations"), template.metadata.annotations, template.spec)
     _validate_spec(errors, path.child("spec"), template.spec)
     if template.spec.ephemeral_containers:
         errors.forbidden(path.child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")
@@ -167,7 +204,7 @@ def _policy(errors: ErrorList, path: FieldPath, value: str, known: tuple[str, ..
 _NAMESERVERS: Final = 3
 _SEARCHES: Final = 32
 _SEARCH_LETTERS: Final = 2048
-_NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
 def validate_dns_config(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
@@ -187,8 +224,8 @@ def validate_dns_config(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpe
     if len(servers) > _NAMESERVERS:
         errors.invalid(path.child("nameservers"), servers, f"must not have more than {_NAMESERVERS} nameservers")
     for position, server in enumerate(servers):
-        if not _is_address(server):
-            errors.invalid(path.child("nameservers").index(position), server, _NO_ADDRESS)
+        if not is_address(server):
+            errors.invalid(path.child("nameservers").index(position), server, NO_ADDRESS)
     where = path.child("searches")
     if len(searches) > _SEARCHES:
         errors.invalid(where, searches, f"must not have more than {_SEARCHES} search paths")
@@ -204,12 +241,23 @@ def validate_dns_config(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpe
             errors.required(path.child("options").index(position), "must not be empty")
 
 
+_SEARCH: Final = re.compile(r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*", re.ASCII)
+
+
 def _search(value: str) -> list[str]:
-    """A search path may have labels that begin with an underscore, as services of SRV records have."""
-    return dns_subdomain(".".join(label.removeprefix("_") for label in value.split(".")))
+    """A search path may have underscores, as names of services of SRV records have."""
+    problems = ["must be no more than 253 bytes"] if len(value.encode()) > _LONGEST_SEARCH else []
+    if not _SEARCH.fullmatch(value):
+        problems.append(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and "
+            "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+            f"'{_SEARCH.pattern}')"
+        )
+    return problems
 
 
-def _is_address(value: str) -> bool:
+def is_address(value: str) -> bool:
+    """Return True for an address of either family."""
     try:
         ipaddress.ip_address(value)
     except ValueError:
@@ -277,7 +325,10 @@ def validate_affinity(errors: ErrorList, path: FieldPath, affinity: core_v1.Affi
         if required is not None:
             validate_node_selector(errors, where.child("requiredDuringSchedulingIgnoredDuringExecution"), required)
         preferred = node.preferred_during_scheduling_ignored_during_execution
-        _weights(errors, where, [term.weight for term in preferred])
+        for position, weighted_term in enumerate(preferred):
+            _weight(errors, where, position, weighted_term.weight)
+            place = where.child(_PREFERRED).index(position).child("preference")
+            validate_node_selector_term(errors, place, weighted_term.preference)
     for name, pods in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):
         if pods is None:
             continue
@@ -286,17 +337,19 @@ def validate_affinity(errors: ErrorList, path: FieldPath, affinity: core_v1.Affi
             place = where.child("requiredDuringSchedulingIgnoredDuringExecution").index(position)
             _topology(errors, place, term)
         weighted = pods.preferred_during_scheduling_ignored_during_execution
-        _weights(errors, where, [term.weight for term in weighted])
         for position, one in enumerate(weighted):
-            place = where.child("preferredDuringSchedulingIgnoredDuringExecution").index(position)
+            _weight(errors, where, position, one.weight)
+            place = where.child(_PREFERRED).index(position)
             _topology(errors, place.child("podAffinityTerm"), one.pod_affinity_term)
 
 
-def _weights(errors: ErrorList, path: FieldPath, weights: Sequence[int]) -> None:
-    for position, weight in enumerate(weights):
-        if not 1 <= weight <= 100:
-            where = path.child("preferredDuringSchedulingIgnoredDuringExecution").index(position).child("weight")
-            errors.invalid(where, weight, "must be in the range 1-100")
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def _weight(errors: ErrorList, path: FieldPath, position: int, weight: int) -> None:
+    if not 1 <= weight <= 100:
+        where = path.child(_PREFERRED).index(position).child("weight")
+        errors.invalid(where, weight, "must be in the range 1-100")
 
 
 def _topology(errors: ErrorList, path: FieldPath, term: core_v1.PodAffinityTerm) -> None:
@@ -317,8 +370,6 @@ def validate_spread(
             errors.invalid(where.child("maxSkew"), constraint.max_skew, "must be greater than zero")
         if not constraint.topology_key:
             errors.required(where.child("topologyKey"), "can not be empty")
-        else:
-            check(errors, where.child("topologyKey"), constraint.topology_key, formats.label_key)
         if constraint.when_unsatisfiable not in _WHEN:
             errors.not_supported(where.child("whenUnsatisfiable"), constraint.when_unsatisfiable, _WHEN)
         for name, policy in (

@@ -10,6 +10,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.api.quantity import Quantity
+from cathedra.kinds.core.pods.validation._spec import NO_ADDRESS, is_address
 from cathedra.kinds.core.resourcenames import is_native
 from cathedra.releases import FeatureGates, behaviours
 
@@ -18,6 +19,7 @@ __all__ = ["validate_pod_status_update"]
 _STATUS: Final = FieldPath("status")
 _HEALTH: Final = ("Healthy", "Unhealthy", "Unknown")
 _MAX_MESSAGE: Final = 1024
+_FAMILIES: Final = 2
 _CLAIM: Final = "claim:"
 
 
@@ -33,6 +35,8 @@ def validate_pod_status_update(new: core_v1.Pod, old: core_v1.Pod, gates: Featur
     ):
         if before:
             _transitions(errors, _STATUS.child(name), after, before, new.spec)
+    if status.pod_ips:
+        _addresses(errors, status)
     if status.resource_claim_statuses:
         _claims(errors, new, gates)
     if status.extended_resource_claim_status is not None:
@@ -46,6 +50,22 @@ def validate_pod_status_update(new: core_v1.Pod, old: core_v1.Pod, gates: Featur
             where = _STATUS.child("ephemeralContainerStatuses").index(position).child("allocatedResourcesStatus")
             errors.forbidden(where, "allocated resources status is not supported for ephemeral containers")
     return errors
+
+
+def _addresses(errors: ErrorList, status: core_v1.PodStatus) -> None:
+    """Check that a pod has one address of each family at most."""
+    path, given = _STATUS.child("podIPs"), [one.ip for one in status.pod_ips]
+    wrong = False
+    for position, address in enumerate(given):
+        if not is_address(address):
+            wrong = True
+            errors.invalid(path.index(position), address, NO_ADDRESS)
+    if len(given) > 1 and not wrong:
+        families = {":" in address for address in given}
+        if len(given) > _FAMILIES or len(families) < _FAMILIES:
+            errors.invalid(path, given, "may specify no more than one IP for each IP family")
+        if given[0] in given[1:]:
+            errors.duplicate(path.index(1), status.pod_ips[1])
 
 
 def _all_health(errors: ErrorList, new: core_v1.Pod, gates: FeatureGates) -> None:

@@ -64,6 +64,10 @@ def _source(errors: ErrorList, path: FieldPath, volume: core_v1.Volume) -> None:
         if not _value(source, needed):
             errors.required(path.child(first, needed))
     validate_files(errors, path, volume)
+    if volume.empty_dir is not None and (limit := volume.empty_dir.size_limit) is not None and limit.sign() < 0:
+        errors.forbidden(path.child("emptyDir", "sizeLimit"), "SizeLimit field must be a valid resource quantity")
+    if volume.host_path is not None and ".." in volume.host_path.path.split("/"):
+        errors.invalid(path.child("hostPath", "path"), volume.host_path.path, "must not contain '..'")
     if volume.host_path is not None and volume.host_path.type not in (None, *_HOST_PATHS):
         errors.not_supported(path.child("hostPath", "type"), volume.host_path.type, _HOST_PATHS)
 
@@ -94,29 +98,52 @@ def _value(source: Any, name: str) -> Any:
     return next(getattr(source, attribute) for attribute, known in json_names(kind).items() if known == name)
 
 
-def validate_mounts(
-    errors: ErrorList, path: FieldPath, mounts: Sequence[core_v1.VolumeMount], volumes: Set[str]
-) -> None:
+def validate_mounts(errors: ErrorList, path: FieldPath, container: core_v1.Container, volumes: Set[str]) -> None:
     """Every mount is of a volume of the pod, at a place of its own."""
     places: set[str] = set()
-    for position, mount in enumerate(mounts):
+    security = container.security_context
+    privileged = security is not None and bool(security.privileged)
+    for position, mount in enumerate(container.volume_mounts):
         where = path.index(position)
         if not mount.name:
             errors.required(where.child("name"))
-        elif mount.name not in volumes:
+        if mount.name not in volumes:
             errors.not_found(where.child("name"), mount.name)
         if not mount.mount_path:
             errors.required(where.child("mountPath"))
         if mount.mount_path in places:
             errors.invalid(where.child("mountPath"), mount.mount_path, "must be unique")
         places.add(mount.mount_path)
-        if mount.mount_propagation is not None and mount.mount_propagation not in _PROPAGATIONS:
-            # Kubernetes reports the path of the list, not of the mount.
-            errors.not_supported(path.child("mountPropagation"), mount.mount_propagation, _PROPAGATIONS)
-        if mount.sub_path and mount.sub_path_expr:
-            errors.invalid(
-                where.child("subPathExpr"), mount.sub_path_expr, "subPathExpr and subPath are mutually exclusive"
-            )
+        # Of some fields Kubernetes reports the path of the list, not of the mount.
+        if mount.sub_path:
+            validate_descending_path(errors, path.child("subPath"), mount.sub_path)
+        if mount.sub_path_expr:
+            if mount.sub_path:
+                words = "subPathExpr and subPath are mutually exclusive"
+                errors.invalid(where.child("subPathExpr"), mount.sub_path_expr, words)
+            validate_descending_path(errors, path.child("subPathExpr"), mount.sub_path_expr)
+        _propagation(errors, path, mount, privileged=privileged)
+
+
+def _propagation(errors: ErrorList, path: FieldPath, mount: core_v1.VolumeMount, *, privileged: bool) -> None:
+    given, where = mount.mount_propagation, path.child("mountPropagation")
+    if given is not None and given not in _PROPAGATIONS:
+        errors.not_supported(where, given, _PROPAGATIONS)
+    if given == "Bidirectional" and not privileged:
+        errors.forbidden(where, "Bidirectional mount propagation is available only to privileged containers")
+    recursive, where = mount.recursive_read_only, path.child("recursiveReadOnly")
+    if recursive is None or recursive == "Disabled":
+        return
+    if recursive not in _RECURSIVE:
+        errors.not_supported(where, recursive, _RECURSIVE)
+        return
+    if not mount.read_only:
+        errors.forbidden(where, "may only be specified when readOnly is true")
+    if given not in (None, "None"):
+        errors.forbidden(where, "may only be specified when mountPropagation is None or not specified")
+
+
+_RECURSIVE: Final = ("Disabled", "Enabled", "IfPossible")
 
 
 def validate_descending_path(errors: ErrorList, path: FieldPath, value: str) -> None:

@@ -151,7 +151,7 @@ def test_node_labels_that_a_gated_pod_wants_are_only_added() -> None:
 
 def test_static_pods_are_not_debugged() -> None:
     static = stored(pod(nodeName="n", metadata={"annotations": {"kubernetes.io/config.mirror": "x"}}))
-    assert texts(validate_ephemeral_containers_update(static, static)) == [
+    assert texts(validate_ephemeral_containers_update(static, static, "1.37")) == [
         "[]: Forbidden: static pods do not support ephemeral containers"
     ]
 
@@ -162,9 +162,17 @@ def test_an_ephemeral_container_that_is_there_does_not_change() -> None:
     old = stored(replace(old, spec=replace(old.spec, ephemeral_containers=(container,))))
     (before,) = old.spec.ephemeral_containers
     new = replace(old, spec=replace(old.spec, ephemeral_containers=(replace(before, image="j"),)))
-    assert texts(validate_ephemeral_containers_update(new, old)) == [
-        'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be changed\n'
-    ]
+    (found,) = texts(validate_ephemeral_containers_update(new, old, "1.37"))
+    assert found.startswith(
+        'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be changed\n@@ -1,6 +1,6 @@\n'
+    )
+    assert '- "Image": "i",\n+ "Image": "j",\n' in found
+
+
+def test_a_difference_has_the_fields_of_its_release() -> None:
+    old = spec(volumes=[{"name": "v", "emptyDir": {}}], nodeName="a")
+    lines = [spec_difference(old, replace(old, node_name="b"), release).splitlines()[0] for release in ("1.36", "1.37")]
+    assert lines[0] != lines[1]  # EmptyDirVolumeSource.mode exists since 1.37
 
 
 def spec(**values: object) -> core_v1.PodSpec:
@@ -177,11 +185,11 @@ def changed(difference: str) -> list[str]:
 
 
 def test_equal_specs_differ_in_nothing() -> None:
-    assert spec_difference(spec(nodeName="n"), spec(nodeName="n")) == ""
+    assert spec_difference(spec(nodeName="n"), spec(nodeName="n"), "1.37") == ""
 
 
 def test_a_difference_shows_three_lines_around_each_change_and_no_names_of_files() -> None:
-    difference = spec_difference(spec(nodeName="a"), spec(nodeName="b"))
+    difference = spec_difference(spec(nodeName="a"), spec(nodeName="b"), "1.37")
     head, *lines = difference.splitlines()
     assert head.startswith("@@ -")
     assert [line[0] for line in lines] == [" ", " ", " ", "-", "+", " ", " ", " "]
@@ -189,7 +197,7 @@ def test_a_difference_shows_three_lines_around_each_change_and_no_names_of_files
 
 
 def test_fields_carry_the_names_of_the_internal_form() -> None:
-    difference = spec_difference(spec(dnsPolicy="Default"), spec(dnsPolicy="None", os={"name": "linux"}))
+    difference = spec_difference(spec(dnsPolicy="Default"), spec(dnsPolicy="None", os={"name": "linux"}), "1.37")
     assert [line[1:].split(":")[0].strip() for line in changed(difference)] == [
         '"DNSPolicy"',
         '"DNSPolicy"',
@@ -203,23 +211,23 @@ def test_fields_carry_the_names_of_the_internal_form() -> None:
 def test_what_concerns_the_host_is_in_the_security_context() -> None:
     """Kubernetes keeps host namespaces in its internal security context, so a spec without one cannot show them."""
     with_context = spec(securityContext={"runAsUser": 1})
-    difference = spec_difference(with_context, replace(with_context, host_network=True))
+    difference = spec_difference(with_context, replace(with_context, host_network=True), "1.37")
     assert changed(difference) == ['-  "HostNetwork": false,', '+  "HostNetwork": true,']
     bare = replace(with_context, security_context=None)
-    assert spec_difference(bare, replace(bare, host_network=True)) == ""
+    assert spec_difference(bare, replace(bare, host_network=True), "1.37") == ""
 
 
 def test_empty_lists_and_maps_are_null_and_amounts_are_texts() -> None:
     first = from_dict(core_v1.PodSpec, {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]})
-    difference = spec_difference(first, replace(first, node_selector={"a": "b"}))
+    difference = spec_difference(first, replace(first, node_selector={"a": "b"}), "1.37")
     assert changed(difference) == ['- "NodeSelector": null,', '+ "NodeSelector": {', '+  "a": "b"', "+ },"]
     other = from_dict(core_v1.PodSpec, {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]})
-    assert changed(spec_difference(first, other)) == ['-     "cpu": "1"', '+     "cpu": "2"']
+    assert changed(spec_difference(first, other, "1.37")) == ['-     "cpu": "1"', '+     "cpu": "2"']
 
 
 @given(st.text(max_size=8), st.text(max_size=8))
 def test_the_lines_of_both_sides_are_the_values_of_both_sides(before: str, after: str) -> None:
-    lines = changed(spec_difference(spec(hostname=before), spec(hostname=after)))
+    lines = changed(spec_difference(spec(hostname=before), spec(hostname=after), "1.37"))
     if before == after:
         assert lines == []
         return
@@ -235,7 +243,7 @@ def test_of_a_long_spec_the_lines_around_the_first_change_are_compared() -> None
         spec(containers=[{"name": "c", "env": [{"name": f"n{number}", "value": value} for number in range(5000)]}])
         for value in ("a", "b")
     )
-    difference = spec_difference(first, second)
+    difference = spec_difference(first, second, "1.37")
     assert changed(difference)[:2] == ['-     "Value": "a",', '+     "Value": "b",']
     assert difference.endswith("… (cut)\n")
     assert len(difference.splitlines()) < 700
@@ -244,7 +252,7 @@ def test_of_a_long_spec_the_lines_around_the_first_change_are_compared() -> None
 def test_lines_of_a_long_spec_keep_their_numbers() -> None:
     labels = {f"n{number:04}": "v" for number in range(2000)}
     first, second = spec(nodeSelector=labels, nodeName="a"), spec(nodeSelector=labels, nodeName="b")
-    heading, *lines = spec_difference(first, second).splitlines()
+    heading, *lines = spec_difference(first, second, "1.37").splitlines()
     place = int(heading.split(",")[0].removeprefix("@@ -"))
     assert place > 2000
     assert changed("\n".join(lines)) == ['- "NodeName": "a",', '+ "NodeName": "b",']

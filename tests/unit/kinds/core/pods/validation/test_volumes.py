@@ -31,7 +31,8 @@ def volumes(*given: dict[str, Any]) -> tuple[frozenset[str], list[str]]:
 
 def mounts(*given: dict[str, Any]) -> list[str]:
     errors = ErrorList()
-    validate_mounts(errors, FieldPath("m"), [from_dict(core_v1.VolumeMount, one) for one in given], {"v"})
+    container = from_dict(core_v1.Container, {"name": "c", "volumeMounts": list(given)})
+    validate_mounts(errors, FieldPath("m"), container, {"v"})
     return texts(errors)
 
 
@@ -74,7 +75,7 @@ def test_two_volumes_of_one_name_are_one_too_many() -> None:
     [
         ([{"name": "v", "mountPath": "/a"}], []),
         ([{"name": "x", "mountPath": "/a"}], ['m[0].name: Not found: "x"']),
-        ([{"mountPath": "/a"}], ["m[0].name: Required value"]),
+        ([{"mountPath": "/a"}], ["m[0].name: Required value", 'm[0].name: Not found: ""']),
         ([{"name": "v"}], ["m[0].mountPath: Required value"]),
         (
             [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/a"}],
@@ -83,6 +84,21 @@ def test_two_volumes_of_one_name_are_one_too_many() -> None:
         (
             [{"name": "v", "mountPath": "/a", "subPath": "b", "subPathExpr": "c"}],
             ['m[0].subPathExpr: Invalid value: "c": subPathExpr and subPath are mutually exclusive'],
+        ),
+        (
+            [{"name": "v", "mountPath": "/a", "subPath": "/b"}],
+            ['m.subPath: Invalid value: "/b": must be a relative path'],
+        ),
+        (
+            [{"name": "v", "mountPath": "/a", "mountPropagation": "Bidirectional"}],
+            [
+                "m.mountPropagation: Forbidden: Bidirectional mount propagation is available only to privileged "
+                "containers"
+            ],
+        ),
+        (
+            [{"name": "v", "mountPath": "/a", "recursiveReadOnly": "Enabled"}],
+            ["m.recursiveReadOnly: Forbidden: may only be specified when readOnly is true"],
         ),
     ],
 )
@@ -328,3 +344,15 @@ def test_each_file_tells_one_thing(file: dict[str, Any], wanted: str) -> None:
 )
 def test_sources_share_a_volume(sources: list[dict[str, Any]], wanted: list[str]) -> None:
     assert projected(*sources) == wanted
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ({"emptyDir": {"sizeLimit": "-1"}}, "v[0].emptyDir.sizeLimit: Forbidden: SizeLimit field must be a valid"),
+        ({"hostPath": {"path": "../x"}}, "v[0].hostPath.path: Invalid value: \"../x\": must not contain '..'"),
+    ],
+)
+def test_sizes_and_paths_of_volumes_are_checked(source: dict[str, Any], wanted: str) -> None:
+    (found,) = volumes({"name": "a", **source})[1]
+    assert found.startswith(wanted)
