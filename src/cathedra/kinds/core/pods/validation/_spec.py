@@ -117,8 +117,8 @@ def _annotations(errors: ErrorList, path: FieldPath, annotations: Mapping[str, s
         if not key.startswith(_APPARMOR):
             continue
         name = key.removeprefix(_APPARMOR)
-        containers = (*spec.containers, *spec.init_containers, *spec.ephemeral_containers)
-        if all(container.name != name for container in containers):
+        containers = {container.name for container in (*spec.containers, *spec.init_containers)}
+        if name not in containers | {container.name for container in spec.ephemeral_containers}:
             errors.invalid(path.key(key), name, "container not found")
         if profile not in _PROFILES and not profile.startswith("localhost/"):
             errors.invalid(path.key(key), profile, f"invalid AppArmor profile name: {go_quote(profile)}")
