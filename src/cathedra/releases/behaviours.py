@@ -267,6 +267,12 @@ RESIZE_KEEPS_CLAIMS: Final = Behaviour(
     "Pods with node-allocatable claims can be resized.", since="1.37", source="KEP-5517"
 )
 
+GROUP_COUNTS_CHANGE: Final = Behaviour(
+    "The minGroupCount of a CompositePodGroup can be changed; before, its policy was immutable.",
+    since="1.38",
+    source="kubernetes/kubernetes#141023",
+)
+
 # --- allocator and scheduler
 
 ALLOCATOR_MENDED: Final = Behaviour(

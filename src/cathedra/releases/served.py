@@ -64,6 +64,9 @@ SERVED: Final[Mapping[tuple[str, str], Mapping[str, Lifetime]]] = {
         "v1alpha3": Lifetime("1.37"),
         "v1alpha2": Lifetime("1.36", removed="1.37"),
     },
+    ("scheduling.k8s.io", "CompositePodGroup"): {
+        "v1alpha3": Lifetime("1.37"),
+    },
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): _MUTATING,
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): _MUTATING,
     ("authentication.k8s.io", "SelfSubjectReview"): {

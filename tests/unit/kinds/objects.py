@@ -16,6 +16,7 @@ from cathedra.releases import FeatureGates
 
 NOW = 1_700_000_000.0
 NEW = (
+    "CompositePodGroup",
     "DRADerivedAttributes",
     "DRADeviceCompatibilityGroups",
     "DRAListTypeAttributes",

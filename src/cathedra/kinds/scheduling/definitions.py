@@ -10,6 +10,8 @@ from cathedra.kinds.definition import AnyDefinition, ResourceDefinition, Version
 from cathedra.kinds.scheduling.conversion import group_from_hub, group_to_hub, workload_from_hub, workload_to_hub
 from cathedra.kinds.scheduling.podgroups import (
     POD_GROUP_COLUMNS,
+    CompositePodGroupStatusStrategy,
+    CompositePodGroupStrategy,
     PodGroupStatusStrategy,
     PodGroupStrategy,
     pod_group_cells,
@@ -61,7 +63,9 @@ def scheduling_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
     if not names:
         return (priority_class_definition(),)
     workloads, groups = _in_v1alpha2() if names == ("v1alpha2",) else _in_hub_form(names)
+    composites = versions(gates.release, GROUP, "CompositePodGroup")
     return (
+        *([_composite_pod_groups(composites)] if composites else []),
         priority_class_definition(),
         ResourceDefinition(
             group=GROUP,
@@ -90,4 +94,22 @@ def scheduling_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
             cells=pod_group_cells,
             gate="GenericWorkload",
         ),
+    )
+
+
+def _composite_pod_groups(names: tuple[str, ...]) -> AnyDefinition:
+    kind = scheduling_v1alpha3.CompositePodGroup
+    return ResourceDefinition(
+        group=GROUP,
+        kind="CompositePodGroup",
+        plural="compositepodgroups",
+        singular="compositepodgroup",
+        namespaced=True,
+        type=kind,
+        versions=tuple(VersionDefinition(name, kind, served_by_default=False) for name in names),
+        strategy=CompositePodGroupStrategy(),
+        subresources={"status": CompositePodGroupStatusStrategy()},
+        columns=NAME_AND_AGE,
+        cells=name_and_age,
+        gate="CompositePodGroup",
     )

@@ -11,10 +11,22 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.declarative.walking import declared_errors
 from cathedra.kinds.definition import Column, RequestContext, Strategy
 from cathedra.kinds.scheduling.conversion import group_from_hub
-from cathedra.kinds.scheduling.validation import POD_GROUP_TAGS, validate_pod_group_status
+from cathedra.kinds.scheduling.disabled_fields import enabled_composite_spec, enabled_group_spec
+from cathedra.kinds.scheduling.validation import (
+    POD_GROUP_TAGS,
+    composite_pod_group_tags,
+    validate_pod_group_status,
+)
 from cathedra.semantics.conditions import find_condition
 
-__all__ = ["POD_GROUP_COLUMNS", "PodGroupStatusStrategy", "PodGroupStrategy", "pod_group_cells"]
+__all__ = [
+    "POD_GROUP_COLUMNS",
+    "CompositePodGroupStatusStrategy",
+    "CompositePodGroupStrategy",
+    "PodGroupStatusStrategy",
+    "PodGroupStrategy",
+    "pod_group_cells",
+]
 
 POD_GROUP_COLUMNS: Final = (
     NAME,
@@ -40,11 +52,9 @@ class PodGroupStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
     def prepare_create(
         self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext
     ) -> scheduling_v1alpha3.PodGroup:
-        """Empty the status, drop claims behind a closed gate."""
-        group = replace(obj, status=scheduling_v1alpha3.PodGroupStatus())
-        if context.gates["DRAWorkloadResourceClaims"]:
-            return group
-        return replace(group, spec=replace(group.spec, resource_claims=()))
+        """Empty the status, drop fields behind closed gates."""
+        spec = enabled_group_spec(obj.spec, None, context.gates)
+        return replace(obj, spec=spec, status=scheduling_v1alpha3.PodGroupStatus())
 
     def validate_create(self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext) -> ErrorList:
         """The rules of a pod group."""
@@ -53,11 +63,8 @@ class PodGroupStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
     def prepare_update(
         self, new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup, context: RequestContext
     ) -> scheduling_v1alpha3.PodGroup:
-        """Keep the status, drop claims behind a closed gate unless there are some already."""
-        group = replace(new, status=old.status)
-        if context.gates["DRAWorkloadResourceClaims"] or old.spec.resource_claims:
-            return group
-        return replace(group, spec=replace(group.spec, resource_claims=()))
+        """Keep the status, drop fields behind closed gates unless they are in use already."""
+        return replace(new, spec=enabled_group_spec(new.spec, old.spec, context.gates), status=old.status)
 
     def validate_update(
         self, new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup, context: RequestContext
@@ -85,6 +92,66 @@ class PodGroupStatusStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
     ) -> ErrorList:
         """The rules of a group's status."""
         return validate_pod_group_status(new)
+
+
+class CompositePodGroupStrategy(Strategy[scheduling_v1alpha3.CompositePodGroup]):
+    """A group of pod groups, as controllers create it from the templates of a workload."""
+
+    returns_deleted_object = False
+
+    def default(
+        self, obj: scheduling_v1alpha3.CompositePodGroup, context: RequestContext
+    ) -> scheduling_v1alpha3.CompositePodGroup:
+        """Set the default: its groups are disrupted one by one."""
+        if obj.spec.disruption_mode is not None:
+            return obj
+        single = scheduling_v1alpha3.SingleCompositeDisruptionMode()
+        mode = scheduling_v1alpha3.CompositeDisruptionMode(single=single)
+        return replace(obj, spec=replace(obj.spec, disruption_mode=mode))
+
+    def prepare_create(
+        self, obj: scheduling_v1alpha3.CompositePodGroup, context: RequestContext
+    ) -> scheduling_v1alpha3.CompositePodGroup:
+        """Empty the status, drop fields behind closed gates."""
+        spec = enabled_composite_spec(obj.spec, None, context.gates)
+        return replace(obj, spec=spec, status=scheduling_v1alpha3.CompositePodGroupStatus())
+
+    def validate_create(self, obj: scheduling_v1alpha3.CompositePodGroup, context: RequestContext) -> ErrorList:
+        """Return the errors of a new group."""
+        return declared_errors(composite_pod_group_tags(context.gates), obj, None, beta=True)
+
+    def prepare_update(
+        self,
+        new: scheduling_v1alpha3.CompositePodGroup,
+        old: scheduling_v1alpha3.CompositePodGroup,
+        context: RequestContext,
+    ) -> scheduling_v1alpha3.CompositePodGroup:
+        """Keep the status, drop fields behind closed gates unless they are in use already."""
+        return replace(new, spec=enabled_composite_spec(new.spec, old.spec, context.gates), status=old.status)
+
+    def validate_update(
+        self,
+        new: scheduling_v1alpha3.CompositePodGroup,
+        old: scheduling_v1alpha3.CompositePodGroup,
+        context: RequestContext,
+    ) -> ErrorList:
+        """Return the errors of a changed group: all of it is immutable, from 1.38 on without ``minGroupCount``."""
+        return declared_errors(composite_pod_group_tags(context.gates), new, old, beta=True)
+
+
+class CompositePodGroupStatusStrategy(Strategy[scheduling_v1alpha3.CompositePodGroup]):
+    """The status of a group of groups: its conditions."""
+
+    reset_fields = ("spec", "metadata")
+
+    def prepare_update(
+        self,
+        new: scheduling_v1alpha3.CompositePodGroup,
+        old: scheduling_v1alpha3.CompositePodGroup,
+        context: RequestContext,
+    ) -> scheduling_v1alpha3.CompositePodGroup:
+        """Keep the spec."""
+        return replace(new, spec=old.spec)
 
 
 def _declared(

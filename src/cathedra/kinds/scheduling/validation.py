@@ -22,8 +22,9 @@ from cathedra.kinds.declarative.formats import (
     short_name,
 )
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
+from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["POD_GROUP_TAGS", "WORKLOAD_TAGS", "validate_pod_group_status"]
+__all__ = ["POD_GROUP_TAGS", "WORKLOAD_TAGS", "composite_pod_group_tags", "validate_pod_group_status"]
 
 MAX_CLAIMS: Final = 4
 MAX_TEMPLATES: Final = 8
@@ -111,6 +112,36 @@ _POD_GROUP: Final = TypeTags(
         )
     }
 )
+
+_GROUP_COUNT: Final = {"gang": FieldTags(settled=True, of=TypeTags({"minGroupCount": _MIN_COUNT}))}
+_COMPOSITE_POLICY: Final = TypeTags({"basic": FieldTags(immutable=True), **_GROUP_COUNT}, union=("basic", "gang"))
+
+
+def _composite(policy: FieldTags) -> TypeTags:
+    reference = TypeTags({"workloadName": _REQUIRED_LONG_NAME, "templateName": _REQUIRED_SHORT_NAME})
+    spec = TypeTags(
+        {
+            "parentCompositePodGroupName": FieldTags(immutable=True, checks=(long_name,)),
+            "workloadRef": FieldTags(required=True, immutable=True, of=reference),
+            "schedulingPolicy": policy,
+            "schedulingConstraints": _CONSTRAINTS,
+            "disruptionMode": _DEFAULTED_MODE,
+            "priorityClassName": _PRIORITY_CLASS,
+            "priority": _PRIORITY,
+            "preemptionPolicy": _PREEMPTION,
+        }
+    )
+    return TypeTags({"spec": FieldTags(of=spec)})
+
+
+_COMPOSITE: Final = _composite(FieldTags(of=_COMPOSITE_POLICY))
+_FIXED_COMPOSITE: Final = _composite(FieldTags(immutable=True, of=_COMPOSITE_POLICY))
+
+
+def composite_pod_group_tags(gates: FeatureGates) -> TypeTags:
+    """Return the tags of CompositePodGroup in a release."""
+    return _COMPOSITE if gates.has(behaviours.GROUP_COUNTS_CHANGE) else _FIXED_COMPOSITE
+
 
 # --- v1alpha2, in which nothing of a template changes
 

@@ -8,6 +8,7 @@ from cathedra.api.struct import replace
 from cathedra.kinds.declarative.walking import declared_errors
 from cathedra.kinds.definition import RequestContext, Strategy
 from cathedra.kinds.scheduling.conversion import workload_from_hub
+from cathedra.kinds.scheduling.disabled_fields import enabled_workload_spec
 from cathedra.kinds.scheduling.validation import WORKLOAD_TAGS
 
 __all__ = ["WorkloadStrategy"]
@@ -21,15 +22,18 @@ class WorkloadStrategy(Strategy[scheduling_v1alpha3.Workload]):
     def prepare_create(
         self, obj: scheduling_v1alpha3.Workload, context: RequestContext
     ) -> scheduling_v1alpha3.Workload:
-        """Drop claims behind a closed gate."""
-        if context.gates["DRAWorkloadResourceClaims"]:
-            return obj
-        templates = tuple(replace(template, resource_claims=()) for template in obj.spec.pod_group_templates)
-        return replace(obj, spec=replace(obj.spec, pod_group_templates=templates))
+        """Drop fields behind closed gates."""
+        return replace(obj, spec=enabled_workload_spec(obj.spec, None, context.gates))
 
     def validate_create(self, obj: scheduling_v1alpha3.Workload, context: RequestContext) -> ErrorList:
         """Return the errors of a new workload."""
         return _declared(obj, None, context)
+
+    def prepare_update(
+        self, new: scheduling_v1alpha3.Workload, old: scheduling_v1alpha3.Workload, context: RequestContext
+    ) -> scheduling_v1alpha3.Workload:
+        """Drop fields behind closed gates unless they are in use already."""
+        return replace(new, spec=enabled_workload_spec(new.spec, old.spec, context.gates))
 
     def validate_update(
         self, new: scheduling_v1alpha3.Workload, old: scheduling_v1alpha3.Workload, context: RequestContext

@@ -14,6 +14,9 @@ from tests.unit.kinds.objects import gates
 )
 def test_workloads_and_groups_move_from_version_to_version(release: str, versions: list[str]) -> None:
     found = {definition.plural: definition for definition in scheduling_definitions(gates(release))}
+    composites = found.pop("compositepodgroups", None)
+    assert (composites is not None) is ("v1alpha3" in versions)
+    assert composites is None or (composites.gate, composites.versions[0].name) == ("CompositePodGroup", "v1alpha3")
     assert set(found) == ({"priorityclasses", "workloads", "podgroups"} if versions else {"priorityclasses"})
     for plural in found.keys() - {"priorityclasses"}:
         assert [version.name for version in found[plural].versions] == versions

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.core.scheduling_v1alpha3 import PodGroup
+from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup, PodGroup
 from cathedra.api.struct import from_dict, replace, to_dict
+from cathedra.kinds.definition import RequestContext
 from tests.unit.kinds.objects import context, created, definition_of, row, texts, updated
 
 DEFINITION = definition_of("podgroups")
@@ -87,3 +88,36 @@ def test_a_row_names_policy_and_workload() -> None:
     gang = group(schedulingPolicy={"gang": {"minCount": 2}}, workloadRef={"workloadName": "w", "templateName": "t"})
     found = row("podgroups", gang)
     assert (found["Policy"], found["Workload"]) == ("Gang", "w")
+
+
+COMPOSITES = definition_of("compositepodgroups")
+REFERENCE = {"workloadName": "w", "templateName": "t"}
+
+
+def composite(**spec: Any) -> CompositePodGroup:
+    values = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}, "workloadRef": REFERENCE, **spec}
+    return from_dict(CompositePodGroup, {"metadata": {"name": "g"}, "spec": values})
+
+
+def grouping(release: str) -> RequestContext:
+    return context(release, GenericWorkload=True, CompositePodGroup=True)
+
+
+def test_groups_of_groups_are_disrupted_one_by_one_and_name_their_workload() -> None:
+    made, errors = created(COMPOSITES.strategy, composite(), grouping("1.37"))
+    assert (errors, to_dict(made.spec)["disruptionMode"]) == ([], {"single": {}})
+    _, errors = created(COMPOSITES.strategy, composite(workloadRef=None), grouping("1.37"))
+    assert [text.partition(":")[0] for text in texts(errors)] == ["spec.workloadRef"]
+
+
+@pytest.mark.parametrize(("release", "changes"), [("1.37", False), ("1.38", True)])
+def test_the_number_of_groups_changes_from_138_on(release: str, changes: bool) -> None:
+    """kubernetes/kubernetes#141023."""
+    old, _ = created(COMPOSITES.strategy, composite(), grouping(release))
+    new = composite(schedulingPolicy={"gang": {"minGroupCount": 1}})
+    found = texts(updated(COMPOSITES.strategy, new, old, grouping(release))[1])
+    assert [text.partition(":")[0] for text in found] == ([] if changes else ["spec.schedulingPolicy"])
+    none = composite(schedulingPolicy={"gang": {"minGroupCount": 0}})
+    assert texts(created(COMPOSITES.strategy, none, grouping(release))[1])
+    basic = composite(schedulingPolicy={"basic": {}})
+    assert texts(updated(COMPOSITES.strategy, basic, old, grouping(release))[1])

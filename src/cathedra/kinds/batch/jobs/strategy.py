@@ -50,7 +50,7 @@ class JobStrategy(GenerationStrategy[batch_v1.Job]):
 
     def prepare_create(self, obj: batch_v1.Job, context: RequestContext) -> batch_v1.Job:
         """Generate the selector and the template's labels, unless the author chose to do that himself."""
-        job = super().prepare_create(obj, context)
+        job = _enabled(super().prepare_create(obj, context), None, context)
         if job.spec.manual_selector:
             return job
         # Kubernetes' default for the labels is the very map of the template, into which the generated labels go.
@@ -59,6 +59,10 @@ class JobStrategy(GenerationStrategy[batch_v1.Job]):
         labels = job.spec.template.metadata.labels
         return replace(job, metadata=replace(job.metadata, labels=labels)) if shared or not job.metadata.labels else job
 
+    def prepare_update(self, new: batch_v1.Job, old: batch_v1.Job, context: RequestContext) -> batch_v1.Job:
+        """Drop what a closed gate takes out."""
+        return super().prepare_update(_enabled(new, old, context), old, context)
+
     def validate_create(self, obj: batch_v1.Job, context: RequestContext) -> ErrorList:
         """A job's own rules and those of its template."""
         return validate_job(obj, context.gates)
@@ -66,6 +70,15 @@ class JobStrategy(GenerationStrategy[batch_v1.Job]):
     def validate_update(self, new: batch_v1.Job, old: batch_v1.Job, context: RequestContext) -> ErrorList:
         """Require that immutable fields are unchanged."""
         return validate_job_update(new, old, context.gates)
+
+
+def _enabled(job: batch_v1.Job, old: batch_v1.Job | None, context: RequestContext) -> batch_v1.Job:
+    """Return the job without ``scheduling`` if its gate is closed, unless the stored job uses the field."""
+    if job.spec.scheduling is None or context.gates["WorkloadWithJob"]:
+        return job
+    if old is not None and old.spec.scheduling is not None:
+        return job
+    return replace(job, spec=replace(job.spec, scheduling=None))
 
 
 def with_selector(job: batch_v1.Job) -> batch_v1.Job:

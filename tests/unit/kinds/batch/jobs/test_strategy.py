@@ -202,3 +202,13 @@ def test_defaults_are_filled_in_once(
     once = filled(**{name: value for name, value in written.items() if value is not None})
     assert default_job_spec(once) == once
     assert once.suspend is suspend
+
+
+def test_how_the_pods_of_a_job_are_grouped_has_a_gate_but_stays_where_it_is_in_use() -> None:
+    grouped = from_dict(batch_v1.Job, job(scheduling={}))
+    strategy = definition_of("jobs").strategy
+    opened = context(GenericWorkload=True, WorkloadWithJob=True)
+    assert created(strategy, grouped, context())[0].spec.scheduling is None
+    made = created(strategy, grouped, opened)[0]
+    assert made.spec.scheduling is not None
+    assert updated(strategy, made, made, context())[0].spec.scheduling is not None
