@@ -6,7 +6,7 @@ A field stays in an update if the stored object uses it: otherwise the update of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from cathedra.api.core import scheduling_v1alpha3
 from cathedra.api.struct import replace
@@ -14,6 +14,7 @@ from cathedra.releases import FeatureGates
 
 __all__ = ["enabled_composite_spec", "enabled_group_spec", "enabled_workload_spec"]
 
+G = TypeVar("G", scheduling_v1alpha3.PodGroupSpec, scheduling_v1alpha3.PodGroupTemplate)
 Template = scheduling_v1alpha3.PodGroupTemplate | scheduling_v1alpha3.CompositePodGroupTemplate
 
 _GROUP: Final[Mapping[str, tuple[str, Any]]] = {
@@ -88,6 +89,6 @@ def _composite(
     return replace(made, preemption_policy=None) if "preemption_policy" in closed else made
 
 
-def _without(of: Any, closed: Mapping[str, Any]) -> Any:
+def _without(of: G, closed: Mapping[str, Any]) -> G:
     changes = {name: empty for name, empty in closed.items() if getattr(of, name, None)}
     return replace(of, **changes) if changes else of
