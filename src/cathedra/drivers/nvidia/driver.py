@@ -47,7 +47,7 @@ from cathedra.drivers.nvidia.devices import (
     pool_of,
     remove_partition,
 )
-from cathedra.drivers.nvidia.monitor import GpuFault, watch_faults
+from cathedra.drivers.nvidia.monitor import FaultRecords, GpuFault, watch_faults
 from cathedra.drivers.nvidia.nvml import Gpu, Nvml, load_nvml, read_gpus
 from cathedra.drivers.nvidia.sharing import Commands, HostCommands, SharingManager
 
@@ -212,9 +212,42 @@ class NvidiaDriver(Driver):
         return DeviceHealth(name, Health.UNHEALTHY if severe else Health.HEALTHY, message=message)
 
     async def background(self, client: Client, directory: Path | None) -> None:
-        """Listen to errors of the GPUs."""
+        """Listen to errors of the GPUs. Severe ones are recorded in ``directory``, and known after a restart."""
+        if directory is None:
+            await self._listen(None)
+            return
+        records = FaultRecords(directory / "faults", self._boot_id())
+        self._enter(records.load())
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._listen(records))
+            group.create_task(self._follow_records(records))
+
+    async def _listen(self, records: FaultRecords | None) -> None:
         async for faults in watch_faults(self._nvml, list(self._gpus.values())):
-            self._faults.update(((fault.uuid, fault.kind), fault) for fault in faults)
-            changed, self._changed = self._changed, asyncio.Event()
-            changed.set()
-            self.republish()
+            # Recorded first: a fault that is entered without a file would count as taken back.
+            if records is not None:
+                records.add(faults)
+            self._enter(faults)
+
+    async def _follow_records(self, records: FaultRecords) -> None:
+        while True:
+            await records.wait_taken_back(self._faults.values)
+            kept = {key: fault for key, fault in self._faults.items() if not records.is_taken_back(fault)}
+            self._faults = kept
+            self._enter(())
+
+    def _enter(self, faults: Iterable[GpuFault]) -> None:
+        for fault in faults:
+            known = self._faults.get((fault.uuid, fault.kind))
+            # An application's XID error on a broken GPU does not repair it.
+            if known is None or fault.is_severe or not known.is_severe:
+                self._faults[fault.uuid, fault.kind] = fault
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+        self.republish()
+
+    def _boot_id(self) -> str:
+        try:
+            return (self._root / "proc/sys/kernel/random/boot_id").read_text().strip()
+        except OSError:
+            return ""

@@ -7,14 +7,17 @@ application causes are shown and keep nothing away.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from cathedra.api.resource import DeviceTaint
 from cathedra.drivers.nvidia.nvml import Gpu, Nvml
+from cathedra.files.atomic import write_atomic
+from cathedra.files.inotify import wait_for_files
 
-__all__ = ["GpuFault", "watch_faults"]
+__all__ = ["FaultRecords", "GpuFault", "watch_faults"]
 
 T = TypeVar("T")
 
@@ -44,6 +47,46 @@ class GpuFault:
         """Return the taint for the fault."""
         effect = "NoSchedule" if self.is_severe else "None"
         return DeviceTaint(key=f"{domain}/{self.kind}", value=self.value, effect=effect)
+
+
+class FaultRecords:
+    """Severe faults of this boot as files, so that a restart of the driver does not offer a broken GPU again.
+
+    A file is named after the GPU and the fault: ``GPU-UUID_xid_79``. Removing it takes the fault back, also while the
+    driver runs. Its content is the boot ID: a restart of the machine resets the GPU.
+    """
+
+    def __init__(self, directory: Path, boot_id: str) -> None:
+        self._directory = directory
+        self._boot_id = boot_id
+
+    def load(self) -> list[GpuFault]:
+        """Return the faults of this boot, and remove the files of earlier ones."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        found = []
+        for path in sorted(self._directory.glob("*_*_*")):
+            if path.read_text() == self._boot_id:
+                found.append(GpuFault(*path.name.split("_", 2)))
+            else:
+                path.unlink()
+        return found
+
+    def add(self, faults: Iterable[GpuFault]) -> None:
+        """Record the severe ones among ``faults``."""
+        for fault in faults:
+            if fault.is_severe:
+                write_atomic(self._path(fault), self._boot_id.encode())
+
+    def is_taken_back(self, fault: GpuFault) -> bool:
+        """Return True if the fault was recorded and its file was removed."""
+        return fault.is_severe and not self._path(fault).exists()
+
+    async def wait_taken_back(self, faults: Callable[[], Iterable[GpuFault]]) -> None:
+        """Return when the file of one of ``faults`` is missing."""
+        await wait_for_files(lambda: any(map(self.is_taken_back, faults())), (self._directory,))
+
+    def _path(self, fault: GpuFault) -> Path:
+        return self._directory / f"{fault.uuid}_{fault.kind}_{fault.value}"
 
 
 async def watch_faults(nvml: Nvml, gpus: Sequence[Gpu]) -> AsyncIterator[list[GpuFault]]:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from cathedra.api.quantity import Quantity
+from cathedra.client.client import Client
+from cathedra.clock import SystemClock
 from cathedra.driver import Health, OptionError
 from cathedra.driver.kit import Kit, KitError, check_driver
+from cathedra.driver.kit.memoryapi import MemoryAPI
 from cathedra.drivers.nvidia import NvidiaDriver
 from cathedra.drivers.nvidia.nvml import read_gpus
+from cathedra.files.inotify import wait_for_files
 from tests.unit.drivers.nvidia.fake import Card, FakeNvml, NVMLError, machine
 
 
@@ -147,6 +154,50 @@ async def test_errors_become_taints_and_health(root: Path) -> None:
         assert (health["gpu-0"].state, health["gpu-1"].state) == (Health.UNHEALTHY, Health.HEALTHY)
         assert health["gpu-0"].message == "xid 79, double-bit-ecc"
     assert nvml.freed
+
+
+@asynccontextmanager
+async def listening(nvml: FakeNvml, root: Path, directory: Path) -> AsyncIterator[NvidiaDriver]:
+    """A driver that listens to errors, with a directory of its own, as in a process with sockets."""
+    driver = NvidiaDriver(nvml=nvml, root=root)
+    client = Client(MemoryAPI(), clock=SystemClock())
+    task = asyncio.ensure_future(driver.background(client, directory))
+    try:
+        yield driver
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+async def test_a_severe_fault_is_known_after_a_restart_until_its_file_is_removed(root: Path, tmp_path: Path) -> None:
+    card = Card(0)
+    (root / "proc/sys/kernel/random").mkdir(parents=True)
+    boot = root / "proc/sys/kernel/random/boot_id"
+    boot.write_text("first\n")
+    directory = tmp_path / "plugin"
+    nvml = FakeNvml(card)
+    async with listening(nvml, root, directory) as driver:
+        nvml.happens(card, nvml.nvmlEventTypeXidCriticalError, 79)
+        nvml.happens(card, nvml.nvmlEventTypeXidCriticalError, 31)
+        await until_faulty(driver, {"gpu.nvidia.com/xid"})
+        await until_recorded(directory)
+    (record,) = (directory / "faults").iterdir()
+    assert record.name == "GPU-00000000-1111-2222-3333-444444444444_xid_79"
+    async with listening(FakeNvml(card), root, directory) as driver:
+        await until_faulty(driver, {"gpu.nvidia.com/xid"})
+        record.unlink()
+        async for _ in driver.health():
+            if not driver.resources().devices[0].taints:
+                break
+    record.write_text("first")
+    boot.write_text("second")
+    async with listening(FakeNvml(card), root, directory) as driver:
+        await wait_for_files(lambda: not record.exists(), (directory / "faults",))
+        assert not driver.resources().devices[0].taints
+
+
+async def until_recorded(directory: Path) -> None:
+    await wait_for_files(lambda: any((directory / "faults").glob("*_xid_*")), (directory, directory / "faults"))
 
 
 async def test_a_lost_gpu_taints_all_because_none_can_be_asked(root: Path) -> None:
