@@ -22,6 +22,7 @@ _PACKAGES = {
     "crun": "apt-get install crun",
     "ctr": "apt-get install containerd",
     "etcd": "apt-get install etcd-server",
+    "gcc": "apt-get install gcc",
     "runc": "apt-get install runc",
 }
 

@@ -222,6 +222,12 @@ DRIVER_PROCESS: Final = (
         metavar="FILE",
         about="configuration that is passed to the driver of --module",
     ),
+    CommandOption(
+        name="--driver-root",
+        type=Path,
+        metavar="DIR",
+        about="directory of the kernel driver's libraries and programs, for the NVIDIA driver (default: searched)",
+    ),
     SELECTED,
     DATA_DIR,
     CommandOption(

@@ -36,16 +36,20 @@ def load_maker(text: str) -> Callable[[], Any]:
     return make
 
 
-def load_driver(text: str, config: Path | None = None) -> Driver:
-    """The driver that ``MODULE:DRIVER`` makes; with a ``config``, it is made with this file.
+def load_driver(text: str, config: Path | None = None, driver_root: Path | None = None) -> Driver:
+    """The driver that ``MODULE:DRIVER`` makes, with the file ``config`` and the directory ``driver_root`` if given.
 
     Raises:
         OptionError: it makes none.
     """
     made: Any = load_maker(text)
+    given = () if config is None else (config,)
+    named = {} if driver_root is None else {"driver_root": driver_root}
     try:
-        driver = made if not callable(made) else made() if config is None else made(config)
+        driver = made(*given, **named) if callable(made) else made
     except TypeError as error:
+        if driver_root is not None and "driver_root" in str(error):
+            raise OptionError(f"{text} takes no --driver-root: {error}") from error
         raise OptionError(f"{text} is not made {'without' if config is None else 'with'} a file: {error}") from error
     if not isinstance(driver, Driver):
         raise OptionError(f"{text} makes a {type(driver).__name__}, which is no cathedra.driver.Driver")

@@ -20,6 +20,11 @@ class Good(Driver):
 def make():
     return Good()
 
+def rooted(config=None, driver_root=None):
+    driver = Good()
+    driver.given = (config, driver_root)
+    return driver
+
 nothing = 3
 """
 
@@ -58,3 +63,10 @@ def test_a_driver_that_is_not_there_is_one_line(module: str, text: str, reason: 
 def test_what_makes_a_driver_can_be_had_without_making_one(module: str) -> None:
     make = load_maker(f"{module}:Good")
     assert make() is not make()
+
+
+def test_a_driver_gets_its_file_and_its_root(module: str) -> None:
+    driver = load_driver(f"{module}:rooted", Path("a.yaml"), Path("/opt/nv"))
+    assert vars(driver)["given"] == (Path("a.yaml"), Path("/opt/nv"))
+    with pytest.raises(OptionError, match="takes no --driver-root"):
+        load_driver(f"{module}:make", driver_root=Path("/opt/nv"))

@@ -83,6 +83,7 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
         driver=driver_config(arguments),
         module=arguments.module,
         driver_file=absolute(arguments.driver_config),
+        driver_root=absolute(arguments.driver_root),
         pod_uid=arguments.pod_uid or os.environ.get("POD_UID", ""),
         endpoint=endpoint_of("--http-endpoint", arguments.http_endpoint),
     )

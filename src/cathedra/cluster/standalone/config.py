@@ -115,6 +115,8 @@ class PartConfig:
     """``MODULE:DRIVER`` of a driver's author; "": the example driver."""
     driver_file: Path | None = None
     """The driver's own configuration, with which it is made."""
+    driver_root: Path | None = None
+    """Directory of the kernel driver's files, for drivers that need them."""
     pod_uid: str = ""
     """Names the driver's instance, so that another may run beside it; "": there is one at a time."""
     endpoint: PlainEndpoint = field(default_factory=lambda: PlainEndpoint("--http-endpoint"))

@@ -160,7 +160,7 @@ def _driver(config: PartConfig) -> Driver:
     if config.module:
         from cathedra.driver.loading import load_driver  # start-up time: with the option alone
 
-        return load_driver(config.module, config.driver_file)
+        return load_driver(config.module, config.driver_file, config.driver_root)
     from cathedra.cluster.parts.nodes import driver_for  # as in `run_driver`
 
     return driver_for(config.driver, config.feature_gates)

@@ -5,13 +5,14 @@ every place. All of these consume the counters of the GPU: engines, memory, and 
 prevents overlapping partitions. A partition is a GPU instance with one compute instance of its full size.
 
 Edits are those that NVIDIA's toolkit writes into CDI documents. Every container gets the nodes that all GPUs share, the
-libraries and programs of the kernel driver's version, and an updated cache of the dynamic linker. Each device adds its
-node, and a partition its two capability nodes. What this machine lacks is left out.
+libraries and programs of the kernel driver's version, and a hook of our own that makes the links of the libraries and
+an updated cache of the dynamic linker. Each device adds its node, and a partition its two capability nodes.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from cathedra.api.resource import DeviceTaint
 from cathedra.driver import Device, DeviceNode, DriverError, Edits, Hook, Mount, Pool, Version
 from cathedra.driver.attributes import AttributeUnknown, numa_node, pci_bus_id, pcie_root
 from cathedra.driver.device import AttributeValue
+from cathedra.drivers.nvidia.driverfiles import DriverFiles
 from cathedra.drivers.nvidia.nvml import Gpu, GpuInstanceProfile, Nvml
 
 __all__ = [
@@ -242,37 +244,21 @@ def remove_partition(nvml: Nvml, gpu: Gpu, live: LivePartition) -> None:
 
 
 _SHARED_NODES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
-_LIBRARY_FOLDERS: Final = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64")
-_PROGRAMS: Final = (
-    "nvidia-smi",
-    "nvidia-debugdump",
-    "nvidia-persistenced",
-    "nvidia-cuda-mps-control",
-    "nvidia-cuda-mps-server",
-)
-_CDI_HOOK: Final = "usr/bin/nvidia-cdi-hook"
 _READ_ONLY: Final = ("ro", "nosuid", "nodev", "bind")
 
 
-def common_edits(version: str, root: Path = Path("/")) -> Edits:
-    """Return the edits of every container with a device of this driver; ``version`` is NVML's version of the kernel
-    driver.
-    """
-    libraries = [
-        path
-        for folder in _LIBRARY_FOLDERS
-        for pattern in ("libcuda.so", "libcudadebugger.so", "libnvidia-*.so", "libnvcuvid.so")
-        for path in sorted((root / folder).glob(f"{pattern}.{version}"))
-    ]
-    programs = [path for name in _PROGRAMS if (path := root / "usr/bin" / name).exists()]
+def common_edits(files: DriverFiles, root: Path = Path("/")) -> Edits:
+    """Return the edits of every container with a device of this driver."""
     nodes = [DeviceNode(path=f"/dev/{name}") for name in _SHARED_NODES if (root / "dev" / name).exists()]
-    folders = list(dict.fromkeys(f"/{path.parent.relative_to(root)}" for path in libraries))
     return Edits(
         # Disables an older hook of the toolkit, if it is installed.
         env={"NVIDIA_VISIBLE_DEVICES": "void"},
         device_nodes=nodes,
-        mounts=[_mount(path, root) for path in (*libraries, *programs)],
-        hooks=[_update_cache(folders)] if folders and (root / _CDI_HOOK).exists() else [],
+        mounts=[
+            Mount(host_path=str(one.host), container_path=str(one.container), options=_READ_ONLY)
+            for one in (*files.libraries, *files.programs)
+        ],
+        hooks=[_links_and_cache(files)],
     )
 
 
@@ -304,12 +290,14 @@ def _access_minors(root: Path) -> dict[str, str]:
     return dict(line.split(maxsplit=1) for line in lines if len(line.split()) == 2)
 
 
-def _mount(path: Path, root: Path) -> Mount:
-    inside = f"/{path.relative_to(root)}"
-    return Mount(host_path=inside, container_path=inside, options=_READ_ONLY)
-
-
-def _update_cache(folders: list[str]) -> Hook:
-    words = [word for folder in folders for word in ("--folder", folder)]
-    program = f"/{_CDI_HOOK}"
-    return Hook(hook_name="createContainer", path=program, args=("nvidia-cdi-hook", "update-ldcache", *words))
+def _links_and_cache(files: DriverFiles) -> Hook:
+    return Hook(
+        hook_name="createContainer",
+        path=sys.executable,
+        args=(
+            sys.executable,
+            "-m",
+            "cathedra.drivers.hooks.libraries",
+            *(str(one.container) for one in files.libraries),
+        ),
+    )

@@ -47,6 +47,7 @@ from cathedra.drivers.nvidia.devices import (
     pool_of,
     remove_partition,
 )
+from cathedra.drivers.nvidia.driverfiles import find_driver_files
 from cathedra.drivers.nvidia.monitor import FaultRecords, GpuFault, watch_faults
 from cathedra.drivers.nvidia.nvml import Gpu, Nvml, load_nvml, read_gpus
 from cathedra.drivers.nvidia.sharing import Commands, HostCommands, SharingManager
@@ -58,6 +59,12 @@ class NvidiaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The driver's configuration file."""
 
     driver: str = "gpu.nvidia.com"
+    driver_root: str = msgspec.field(name="driverRoot", default="")
+    """Directory of the kernel driver's libraries and programs; "": they are searched."""
+
+    def __post_init__(self) -> None:
+        if self.driver_root and not self.driver_root.startswith("/"):
+            raise ValueError(f"driverRoot {self.driver_root!r} must be an absolute path, such as /run/nvidia/driver")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +97,26 @@ class NvidiaDriver(Driver):
         nvml: Nvml | None = None,
         root: Path = Path("/"),
         commands: Commands | None = None,
+        driver_root: Path | None = None,
     ) -> None:
         """``nvml``: pynvml, initialised; None loads it. ``root``: below which files of the machine are looked for.
-        ``commands``: NVIDIA's programs; None calls those below ``root``.
+        ``commands``: NVIDIA's programs; None calls those below ``root``. ``driver_root``: overrides the file's.
 
         Raises:
-            OptionError: the file is wrong, or NVML cannot be used.
+            OptionError: the file is wrong, NVML cannot be used, or the kernel driver's libraries are not found.
         """
-        self.name = read_config(config, NvidiaConfig).driver
+        settings = read_config(config, NvidiaConfig)
+        self.name = settings.driver
         self.cdi_vendor = f"k8s.{self.name}"
         self._nvml = load_nvml() if nvml is None else nvml
         self._root = root
+        version = self._nvml.nvmlSystemGetDriverVersion()
+        # At the start: GPUs whose containers would find no libcuda must not be published.
+        self._files = find_driver_files(
+            version.decode() if isinstance(version, bytes) else str(version),
+            root,
+            driver_root or (Path(settings.driver_root) if settings.driver_root else None),
+        )
         self._gpus = {gpu_name(gpu): gpu for gpu in read_gpus(self._nvml)}
         self._partitions = {one.name: one for gpu in self._gpus.values() for one in partitions_of(gpu)}
         self._sharing = SharingManager(commands or HostCommands(root), root / "var/run" / self.name / "mps")
@@ -117,8 +133,7 @@ class NvidiaDriver(Driver):
 
     def common_edits(self) -> Edits:
         """Libraries and programs of the kernel driver, and the nodes that all GPUs share."""
-        version = self._nvml.nvmlSystemGetDriverVersion()
-        return common_edits(version.decode() if isinstance(version, bytes) else str(version), self._root)
+        return common_edits(self._files, self._root)
 
     async def prepare(self, claim: Claim) -> AsyncIterator[Prepared]:
         """Create partitions, configure sharing, and yield the edits of each device.

@@ -86,7 +86,14 @@ async def test_a_container_gets_the_node_of_its_gpu_and_the_drivers_libraries(ro
         "/usr/bin/nvidia-smi",
     }
     assert "NVIDIA_VISIBLE_DEVICES=void" in edits.env
-    assert edits.hooks[0].args == ("nvidia-cdi-hook", "update-ldcache", "--folder", "/usr/lib/x86_64-linux-gnu")
+    (hook,) = edits.hooks
+    assert hook.hook_name == "createContainer"
+    assert hook.args[1:] == (
+        "-m",
+        "cathedra.drivers.hooks.libraries",
+        "/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15",
+        "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.570.86.15",
+    )
 
 
 async def test_a_partition_is_made_for_its_claim_and_removed(root: Path) -> None:
@@ -222,6 +229,29 @@ async def test_a_gpu_that_cannot_be_watched_says_so_and_works(root: Path) -> Non
 async def test_the_driver_keeps_the_contract(root: Path) -> None:
     verdicts = await check_driver(lambda: NvidiaDriver(nvml=FakeNvml(Card(0), Card(1, mig=True)), root=root))
     assert [(one.check.name, one.reason) for one in verdicts if one.outcome == "failed"] == []
+
+
+def test_without_the_libraries_of_the_kernels_version_nothing_is_published(root: Path) -> None:
+    (root / "usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15").rename(root / "usr/lib/libcuda.so.1.2.3")
+    with pytest.raises(OptionError, match=r"libcuda\.so\.570\.86\.15, .* was not found, so no GPU is published"):
+        NvidiaDriver(nvml=FakeNvml(Card(0)), root=root)
+
+
+def test_the_file_may_name_where_the_libraries_are(root: Path, tmp_path: Path) -> None:
+    place = root / "opt/nv/usr/lib64"
+    place.mkdir(parents=True)
+    (place / "libcuda.so.570.86.15").touch()
+    config = tmp_path / "nvidia.yaml"
+    config.write_text("driverRoot: /opt/nv")
+    edits = NvidiaDriver(config, nvml=FakeNvml(Card(0)), root=root).common_edits()
+    (mount,) = edits.mounts
+    assert (mount.host_path, mount.container_path) == (
+        "/opt/nv/usr/lib64/libcuda.so.570.86.15",
+        "/usr/lib64/libcuda.so.570.86.15",
+    )
+    config.write_text("driverRoot: opt/nv")
+    with pytest.raises(OptionError, match="driverRoot 'opt/nv' must be an absolute path"):
+        NvidiaDriver(config, nvml=FakeNvml(Card(0)), root=root)
 
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
