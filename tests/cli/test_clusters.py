@@ -223,3 +223,26 @@ def test_a_cluster_elsewhere_has_its_own_context_and_is_listed_and_selected(cath
     assert "current is now cathedra" in cathedra("delete", f"--data-dir={own}")
     assert load(cathedra.kubeconfig).name == "cathedra"
     assert len(json.loads(cathedra("list", "-o", "json"))["items"]) == 1
+
+
+def test_a_running_cluster_gets_and_loses_nodes(cathedra: Shell) -> None:
+    cathedra("up", "--detach", "--nodes=1", "--gpus=1", "--runtime=simulated")
+    (pid,) = (row["process"] for row in listed(cathedra).values())
+    said = cathedra("up")
+    assert f"the cluster cathedra runs as process {pid}, nodes: 1" in said
+    said = cathedra("up", "--nodes=2", "--nodes=gpu=2:h100-8", "--nodes=cpu=1")
+    assert "2 nodes Ready in group gpu, 8 devices of gpu.nvidia.com on each" in said
+    assert "1 node Ready in group cpu, without devices" in said
+    assert names(cathedra.kubeconfig, "nodes") == ["cpu-0", "gpu-0", "gpu-1", "node-0", "node-1"]
+    assert listed(cathedra)["cathedra"]["nodes"] == 5
+    said = cathedra("up", "--nodes=1", "--nodes=cpu=1")
+    assert "node gpu-1 is drained (0 pods deleted) and removed" in said
+    assert names(cathedra.kubeconfig, "nodes") == ["cpu-0", "node-0"]
+    refused = cathedra.run("up", "--gpus=2")
+    assert refused.returncode == 2
+    assert "this needs a new start: gpus: 1 → 2" in refused.stderr
+    assert cathedra.run("up", "--nodes=cpu=1:h100-8").stderr.count("have another profile") == 1
+    assert names(cathedra.kubeconfig, "nodes") == ["cpu-0", "node-0"]
+    assert {row["process"] for row in listed(cathedra).values()} == {pid}
+    cathedra("down")
+    assert "1 node Ready in group cpu" in cathedra("up", "--detach")

@@ -32,13 +32,16 @@ def running(start_cluster: Callable[..., RunningCluster]) -> RunningCluster:
 
 def test_a_data_directory_serves_one_process_at_a_time(running: RunningCluster) -> None:
     pid = running.data.holder()
-    for words in (("up", "--no-merge"), ("up", "--detach", "--no-merge"), ("apiserver",)):
-        refused = cathedra(*words, data_dir=running.data.path)
-        assert refused.returncode == 2
-        assert refused.stderr.splitlines() == [
-            f"cathedra: {running.data.path} is in use by process {pid}; "
-            f"stop it with: cathedra down --data-dir {running.data.path}"
-        ]
+    refused = cathedra("apiserver", data_dir=running.data.path)
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines() == [
+        f"cathedra: {running.data.path} is in use by process {pid}; "
+        f"stop it with: cathedra down --data-dir {running.data.path}"
+    ]
+    for words in (("up", "--no-merge"), ("up", "--detach", "--no-merge")):
+        done = cathedra(*words, data_dir=running.data.path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"runs as process {pid}, nodes: 0" in done.stdout
     assert "default" in Kubectl(running)("get", "namespaces")
 
 

@@ -18,6 +18,7 @@ from cathedra.cluster.config import (
     KubeletOptions,
     NodeFault,
     default_data_dir,
+    parse_nodes,
 )
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.directories import DEFAULT_NAME, current_cluster, directory_of, selected
@@ -134,9 +135,11 @@ def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
         InvalidOption: an option is invalid.
         ProfileError: the profile does not exist.
     """
+    nodes, groups = parse_nodes(arguments.nodes)
     return msgspec.structs.replace(
         server_config(arguments),
-        nodes=arguments.nodes,
+        nodes=nodes,
+        groups=groups,
         runtime=arguments.runtime,
         cri_socket=arguments.cri_socket,
         faults=tuple(_fault(entry) for entry in arguments.fail),

@@ -45,6 +45,8 @@ class CommandOption(msgspec.Struct, frozen=True, kw_only=True):
     metavar: str | None = None
     choices: tuple[str, ...] | None = None
     repeatable: bool = False
+    counts: bool = False
+    """True if one value that is a number stands for that many, so that a file writes it as a number."""
     required: bool = False
     aliases: tuple[str, ...] = ()
     """Other ways to write it."""
@@ -61,7 +63,9 @@ class CommandOption(msgspec.Struct, frozen=True, kw_only=True):
         """Value of the option if it is not given."""
         if self.type is None:
             return False
-        return [] if self.repeatable else self.default
+        if self.repeatable:
+            return [] if self.default is None else [self.default]
+        return self.default
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
         """Add the option to ``parser``, with its default."""
@@ -312,7 +316,15 @@ DRIVER: Final = (
 )
 """Options of the example driver's devices."""
 CLUSTER: Final = (
-    CommandOption(name="--nodes", type=int, default=1, metavar="N", about="number of nodes (default 1)"),
+    CommandOption(
+        name="--nodes",
+        repeatable=True,
+        counts=True,
+        default="1",
+        metavar="N|GROUP=N[:PROFILE]",
+        about="number of nodes (default 1); or a group of nodes, with the devices of a profile or without any, such as "
+        "gpu=4:h100-8 or cpu=2 (repeatable)",
+    ),
     *SERVER,
     CommandOption(
         name="--runtime",

@@ -15,6 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
@@ -22,16 +24,18 @@ from cathedra.client.denials import Denials
 from cathedra.client.resources import DEVICECLASSES
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock, SystemClock, process_age
-from cathedra.cluster.config import ClusterConfig
+from cathedra.cluster.config import ClusterConfig, InvalidOption, parse_nodes
 from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.description import Description, write_description
 from cathedra.cluster.data.directories import note_elsewhere
-from cathedra.cluster.data.sockets import forget_short_root
+from cathedra.cluster.data.sockets import changes_of, forget_short_root
 from cathedra.cluster.draining import drain, remove_node
 from cathedra.cluster.identity.permissions import install, install_driver_permissions
 from cathedra.cluster.parts.controlplane import Foundation, Served, run_control_plane
 from cathedra.cluster.parts.gctuning import collected_by_memory
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.cluster.parts.inprocessnodes import InProcessNodes, early_runtimes
+from cathedra.cluster.process.background import Change, changes_served
 from cathedra.cluster.process.signals import stop_event, switch_soon
 from cathedra.cluster.serving import open_server, write_kubeconfig
 from cathedra.cluster.views.wording import counted
@@ -69,6 +73,8 @@ async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], No
                 say(f"ready in {process_age():.2f} s")
                 say(f"export KUBECONFIG={data.kubeconfig}")
                 ready()
+                async with changes_served(changes_of(config.data_dir), cluster.carry_out):
+                    await stopping
             else:
                 waiting.cancel()
                 await asyncio.gather(waiting, return_exceptions=True)
@@ -123,9 +129,40 @@ class RunningCluster:
         nodes = self._running_nodes
         await nodes.wait_ready()
         for name in self.config.leaving:
-            await self._remove(nodes, name)
+            await self._remove(nodes, name, self._say)
         for line in await nodes.summary():
             self._say(line)
+
+    async def carry_out(self, change: Change, say: Say) -> None:
+        """Change the nodes of the running cluster: start new ones, drain and remove surplus ones. Keep the description.
+
+        Raises:
+            InvalidOption: the nodes are named in a wrong form, or a group has nodes of another profile.
+            ProfileError: there is no such profile.
+        """
+        count, groups = parse_nodes(change.nodes)
+        for group in groups:
+            known = next((one for one in self.config.groups if one.name == group.name), group)
+            if known.profile != group.profile:
+                raise InvalidOption(
+                    f"the nodes of group {group.name!r} have another profile; give the group a new name"
+                )
+        before = self.config
+        wanted = replace(before, nodes=count, groups=groups, leaving=())
+        nodes = self._running_nodes
+        for group in groups:
+            if group.profile is not None:
+                await self._install_drivers(group.profile)
+        leaving = [name for name in before.node_names if name not in wanted.node_names and nodes.has(name)]
+        self.config = wanted
+        nodes.reconfigure(wanted)
+        started = [nodes.start(name, self._profile_of(name)) for name in wanted.node_names if not nodes.has(name)]
+        await asyncio.gather(*(node.wait_settled() for node in started))
+        for name in leaving:
+            await self._remove(nodes, name, say)
+        for line in await nodes.summary():
+            say(line)
+        write_description(DataDir(wanted.data_dir).description, Description(change.name, change.spec))
 
     async def add_node(self, name: str, profile: HardwareProfile | None = None) -> None:
         """Start one more node, of a profile or like the others, and wait until it is Ready and its slices published."""
@@ -167,7 +204,7 @@ class RunningCluster:
                 control_plane = parts.create_task(run_control_plane(base), name="control plane")
                 nodes = self._nodes = InProcessNodes(base, parts, choosing)
                 for name in (*self.config.node_names, *self.config.leaving):
-                    nodes.start(name, self.config.profile)
+                    nodes.start(name, self._profile_of(name))
                 try:
                     yield
                 finally:
@@ -178,6 +215,9 @@ class RunningCluster:
     async def _serving(self) -> AsyncIterator[None]:
         async with self._opened() as self._server:
             await self._install_drivers(self.config.profile)
+            for group in self.config.groups:
+                if group.profile is not None:
+                    await self._install_drivers(group.profile)
             yield
 
     @asynccontextmanager
@@ -253,13 +293,17 @@ class RunningCluster:
         if profile is not None:
             await install(client, ((DEVICECLASSES, device_class) for device_class in profile.device_classes))
 
-    async def _remove(self, nodes: InProcessNodes, name: str) -> None:
+    def _profile_of(self, node: str) -> HardwareProfile | None:
+        group = self.config.group_of(node)
+        return self.config.profile if group is None else group.profile
+
+    async def _remove(self, nodes: InProcessNodes, name: str, say: Say) -> None:
         """Drain a node and remove it. It ends its pods while it still runs."""
         client = self.client()
         count = await drain(client, name, clock=self._clock)
         await nodes.silence(name)
         await remove_node(client, name)
-        self._say(f"node {name} is drained ({counted(count, 'pod')} deleted) and removed")
+        say(f"node {name} is drained ({counted(count, 'pod')} deleted) and removed")
 
     async def _usage(self, name: str) -> Any:
         """Return the figures of a node's pods for an API server in another process. None if they are not known here, or

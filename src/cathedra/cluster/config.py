@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 from msgspec.structs import force_setattr
 
-from cathedra.api.formats import dns_subdomain
+from cathedra.api.formats import dns_label, dns_subdomain
 from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.cluster import InvalidOption
 from cathedra.cluster.identity.reach import Reach
-from cathedra.profiles import HardwareProfile
+from cathedra.profiles import HardwareProfile, load_profile
 from cathedra.releases import DEFAULT_RELEASE, RELEASES, FeatureGates
 
-__all__ = ["ClusterConfig", "DriverConfig", "InvalidOption", "KubeletOptions", "NodeFault", "default_data_dir"]
+__all__ = [
+    "ClusterConfig",
+    "DriverConfig",
+    "InvalidOption",
+    "KubeletOptions",
+    "NodeFault",
+    "NodeGroup",
+    "default_data_dir",
+    "parse_nodes",
+]
 
 MOST_SERVERS: Final = 64
 RUNTIMES: Final = ("auto", "cri", "oci", "process", "simulated")
@@ -36,6 +45,10 @@ SHARES_GATE: Final = "DRAConsumableCapacity"
 BINDING_GATE: Final = "DRADeviceBindingConditions"
 PROFILE_GATES: Final = {"mig": PARTITIONS_GATE, "net": SHARES_GATE, "cpu": "DRANodeAllocatableResources"}
 MAX_DRIVER_NAME: Final = 63
+PLAIN_GROUP: Final = "node"
+"""Name of the nodes that are in no group: ``node-0`` …"""
+MAX_GROUP: Final = 50
+"""Characters of a group's name, so that the names of its nodes are labels."""
 MAX_PARTITIONS: Final = 16
 """More parts than real GPUs are cut into."""
 
@@ -109,6 +122,57 @@ class DriverConfig(msgspec.Struct, frozen=True, kw_only=True):
         return needed
 
 
+class NodeGroup(msgspec.Struct, frozen=True):
+    """Nodes with equal devices: ``GROUP-0``, ``GROUP-1`` …"""
+
+    name: str
+    count: int
+    profile: HardwareProfile | None = None
+    """None: the nodes have no devices."""
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """Names of the nodes."""
+        return tuple(f"{self.name}-{number}" for number in range(self.count))
+
+
+def parse_nodes(entries: Iterable[str]) -> tuple[int, tuple[NodeGroup, ...]]:
+    """Return the number of nodes of the cluster's own kind, and the groups: ``2``, ``cpu=2``, ``gpu=4:h100-8``.
+
+    Raises:
+        InvalidOption: an entry has another form, or a name occurs twice.
+        ProfileError: there is no such profile.
+    """
+    counts: dict[str, int] = {}
+    groups: list[NodeGroup] = []
+    for entry in entries:
+        name, equals, rest = entry.partition("=") if "=" in entry else ("", "", entry)
+        number, _, profile = rest.partition(":")
+        name = name if equals else PLAIN_GROUP
+        if equals and (dns_label(name) or name == PLAIN_GROUP or len(name) > MAX_GROUP):
+            raise InvalidOption(
+                f"--nodes {entry!r}: the name of a group is one of lower case letters, digits and '-', and not "
+                f"{PLAIN_GROUP!r}"
+            )
+        if name in counts:
+            what = f"the group {name!r}" if equals else "a number without a group"
+            raise InvalidOption(f"--nodes names {what} twice")
+        counts[name] = _count(number)
+        if equals:
+            groups.append(NodeGroup(name, counts[name], load_profile(profile) if profile else None))
+        elif profile:
+            raise InvalidOption(f"--nodes {entry!r}: a profile needs a group, as in gpu={entry}")
+    return counts.get(PLAIN_GROUP, 0), tuple(groups)
+
+
+def _count(text: str) -> int:
+    if not text.removeprefix("-").isdecimal():
+        raise InvalidOption(f"--nodes must be a whole number, got {text!r}; a group is written as gpu=4:h100-8")
+    if int(text) < 0:
+        raise InvalidOption(f"--nodes must not be negative, got {text}")
+    return int(text)
+
+
 class NodeFault(msgspec.Struct, frozen=True):
     """A way in which simulated nodes fail on purpose, and the share of nodes that do."""
 
@@ -143,6 +207,9 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     data_dir: Path
     nodes: int = 1
+    """Nodes with the devices of ``driver`` or ``profile``."""
+    groups: tuple[NodeGroup, ...] = ()
+    """Further nodes, each group with devices of its own."""
     apiserver_count: int = 1
     """Processes that serve requests on the port; all but the first are children."""
     log_level: str = "info"
@@ -197,9 +264,12 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidOption(f"--fail {DYING_DEVICES} is for the example driver's devices, not for --profile")
         if self.release not in RELEASES:
             raise InvalidOption(f"--kubernetes-version must be one of {', '.join(RELEASES)}, got {self.release!r}")
-        needed = self.driver.needed_gates
+        needed = dict(self.driver.needed_gates)
         if self.profile is not None:
-            needed = {f"--profile {self.profile.name}": PARTITIONS_GATE} if self.profile.uses_counters else {}
+            needed = {}
+        for profile in filter(None, (self.profile, *(group.profile for group in self.groups))):
+            if profile.uses_counters:
+                needed[f"--profile {profile.name}"] = PARTITIONS_GATE
         for option, gate in needed.items():
             if not FeatureGates.for_release(self.release, self.gates)[gate]:
                 raise InvalidOption(f"{option} needs --feature-gates {gate}=true in {self.release}")
@@ -211,10 +281,15 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def drivers(self) -> tuple[str, ...]:
-        """The drivers that nodes come with."""
+        """The drivers that nodes outside of groups come with."""
         return (self.driver.name,) if self.profile is None else self.profile.drivers
 
     @property
     def node_names(self) -> tuple[str, ...]:
-        """Names of the nodes: ``node-0``, ``node-1`` …"""
-        return tuple(f"node-{number}" for number in range(self.nodes))
+        """Names of the nodes: ``node-0``, ``node-1`` …, and those of the groups."""
+        plain = tuple(f"{PLAIN_GROUP}-{number}" for number in range(self.nodes))
+        return plain + tuple(name for group in self.groups for name in group.node_names)
+
+    def group_of(self, node: str) -> NodeGroup | None:
+        """Return the group of a node; None if it is in none."""
+        return next((group for group in self.groups if node.rpartition("-")[0] == group.name), None)

@@ -50,6 +50,7 @@ def test_a_wrong_call_gets_one_line_and_exit_code_2(
     words: list[str], wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CATHEDRA_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     assert main(words) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -63,6 +64,7 @@ def test_unknown_gates_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CATHEDRA_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     assert main(["up", "--no-merge", "--feature-gates=DRANothing=true"]) == 2
     assert capsys.readouterr().err == "cathedra: unrecognized feature gate: DRANothing\n"
 

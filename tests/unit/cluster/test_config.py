@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from cathedra.cluster.config import ClusterConfig, DriverConfig, InvalidOption, KubeletOptions, default_data_dir
+from cathedra.cluster.config import (
+    ClusterConfig,
+    DriverConfig,
+    InvalidOption,
+    KubeletOptions,
+    default_data_dir,
+    parse_nodes,
+)
 from cathedra.profiles import load_profile
 
 
@@ -64,3 +71,35 @@ def test_nodes_are_counted_from_zero(tmp_path: Path) -> None:
 )
 def test_the_data_directory_follows_the_environment(environment: dict[str, str], expected: str) -> None:
     assert default_data_dir(environment) == Path(expected)
+
+
+def test_groups_of_nodes_have_names_and_devices_of_their_own() -> None:
+    count, groups = parse_nodes(["2", "gpu=1:h100-8", "cpu=2"])
+    config = ClusterConfig(data_dir=Path("/data"), nodes=count, groups=groups)
+    assert config.node_names == ("node-0", "node-1", "gpu-0", "cpu-0", "cpu-1")
+    gpu, cpu = config.group_of("gpu-0"), config.group_of("cpu-1")
+    assert gpu is not None
+    assert gpu.profile is not None
+    assert cpu is not None
+    assert cpu.profile is None
+    assert config.group_of("node-0") is None
+    assert parse_nodes(["gpu=1"])[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("entries", "why"),
+    [
+        (["x"], "--nodes must be a whole number, got 'x'"),
+        (["-1"], "--nodes must not be negative, got -1"),
+        (["gpu=x"], "--nodes must be a whole number, got 'x'"),
+        (["node=2"], "the name of a group is one of lower case letters"),
+        (["Gpu=2"], "the name of a group is one of lower case letters"),
+        (["2", "3"], "--nodes names a number without a group twice"),
+        (["a=2", "a=3"], "--nodes names the group 'a' twice"),
+        (["2:h100-8"], "a profile needs a group, as in gpu=2:h100-8"),
+    ],
+)
+def test_nodes_in_another_form_are_refused(entries: list[str], why: str) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        parse_nodes(entries)
+    assert why in str(refused.value)

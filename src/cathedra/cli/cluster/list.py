@@ -44,12 +44,19 @@ def _row(data: DataDir) -> dict[str, Any]:
     return {
         "name": name,
         "process": data.holder(),
-        "nodes": kept.spec.get("nodes", 0),
+        "nodes": _node_count(kept.spec.get("nodes", 0)),
         "store": str(kept.spec.get("store", "sqlite")).partition("?")[0],
         "version": str(kept.spec.get("kubernetesVersion", "")),
         "context": _context(data) or context_name(name, data.path),
         "dataDir": str(data.path),
     }
+
+
+def _node_count(nodes: Any) -> int:
+    """Return the number of nodes that a description has: a number, or entries as ``cpu=2`` and ``gpu=4:h100-8``."""
+    if not isinstance(nodes, list):
+        return int(nodes)
+    return sum(int(str(entry).partition("=")[2].partition(":")[0] or entry) for entry in nodes)
 
 
 def _context(data: DataDir) -> str:

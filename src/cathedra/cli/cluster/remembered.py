@@ -115,6 +115,8 @@ def _changes(kept: Description | None, spec: Mapping[str, Any]) -> tuple[str, ..
 def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return ",".join(f"{key}={_shown(inner)}" for key, inner in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
     return "none" if value in (None, "") else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -131,6 +133,8 @@ def _written(option: CommandOption, value: Any) -> Any:
     if option.table:
         entries = value if option.repeatable else [entry for entry in (value or "").split(",") if entry]
         return {name.strip(): _plain(text.strip()) for name, _, text in (entry.partition("=") for entry in entries)}
+    if option.counts and len(value or ()) == 1 and value[0].isdecimal():
+        return int(value[0])
     return str(value.expanduser().absolute()) if isinstance(value, Path) else value
 
 
@@ -154,6 +158,10 @@ def _read(option: CommandOption, value: Any, origin: Path | None) -> Any:
         if not isinstance(value, bool):
             raise InvalidOption(f"{where} must be true or false, got {value!r}")
         return value
+    if option.counts and isinstance(value, int) and not isinstance(value, bool):
+        return [str(value)]
+    if option.counts and not isinstance(value, list):
+        raise InvalidOption(f"{where} must be a whole number or a list of groups, got {value!r}")
     if option.repeatable:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise InvalidOption(f"{where} must be a list of texts, got {value!r}")

@@ -15,12 +15,14 @@ from cathedra.cli.cluster.remembered import WantedCluster, wanted_cluster
 from cathedra.cli.configuration import cluster_config
 from cathedra.cli.options import CLUSTER, CONFIG
 from cathedra.cli.terminal import print_progress
-from cathedra.cluster.config import ClusterConfig
+from cathedra.cluster.config import ClusterConfig, InvalidOption, parse_nodes
 from cathedra.cluster.data.datadir import DataDir, DataDirInUse
 from cathedra.cluster.data.description import write_description
 from cathedra.cluster.data.directories import context_name, selecting
+from cathedra.cluster.data.sockets import changes_of
 from cathedra.cluster.parts.gctuning import suspend_collection
 from cathedra.cluster.process import background
+from cathedra.cluster.process.background import Change
 from cathedra.cluster.process.logs import configure_logging
 from cathedra.cluster.process.signals import end_as_interrupted
 
@@ -34,7 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = wanted_cluster(arguments)
     config = cluster_config(wanted.arguments)
     context = context_name(wanted.description.name, config.data_dir)
-    config = msgspec.structs.replace(config, context=context, leaving=_leaving(wanted))
+    config = msgspec.structs.replace(config, context=context, leaving=_leaving(wanted, config))
+    data = DataDir(config.data_dir)
+    if wanted.kept is not None and (pid := data.holder()) is not None:
+        return _running(wanted, data, pid)
     if getattr(arguments, "detach", False):
         return _detached(arguments, wanted, config)
     return _in_front(wanted, config)
@@ -43,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _detached(arguments: argparse.Namespace, wanted: WantedCluster, config: ClusterConfig) -> int:
     data = DataDir(config.data_dir)
     if (pid := data.holder()) is not None:
+        # It has no description: a part alone serves it, or the first start is under way.
         raise DataDirInUse(config.data_dir, pid)
     end_as_interrupted()
     # The child reads the stored description itself, so that changes are reported once.
@@ -56,10 +62,36 @@ def _detached(arguments: argparse.Namespace, wanted: WantedCluster, config: Clus
     return 0
 
 
-def _leaving(wanted: WantedCluster) -> tuple[str, ...]:
+def _running(wanted: WantedCluster, data: DataDir, pid: int) -> int:
+    """Report the cluster that runs already, after a change of its nodes if others are wanted.
+
+    Raises:
+        InvalidOption: other options are wanted too, which apply from the next start on.
+    """
+    name = wanted.description.name
+    which = selecting(name, data.path)
+    others = [change for change in wanted.changes if not change.startswith("nodes: ")]
+    if others:
+        raise InvalidOption(
+            f"the cluster {name} runs as process {pid}, and this needs a new start: {'; '.join(others)}; stop it first "
+            f"with: cathedra down{which}"
+        )
+    if wanted.changes:
+        change = Change(tuple(wanted.arguments.nodes), name, dict(wanted.description.spec))
+        background.change(changes_of(data.path), change, print_progress)
+        print_progress(f"changed and kept in {data.description}: {'; '.join(wanted.changes)}")
+    nodes = ", ".join(wanted.arguments.nodes)
+    print_progress(f"the cluster {name} runs as process {pid}, nodes: {nodes}; show it with: cathedra status{which}")
+    print_progress(f"export KUBECONFIG={data.kubeconfig}")
+    return 0
+
+
+def _leaving(wanted: WantedCluster, config: ClusterConfig) -> tuple[str, ...]:
     """Return the nodes that the cluster had and that are now removed."""
-    before = wanted.kept.spec.get("nodes", 0) if wanted.kept is not None else 0
-    return tuple(f"node-{number}" for number in range(wanted.arguments.nodes, before))
+    kept = wanted.kept.spec.get("nodes", 0) if wanted.kept is not None else 0
+    nodes, groups = parse_nodes(kept if isinstance(kept, list) else [str(kept)])
+    before = msgspec.structs.replace(config, nodes=nodes, groups=groups).node_names
+    return tuple(name for name in before if name not in config.node_names)
 
 
 def _in_front(wanted: WantedCluster, config: ClusterConfig) -> int:

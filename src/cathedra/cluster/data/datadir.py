@@ -18,12 +18,24 @@ from cathedra.cluster.config import InvalidOption
 from cathedra.files.atomic import naming, write_durable
 from cathedra.files.private import private_directory
 
-__all__ = ["SOCKET", "DataDir", "DataDirInUse"]
+__all__ = ["CHANGES", "SOCKET", "DataDir", "DataDirInUse"]
 
 SOCKET: Final = "api.sock"
 """Socket of the API server for other processes of the cluster."""
+CHANGES: Final = "changes.sock"
+"""Socket at which a running cluster takes changes."""
 _FILES: Final = (
-    *(SOCKET, "cathedra.log", "cluster.yaml", "kubeconfig", "layout", "local.kubeconfig", "nodes", "objects.sqlite*"),
+    *(
+        SOCKET,
+        CHANGES,
+        "cathedra.log",
+        "cluster.yaml",
+        "kubeconfig",
+        "layout",
+        "local.kubeconfig",
+        "nodes",
+        "objects.sqlite*",
+    ),
     *("pki", "port"),
 )
 _ENTRIES: Final = tuple(form.format(file) for file in _FILES for form in ("{}", ".{}.*.tmp", "{}.before-restore"))

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.cluster.config import InvalidOption
-from cathedra.cluster.data.datadir import SOCKET, DataDir
+from cathedra.cluster.data.datadir import CHANGES, SOCKET, DataDir
 
-__all__ = ["forget_short_root", "node_of", "short_root", "socket_of"]
+__all__ = ["changes_of", "forget_short_root", "node_of", "short_root", "socket_of"]
 
 LONGEST_ROOT: Final = 40
 """Bytes of a root below which every socket of a node fits, also for drivers with long names."""
@@ -44,6 +44,11 @@ def short_root(data_dir: Path, environment: Mapping[str, str] | None = None) -> 
 def socket_of(data_dir: Path) -> Path:
     """The API server's socket for processes of the same cluster."""
     return short_root(data_dir) / SOCKET
+
+
+def changes_of(data_dir: Path) -> Path:
+    """The socket at which a running cluster takes changes."""
+    return short_root(data_dir) / CHANGES
 
 
 def node_of(data: DataDir, node: str) -> tuple[Path, Path]:

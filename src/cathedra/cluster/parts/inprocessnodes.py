@@ -14,6 +14,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from types import MappingProxyType
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from cathedra.client.backoff import DoublingPauses
 from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig
@@ -72,12 +74,13 @@ class InProcessNodes:
 
     async def summary(self) -> Sequence[str]:
         """Return a line for each group of ready nodes."""
-        base, lines = self._base, []
+        base = self._base
+        lines: list[str] = []
         failed = [f"node {node.name} does not run: {node.failure}" for node in self._nodes.values() if node.failure]
         if len(self._nodes) > len(failed):
             nodes = counted(len(self._nodes) - len(failed), "node")
             if base.has_drivers:
-                lines.append(f"{nodes} Ready, {' and '.join(self._published())} on each")
+                lines += self._published()
             elif not base.served.has_devices:
                 lines.append(f"{nodes} Ready; {how_to_enable_devices(base.gates)}")
             else:
@@ -110,10 +113,24 @@ class InProcessNodes:
             task.cancel()
 
     def _published(self) -> Iterator[str]:
-        """Yield the largest number of devices of each driver on a node."""
-        for driver in self._base.config.drivers:
-            most = max(node.node.devices.get(driver, 0) for node in self._nodes.values())
-            yield f"{counted(most, 'device')} of {driver}"
+        """Yield a line for the ready nodes of each group, with the largest number of devices of each driver on one."""
+        config = self._base.config
+        for group in (None, *config.groups):
+            nodes = [node for node in self._nodes.values() if not node.failure and config.group_of(node.name) is group]
+            if not nodes:
+                continue
+            most: dict[str, int] = dict.fromkeys(config.drivers, 0) if group is None else {}
+            for node in nodes:
+                for driver, count in node.node.devices.items():
+                    most[driver] = max(most.get(driver, 0), count)
+            devices = " and ".join(f"{counted(count, 'device')} of {driver}" for driver, count in most.items())
+            where = f" in group {group.name}" if group is not None else ""
+            each = f"{devices} on each" if devices else "without devices"
+            yield f"{counted(len(nodes), 'node')} Ready{where}, {each}"
+
+    def reconfigure(self, config: ClusterConfig) -> None:
+        """Take the nodes that are started from now on, and the groups, from ``config``."""
+        self._base = replace(self._base, config=config)
 
     def _make(self, name: str, profile: HardwareProfile | None) -> ClusterNode:
         base = self._base
@@ -133,7 +150,7 @@ class InProcessNodes:
             )
         return RunningNode(
             node,
-            self._drivers(profile),
+            self._drivers(name, profile),
             node_client=base.client_of(node_user(name)),
             driver_client=lambda driver: base.client_of(driver_user(driver, name)),
             clock=base.clock,
@@ -163,8 +180,10 @@ class InProcessNodes:
             capacity=node_capacity(profile) if simulated and profile is not None else {},
         )
 
-    def _drivers(self, profile: HardwareProfile | None) -> Sequence[Driver]:
+    def _drivers(self, name: str, profile: HardwareProfile | None) -> Sequence[Driver]:
         """Return the drivers of one node."""
+        if profile is None and self._base.config.group_of(name) is not None:
+            return ()
         if profile is None:
             return (driver_for(self._base.config.driver, self._base.gates),)
         return profiled_drivers(profile, self._base.gates)

@@ -1,24 +1,38 @@
-"""A cluster in the background: started so that the caller knows when it is ready, stopped so that it is really gone."""
+"""A cluster in the background: started until it is ready, changed while it runs, stopped until it is gone.
+
+Changes arrive at a unix socket in the data directory, which only its owner can reach: one line of JSON. The answer is
+lines of progress, and at the end `READY`, or an error.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import signal
+import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, Final, TextIO
 
+import msgspec
+
+from cathedra.api.status import StatusError
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.process.signals import held_back
 from cathedra.files.private import private_directory, private_file
+from cathedra.profiles import ProfileError
 
-__all__ = ["READY", "StartError", "last_words", "start", "stop"]
+__all__ = ["READY", "Change", "StartError", "change", "changes_served", "last_words", "start", "stop"]
 
 READY = "ready"
 """The line with which the child ends its report."""
+_ERROR: Final = "error: "
+_MAX_REQUEST: Final = 1 << 20
+"""Bytes of the longest change."""
 
 
 class StartError(InvalidOption):
@@ -54,6 +68,74 @@ def start(arguments: Sequence[str], log: Path, progress: Callable[[str], None]) 
         raise
     why = last_words(log.read_text(errors="replace"))
     raise StartError(f"the cluster ended with code {code} before it was ready: {why} (all of it: {log})")
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A change of a running cluster: its nodes, and the description to keep when they are there."""
+
+    nodes: tuple[str, ...]
+    """As the option ``--nodes`` takes them."""
+    name: str
+    spec: dict[str, Any]
+
+
+Say = Callable[[str], None]
+"""Receives lines of progress."""
+
+
+@asynccontextmanager
+async def changes_served(path: Path, carry_out: Callable[[Change, Say], Awaitable[None]]) -> AsyncIterator[None]:
+    """Carry out the changes that arrive at the socket ``path``, one after the other."""
+    lock = asyncio.Lock()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            change = msgspec.json.decode(await reader.readline(), type=Change)
+            # Two changes at a time could add and drain the same node.
+            async with lock:
+                await carry_out(change, lambda line: writer.write(f"{line}\n".encode()))
+            writer.write(f"{READY}\n".encode())
+        except (InvalidOption, ProfileError, StatusError, OSError, msgspec.MsgspecError) as error:
+            writer.write(f"{_ERROR}{' '.join(str(error).split())}\n".encode())
+        finally:
+            writer.close()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(serve(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_unix_server(connected, path, limit=_MAX_REQUEST)
+    try:
+        yield
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def change(path: Path, wanted: Change, progress: Say) -> None:
+    """Change the cluster behind the socket ``path``, and wait until that is done.
+
+    Raises:
+        InvalidOption: the cluster refuses, ended meanwhile, or takes no changes.
+    """
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(os.fspath(path))
+        except OSError as error:
+            raise InvalidOption(f"the running cluster takes no changes ({path}: {error.strerror})") from error
+        connection.sendall(msgspec.json.encode(wanted) + b"\n")
+        with connection.makefile(encoding="utf-8") as answer:
+            for line in map(str.rstrip, answer):
+                if line == READY:
+                    return
+                if line.startswith(_ERROR):
+                    raise InvalidOption(line.removeprefix(_ERROR))
+                progress(line)
+    raise InvalidOption("the cluster ended before it was changed")
 
 
 def _spawn(arguments: Sequence[str], log: Path) -> tuple[int, TextIO]:

@@ -41,14 +41,14 @@ def started(*words: str) -> WantedCluster:
 
 def test_a_first_start_has_the_defaults_and_no_changes(home: Path) -> None:
     first = wanted()
-    assert (first.arguments.nodes, first.arguments.store, first.arguments.name) == (1, "sqlite", "cathedra")
+    assert (first.arguments.nodes, first.arguments.store, first.arguments.name) == (["1"], "sqlite", "cathedra")
     assert (first.arguments.data_dir, first.kept, first.changes) == (home, None, ())
 
 
 def test_what_was_given_once_holds_at_the_next_start() -> None:
     started("dev", "--nodes=3", "--gpu-attribute=a=true", "--gpu-attribute=b=x", "--feature-gates=G=true,H=false")
     again = wanted("dev")
-    assert (again.arguments.nodes, again.changes) == (3, ())
+    assert (again.arguments.nodes, again.changes) == (["3"], ())
     assert again.arguments.gpu_attribute == ["a=true", "b=x"]
     assert again.arguments.feature_gates == "G=true,H=false"
 
@@ -58,7 +58,7 @@ def test_an_option_that_only_an_earlier_version_kept_is_ignored(home: Path) -> N
     kept = home / "cluster.yaml"
     kept.write_text(kept.read_text() + "  processes: 2\n")
     again = wanted()
-    assert (again.arguments.nodes, again.changes) == (3, ())
+    assert (again.arguments.nodes, again.changes) == (["3"], ())
     assert "processes" not in again.description.spec
 
 
@@ -66,14 +66,14 @@ def test_what_is_given_again_changes_it_also_back_to_the_default() -> None:
     started("--nodes=3", "--gpus=2")
     changed = started("--nodes=1")
     assert changed.changes == ("nodes: 3 → 1",)
-    assert (changed.arguments.nodes, changed.arguments.gpus) == (1, 2)
+    assert (changed.arguments.nodes, changed.arguments.gpus) == (["1"], 2)
     assert wanted().changes == ()
 
 
 def test_each_cluster_keeps_its_own(home: Path) -> None:
     started("a", "--nodes=2")
     started("b", "--nodes=4")
-    assert (wanted("a").arguments.nodes, wanted("b").arguments.nodes) == (2, 4)
+    assert (wanted("a").arguments.nodes, wanted("b").arguments.nodes) == (["2"], ["4"])
     assert wanted("b").arguments.data_dir == home / "clusters" / "b"
 
 
@@ -85,7 +85,7 @@ def test_a_file_replaces_what_is_kept_and_options_go_before_it(tmp_path: Path) -
         "spec: {nodes: 5, featureGates: {G: true}, auditLogPath: /tmp/log}\n"
     )
     found = wanted(f"--config={file}", "--port=7000")
-    assert (found.arguments.name, found.arguments.nodes, found.arguments.gpus) == ("dev", 5, 8)
+    assert (found.arguments.name, found.arguments.nodes, found.arguments.gpus) == ("dev", ["5"], 8)
     assert (found.arguments.feature_gates, found.arguments.port) == ("G=true", 7000)
     assert found.arguments.audit_log_path == Path("/tmp/log")
     assert "nodes: 3 → 5" in found.changes
@@ -165,3 +165,11 @@ def test_a_release_may_begin_with_v(tmp_path: Path) -> None:
     file.write_text("apiVersion: cathedra.dev/v1\nkind: Cluster\nspec: {kubernetesVersion: v1.36}\n")
     assert wanted("--kubernetes-version=v1.36").arguments.kubernetes_version == "1.36"
     assert wanted(f"--config={file}").arguments.kubernetes_version == "1.36"
+
+
+def test_groups_of_nodes_are_kept_as_a_list_and_a_number_as_a_number(tmp_path: Path) -> None:
+    assert started("--nodes=3").description.spec["nodes"] == 3
+    grouped = started("--nodes=2", "--nodes=gpu=1:h100-8")
+    assert grouped.description.spec["nodes"] == ["2", "gpu=1:h100-8"]
+    assert grouped.changes == ("nodes: 3 → 2, gpu=1:h100-8",)
+    assert wanted().arguments.nodes == ["2", "gpu=1:h100-8"]
