@@ -22,7 +22,7 @@ from cathedra.api.formats import (
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
 from cathedra.kinds.definition import AnyDefinition
-from cathedra.remembering import IDENTITY, remembered
+from cathedra.remembering import remembered
 
 __all__ = [
     "METADATA",
@@ -43,6 +43,8 @@ _IMMUTABLE: Final = (
     ("deletion_grace_period_seconds", "deletionGracePeriodSeconds"),
 )
 _fixed: Final = attrgetter(*(attribute for attribute, _ in _IMMUTABLE))
+_FEW_LABELS: Final = 8
+"""Number of labels up to which it is remembered that they have no errors."""
 STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
@@ -192,8 +194,13 @@ def validate_labels(errors: ErrorList, path: FieldPath, labels: Mapping[str, str
     errors.extend(_label_errors(path, labels))
 
 
-# By identity: most writes leave labels and annotations as they are, and share the stored mapping. It is never mutated.
-@remembered("labels without errors", key=IDENTITY, size=64, keep=not_)
+def _items(path: FieldPath, labels: Mapping[str, str]) -> tuple[object, ...] | None:
+    # Objects with more labels are rare, and a client could fill the memo with megabytes of them.
+    return (path, *labels.items()) if len(labels) <= _FEW_LABELS else None
+
+
+# Objects of one workload have equal labels. By identity, each new object would be looked at anew.
+@remembered("labels without errors", key=_items, size=64, keep=not_)
 def _label_errors(path: FieldPath, labels: Mapping[str, str]) -> ErrorList:
     errors = ErrorList()
     for key, value in sorted(labels.items()):

@@ -82,6 +82,7 @@ class ResourceHandler:
         self._broadcaster = WatchBroadcaster(server.clock.monotonic)
         self._measurements = Measurements(server, proxy)
         self._drops = server.gates["ManagedFieldsOptOut"]
+        self._answers_status = server.gates.has(behaviours.UNKNOWN_PATHS_ANSWER_STATUS)
         self._verbs: Mapping[str, Callable[[Request, Call], Awaitable[Response | None]]] = {
             "get": self._get,
             "list": self._list,
@@ -100,15 +101,14 @@ class ResourceHandler:
         """
         info = request.info
         route = self._operations.route(info)
-        answers_status = self._server.gates.has(behaviours.UNKNOWN_PATHS_ANSWER_STATUS)
         if route is None:
-            if info.group and not self._catalog.has_group(info.group) and not answers_status:
+            if info.group and not self._catalog.has_group(info.group) and not self._answers_status:
                 return text_response("404 page not found\n", 404)
             raise not_served()
         if route.definition is None:
             return await self._virtual(request, route)
-        is_custom = issubclass(route.definition.type, CustomObject)
-        if is_custom and not answers_status and not info.addresses(namespaced=route.namespaced):
+        is_custom = not self._answers_status and issubclass(route.definition.type, CustomObject)
+        if is_custom and not info.addresses(namespaced=route.namespaced):
             # Paths of custom resources are no routes of apiextensions-apiserver: it passes on what it does not know.
             return text_response("404 page not found\n", 404)
         call = self._operations.begin(request.record, route)
@@ -134,8 +134,9 @@ class ResourceHandler:
         await self._proxy.websocket(request, call, send)
         return None
 
-    def _call(self, request: Request, definition: AnyDefinition, version: VersionDefinition, **options: Any) -> Call:
-        return self._operations.call(request.record, definition, version, **options)
+    def _call(self, request: Request, definition: AnyDefinition, version: VersionDefinition) -> Call:
+        """Return a request on a resource without stored objects, or on the object of another one."""
+        return self._operations.call(request.record, definition, version, request.info.subresource)
 
     async def _virtual(self, request: Request, route: Route) -> Response:
         """Answer a request on a resource without stored objects."""
@@ -176,13 +177,12 @@ class ResourceHandler:
         if found is None:
             raise not_served()
         query = write_query(request, "CreateOptions")
-        call = self._call(
-            request,
-            *found,
+        call = self._call(request, *found).but(
             dry_run=query.dry_run,
             field_manager=query.field_manager,
             field_validation=query.field_validation,
-        ).but(subresource="binding")
+            subresource="binding",
+        )
         form = self._form(request, call)
         binding = await decode_object(request, call, _posted(call))
         shown = _whole((await self._operations.create(call.but(name=binding.metadata.name), binding)).value)
@@ -193,7 +193,7 @@ class ResourceHandler:
     async def _review(self, request: Request, review: Review, version: VersionDefinition) -> Response:
         definition = review.definition
         query = write_query(request, "CreateOptions")
-        call = self._call(request, definition, version, field_validation=query.field_validation)
+        call = self._call(request, definition, version).but(field_validation=query.field_validation)
         form = self._form(request, call)
         answer = (await self._operations.create(call, await decode_object(request, call))).value
         answer = as_shown(answer, self._server.gates)

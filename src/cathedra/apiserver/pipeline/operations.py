@@ -107,27 +107,13 @@ class ResourceOperations:
         # After the checks: a refused method gets no warning.
         if version.deprecation_warning:
             record.warnings.append(version.deprecation_warning)
-        # Built here and not by `call`, because every request takes this way. It has the sub-resource of the route, and
-        # not the equal text of the path: memos of admission go by identity.
-        return Call(
-            user=record.acting,
-            verb=info.verb,
-            definition=definition,
-            version=version,
-            namespace=info.namespace if definition.namespaced else "",
-            name=info.name,
-            subresource=route.subresource,
-            release=self._release,
-            trusted=record.trusted,
-            warnings=record.warnings,
-            annotations=record.annotations,
-        )
+        # The sub-resource of the route, and not the equal text of the path: memos of admission go by identity.
+        return self.call(record, definition, version, route.subresource)
 
     def call(
-        self, record: RequestRecord, definition: AnyDefinition, version: VersionDefinition, **options: Any
+        self, record: RequestRecord, definition: AnyDefinition, version: VersionDefinition, subresource: str
     ) -> Call:
-        """Return a request on a resource without stored objects, or on the object of another one, as verbs take it.
-        Warnings and audit annotations that they add go to the record."""
+        """Return a request, as verbs take it. Warnings and audit annotations that they add go to the record."""
         info = record.info
         return Call(
             user=record.acting,
@@ -136,12 +122,11 @@ class ResourceOperations:
             version=version,
             namespace=info.namespace if definition.namespaced else "",
             name=info.name,
-            subresource=info.subresource,
+            subresource=subresource,
             release=self._release,
             trusted=record.trusted,
             warnings=record.warnings,
             annotations=record.annotations,
-            **options,
         )
 
     async def get(self, call: Call) -> CallAnswer:
