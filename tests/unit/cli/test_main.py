@@ -50,7 +50,10 @@ def test_a_wrong_call_gets_one_line_and_exit_code_2(
     words: list[str], wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CATHEDRA_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    # A cluster of whoever runs the tests must not be found, and no file may be written into the work tree.
+    for name in ("HOME", "XDG_STATE_HOME", "KUBECONFIG"):
+        monkeypatch.setenv(name, str(tmp_path / "nobody"))
+    monkeypatch.chdir(tmp_path)
     assert main(words) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
