@@ -27,10 +27,11 @@ FOREVER = ("bash", "-c", "trap 'echo bye; exit 0' TERM; echo up; sleep 999 & wai
 class RealNode:
     """A node agent in a directory of its own, in real time."""
 
-    def __init__(self, root: Path, runtime: str, cri_socket: str = "") -> None:
+    def __init__(self, root: Path, runtime: str, cri_socket: str = "", pod_network: str = "") -> None:
         self.root = root
         self.runtime = runtime
         self.cri_socket = cri_socket
+        self.pod_network = pod_network
         self.server = NodeTransport()
         self.server.tokens = {TOKEN: "operator", "powerless": "passer-by"}
         self.server.grants = {("operator", "get", "proxy")}
@@ -45,6 +46,7 @@ class RealNode:
             root=self.root,
             runtime=self.runtime,
             cri_socket=self.cri_socket,
+            pod_network=self.pod_network,
             client_authority=self.root.parent / "client-ca.crt",
             cdi_directories=(self.root / "cdi",),
             stop_containers=stop_containers,

@@ -142,6 +142,7 @@ def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
         groups=groups,
         runtime=arguments.runtime,
         cri_socket=arguments.cri_socket,
+        pod_network=arguments.pod_network,
         faults=tuple(_fault(entry) for entry in arguments.fail),
         driver=driver_config(arguments),
         profile=load_profile(arguments.profile) if arguments.profile else None,

@@ -23,6 +23,7 @@ __all__ = [
     "DRIVER",
     "LOGGING",
     "NODE_RUNTIMES",
+    "POD_NETWORK",
     "RELEASE",
     "REMEMBERED",
     "RUNTIMES",
@@ -164,6 +165,12 @@ CRI_SOCKET: Final = CommandOption(
     default="",
     metavar="PATH",
     about="socket of containerd or CRI-O (default with --runtime cri: its default path); auto then tries it first",
+)
+POD_NETWORK: Final = CommandOption(
+    name="--pod-network",
+    default="",
+    metavar="SUBNET",
+    about="give each pod a network and an address of this subnet, as 10.88.0.0/16; needs root, ip, and crun or runc",
 )
 
 SERVER: Final = (
@@ -343,6 +350,7 @@ CLUSTER: Final = (
         about="give nodes a vendor's devices instead of the example driver's, such as h100-8 (list: cathedra profiles)",
     ),
     CRI_SOCKET,
+    POD_NETWORK,
     CommandOption(
         name="--fail",
         repeatable=True,

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from cathedra.cli.options import CRI_SOCKET, DATA_DIR, NODE_RUNTIMES, SELECTED, CommandOption, release
+from cathedra.cli.options import CRI_SOCKET, DATA_DIR, NODE_RUNTIMES, POD_NETWORK, SELECTED, CommandOption, release
 from cathedra.cluster import InvalidOption
 from cathedra.releases.table import CLASSIC_RELEASES, DEFAULT_CLASSIC
 
@@ -162,6 +162,7 @@ NODE_AGENT: Final = (
     ),
     CommandOption(name="--runtime", choices=NODE_RUNTIMES, default="auto", about="how containers run"),
     CRI_SOCKET,
+    POD_NETWORK,
     *(
         CommandOption(
             name=f"--{whose}-reserved",

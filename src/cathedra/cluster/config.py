@@ -224,6 +224,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str = "auto"
     cri_socket: str = ""
     """Socket of the container runtime; "": the usual places, with the runtime ``cri``."""
+    pod_network: str = ""
+    """Subnet of the addresses of pods; "": pods share the node's network."""
     faults: tuple[NodeFault, ...] = ()
     """Injected faults of simulated nodes."""
     release: str = DEFAULT_RELEASE

@@ -36,6 +36,8 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     ``cri``, ``crun``, ``runc``, ``process``."""
     cri_socket: str = ""
     """The container runtime's socket, as a path or ``unix:///PATH``; "": the first of the usual ones, with ``cri``."""
+    pod_network: str = ""
+    """Subnet of the addresses of pods, with crun or runc; "": pods share the node's network."""
     cdi_directories: tuple[Path, ...] = ()
     """Directories of CDI documents; () means /etc/cdi, /var/run/cdi and ``root``/cdi."""
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)

@@ -57,6 +57,7 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
             root=_root(arguments),
             runtime=arguments.runtime,
             cri_socket=arguments.cri_socket,
+            pod_network=arguments.pod_network,
             reserved=reserved_resources(arguments),
             keep_containers=arguments.keep_containers,
             serving=ServingOptions(

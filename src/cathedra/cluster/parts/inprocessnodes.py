@@ -173,6 +173,7 @@ class InProcessNodes:
             client_authority=files.client_authority if files else None,
             runtime=config.runtime,
             cri_socket=config.cri_socket,
+            pod_network=config.pod_network,
             kubelet_version=git_version(config.release),
             api_server=(base.served.host, base.served.port),
             api_server_ca=base.pki.authority_certificate.decode(),
@@ -207,7 +208,11 @@ async def early_runtimes(config: ClusterConfig, clock: Clock) -> AsyncIterator[M
         choosing = {}
         for name in (*config.node_names, *config.leaving):
             node = NodeConfig(
-                name=name, root=node_root(config, name), runtime=config.runtime, cri_socket=config.cri_socket
+                name=name,
+                root=node_root(config, name),
+                runtime=config.runtime,
+                cri_socket=config.cri_socket,
+                pod_network=config.pod_network,
             )
             early = EarlyRuntime(node, clock)
             stack.push_async_callback(early.close)

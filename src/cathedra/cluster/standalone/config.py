@@ -105,6 +105,8 @@ class PartConfig:
     runtime: str = "auto"
     cri_socket: str = ""
     """Socket of the container runtime; "": the usual places, with the runtime ``cri``."""
+    pod_network: str = ""
+    """Subnet of the addresses of pods; "": pods share the node's network."""
     reserved: Mapping[str, str] = field(default_factory=dict)
     """Quantities of the node's resources that are withheld from pods."""
     keep_containers: bool = False

@@ -71,6 +71,7 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
             client_authority=config.serving.client_authority or _authority_file(config.root, target),
             runtime=config.runtime,
             cri_socket=config.cri_socket,
+            pod_network=config.pod_network,
             reserved=config.reserved,
             stop_containers=not config.keep_containers,
             kubelet_version=git_version(config.release),

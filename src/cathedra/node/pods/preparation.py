@@ -98,15 +98,13 @@ class PodPreparation:
                 return
 
     def _can_mount(self, directories: PodDirectories) -> bool:
-        """Return True if containers see new mounts: those of a runtime with sandboxes, and of a shim where mounts are
+        """Return True if containers see new mounts: those of a runtime with images, and of a shim where mounts are
         shared.
         """
         sources = [volume.empty_dir for volume in self._pod.pod.spec.volumes]
         if not any(source is not None and source.medium == "Memory" for source in sources):
             return False
-        return os.geteuid() == 0 and (
-            self._context.runtime.sandboxes is not None or mounts_are_shared(directories.home)
-        )
+        return os.geteuid() == 0 and (self._context.runtime.images is not None or mounts_are_shared(directories.home))
 
     async def refresh_volumes(self) -> None:
         """Update config maps, secrets and tokens in volumes while the pod runs, until cancelled."""

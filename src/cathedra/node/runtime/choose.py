@@ -19,6 +19,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from functools import partial
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,7 @@ from cathedra.files.private import private_directory
 from cathedra.node.config import NodeConfig
 from cathedra.node.runtime.hosted import HostedRuntime, Launcher
 from cathedra.node.runtime.oci import OCILauncher
+from cathedra.node.runtime.podnetworks import PodNetworks
 from cathedra.node.runtime.process import MISSING, ProcessLauncher
 from cathedra.node.runtime.runtime import (
     ContainerRun,
@@ -73,6 +75,7 @@ async def choose_runtime(
     candidates: Sequence[str] = CANDIDATES,
     sockets: Sequence[str] = (),
     orphan_seconds: float = 600.0,
+    networks: PodNetworks | None = None,
 ) -> ChosenRuntime:
     """Return the best runtime for containers below ``directory``.
 
@@ -100,7 +103,7 @@ async def choose_runtime(
             version = group.create_task(_version(program))
             failure = await _failure(hosted(launcher(directory)), launcher, directory, clock)
         if failure is None:
-            return ChosenRuntime(hosted(launcher(directory, version.result())), "")
+            return ChosenRuntime(hosted(launcher(directory, version.result()), networks=networks), "")
         why = f"{name} does not work here: {failure}"
         _LOG.warning("%s", why)
     process = HostedRuntime(ProcessLauncher(cdi_directories), directory, clock=clock, orphan_seconds=orphan_seconds)
@@ -238,6 +241,11 @@ async def choose_configured(config: NodeConfig, clock: Clock) -> ChosenRuntime:
     assert root is not None, "a simulated node runs no containers"
     candidates = {"auto": CANDIDATES, "oci": CANDIDATES, "process": (), "cri": ()}.get(wanted, (wanted,))
     sockets = (config.cri_socket,) if config.cri_socket else SOCKETS if wanted == "cri" else ()
+    networks = _networks(config.pod_network, root) if config.pod_network else None
+    if networks is not None:
+        if wanted not in {"auto", "oci", *CANDIDATES}:
+            raise UnusableRuntime(wanted, "--pod-network needs crun or runc")
+        await networks.probe()
     chosen = await choose_runtime(
         root / "containers",
         config.cdi_directories or (*DEFAULT_DIRECTORIES, root / "cdi"),
@@ -245,10 +253,26 @@ async def choose_configured(config: NodeConfig, clock: Clock) -> ChosenRuntime:
         sockets=sockets if wanted in {"auto", "cri"} else (),
         clock=clock,
         orphan_seconds=config.orphan_seconds,
+        networks=networks,
     )
+    if chosen.missing and networks is not None:
+        raise UnusableRuntime("with --pod-network", chosen.why)
     if chosen.missing and wanted not in {"auto", "process"}:
         raise UnusableRuntime(wanted, chosen.why)
     return chosen
+
+
+def _networks(subnet: str, root: Path) -> PodNetworks:
+    """Return the networks of the pods of a node.
+
+    Raises:
+        UnusableRuntime: the subnet is none.
+    """
+    try:
+        parsed = IPv4Network(subnet)
+    except ValueError as error:
+        raise UnusableRuntime("with --pod-network", f"{error}") from None
+    return PodNetworks(parsed, root / "networks")
 
 
 class EarlyRuntime:

@@ -27,6 +27,7 @@ from cathedra.node.runtime.attached import AttachedProcess
 from cathedra.node.runtime.bundle import limit_resources
 from cathedra.node.runtime.command import Command, ConsoleSocket, run_to_end
 from cathedra.node.runtime.notstarted import LoggedCommand, UnstartedCommand, exit_code_of
+from cathedra.node.runtime.podnetworks import PodNetworks
 from cathedra.node.runtime.runtime import (
     LOST_MESSAGE,
     LOST_REASON,
@@ -119,9 +120,18 @@ class HostedRuntime:
     """
 
     images = None
-    sandboxes = None
 
-    def __init__(self, launcher: Launcher, directory: Path, *, clock: Clock, orphan_seconds: float = 600.0) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        directory: Path,
+        *,
+        clock: Clock,
+        orphan_seconds: float = 600.0,
+        networks: PodNetworks | None = None,
+    ) -> None:
+        self.sandboxes = networks
+        """The networks of pods; None: pods share the node's."""
         self._launcher = launcher
         self._directory = directory
         self._clock = clock
@@ -442,6 +452,9 @@ class HostedRuntime:
         self._on_exit = _ignore
         if stop_containers:
             await self._end_shim()
+            if self.sandboxes is not None:
+                for pod in await self.sandboxes.pods():
+                    await self.sandboxes.remove(pod.uid)
         if self._shim is not None:
             await self._shim.connection.close()
             self._shim = None

@@ -17,6 +17,7 @@ from cathedra.cdi.catalogue import load
 from cathedra.cdi.edits import RealHostNodes, apply_edits
 from cathedra.cdi.spec import ContainerEdits
 from cathedra.node.runtime.bundle import oci_spec
+from cathedra.node.runtime.podnetworks import namespace_path
 from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.node.shim.pins import pin_path
 from cathedra.node.shim.processes import Belongs, in_cgroup
@@ -50,6 +51,9 @@ class OCILauncher:
         pinned, pins = _pinned(spec, directory.parent)
         cgroup = f"{spec.cgroup_parent or self.cgroup}/{spec.id}"
         config = oci_spec(_with_possible_score(pinned), str(root), cgroup)
+        namespace = namespace_path(spec.pod.uid)
+        if namespace is not None:
+            config["linux"]["namespaces"].append({"type": "network", "path": str(namespace)})
         if spec.cdi_devices:
             edits = load(self._cdi_directories).edits(spec.cdi_devices)
             config = apply_edits(config, edits, RealHostNodes())

@@ -120,6 +120,8 @@ class SandboxSpec(msgspec.Struct, frozen=True):
     attempt: int = 0
     hostname: str = ""
     host_network: bool = False
+    host_ports: bool = False
+    """True if a container asks for ports of the node."""
     host_pid: bool = False
     host_ipc: bool = False
     shared_pid: bool = False

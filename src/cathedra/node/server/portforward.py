@@ -26,6 +26,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.node.concurrency import BlockTasks, first_of, until_gone
+from cathedra.node.runtime.podnetworks import SocketConnection, namespace_path
 from cathedra.node.runtime.runtime import PortConnection, PortFailure, Runtime
 from cathedra.node.server.bytechannel import ByteChannel, NumberedChannels, SpdyConnection, StreamFrame
 from cathedra.node.spdy import Data, OpenStream, Reset
@@ -342,7 +343,8 @@ _REACHED_BY: Final = (
 def port_connector(runtime: Runtime, pod_uid: str, containers: Callable[[], Collection[str]]) -> ConnectPort:
     """Return the connector to ports of a pod, whose running containers have the IDs ``containers()``."""
     sandboxes = runtime.sandboxes
-    if sandboxes is not None:
+    # With `--pod-network` a pod in the node's network has no namespace, and is reached as without that option.
+    if sandboxes is not None and (runtime.images is not None or namespace_path(pod_uid) is not None):
         return lambda port: sandboxes.connect(pod_uid, port)
 
     async def to_own_socket(port: int) -> PortConnection:
@@ -406,38 +408,3 @@ def _sockets(processes: Iterable[int]) -> set[str]:
             with contextlib.suppress(OSError):
                 found.add(os.readlink(f"/proc/{pid}/fd/{name}").removeprefix("socket:[").removesuffix("]"))
     return found
-
-
-class SocketConnection:
-    """A connection to a port of the node, whose network the pod shares."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    @staticmethod
-    async def open(address: str, port: int) -> PortConnection:
-        """Connect.
-
-        Raises:
-            OSError: nothing listens there.
-        """
-        return SocketConnection(*await asyncio.open_connection(address, port, limit=_CHUNK))
-
-    async def read(self) -> bytes:
-        """Return the next data; b"" at the end."""
-        return await self._reader.read(_CHUNK)
-
-    async def write(self, data: bytes) -> None:
-        """Send, and wait while too much is on the way."""
-        self._writer.write(data)
-        await self._writer.drain()
-
-    async def end(self) -> None:
-        """Nothing more will be sent."""
-        with contextlib.suppress(OSError):
-            self._writer.write_eof()
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._writer.close()

@@ -170,6 +170,7 @@ def sandbox_spec(pod: Pod, directories: PodDirectories | None, attempt: int) -> 
         attempt=attempt,
         hostname=hostname_of(pod),
         host_network=spec.host_network,
+        host_ports=any(port.host_port for one in every for port in one.ports),
         host_pid=spec.host_pid,
         host_ipc=spec.host_ipc,
         shared_pid=bool(spec.share_process_namespace),
