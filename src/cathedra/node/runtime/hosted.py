@@ -120,6 +120,8 @@ class HostedRuntime:
     """
 
     images = None
+    sandboxes: PodNetworks | None = None
+    """The networks of pods; None: pods share the node's."""
 
     def __init__(
         self,
@@ -131,7 +133,6 @@ class HostedRuntime:
         networks: PodNetworks | None = None,
     ) -> None:
         self.sandboxes = networks
-        """The networks of pods; None: pods share the node's."""
         self._launcher = launcher
         self._directory = directory
         self._clock = clock
