@@ -109,9 +109,8 @@ async def test_a_port_is_forwarded_to_the_localhost_of_the_pod(node: RealNode) -
 async def test_a_pod_with_a_port_of_the_node_is_refused_by_name(node: RealNode) -> None:
     container = replace(serving("a"), ports=(ContainerPort(container_port=8080, host_port=18080),))
     await node.run_pod(make_pod("a", container))
-    await node.until(
-        lambda: any("hostPort is not" in one.message for one in node.server.events("FailedCreatePodSandBox"))
-    )
+    await node.until(lambda: bool(node.server.events("FailedCreatePodSandBox")))
+    assert "hostPort is not supported" in node.server.events("FailedCreatePodSandBox")[0].message
     assert namespace_path("uid-a") is None
 
 
