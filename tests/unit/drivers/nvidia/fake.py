@@ -1,7 +1,8 @@
 """NVML with recorded answers, behind the functions of pynvml.
 
-The numbers are those of an NVIDIA A100 with 40 GB, as its documents give them: profiles, placements, engines. Of
-the errors that the real library raises, those are raised that `cathedra.drivers.nvidia` has to live with.
+The answers are those of an NVIDIA H100 with 80 GB (``h100.json``, with another UUID): model, memory, events, profiles
+with their placements and engines. What MIG mode changes was not recorded, because it was off. Of the errors that the
+real library raises, those are raised that `cathedra.drivers.nvidia` has to handle.
 """
 
 # ruff: noqa: N801, N802, N815 (the names are pynvml's)
@@ -9,6 +10,7 @@ the errors that the real library raises, those are raised that `cathedra.drivers
 from __future__ import annotations
 
 import ctypes
+import json
 import queue
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,14 +39,11 @@ class c_nvmlGpuFabricInfo_t(ctypes.Structure):
     ]
 
 
-# Number of the profile, ID, name, slices, multiprocessors, copy engines, decoders, jpeg, ofa, MiB, placements.
-PROFILES = {
-    0: (19, "1g.5gb", 1, 14, 1, 0, 0, 0, 4864, [(i, 1) for i in range(7)]),
-    1: (14, "2g.10gb", 2, 28, 2, 1, 0, 0, 9856, [(0, 2), (2, 2), (4, 2)]),
-    2: (9, "3g.20gb", 3, 42, 3, 2, 0, 0, 19968, [(0, 4), (4, 4)]),
-    3: (5, "4g.20gb", 4, 56, 4, 2, 0, 0, 19968, [(0, 4)]),
-    4: (0, "7g.40gb", 7, 98, 7, 5, 1, 1, 40192, [(0, 8)]),
-}
+RECORDED = json.loads(Path(__file__).with_name("h100.json").read_text())
+GPU = RECORDED["devices"][0]
+VERSION = RECORDED["system"]["nvmlSystemGetDriverVersion"]
+PROFILES = GPU["GpuInstanceProfiles"]
+"""By number: ``v1`` has the profile or an error, ``placements`` its places."""
 
 
 @dataclass
@@ -54,7 +53,7 @@ class Card:
     minor: int
     mig: bool = False
     fabric: bool = False
-    events: int = 0b1010
+    events: int = GPU["SupportedEventTypes"]
     made: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Instance → first slice and number of slices."""
     busy: bool = False
@@ -79,10 +78,10 @@ class FakeNvml:
         self.freed = False
 
     def nvmlSystemGetDriverVersion(self) -> str:
-        return "570.86.15"
+        return str(VERSION)
 
     def nvmlSystemGetCudaDriverVersion(self) -> int:
-        return 12080
+        return int(RECORDED["system"]["nvmlSystemGetCudaDriverVersion"])
 
     def nvmlDeviceGetCount(self) -> int:
         return len(self.cards)
@@ -99,19 +98,20 @@ class FakeNvml:
         return f"GPU-0000000{card.minor}-1111-2222-3333-444444444444"
 
     def nvmlDeviceGetName(self, card: Card) -> bytes:
-        return b"NVIDIA A100-SXM4-40GB"
+        return str(GPU["Name"]).encode()
 
     def nvmlDeviceGetBrand(self, card: Card) -> int:
-        return 14
+        return int(GPU["Brand"])
 
     def nvmlDeviceGetArchitecture(self, card: Card) -> int:
-        return 7
+        return int(GPU["Architecture"])
 
     def nvmlDeviceGetCudaComputeCapability(self, card: Card) -> tuple[int, int]:
-        return 8, 0
+        major, minor = GPU["CudaComputeCapability"]
+        return major, minor
 
     def nvmlDeviceGetMemoryInfo(self, card: Card) -> Any:
-        return SimpleNamespace(total=40 * 1024**3)
+        return SimpleNamespace(**GPU["MemoryInfo"])
 
     def nvmlDeviceGetPciInfo(self, card: Card) -> Any:
         return SimpleNamespace(busId=f"00000000:0{card.minor + 7}:00.0".encode())
@@ -126,24 +126,13 @@ class FakeNvml:
         return [int(card.mig), int(card.mig)]
 
     def nvmlDeviceGetGpuInstanceProfileInfo(self, card: Card, number: int) -> Any:
-        if number not in PROFILES:
-            raise NVMLError(self.NVML_ERROR_NOT_SUPPORTED)
-        identity, name, slices, sms, copies, decoders, jpegs, ofas, memory, _ = PROFILES[number]
-        return SimpleNamespace(
-            id=identity,
-            name=f"MIG {name}".encode(),
-            sliceCount=slices,
-            multiprocessorCount=sms,
-            copyEngineCount=copies,
-            decoderCount=decoders,
-            encoderCount=0,
-            jpegCount=jpegs,
-            ofaCount=ofas,
-            memorySizeMB=memory,
-        )
+        found = PROFILES[str(number)]["v1"]
+        if "error" in found:
+            raise NVMLError(found["error"])
+        return SimpleNamespace(**{**found, "name": found["name"].encode()})
 
     def nvmlDeviceGetGpuInstancePossiblePlacements(self, card: Card, profile: int, places: Any, count: Any) -> None:
-        (found,) = (entry[-1] for entry in PROFILES.values() if entry[0] == profile)
+        (found,) = (one["placements"] for one in PROFILES.values() if one["v1"].get("id") == profile)
         count._obj.value = len(found)
         for index, (start, size) in enumerate(found if places is not None else ()):
             places[index].start, places[index].size = start, size
@@ -226,8 +215,7 @@ class FakeNvml:
 
 def machine(root: Path, *minors: int) -> Path:
     """The files of a machine with these GPUs: nodes of devices, libraries, access rights of partitions."""
-    version = "570.86.15"
-    files = [f"usr/lib/x86_64-linux-gnu/{name}.{version}" for name in ("libcuda.so", "libnvidia-ml.so")]
+    files = [f"usr/lib/x86_64-linux-gnu/{name}.{VERSION}" for name in ("libcuda.so", "libnvidia-ml.so")]
     files += ["usr/bin/nvidia-smi", "usr/bin/nvidia-cdi-hook", "dev/nvidiactl", "dev/nvidia-uvm"]
     for name in files:
         (root / name).parent.mkdir(parents=True, exist_ok=True)

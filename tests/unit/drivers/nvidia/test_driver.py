@@ -40,19 +40,19 @@ def test_a_gpu_says_what_nvml_says_of_it(root: Path) -> None:
     assert {name: value.string or value.version or value.int_ for name, value in made.attributes.items()} == {
         "type": "gpu",
         "uuid": "GPU-00000000-1111-2222-3333-444444444444",
-        "productName": "NVIDIA A100-SXM4-40GB",
+        "productName": "NVIDIA H100 80GB HBM3",
         "brand": "Nvidia",
-        "architecture": "Ampere",
-        "cudaComputeCapability": "8.0.0",
-        "driverVersion": "570.86.15",
-        "cudaDriverVersion": "12.8.0",
+        "architecture": "Hopper",
+        "cudaComputeCapability": "9.0.0",
+        "driverVersion": "580.159.4",
+        "cudaDriverVersion": "13.0.0",
         "cliqueID": "00010203-0405-0607-0809-0a0b0c0d0e0f.7",
         "resource.kubernetes.io/pciBusID": "0000:07:00.0",
         "resource.kubernetes.io/pcieRoot": "pci0000:00",
         "resource.kubernetes.io/numaNode": made.attributes["resource.kubernetes.io/numaNode"].int_,
     }
     assert made.attributes["resource.kubernetes.io/numaNode"].int_ == 0
-    assert made.capacity["memory"].value == Quantity("40Gi")
+    assert made.capacity["memory"].value == Quantity(85520809984)
 
 
 def test_versions_become_semantic() -> None:
@@ -61,16 +61,24 @@ def test_versions_become_semantic() -> None:
     assert read_gpus(nvml)[0].driver_version == "535.4.0"
 
 
+def test_a_gpu_whose_partitions_are_listed_is_whole_while_mig_is_off(root: Path) -> None:
+    """NVML answers profiles and placements in both modes."""
+    pool = NvidiaDriver(nvml=FakeNvml(Card(0)), root=root).resources()
+    assert [device.name for device in pool.devices] == ["gpu-0"]
+    assert pool.counters == {}
+
+
 def test_a_gpu_in_mig_mode_is_offered_whole_and_in_every_partition(root: Path) -> None:
     pool = NvidiaDriver(nvml=FakeNvml(Card(0, mig=True)), root=root).resources()
     names = [device.name for device in pool.devices]
-    assert len(names) == 7 + 3 + 2 + 1 + 1 + 1
-    assert names[0] == "gpu-0-mig-1g5gb-19-0"
+    assert len(names) == 7 + 7 + 4 + 3 + 2 + 1 + 1 + 1
+    assert names[0] == "gpu-0-mig-1g10gb-19-0"
     assert names[-1] == "gpu-0"
     counters = pool.counters["gpu-0-counter-set"]
-    assert counters["copy-engines"] == Quantity("7")
+    assert counters["copy-engines"] == Quantity("8")
     assert sum(name.startswith("memory-slice-") for name in counters) == 8
-    half = pool.devices[names.index("gpu-0-mig-3g20gb-9-4")]
+    assert {"gpu-0-mig-1g10gb-me-20-6", "gpu-0-mig-1g20gb-15-6"} <= set(names)
+    half = pool.devices[names.index("gpu-0-mig-3g40gb-9-4")]
     assert half.attributes["parentUUID"] == "GPU-00000000-1111-2222-3333-444444444444"
     assert "uuid" not in half.attributes
     assert set(half.consumes["gpu-0-counter-set"]) >= {f"memory-slice-{i}" for i in range(4, 8)}
@@ -81,8 +89,8 @@ async def test_a_container_gets_the_node_of_its_gpu_and_the_drivers_libraries(ro
         edits = kit.edits(await kit.prepare(await kit.claim("gpu-1")))
     assert {node.path for node in edits.device_nodes} == {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia1"}
     assert {mount.container_path for mount in edits.mounts} == {
-        "/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15",
-        "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.570.86.15",
+        "/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04",
+        "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.580.159.04",
         "/usr/bin/nvidia-smi",
     }
     assert "NVIDIA_VISIBLE_DEVICES=void" in edits.env
@@ -91,15 +99,15 @@ async def test_a_container_gets_the_node_of_its_gpu_and_the_drivers_libraries(ro
     assert hook.args[1:] == (
         "-m",
         "cathedra.drivers.hooks.libraries",
-        "/usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15",
-        "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.570.86.15",
+        "/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04",
+        "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.580.159.04",
     )
 
 
 async def test_a_partition_is_made_for_its_claim_and_removed(root: Path) -> None:
     card = Card(0, mig=True)
     async with Kit(lambda: NvidiaDriver(nvml=FakeNvml(card), root=root)) as kit:
-        claims = [await kit.allocate(of_profile("3g.20gb")) for _ in range(2)]
+        claims = [await kit.allocate(of_profile("3g.40gb")) for _ in range(2)]
         for claim in claims:
             edits = kit.edits(await kit.prepare(claim))
         assert card.made == {1: (0, 4), 2: (4, 4)}
@@ -107,7 +115,7 @@ async def test_a_partition_is_made_for_its_claim_and_removed(root: Path) -> None
             node.path for node in edits.device_nodes
         }
         with pytest.raises(KitError, match="counters"):
-            await kit.allocate(of_profile("1g.5gb"))
+            await kit.allocate(of_profile("1g.10gb"))
         await kit.restart()
         for claim in claims:
             await kit.unprepare(claim)
@@ -117,7 +125,7 @@ async def test_a_partition_is_made_for_its_claim_and_removed(root: Path) -> None
 async def test_a_partition_in_use_is_kept_until_it_is_free(root: Path) -> None:
     card = Card(0, mig=True)
     async with Kit(lambda: NvidiaDriver(nvml=FakeNvml(card), root=root)) as kit:
-        claim = await kit.allocate(of_profile("1g.5gb"))
+        claim = await kit.allocate(of_profile("1g.10gb"))
         await kit.prepare(claim)
         card.busy = True
         with pytest.raises(KitError, match="cannot remove the MIG device MIG-0-1"):
@@ -130,8 +138,8 @@ async def test_a_partition_in_use_is_kept_until_it_is_free(root: Path) -> None:
 async def test_a_place_that_others_took_fails_the_claim(root: Path) -> None:
     card = Card(0, mig=True, made={5: (0, 8)})
     async with Kit(lambda: NvidiaDriver(nvml=FakeNvml(card), root=root)) as kit:
-        with pytest.raises(KitError, match="cannot make gpu-0-mig-1g5gb-19-0: NVML error 7"):
-            await kit.prepare(await kit.claim("gpu-0-mig-1g5gb-19-0"))
+        with pytest.raises(KitError, match="cannot make gpu-0-mig-1g10gb-19-0: NVML error 7"):
+            await kit.prepare(await kit.claim("gpu-0-mig-1g10gb-19-0"))
 
 
 async def until_faulty(driver: NvidiaDriver, keys: set[str]) -> None:
@@ -232,22 +240,22 @@ async def test_the_driver_keeps_the_contract(root: Path) -> None:
 
 
 def test_without_the_libraries_of_the_kernels_version_nothing_is_published(root: Path) -> None:
-    (root / "usr/lib/x86_64-linux-gnu/libcuda.so.570.86.15").rename(root / "usr/lib/libcuda.so.1.2.3")
-    with pytest.raises(OptionError, match=r"libcuda\.so\.570\.86\.15, .* was not found, so no GPU is published"):
+    (root / "usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04").rename(root / "usr/lib/libcuda.so.1.2.3")
+    with pytest.raises(OptionError, match=r"libcuda\.so\.580\.159\.04, .* was not found, so no GPU is published"):
         NvidiaDriver(nvml=FakeNvml(Card(0)), root=root)
 
 
 def test_the_file_may_name_where_the_libraries_are(root: Path, tmp_path: Path) -> None:
     place = root / "opt/nv/usr/lib64"
     place.mkdir(parents=True)
-    (place / "libcuda.so.570.86.15").touch()
+    (place / "libcuda.so.580.159.04").touch()
     config = tmp_path / "nvidia.yaml"
     config.write_text("driverRoot: /opt/nv")
     edits = NvidiaDriver(config, nvml=FakeNvml(Card(0)), root=root).common_edits()
     (mount,) = edits.mounts
     assert (mount.host_path, mount.container_path) == (
-        "/opt/nv/usr/lib64/libcuda.so.570.86.15",
-        "/usr/lib64/libcuda.so.570.86.15",
+        "/opt/nv/usr/lib64/libcuda.so.580.159.04",
+        "/usr/lib64/libcuda.so.580.159.04",
     )
     config.write_text("driverRoot: opt/nv")
     with pytest.raises(OptionError, match="driverRoot 'opt/nv' must be an absolute path"):

@@ -106,7 +106,7 @@ async def test_a_partition_is_served_by_a_daemon_and_its_gpu_is_not_made_exclusi
     commands, card = Recorded(), Card(0, mig=True)
     async with bench(root, commands, card) as kit:
         config = sharing("MigDeviceConfig", strategy="MPS")
-        claim = await kit.claim("gpu-0-mig-1g5gb-19-0", config=config)
+        claim = await kit.claim("gpu-0-mig-1g10gb-19-0", config=config)
         await kit.prepare(claim)
         assert commands.calls == ["CUDA_VISIBLE_DEVICES=MIG-0-1 nvidia-cuda-mps-control -d"]
         await kit.unprepare(claim)
