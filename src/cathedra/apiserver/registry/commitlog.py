@@ -88,6 +88,7 @@ class CommitLog:
             StatusError: 500, it is too large.
         """
         entry, body = self._next(table, key, obj)
+        # Checked before the revision is assigned, so that a refused write leaves no gap.
         check_size(body)
         self._assigned = entry.revision
         return self._commit(table, StoredChange(entry.revision, entry, previous), body)
@@ -96,6 +97,7 @@ class CommitLog:
         """Settle a removal."""
         self._assigned += 1
         revision = self._assigned
+        # A watcher resumes from the revision of the event, so the last state carries that of the removal.
         last = replace(last, metadata=replace(last.metadata, resource_version=str(revision)))
         entry = StoredObject(previous.key, last, revision)
         return self._commit(table, StoredChange(revision, entry, previous, deleted=True), None)
@@ -107,6 +109,7 @@ class CommitLog:
         """
         shown, body = self._next(table, previous.key, last)
         self._assigned = shown.revision
+        # Kubernetes shows watchers the last state before its removal: without it they would miss the finalizer's end.
         self._show(table, StoredChange(shown.revision, shown, previous), body)
         return self.remove(table, shown, last)
 
@@ -145,6 +148,7 @@ class CommitLog:
 
     async def close(self) -> None:
         """Settle writes that are under way and close the store."""
+        # A copy, since followers take themselves off the list when they are closed.
         for follower in tuple(self.followers):
             follower.close()
         await self._storage.close()
@@ -198,6 +202,7 @@ class CommitLog:
         self._settled = change.revision
         table.apply(change)
         if self.followers:
+            # Without followers, which is the rule, no write is put together again.
             write = Write(table.stored_under + change.entry.key, change.revision, body)
             for follower in self.followers:
                 follower.settled(write, None)

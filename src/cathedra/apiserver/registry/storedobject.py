@@ -54,6 +54,7 @@ class StoredObject(msgspec.Struct, eq=False):
     def unread(key: str, revision: int, kind: type, body: bytes, previous: StoredObject | None) -> StoredObject:
         """Return a state that arrived as the JSON of a type. When it is decoded, unchanged parts are shared with the
         last decoded state before it: comparisons by identity stay fast."""
+        # A chain of undecoded states would keep every one of them in memory, so the chain has one link at most.
         earlier = previous if previous is None or previous._object is not None else previous._earlier
         return StoredObject(key, None, revision, {kind: body}, _unread=kind, _earlier=earlier)
 
@@ -109,6 +110,7 @@ class StoredObject(msgspec.Struct, eq=False):
         found = self._shown.get(version.type)
         if found is None:
             view = self.view(version)
+            # Most objects have none of the fields that a release hides; they share the bytes of the body.
             shown = version.shown(view)
             found = self._shown[version.type] = self.body(version) if shown is view else encode(shown)
         return found
@@ -134,6 +136,7 @@ class StoredObject(msgspec.Struct, eq=False):
 
     def forget_forms(self) -> None:
         """Drop the encoded forms to save memory. The next reader encodes its form again."""
+        # Bytes that were never decoded are the object itself, and cannot be made again.
         self._views = self._messages = self._shown = None
         if self._unread is None:
             self._bodies = {}

@@ -90,11 +90,13 @@ def commit_writes(connection: sqlite3.Connection, writes: Sequence[Write]) -> li
         Exception: the transaction can be neither ended nor judged on this connection.
     """
     if len(writes) > 1 and sum(len(write.value or b"") for write in writes) > _LARGEST:
+        # SQLite refuses a value beyond its limit, and so all writes of a batch for the sum of their sizes.
         half = len(writes) // 2
         return commit_writes(connection, writes[:half]) + commit_writes(connection, writes[half:])
     error = commit_batch(connection, writes)
     if error is None or len(writes) == 1 or isinstance(error.__cause__, sqlite3.OperationalError):
         return [error] * len(writes)
+    # One write that cannot be stored must not fail the others that happened to share its row.
     return [commit_batch(connection, (write,)) for write in writes]
 
 
@@ -216,6 +218,7 @@ def put_into_log(connection: sqlite3.Connection) -> None:
         (first,) = connection.execute("select min(1, coalesce(min(revision), 1)) from batches").fetchone()
         objects = connection.execute("select key, revision, value from objects").fetchall()
         while objects:
+            # Rows of bounded size, so that the conversion of a large database does not need its size in memory twice.
             chunk, size = [], 0
             while objects and size < _CHUNK:
                 chunk.append(objects.pop())
@@ -270,6 +273,7 @@ def read_log(connection: sqlite3.Connection, limit: int) -> StoreContent:
             before = found.pop(write.key, None) if write.value is None else found.get(write.key)
             if write.value is not None:
                 found[write.key] = Record(write.key, write.revision, write.value)
+            # Writes that a compaction carried along are older than the row before, and were counted when they were new.
             if limit and last is not None and write.revision > last:
                 if len(recent) == limit:
                     after = recent[0].write.revision
@@ -303,6 +307,7 @@ def _append(connection: sqlite3.Connection, writes: Sequence[Write]) -> None:
 
 
 def _checksum(revision: int, batch: bytes) -> int:
+    # The first value of the checksum has 32 bits; revisions beyond that count with their lower half.
     return zlib.crc32(batch, revision & 0xFFFFFFFF)
 
 

@@ -38,6 +38,7 @@ def container_claims(pod: Pod, container: Container, gates: FeatureGates) -> Ite
                     yield claim, reference.request
         elif extended is not None:
             for mapping in extended.request_mappings:
+                # As in the kubelet, the container must still request the resource: the mapping alone gives no device.
                 wanted = container.resources.requests.get(mapping.resource_name)
                 if mapping.container_name == container.name and wanted is not None and wanted.nanos > 0:
                     yield claim, mapping.request_name
@@ -47,6 +48,7 @@ def claim_devices(info: ClaimInfo, request: str) -> Iterator[tuple[str, PluginDe
     """Drivers and devices of a claim that serve ``request``; all of them if it is ""."""
     for driver, state in info.drivers.items():
         for device in state.devices:
+            # A driver may leave the requests of a device out; it then serves all of them, as in the kubelet.
             if not request or not device.request_names or request in device.request_names:
                 yield driver, device
 
@@ -67,6 +69,7 @@ def cdi_devices(pod: Pod, container: Container, cache: ClaimInfoCache, gates: Fe
             )
         for _, device in claim_devices(info, request):
             names.extend(device.cdi_device_ids)
+    # Two requests may share a device, and a runtime refuses a CDI name that is given twice.
     return tuple(dict.fromkeys(names))
 
 
@@ -94,6 +97,7 @@ def check_allowed(pod: Pod, claim: ResourceClaim, wanted: EntryClaim, gates: Fea
     Raises:
         PrepareError: the pod may not use the claim, or not yet.
     """
+    # Behind a closed gate the reservation of a group is no permission, although an older object may hold one.
     group = pod_group_name(pod) if gates["DRAWorkloadResourceClaims"] else ""
     if wanted.generated:
         try:
@@ -122,6 +126,7 @@ def driver_states(claim: ResourceClaim, gates: FeatureGates) -> dict[str, Driver
     skips: dict[str, frozenset[str]] = {}
     for result in results:
         known = _skipped(result.skip_node_operations)
+        # One device that needs the driver is enough: the call is for the whole claim.
         skips[result.driver] = skips.get(result.driver, known) & known
     if any(skips.values()) and not gates["DRAOptionalNodeOperations"]:
         raise PrepareError("DRAOptionalNodeOperations feature gate is disabled on kubelet")

@@ -1,8 +1,7 @@
-"""Startup, liveness and readiness probes of a container.
+"""Startup, liveness and readiness probes of a pod's running containers (docs/spec/node.md §17.8).
 
-docs/spec/node.md §17.8. `run_probe` runs one probe of one run of a container and reports its verdicts.
-
-The probes of a pod's running containers (docs/spec/node.md §17.8). What follows from them is the runner's.
+`run_probe` runs one probe of one run of a container, `ProbeMonitor` those of a pod. Both report verdicts; what follows
+from these is decided by the pod's runner.
 """
 
 from __future__ import annotations
@@ -42,11 +41,13 @@ async def run_probe(
     With ``once`` it ends after the first success (a startup probe).
     """
     await clock.sleep(probe.initial_delay_seconds)
+    # Pods from files and from other servers may lack the defaults that an API server sets.
     needed = {True: probe.success_threshold or 1, False: probe.failure_threshold or 3}
     last: bool | None = None
     count = 0
     while True:
         good, output = await run_action(probe, target, probe.timeout_seconds or 1)
+        # A single answer of the other kind begins the count again: thresholds mean answers in a row.
         count = count + 1 if good == last else 1
         last = good
         if count >= needed[good]:
@@ -90,6 +91,7 @@ async def _http(probe: Probe, target: ProbeTarget) -> tuple[bool, str]:
     try:
         async with (
             aiohttp.ClientSession() as session,
+            # The kubelet checks no certificate of a probe: the node connects to an address, not to a name.
             session.get(url, headers=headers, ssl=False, allow_redirects=True) as response,
         ):
             good = 200 <= response.status < 400
@@ -115,6 +117,7 @@ async def _grpc(action: GRPCAction, target: ProbeTarget, timeout: float) -> tupl
             if error.code() in {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE}:
                 return False, f'timeout: failed to connect service "{where}" within {timeout:g}s: {error.details()}'
             return False, f"error: health rpc probe failed: {error.details()}"
+    # An empty message is the status UNKNOWN: protobuf leaves the value 0 out.
     status = answer[1] if answer[:1] == b"\x08" and len(answer) > 1 else 0
     if status == _SERVING:
         return True, ""
@@ -164,6 +167,7 @@ class ProbeMonitor:
     def begin(self, record: ContainerRecord, target: ProbeTarget) -> None:
         """Probe a container that has been started, if it has probes; probes of an earlier run end."""
         container = record.container
+        # A restarted container has the same name; verdicts of its earlier run would judge the new one.
         self.cancel(record.name)
         if any((container.startup_probe, container.readiness_probe, container.liveness_probe)):
             self._probing[record.name] = self._tasks.start(self._probe(record, target))
@@ -183,6 +187,7 @@ class ProbeMonitor:
         if container.startup_probe is not None:
             startup = reporter(ProbeKind.STARTUP)
             await run_probe(container.startup_probe, target, self._clock, startup, once=True)
+        # Until the startup probe has succeeded the others do not run: a slow start is no failure.
         async with asyncio.TaskGroup() as group:
             if container.readiness_probe is not None:
                 readiness = reporter(ProbeKind.READINESS)

@@ -1,8 +1,7 @@
-"""Ending a pod's containers: hook, stop signal, grace period, SIGKILL.
+"""Ending a pod's containers: hook, stop signal, grace period, SIGKILL (docs/spec/node.md §17.9, steps 2 to 4).
 
-docs/spec/node.md §17.9, steps 2 to 4. Regular containers end together, sidecars after them in reverse order.
-
-What a container leaves behind when it ends: its termination message (docs/spec/node.md §17.7).
+Regular containers end together, sidecars after them in reverse order. What a container leaves behind, its termination
+message, is read here too (docs/spec/node.md §17.7).
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ class SocketWatcher:
         """Report existing sockets, then every change, until cancelled."""
         self._root.mkdir(mode=0o750, parents=True, exist_ok=True)
         try:
+            # Containers and network file systems may have no notifications, and the number of watchers has a limit.
             inotify = Inotify()
         except OSError:
             await self._poll()
@@ -66,6 +67,7 @@ class SocketWatcher:
 
     def _receive(self, inotify: Inotify) -> None:
         for event in inotify.read():
+            # The kernel dropped events because the queue was full, so only the directory itself tells what is there.
             if event.path is None:
                 self._look()
             elif event.path.name.startswith("."):
@@ -92,6 +94,7 @@ class SocketWatcher:
 
     def _appeared(self, path: Path) -> None:
         identity = _socket_identity(path)
+        # Only a new inode is a new plugin: events of permissions and times arrive for a socket that is known.
         if identity is None or self._sockets.get(path) == identity:
             return
         self._sockets[path] = identity

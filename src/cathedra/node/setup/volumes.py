@@ -1,9 +1,7 @@
 """A pod's volumes as directories of the node: made before the first container, removed after the last.
 
-Known are emptyDir, hostPath, configMap, secret, downwardAPI and projected (with service account tokens). What the node
-writes itself is kept up to date while the pod runs.
-
-Volumes in memory: an emptyDir whose medium is ``Memory``, as a tmpfs of a size.
+Known are emptyDir (with the medium ``Memory`` as a tmpfs of a size), hostPath, configMap, secret, downwardAPI and
+projected (with service account tokens). What the node writes itself is kept up to date while the pod runs.
 """
 
 from __future__ import annotations
