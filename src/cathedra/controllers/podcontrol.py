@@ -28,6 +28,7 @@ from cathedra.client.resources import PODS
 from cathedra.client.store import Store
 from cathedra.client.transport import PatchType
 from cathedra.controllers.expectations import Expectations
+from cathedra.remembering import IDENTITY, remembered
 from cathedra.semantics.owners import controller_of, controller_reference, controller_uid
 from cathedra.semantics.pods import is_ready, is_sidecar, ready_since
 
@@ -265,12 +266,16 @@ def orphan_namespace(pod: Pod) -> Iterator[str]:
         yield pod.metadata.namespace
 
 
+# A workload's selector is matched with each of its pods whenever one of them changes.
+_compiled = remembered("selectors of workloads", size=4096, key=IDENTITY)(from_label_selector)
+
+
 def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     """Return True if a workload's selector matches; an invalid or empty one matches nothing."""
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return False
     try:
-        return from_label_selector(selector).matches(labels)
+        return _compiled(selector).matches(labels)
     except SelectorError:
         return False
 

@@ -61,7 +61,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random generator (default: 0)")
     add_namespace(parser, "namespace of names and manifests without one (default: the context's)")
     parser.add_argument(
-        "-o", "--output", choices=("text", "json", "yaml"), default="text", help="output format (default text)"
+        "-o",
+        "--output",
+        choices=("text", "wide", "json", "yaml"),
+        default="text",
+        help="output format (default text, with a summary of many pods and nodes; wide lists each)",
     )
     add_pod_templates(parser)
     add_source(parser)
@@ -97,8 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=styled(sys.stderr))
-    if arguments.output == "text":
-        print_styled(simulation_text(found, width(), style))
+    if arguments.output in ("text", "wide"):
+        print_styled(simulation_text(found, width(), style, wide=arguments.output == "wide"))
     else:
         print_data(found.to_dict(), arguments.output)
     return 0 if found.fits else 1

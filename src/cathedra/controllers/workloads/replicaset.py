@@ -57,12 +57,15 @@ class _ReplicasController(WorkloadController[T]):
         conditions = tuple(c for c in old.conditions if c.type != "ReplicaFailure")
         if reason:
             conditions = with_condition_moved_last(old.conditions, self.failure(reason, message, Time(now)))
+        ready = sum(map(is_ready, active))
         status = replace(
             old,
             replicas=len(active),
             fully_labeled_replicas=sum(labels <= pod.metadata.labels.items() for pod in active),
-            ready_replicas=sum(map(is_ready, active)),
-            available_replicas=sum(is_available(pod, spec.min_ready_seconds, now) for pod in active),
+            ready_replicas=ready,
+            available_replicas=sum(is_available(pod, spec.min_ready_seconds, now) for pod in active)
+            if spec.min_ready_seconds
+            else ready,
             observed_generation=obj.metadata.generation,
             conditions=conditions,
             **self.more_status(pods),
@@ -85,9 +88,11 @@ class _ReplicasController(WorkloadController[T]):
 
     def _next_available(self, wait: int, active: list[Pod]) -> float | None:
         """Seconds until another ready pod has been ready long enough."""
+        if not wait:
+            return None
         now = self.clock.now()
         ends = [since + wait - now for pod in active if (since := ready_since(pod)) is not None]
-        return min((end for end in ends if end > 0), default=None) if wait else None
+        return min((end for end in ends if end > 0), default=None)
 
 
 class ReplicaSetController(_ReplicasController[ReplicaSet]):

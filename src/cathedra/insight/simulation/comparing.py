@@ -11,10 +11,9 @@ from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
-from cathedra.api.resource import ResourceClaim
+from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.insight.explanation.explain import explain
 from cathedra.insight.explanation.question import WORKLOADS, pods_of
-from cathedra.insight.inventory.listing import devices
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.simulation.report import NodeChange, PendingPods, PodPlacement, Simulation
 from cathedra.semantics.owners import controller_of
@@ -122,14 +121,42 @@ def _reason(pod: Pod, state: ClusterState) -> str:
     return explain(state, f"pod/{pod.metadata.name}", namespace=pod.metadata.namespace).summary
 
 
-def _node_changes(before: ClusterState, after: ClusterState) -> Iterable[NodeChange]:
-    was = {one.name: one for one in devices(before).nodes}
-    now = {one.name: one for one in devices(after).nodes}
+def _node_changes(before: ClusterState, after: ClusterState) -> Iterator[NodeChange]:
+    was, now = _device_counts(before), _device_counts(after)
     for name in sorted({*was, *now}):
-        held_before = was[name].held if name in was else 0
-        held_after = now[name].held if name in now else 0
-        if held_before != held_after or (name in was) != (name in now):
-            yield NodeChange(name, (now.get(name) or was[name]).devices, held_before, held_after)
+        devices, held = now.get(name, (0, 0))
+        devices_before, held_before = was.get(name, (0, 0))
+        if held_before != held or (name in was) != (name in now):
+            yield NodeChange(name, devices or devices_before, held_before, held)
+
+
+def _device_counts(state: ClusterState) -> dict[str, tuple[int, int]]:
+    """Return for each node its devices, and how many of them are held. Devices for several nodes are counted under «–».
+
+    Slices are counted as they are, because the inventory of 5,000 nodes takes 1.5 s to build.
+    """
+    held = {
+        (result.driver, result.pool, result.device)
+        for claim in state.all(ResourceClaim)
+        if claim.status.allocation is not None
+        for result in claim.status.allocation.devices.results
+        if not result.admin_access
+    }
+    slices = state.all(ResourceSlice)
+    newest: dict[tuple[str, str], int] = {}
+    for piece in slices:
+        pool = (piece.spec.driver, piece.spec.pool.name)
+        newest[pool] = max(newest.get(pool, 0), piece.spec.pool.generation)
+    found: dict[str, tuple[int, int]] = {}
+    for piece in slices:
+        driver, pool_name = piece.spec.driver, piece.spec.pool.name
+        if piece.spec.pool.generation < newest[driver, pool_name]:
+            continue
+        for device in piece.spec.devices or ():
+            node = piece.spec.node_name or device.node_name or "–"
+            number, taken = found.get(node, (0, 0))
+            found[node] = number + 1, taken + ((driver, pool_name, device.name) in held)
+    return found
 
 
 def _failures(after: ClusterState, before: ClusterState) -> Iterable[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -88,16 +89,26 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel"):
 # --- text
 
 
-def simulation_text(found: Simulation, width: int = 100, style: Style = plain) -> str:
-    """Return the report as text."""
+LISTED: Final = 20
+"""Largest number of pods, and of nodes, that are listed one by one in a text that is not wide."""
+
+
+def simulation_text(found: Simulation, width: int = 100, style: Style = plain, *, wide: bool = False) -> str:
+    """Return the report as text. Many pods and nodes are summed up by workloads and equal nodes, unless it is
+    ``wide``."""
     found = printable_values(found)
-    return "\n".join(line.rstrip() for line in _lines(found, width, style))
+    return "\n".join(line.rstrip() for line in _lines(found, width, style, LISTED if not wide else sys.maxsize))
 
 
-def _lines(found: Simulation, width: int, style: Style) -> Iterator[str]:
-    for one in found.gone:
+def _lines(found: Simulation, width: int, style: Style, listed: int) -> Iterator[str]:
+    for one in found.gone if len(found.gone) <= listed else ():
         yield from wrapped(f"- {one.pod} on {one.node}{_devices(one.devices)}", width, "", "    ")
-    for one in found.placed:
+    if len(found.gone) > listed:
+        yield from _grouped_pods("-", found.gone, width)
+    if len(found.placed) > listed:
+        yield from _grouped_pods("+", [one for one in found.placed if not one.before], width)
+        yield from _grouped_pods("~", [one for one in found.placed if one.before], width)
+    for one in found.placed if len(found.placed) <= listed else ():
         sign, moved = ("~", f", before on {one.before}{_devices(one.devices_before)}") if one.before else ("+", "")
         yield from wrapped(f"{sign} {one.pod} → {one.node}{_devices(one.devices)}{moved}", width, "", "    ")
     for group in found.pending:
@@ -107,10 +118,11 @@ def _lines(found: Simulation, width: int, style: Style) -> Iterator[str]:
         yield from wrapped(f"! {text}", width, "", "    ")
     if found.placed or found.gone or found.pending or found.failures:
         yield ""
-    for change in found.nodes:
-        yield (
-            f"{change.node}: {change.held_before} → {change.held_after} of {counted(change.devices, 'device')} in use"
-        )
+    for change, nodes in _equal_nodes(found.nodes, alone=len(found.nodes) <= listed):
+        name = nodes[0] if len(nodes) == 1 else f"{len(nodes):,} nodes ({names_text(nodes)})"
+        used = f"{change.held_before} → {change.held_after} of {counted(change.devices, 'device')} in use"
+        each = " on each" if len(nodes) > 1 else ""
+        yield from wrapped(f"{name}: {used}{each}", width, "", "    ")
     for copies in found.copies:
         more = f"at least {copies.more}" if copies.limited else str(copies.more)
         nodes = ", ".join(f"{number} on {node}" for node, number in list(copies.nodes.items())[:6])
@@ -122,6 +134,29 @@ def _lines(found: Simulation, width: int, style: Style) -> Iterator[str]:
     yield style(", ".join(parts), "good" if found.fits else "bad") + f", settled after {found.seconds:g} s"
     for note in dict.fromkeys(note.text for note in found.notes):
         yield from wrapped(f"! {note}", width, "", "  ")
+
+
+def _grouped_pods(sign: str, pods: Sequence[PodPlacement], width: int) -> Iterator[str]:
+    """Yield one line for the pods of each workload that have equal numbers of devices."""
+    groups: dict[tuple[str, int], list[PodPlacement]] = {}
+    for one in pods:
+        held = sum(map(len, one.devices.values()))
+        groups.setdefault((one.owner or f"pod {one.pod}", held), []).append(one)
+    for (owner, held), members in groups.items():
+        nodes = list(dict.fromkeys(one.node for one in members))
+        each = f", {counted(held, 'device')} each" if held else ""
+        text = f"{sign} {counted(len(members), 'pod')} of {owner}" if len(members) > 1 else f"{sign} {owner}"
+        where = f"on {counted(len(nodes), 'node')} ({names_text(nodes)}{each})"
+        yield from wrapped(f"{text} {where}", width, "", "    ")
+
+
+def _equal_nodes(nodes: Iterable[NodeChange], *, alone: bool) -> Iterator[tuple[NodeChange, tuple[str, ...]]]:
+    """Yield the changes of nodes with the names of all nodes that have the same; ``alone`` leaves each by itself."""
+    groups: dict[object, list[NodeChange]] = {}
+    for one in nodes:
+        groups.setdefault(one if alone else (one.devices, one.held_before, one.held_after), []).append(one)
+    for members in groups.values():
+        yield members[0], tuple(one.node for one in members)
 
 
 def _devices(claims: Mapping[str, tuple[str, ...]]) -> str:

@@ -206,6 +206,8 @@ class _Run:
         self.state = _with_namespaces(state, namespaces)
         self.plan, self.seed, self.progress = plan, seed, progress
         self.changed = 0.0
+        self.bound: set[str] = set()
+        """The UIDs of pods that have a node."""
 
     async def run(self) -> Simulation:
         clock = LoopClock(asyncio.get_running_loop(), self.state.now or _EPOCH)
@@ -231,6 +233,9 @@ class _Run:
             if kind.plural != "events" and (kind.plural != "podgroups" or gates["GenericWorkload"]):
                 ref: Any = kind.ref
                 informers.of(ref).add_handler(self._note, self._note, self._note)
+        informers.of(PODS).add_handler(
+            self._count, lambda _, pod: self._count(pod), lambda pod: self.bound.discard(pod.metadata.uid)
+        )
         began = clock.monotonic()
         try:
             async with asyncio.TaskGroup() as group:
@@ -256,8 +261,12 @@ class _Run:
     def _note(self, *_: object) -> None:
         self.changed = self.clock.monotonic()
         if self.progress is not None:
-            pods = self.informers.of(PODS).store.list()
-            self.progress(sum(bool(pod.spec.node_name) for pod in pods), len(pods))
+            self.progress(len(self.bound), len(self.informers.of(PODS).store))
+
+    def _count(self, pod: Pod) -> None:
+        # Counted one by one: each of ten thousand pods changes several times.
+        if pod.spec.node_name:
+            self.bound.add(pod.metadata.uid)
 
     async def _settle(self) -> None:
         """Until nothing has changed for a while."""
