@@ -119,14 +119,14 @@ def _lines(found: Simulation, width: int, style: Style, listed: int) -> Iterator
     if found.placed or found.gone or found.pending or found.failures:
         yield ""
     for change, nodes in _equal_nodes(found.nodes, alone=len(found.nodes) <= listed):
-        name = nodes[0] if len(nodes) == 1 else f"{len(nodes):,} nodes ({names_text(nodes)})"
+        where = nodes[0] if len(nodes) == 1 else f"{len(nodes):,} nodes ({names_text(nodes)})"
         used = f"{change.held_before} → {change.held_after} of {counted(change.devices, 'device')} in use"
         each = " on each" if len(nodes) > 1 else ""
-        yield from wrapped(f"{name}: {used}{each}", width, "", "    ")
+        yield from wrapped(f"{where}: {used}{each}", width, "", "    ")
     for copies in found.copies:
         more = f"at least {copies.more}" if copies.limited else str(copies.more)
-        nodes = ", ".join(f"{number} on {node}" for node, number in list(copies.nodes.items())[:6])
-        yield from wrapped(f"{copies.of}: {more} more would fit" + (f" ({nodes})" if nodes else ""), width, "", "    ")
+        some = ", ".join(f"{number} on {node}" for node, number in list(copies.nodes.items())[:6])
+        yield from wrapped(f"{copies.of}: {more} more would fit" + (f" ({some})" if some else ""), width, "", "    ")
     waiting = sum(len(group.pods) for group in found.pending)
     parts = [f"{counted(len(found.placed), 'pod')} placed"]
     parts += [f"{len(found.gone):,} gone"] if found.gone else []
