@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import NAMESPACES, PODGROUPS, PODS
 from cathedra.releases import behaviours
+from cathedra.scheduler.configuration.enablement import VOLUME_PLUGINS
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.dynamicresources.cycle import Timeouts
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
@@ -27,6 +29,13 @@ from cathedra.scheduler.plugins.node_ports import NodePorts
 from cathedra.scheduler.plugins.node_resources import FitOptions, NodeResourcesBalancedAllocation, NodeResourcesFit
 from cathedra.scheduler.plugins.preemption import DefaultPreemption
 from cathedra.scheduler.plugins.topology_spread import PodTopologySpread, RelatedPods
+from cathedra.scheduler.plugins.volumes import (
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeObjects,
+    VolumeRestrictions,
+    VolumeZone,
+)
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.state.cache import Nominations
 from cathedra.scheduler.state.node_info import NodeInfo
@@ -71,6 +80,7 @@ def compose(
         NodeAffinity(configuration.added_affinity),
         NodePorts(),
         fit,
+        *_volume_plugins(informers, there),
         PodTopologySpread(
             RelatedPods(informers).selector,
             configuration.default_constraints,
@@ -92,6 +102,14 @@ def compose(
         chosen.append(GangScheduling(informers.of(PODGROUPS).store, informers.of(PODS).store, has_place))
     profile = Profile(chosen, configuration.name, configuration.plugins, observer)
     return profile
+
+
+def _volume_plugins(informers: SharedInformers, there: frozenset[str]) -> list[Plugin]:
+    """Return the plugins on volumes, in kube-scheduler's order. A profile without them needs no informers for them."""
+    if not there & VOLUME_PLUGINS:
+        return []
+    objects = VolumeObjects.of(informers)
+    return [kind(objects) for kind in (VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone)]
 
 
 def _never(resource: str) -> bool:

@@ -14,27 +14,33 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
-from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.core_v1 import Node, PersistentVolumeClaim, Pod
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.undecodable import Undecodable
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import (
+    CSINODES,
     DEVICECLASSES,
     DEVICETAINTRULES,
     NAMESPACES,
+    PERSISTENTVOLUMECLAIMS,
+    PERSISTENTVOLUMES,
     PODDISRUPTIONBUDGETS,
     PODGROUPS,
     PODS,
     RESOURCECLAIMS,
     RESOURCESLICES,
+    STORAGECLASSES,
 )
 from cathedra.client.transport import ResourceRef, Transport
 from cathedra.clock import Clock, SystemClock
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.composition import compose, device_plugin
-from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION
+from cathedra.scheduler.configuration.document import PluginRef, Plugins, PluginSet
+from cathedra.scheduler.configuration.enablement import VOLUME_PLUGINS, enabled
+from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle
 from cathedra.scheduler.framework.plugin import CycleState, PluginContext
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable
@@ -66,8 +72,18 @@ DEVICES: Final = "DynamicResources"
 _WATCHED: Final[tuple[ResourceRef[Any], ...]] = (
     *(DEVICECLASSES, DEVICETAINTRULES, RESOURCECLAIMS, RESOURCESLICES),
     *(NAMESPACES, PODGROUPS, PODDISRUPTIONBUDGETS, PODS),
+    *(CSINODES, PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, STORAGECLASSES),
 )
 """Resources that the filters read from informers."""
+
+
+def _configuration(*, volumes: bool) -> SchedulerConfiguration:
+    """Return the default configuration; without the plugins on ``volumes`` if persistent volumes are not known."""
+    if volumes:
+        return DEFAULT_CONFIGURATION
+    absent = PluginSet(disabled=[PluginRef(name) for name in sorted(VOLUME_PLUGINS)])
+    profile = msgspec.structs.replace(DEFAULT_CONFIGURATION.profiles[0], plugins=enabled(Plugins(multi_point=absent)))
+    return msgspec.structs.replace(DEFAULT_CONFIGURATION, profiles=(profile,))
 
 
 class ClusterObjects(Protocol):
@@ -91,6 +107,9 @@ class ClusterObjects(Protocol):
 
     def all(self, kind: type[T]) -> Sequence[T]:
         """Return all objects of a kind."""
+
+    def is_known(self, kind: type[Any]) -> bool:
+        """Return True if the objects of that kind were read, so that one that is not there does not exist."""
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -144,7 +163,7 @@ class Filters:
         client = Client(cast(Transport, None), clock=clock)
         informers = _filled_informers(state, client, clock)
         recorder = EventRecorder(client, "default-scheduler", clock)
-        configuration = DEFAULT_CONFIGURATION.profiles[0]
+        configuration = _configuration(volumes=state.is_known(PersistentVolumeClaim)).profiles[0]
         # The seed is fixed, so that the same state always gives the same judgement.
         context = PluginContext(client, informers, recorder, clock, Random(0), state.gates)
         self._devices = device_plugin(context, configuration)
@@ -267,10 +286,18 @@ class Runs(Protocol):
 
 
 def scheduler_over(
-    client: Client, informers: SharedInformers, *, clock: Clock, random: Random, gates: FeatureGates
+    client: Client,
+    informers: SharedInformers,
+    *,
+    clock: Clock,
+    random: Random,
+    gates: FeatureGates,
+    volumes: bool,
 ) -> Runs:
-    """Return a scheduler of default configuration on shared informers, as a simulation runs it."""
+    """Return a scheduler of default configuration on shared informers, as a simulation runs it; without the plugins on
+    ``volumes`` if persistent volumes are not known."""
     # start-up time: only simulations run a scheduler
     from cathedra.scheduler.scheduler import Scheduler
 
-    return Scheduler(client, clock=clock, random=random, gates=gates, informers=informers)
+    configuration = _configuration(volumes=volumes)
+    return Scheduler(client, clock=clock, random=random, gates=gates, informers=informers, configuration=configuration)

@@ -30,6 +30,7 @@ from cathedra.scheduler.background import Background
 from cathedra.scheduler.bindingcycle import BindingCycle
 from cathedra.scheduler.composition import MakeClaimPlugin, compose, device_plugin
 from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER
+from cathedra.scheduler.configuration.enablement import VOLUME_PLUGINS
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.eventhandlers import EventHandlers
 from cathedra.scheduler.failure import Failures
@@ -40,6 +41,7 @@ from cathedra.scheduler.framework.status import DEFECTS, Status, defect_status, 
 from cathedra.scheduler.groupcycle import GroupCycle, PodGroupConditions, PodGroupOutcome, in_order
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
 from cathedra.scheduler.plugins.gangs import POD_GROUP_INDEX, group_key, groups_of, same_group
+from cathedra.scheduler.plugins.volumes import VolumeObjects
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
@@ -120,6 +122,7 @@ class Scheduler:
             name: PluginContext(client, self._informers, recorder, clock, random, gates)
             for name, recorder in self._recorders.items()
         }
+        self._follows_volumes = any(one.plugins.plugins() & VOLUME_PLUGINS for one in configuration.profiles)
         first = configuration.profiles[0]
         # One plugin for all profiles: two ledgers of one cluster would give the same device away twice.
         self._devices = make_claim_plugin(contexts[first.name], first)
@@ -179,6 +182,8 @@ class Scheduler:
         # Informers call handlers in the order of registration. The plugin comes first, so its state is current when the
         # queue wakes a pod.
         self._devices.listen(self._informers, self._queue.move)
+        if self._follows_volumes:
+            VolumeObjects.listen(self._informers, self._queue.move)
         self._handlers.listen(self._informers, groups=self._groups is not None)
         async with asyncio.TaskGroup() as group:
             helpers = [group.create_task(recorder.run()) for recorder in self._recorders.values()]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from cathedra.api.struct import from_dict
 
-__all__ = ["claim", "device_class", "exactly", "node", "pod", "slice_"]
+__all__ = ["bound_claim", "claim", "device_class", "exactly", "node", "pod", "slice_", "volume"]
 
 DRIVER = "gpu.example.com"
 
@@ -50,6 +50,20 @@ def pod(name: str, *, requests: Mapping[str, str] = {}, labels: Mapping[str, str
             "status": status,
         },
     )
+
+
+def bound_claim(name: str, **spec: Any) -> PersistentVolumeClaim:
+    """A claim that is bound to the volume of its name."""
+    annotations = {"pv.kubernetes.io/bind-completed": "yes"}
+    values = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}
+    metadata = {"name": name, "namespace": "default", "annotations": annotations}
+    return from_dict(PersistentVolumeClaim, {"metadata": metadata, "spec": {**values, "volumeName": name}})
+
+
+def volume(name: str, *, labels: Mapping[str, str] = {}, **spec: Any) -> PersistentVolume:
+    """A persistent volume of 1Gi that every node reaches."""
+    values = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **spec}
+    return from_dict(PersistentVolume, {"metadata": {"name": name, "labels": dict(labels)}, "spec": values})
 
 
 def exactly(name: str = "gpu", class_name: str = "gpu", count: int = 1) -> dict[str, Any]:

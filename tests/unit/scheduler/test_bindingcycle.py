@@ -22,7 +22,7 @@ from cathedra.scheduler.framework import plugin as points
 from cathedra.scheduler.framework.plugin import Plugin
 from cathedra.scheduler.podplugins import PodPlugins, ProfilePlugins
 from cathedra.scheduler.state.pod_info import PodInfo
-from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
+from tests.unit.scheduler.objects import bound_claim, claim, device_class, exactly, node, pod, slice_, volume
 from tests.unit.scheduler.world import World, play
 
 HELD = ("assumed", "nominated", "inflight", "binding", "claims_in_flight")
@@ -60,6 +60,10 @@ def victim() -> Pod:
         labels=labels,
         resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}],
         nodeSelector={"disk": "ssd"},
+        volumes=[
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "disk", "gcePersistentDisk": {"pdName": "disk"}},
+        ],
         affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
         topologySpreadConstraints=[
             {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **term},
@@ -71,10 +75,13 @@ def victim() -> Pod:
     return replace(made, spec=replace(made.spec, containers=(container,)))
 
 
+ZONE = {"topology.kubernetes.io/zone": "z"}
+
+
 async def scene(world: World) -> None:
     """Three nodes with one GPU each, a pod that gets one, and the victim, whose claim is of a class not there yet."""
     listed = {"name": "gpu", "firstAvailable": [{"name": "any", **exactly(class_name="late")["exactly"]}]}
-    await world.create(device_class(), claim("c", listed), claim("d"))
+    await world.create(device_class(), claim("c", listed), claim("d"), bound_claim("data"), volume("data", labels=ZONE))
     for name in ("n1", "n2", "n3"):
         await world.create(node(name, labels={"disk": "ssd"}), slice_(name, 1))
     await world.create(victim(), pod("other", resourceClaims=[{"name": "gpu", "resourceClaimName": "d"}]))

@@ -36,6 +36,9 @@ class Objects:
     def all(self, kind: type[T]) -> Sequence[T]:
         return [one for one in self.objects if isinstance(one, kind)]
 
+    def is_known(self, kind: type[Any]) -> bool:
+        return True
+
 
 def reasons(judgement: Judgement, name: str) -> list[str]:
     return [reason for status in judgement.outside[name] for reason in status.reasons]

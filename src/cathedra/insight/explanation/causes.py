@@ -34,6 +34,7 @@ _OUTSIDE: Final = {
     "NodeResourcesFit": "node resources",
     "PodTopologySpread": "topology spread",
     "InterPodAffinity": "pod affinity",
+    **dict.fromkeys(("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"), "volumes"),
 }
 _ORDER: Final = (
     *("reach", "binding conditions", "class", "selectors", "node selection", "allocated", "node operations"),

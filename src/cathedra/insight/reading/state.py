@@ -14,7 +14,16 @@ import msgspec
 
 from cathedra.allocation import Budget, Cluster, Features, behaviour_of
 from cathedra.allocation.supply.merging import merged_rules
-from cathedra.api.core import apps_v1, batch_v1, core_v1, policy_v1, rbac_v1, scheduling_v1, scheduling_v1beta1
+from cathedra.api.core import (
+    apps_v1,
+    batch_v1,
+    core_v1,
+    policy_v1,
+    rbac_v1,
+    scheduling_v1,
+    scheduling_v1beta1,
+    storage_v1,
+)
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
@@ -87,6 +96,10 @@ READ_KINDS: Final = (
     _kind(policy_v1.PodDisruptionBudget, "poddisruptionbudgets"),
     _kind(scheduling_v1.PriorityClass, "priorityclasses", namespaced=False),
     _kind(scheduling_v1beta1.PodGroup, "podgroups"),
+    _kind(core_v1.PersistentVolumeClaim, "persistentvolumeclaims"),
+    _kind(core_v1.PersistentVolume, "persistentvolumes", namespaced=False),
+    _kind(storage_v1.StorageClass, "storageclasses", namespaced=False),
+    _kind(storage_v1.CSINode, "csinodes", namespaced=False),
 )
 """In the order of the notes."""
 

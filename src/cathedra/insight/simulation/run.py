@@ -18,7 +18,7 @@ from msgspec import structs
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.allocation.reading import Input
-from cathedra.api.core.core_v1 import Namespace, Node, Pod
+from cathedra.api.core.core_v1 import Namespace, Node, PersistentVolumeClaim, Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
@@ -217,7 +217,10 @@ class _Run:
         server = await APIServer.open(config, clock=clock, random=random, store=StateStorage(self.state))
         client = Client(StateTransport(server.transport(), self.state), clock=clock)
         informers = SharedInformers(client, clock)
-        scheduler = scheduler_over(client, clock=clock, random=random, gates=gates, informers=informers)
+        volumes = self.state.is_known(PersistentVolumeClaim)
+        scheduler = scheduler_over(
+            client, clock=clock, random=random, gates=gates, informers=informers, volumes=volumes
+        )
         controllers = ControllerManager(
             client,
             clock=clock,

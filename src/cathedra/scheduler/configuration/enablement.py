@@ -14,7 +14,7 @@ import msgspec
 
 from cathedra.scheduler.configuration.document import Plugins, PluginSet
 
-__all__ = ["ABSENT_PLUGINS", "DEFAULT_PLUGINS", "KNOWN_PLUGINS", "POINTS", "Enablement", "EnablementError", "enabled"]
+__all__ = ["DEFAULT_PLUGINS", "KNOWN_PLUGINS", "POINTS", "VOLUME_PLUGINS", "Enablement", "EnablementError", "enabled"]
 
 DEFAULT_PLUGINS: Final[Mapping[str, int]] = {
     "SchedulingGates": 0,
@@ -38,8 +38,8 @@ DEFAULT_PLUGINS: Final[Mapping[str, int]] = {
     "DefaultBinder": 0,
 }
 """kube-scheduler's plugins in its order, with the weights of their scores."""
-ABSENT_PLUGINS: Final = frozenset({"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"})
-"""Plugins about volumes: they may be named, and have no effect."""
+VOLUME_PLUGINS: Final = frozenset({"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"})
+"""Plugins on volumes. They filter only: the other extension points of VolumeBinding have no effect."""
 KNOWN_PLUGINS: Final = frozenset(DEFAULT_PLUGINS)
 
 _FILTERS: Final = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit")
@@ -51,13 +51,12 @@ _SCORES: Final = (
     *_SPREADING,
     "NodeResourcesBalancedAllocation",
 )
-_VOLUME_FILTERS: Final = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
 
 POINTS: Final[Mapping[str, frozenset[str]]] = {
     "preEnqueue": frozenset({"SchedulingGates", "DynamicResources", "DefaultPreemption"}),
     "queueSort": frozenset({"PrioritySort"}),
-    "preFilter": frozenset({"NodeAffinity", "NodePorts", "NodeResourcesFit", *_SPREADING, *_VOLUME_FILTERS}),
-    "filter": frozenset({*_FILTERS, *_SPREADING, *_VOLUME_FILTERS}),
+    "preFilter": frozenset({"NodeAffinity", "NodePorts", "NodeResourcesFit", *_SPREADING, *VOLUME_PLUGINS}),
+    "filter": frozenset({*_FILTERS, *_SPREADING, *VOLUME_PLUGINS}),
     "postFilter": frozenset({"DynamicResources", "DefaultPreemption"}),
     "preScore": frozenset({*_SCORES, "VolumeBinding"}),
     "score": frozenset({*_SCORES, "ImageLocality", "VolumeBinding"}),

@@ -36,7 +36,6 @@ from cathedra.scheduler.configuration.document import (
     go_type_of_file,
 )
 from cathedra.scheduler.configuration.enablement import (
-    ABSENT_PLUGINS,
     KNOWN_PLUGINS,
     Enablement,
     EnablementError,
@@ -164,7 +163,7 @@ def read_configuration(text: str | bytes) -> SchedulerConfiguration:
         max_backoff=float(document.pod_max_backoff_seconds),
         lease=_lease(document.leader_election),
         kubeconfig=document.client_connection.kubeconfig,
-        without_effect=tuple(sorted(_absent(document))),
+        without_effect=tuple(sorted(set(_without_effect(document)))),
     )
 
 
@@ -329,12 +328,9 @@ def _lease(given: LeaderElection) -> LeaseConfiguration:
     )
 
 
-def _absent(document: Document) -> Iterator[str]:
-    """Plugins that the file enables or configures, and that are not here."""
-    found: set[str] = set()
+def _without_effect(document: Document) -> Iterator[str]:
+    """Return the plugins whose arguments in the file have no effect."""
     for profile in document.profiles or ():
-        found |= {one.name for one in profile.plugin_config or ()}
-        plugins = profile.plugins or Plugins()
-        for point in plugins.__struct_fields__:
-            found |= {ref.name for ref in getattr(plugins, point).enabled or ()}
-    return iter(found & ABSENT_PLUGINS)
+        for one in profile.plugin_config or ():
+            if one.name == "VolumeBinding":
+                yield one.name

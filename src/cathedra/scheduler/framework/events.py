@@ -35,6 +35,10 @@ class EventResource(enum.Enum):
     RESOURCE_CLAIM_PARAMETERS = "ResourceClaimParameters"
     RESOURCE_CLASS_PARAMETERS = "ResourceClassParameters"
     NAMESPACE = "Namespace"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    STORAGE_CLASS = "StorageClass"
+    CSI_NODE = "CSINode"
     POD_GROUP = "PodGroup"
     ANY = "*"
 
