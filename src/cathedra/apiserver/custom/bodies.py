@@ -9,9 +9,10 @@ import msgspec
 
 from cathedra.api.decoding import DecodeError
 from cathedra.api.decoding.syntax import explain_syntax
+from cathedra.api.field import ErrorList
 from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.nesting import load_json
-from cathedra.api.status import StatusError, bad_request
+from cathedra.api.status import StatusError, bad_request, invalid
 from cathedra.apiserver.custom.objects import CustomObject, decode_custom
 from cathedra.apiserver.patches.duplicates import repeated_fields
 from cathedra.apiserver.request import Call, note_problems, unfit
@@ -42,11 +43,14 @@ def decode_instance(call: Call, raw: bytes, repeated: tuple[str, ...] = ()) -> C
             f"the API version in the data ({values['apiVersion']}) does not match the expected API version "
             f"({call.api_version})"
         )
-    if values["kind"] != call.definition.kind:
-        raise bad_request(
-            f'{values["kind"]} in version "{call.version.name}" cannot be handled as a {call.definition.kind}: '
-            f"converting (v1.{values['kind']}) to ({call.definition.group}.{call.definition.kind}): unknown conversion"
-        )
+    kind = call.definition.kind
+    if values["kind"] != kind:
+        # Kubernetes decodes any kind here, and then validates it.
+        errors = ErrorList()
+        errors.invalid("kind", values["kind"], f"must be {kind}")
+        metadata = values.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        raise invalid(call.definition.group, str(values["kind"]), str(name or call.name), errors)
     try:
         obj, problems = instance_of(call, values)
     except DecodeError as error:

@@ -319,10 +319,13 @@ class ResourceHandler:
         else:
             patch_type = _patch_type(request)
             query = write_query(request, "PatchOptions", apply=patch_type is PatchType.APPLY)
-            call = call.but(dry_run=query.dry_run, field_manager=query.field_manager)
+            call = call.but(dry_run=query.dry_run, field_manager=query.field_manager, force=query.force)
             body, _ = await patch_values(await request.body(), call, patch_type, self._server.computations)
             scale = await set_scale(
-                self._server, call, lambda now: patch.patched_part(call, SCALE, now, patch_type, body)
+                self._server,
+                call,
+                lambda now: patch.patched_part(call, SCALE, now, patch_type, body),
+                applies=patch_type is PatchType.APPLY,
             )
         return render.render_plain({"kind": "Scale", "apiVersion": "autoscaling/v1"} | _plain(scale), form)
 

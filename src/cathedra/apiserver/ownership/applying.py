@@ -52,7 +52,7 @@ from cathedra.apiserver.patches.schema import Leaf, ListShape, Shape, StructShap
 from cathedra.apiserver.request import Call
 from cathedra.remembering import IS_ON, hold
 
-__all__ = ["NotApplicable", "Patterns", "applied", "apply_configuration"]
+__all__ = ["NotApplicable", "Patterns", "applied", "apply_configuration", "apply_conflict"]
 
 S = TypeVar("S", bound=KubeStruct)
 
@@ -80,7 +80,7 @@ def applied(
             return made
         return _applied(call, live, body, content, now, other or changes_in_versions(call, live))
     except Conflict as error:
-        raise _conflict(error) from None
+        raise apply_conflict(error) from None
 
 
 def _applied(
@@ -192,7 +192,8 @@ def _decoding_error(call: Call, values: dict[str, Any], error: Exception) -> str
     return str(error)
 
 
-def _conflict(error: Conflict) -> StatusError:
+def apply_conflict(error: Conflict) -> StatusError:
+    """Return the answer to an apply that would change fields of others."""
     causes = tuple(
         StatusCause(reason="FieldManagerConflict", message=f"conflict with {manager}", field=path)
         for manager, path in error.causes()

@@ -14,6 +14,9 @@ from cathedra.api.status import bad_request, invalid
 from cathedra.api.struct import replace
 from cathedra.apiserver.custom.columns import parse_path
 from cathedra.apiserver.custom.objects import CustomObject, content, with_content
+from cathedra.apiserver.ownership.applying import apply_conflict
+from cathedra.apiserver.ownership.fieldset import FieldSet
+from cathedra.apiserver.ownership.managers import Conflict, Manager, held_fields
 from cathedra.apiserver.ownership.tracking import tracked_converting
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
@@ -23,6 +26,7 @@ from cathedra.apiserver.verbs.update import change
 __all__ = ["SCALE", "custom_numbers", "scale_of", "set_scale", "with_replicas"]
 
 SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
+_REPLICAS: Final = FieldSet.from_json({"f:spec": {"f:replicas": {}}})
 
 
 def scale_of(obj: Any) -> Scale:
@@ -52,11 +56,14 @@ def _scale(metadata: ObjectMeta, wanted: int, present: int, selector: str) -> Sc
     )
 
 
-async def set_scale(server: ServerContext, call: Call, make: Any) -> Scale:
+async def set_scale(server: ServerContext, call: Call, make: Any, *, applies: bool = False) -> Scale:
     """Change the replicas of a workload to those of the scale that ``make`` returns for the present one.
 
+    ``applies``: the scale is applied. Then the replicas may belong to another manager, unless the call forces it.
+
     Raises:
-        StatusError: 400, it has another name; 422, the number is negative; 409, the resource version is an old one.
+        StatusError: 400, it has another name; 422, the number is negative; 409, the resource version is an old one, or
+            an applied number belongs to another manager.
     """
     main = call.but(subresource="")
 
@@ -67,6 +74,8 @@ async def set_scale(server: ServerContext, call: Call, make: Any) -> Scale:
                 f"the name of the object ({wanted.metadata.name}) does not match the name on the URL ({call.name})"
             )
         old = entry.object
+        if applies and not call.force and scale_of(old).spec.replicas != wanted.spec.replicas:
+            _check_owner(call, old)
         if wanted.spec.replicas < 0 and not isinstance(old, CustomObject):
             errors = ErrorList()
             errors.invalid("spec.replicas", wanted.spec.replicas, "must be greater than or equal to 0")
@@ -83,6 +92,26 @@ async def set_scale(server: ServerContext, call: Call, make: Any) -> Scale:
 
     entry = await change(server, main, scaled)
     return scale_of(entry.object)
+
+
+def _check_owner(call: Call, obj: Any) -> None:
+    """Raise a conflict if other managers own the number of replicas.
+
+    In the scale the number stands at ``spec.replicas``. A custom resource may have it elsewhere.
+    """
+    steps = type(obj).scale.spec_replicas if isinstance(obj, CustomObject) else ".spec.replicas"
+    path = [f"f:{step}" for step in steps.strip(".").split(".")]
+    owners: dict[Manager, FieldSet] = {}
+    for entry, _ in held_fields(obj.metadata.managed_fields):
+        own = entry.manager == call.field_manager and entry.operation == "Apply" and entry.subresource == "scale"
+        fields = entry.fields_v1.load() if entry.fields_v1 is not None else {}
+        for step in path:
+            fields = fields.get(step) if isinstance(fields, dict) else None
+        if fields is not None and not own:
+            manager = Manager(entry.manager, entry.operation, SCALE.api_version, entry.subresource)
+            owners[manager] = _REPLICAS
+    if owners:
+        raise apply_conflict(Conflict(owners))
 
 
 # --- custom resources -----------------------------------------------------------------------------------------------

@@ -91,8 +91,10 @@ class CompiledPolicy:
 
         plain = environment(params=params, authorizer=True)
         for position, condition in enumerate(spec.get("matchConditions") or ()):
-            path = f"matchConditions[{position}].expression"
-            add(path, compile_one(condition["expression"], plain, (types.BOOL,)))
+            # An empty expression is reported as missing, by the rules of the kind.
+            if condition["expression"].strip():
+                path = f"matchConditions[{position}].expression"
+                add(path, compile_one(condition["expression"], plain, (types.BOOL,)))
         for position, compiled in enumerate(self.variables.values()):
             add(f"variables[{position}].expression", compiled)
         for position, rule in enumerate(self.rules):

@@ -33,7 +33,7 @@ _EXEMPT: Final = "exempt"
 FLOW_SCHEMA_COLUMNS: Final = (
     NAME,
     Column("PriorityLevel", description="The priority level of matching requests."),
-    Column("MatchingPrecedence", type="integer", description="Lower numbers are tried first."),
+    Column("MatchingPrecedence", description="Lower numbers are tried first."),
     Column("DistinguisherMethod", description="What tells flows apart."),
     AGE,
     Column("MissingPL", description="Whether the priority level does not exist."),

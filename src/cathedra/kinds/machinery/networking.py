@@ -10,7 +10,7 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.templates import selector_text
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.definition import AnyDefinition, Column, ResourceDefinition
-from cathedra.kinds.strategies import ObjectRules
+from cathedra.kinds.strategies import CountedStrategy, ObjectRules
 
 __all__ = [
     "address_cells",
@@ -127,7 +127,7 @@ def networking_definitions() -> tuple[AnyDefinition, ...]:
             networking_v1.IngressClass,
             "ingressclasses",
             namespaced=False,
-            rules=ObjectRules(tags=INGRESS_CLASS_TAGS),
+            strategy=CountedStrategy(rules=ObjectRules(tags=INGRESS_CLASS_TAGS)),
             table=(INGRESS_CLASS_COLUMNS, ingress_class_cells),
         ).definition(),
         BuiltinKind(

@@ -72,6 +72,11 @@ def _default_subject(subject: rbac_v1.Subject) -> rbac_v1.Subject:
     return subject
 
 
+def default_role(role: Any) -> Any:
+    """A role without rules: Kubernetes stores no empty lists, and shows them as null."""
+    return replace(role, rules=None) if role.rules == () else role
+
+
 def validate_role(role: rbac_v1.Role) -> ErrorList:
     """Return the errors of the rules of a namespace's role."""
     errors = ErrorList()
@@ -177,6 +182,7 @@ def role_definition() -> ResourceDefinition[rbac_v1.Role]:
         rbac_v1.Role,
         "roles",
         namespaced=True,
+        default=default_role,
         rules=ObjectRules(validate_role, lambda new, old: validate_role(new), tags=ROLE_TAGS),
         name_rule=path_segment,
         created_by_update=True,
@@ -189,6 +195,7 @@ def cluster_role_definition() -> ResourceDefinition[rbac_v1.ClusterRole]:
         rbac_v1.ClusterRole,
         "clusterroles",
         namespaced=False,
+        default=default_role,
         rules=ObjectRules(validate_cluster_role, lambda new, old: validate_cluster_role(new), tags=ROLE_TAGS),
         name_rule=path_segment,
         created_by_update=True,

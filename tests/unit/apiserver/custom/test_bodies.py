@@ -56,8 +56,10 @@ def test_a_body_is_of_the_version_and_kind_that_the_url_names() -> None:
     assert str(refusal(other)) == (
         "the API version in the data (example.com/v2) does not match the expected API version (example.com/v1)"
     )
-    other = json.dumps({**HEAD, "kind": "Other"}).encode()
-    assert str(refusal(other)).startswith('Other in version "v1" cannot be handled as a Thing: converting (v1.Other)')
+    other = json.dumps({**HEAD, "kind": "Other", "metadata": {"name": "a"}}).encode()
+    with pytest.raises(StatusError) as raised:
+        decode_instance(call(KIND), other)
+    assert str(raised.value) == 'Other.example.com "a" is invalid: kind: Invalid value: "Other": must be Thing'
 
 
 def test_metadata_of_the_wrong_type_does_not_fit() -> None:

@@ -128,3 +128,19 @@ def test_scaling_changes_the_one_number_and_makes_the_way_to_it() -> None:
     assert content(with_replicas(before, 5)) == {"spec": {"size": {"replicas": 5, "max": 9}, "other": 1}}
     assert content(before)["spec"]["size"]["replicas"] == 3
     assert content(with_replicas(instance(), 5)) == {"spec": {"size": {"replicas": 5}}}
+
+
+async def test_an_applied_scale_conflicts_with_the_owner_of_the_replicas(asgi: ASGIClient) -> None:
+    """The number belongs to the manager that created the deployment."""
+    owner = (await asgi("GET", f"{DEPLOYMENTS}/d")).json["metadata"]["managedFields"][0]["manager"]
+    body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 5}}
+    options = {"content_type": "application/apply-patch+yaml"}
+    refused = await asgi("PATCH", f"{SCALE}?fieldManager=one", body, **options)
+    assert (refused.status, refused.json["message"]) == (
+        409,
+        f'Apply failed with 1 conflict: conflict with "{owner}" using autoscaling/v1: .spec.replicas',
+    )
+    same = {**body, "spec": {"replicas": 2}}
+    assert (await asgi("PATCH", f"{SCALE}?fieldManager=one", same, **options)).status == 200
+    assert (await asgi("PATCH", f"{SCALE}?fieldManager=one&force=true", body, **options)).status == 200
+    assert await replicas(asgi) == 5

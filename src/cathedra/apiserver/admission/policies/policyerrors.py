@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +22,7 @@ from cathedra.api.core.admissionregistration_v1 import (
     ValidatingAdmissionPolicySpec,
 )
 from cathedra.api.field import ErrorList, ErrorType, FieldError, FieldPath
-from cathedra.api.formats import dns_subdomain, path_segment
+from cathedra.api.formats import dns_subdomain, path_segment, qualified_name
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
 from cathedra.apiserver.admission.ruleerrors import check_named_rule
@@ -71,7 +71,7 @@ def policy_errors(policy: ValidatingAdmissionPolicy, check: Callable[[], object]
     values, known = to_dict(spec), {error.field for error in errors}
     found = expression_errors(values, compile_policy(values, check).errors)
     errors.extend(error for error in found if error.field not in known)
-    return errors
+    return in_order(errors)
 
 
 def binding_errors(binding: ValidatingAdmissionPolicyBinding) -> ErrorList:
@@ -130,8 +130,25 @@ def check_matching(errors: ErrorList, spec: ValidatingAdmissionPolicySpec | Muta
             errors.required(path.child("resourceRules"))
     if len(spec.match_conditions) > _MOST_CONDITIONS:
         errors.too_many("spec.matchConditions", len(spec.match_conditions), _MOST_CONDITIONS)
-    _names(errors, "spec.matchConditions", [one.name for one in spec.match_conditions])
-    _names(errors, "spec.variables", [one.name for one in spec.variables])
+    seen: set[str] = set()
+    for position, condition in enumerate(spec.match_conditions):
+        path = FieldPath("spec").child("matchConditions").index(position)
+        if not condition.expression.strip():
+            errors.required(path.child("expression"))
+        if not condition.name:
+            errors.required(path.child("name"))
+            continue
+        for problem in qualified_name(condition.name):
+            errors.invalid(path.child("name"), condition.name, problem)
+        if condition.name in seen:
+            errors.duplicate(path.child("name"), condition.name)
+        seen.add(condition.name)
+    for position, variable in enumerate(spec.variables):
+        where = f"spec.variables[{position}].name"
+        if not variable.name:
+            errors.required(where)
+        elif not _IDENTIFIER.fullmatch(variable.name):
+            errors.invalid(where, variable.name, "must be a valid CEL identifier")
 
 
 def check_resources(errors: ErrorList, path: FieldPath, resources: MatchResources) -> None:
@@ -162,14 +179,21 @@ def check_param_ref(errors: ErrorList, ref: ParamRef) -> None:
         errors.not_among("spec.paramRef.parameterNotFoundAction", action, ["Deny", "Allow"])
 
 
-def _names(errors: ErrorList, path: str, names: list[str]) -> None:
-    counted: Counter[str] = Counter()
-    for position, name in enumerate(names):
-        if not name:
-            errors.required(f"{path}[{position}].name")
-        elif counted[name]:
-            errors.duplicate(f"{path}[{position}].name", name)
-        counted[name] += 1
+def in_order(errors: ErrorList) -> ErrorList:
+    """Return the errors of a policy in Kubernetes' order: item by item, the names of conditions after expressions."""
+
+    def place(error: FieldError) -> tuple[int, int, bool]:
+        match = _ITEM.match(error.field)
+        if match is None:
+            return 0, 0, False
+        return _SECTIONS.index(match["section"]) + 1, int(match["index"] or 0), match["field"] == "name"
+
+    return ErrorList(sorted(errors, key=place))
+
+
+_SECTIONS: Final = ("matchConditions", "variables", "validations", "auditAnnotations", "mutations")
+_ITEM: Final = re.compile(rf"spec\.(?P<section>{'|'.join(_SECTIONS)})(?:\[(?P<index>\d+)\](?:\.(?P<field>\w+))?)?")
+_IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*", re.ASCII)
 
 
 def expression_errors(spec: JSONObject, found: Iterable[PolicyCompileError]) -> ErrorList:
@@ -224,7 +248,7 @@ def mutating_policy_errors(policy: MutatingAdmissionPolicy, check: Callable[[], 
 
         values = to_dict(spec)
         errors.extend(expression_errors(values, compile_mutations(values, check).errors))
-    return errors
+    return in_order(errors)
 
 
 def mutating_binding_errors(binding: MutatingAdmissionPolicyBinding) -> ErrorList:

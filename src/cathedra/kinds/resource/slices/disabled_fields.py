@@ -25,7 +25,7 @@ def enabled_slice_spec(
     devices = result.devices
     # Each of these reads the whole stored slice, so it is found out once and not for each device.
     lists, policies = _open_lists(old, gates), _open_policies(old, gates)
-    if any(per_device.values()) or not lists or not policies:
+    if devices and (any(per_device.values()) or not lists or not policies):
         devices = tuple(_device(device, per_device, lists=lists, policies=policies) for device in devices)
     if devices and not _open_groups(old, gates):
         devices = tuple(_without_groups(device) for device in devices)
@@ -33,7 +33,8 @@ def enabled_slice_spec(
     if not _open_requests(old, gates):
         devices = devices if devices is EMPTY_LIST else tuple(map(_without_requests, devices))
         counters = counters if counters is EMPTY_LIST else tuple(map(_fixed_only, counters))
-    if not (devices is EMPTY_LIST and counters) and not (counters is EMPTY_LIST and devices):
+    spelled = [bool(items) or items is EMPTY_LIST for items in (devices, counters)]
+    if not all(spelled):
         # A list that was spelled out empty matters beside the other one only: both together are refused.
         devices = devices if devices else ()
         counters = counters if counters else ()

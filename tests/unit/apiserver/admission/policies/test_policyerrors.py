@@ -189,3 +189,22 @@ def test_a_good_policy_is_accepted() -> None:
 )
 def test_a_bad_binding_is_refused(spec: MutatingAdmissionPolicyBindingSpec, text: str) -> None:
     assert [str(error) for error in mutating_binding_errors(MutatingAdmissionPolicyBinding(spec=spec))] == [text]
+
+
+def test_errors_come_condition_by_condition_with_names_last() -> None:
+    conditions = (
+        MatchCondition(name="a b", expression="true"),
+        MatchCondition(name="x", expression="1"),
+        MatchCondition(name="x", expression="true"),
+        MatchCondition(name="", expression=""),
+    )
+    variables = (Variable(name="a-b", expression="1"), Variable(name="c", expression="variables.d"))
+    assert policy_fields(match_conditions=conditions, variables=variables) == [
+        "spec.matchConditions[0].name",
+        "spec.matchConditions[1].expression",
+        "spec.matchConditions[2].name",
+        "spec.matchConditions[3].expression",
+        "spec.matchConditions[3].name",
+        "spec.variables[0].name",
+        "spec.variables[1].expression",
+    ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.struct import to_dict
+from cathedra.api.struct import EMPTY_LIST, replace, to_dict
 from tests.unit.kinds.objects import context, created, definition_of, device, resource_slice, updated
 
 
@@ -46,3 +46,13 @@ def test_an_attribute_without_its_values_is_refused() -> None:
         'spec.devices[0].attributes[a]: Invalid value: "": must specify one of: `int`, `bool`, `string`, `version`, '
         "`ints`, `bools`, `strings`, `versions`"
     ]
+
+
+def test_two_lists_that_are_spelled_out_empty_are_refused_together() -> None:
+    """Kubernetes tells an empty list from an absent one here."""
+    made = resource_slice()
+    made = replace(made, spec=replace(made.spec, devices=EMPTY_LIST, shared_counters=EMPTY_LIST))
+    for open_gates, wanted in ((True, 1), (False, 0)):
+        request = context("1.37", DRAPartitionableDevices=open_gates)
+        errors = created(definition_of("resourceslices").strategy, made, request)[1]
+        assert [error.detail for error in errors] == ["only one of `sharedCounters` or `devices` is allowed"] * wanted
