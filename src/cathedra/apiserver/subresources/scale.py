@@ -99,7 +99,8 @@ def _check_owner(call: Call, obj: Any) -> None:
 
     In the scale the number stands at ``spec.replicas``. A custom resource may have it elsewhere.
     """
-    steps = type(obj).scale.spec_replicas if isinstance(obj, CustomObject) else ".spec.replicas"
+    paths = type(obj).scale if isinstance(obj, CustomObject) else None
+    steps = ".spec.replicas" if paths is None else paths.spec_replicas
     path = [f"f:{step}" for step in steps.strip(".").split(".")]
     owners: dict[Manager, FieldSet] = {}
     for entry, _ in held_fields(obj.metadata.managed_fields):
