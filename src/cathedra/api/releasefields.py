@@ -17,11 +17,14 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 import msgspec
 
 from cathedra.api.quantity import Quantity
+from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import KubeStruct, json_names, replace
 from cathedra.releases.fields import is_known
 
 __all__ = ["of_release"]
 
+_COMPUTED_SPECS: Final = frozenset({ResourceSlice, ResourceClaim, ResourceClaimTemplate})
+"""Kinds whose specs may hold amounts that a program has computed."""
 S = TypeVar("S", bound=KubeStruct)
 Fit = Callable[[Any], Any]
 
@@ -37,7 +40,9 @@ def of_release(obj: S, release: str) -> S:
 @cache
 def _fitting(kind: type[KubeStruct], release: str) -> Fit | None:
     """Return the function for objects of a type, or None if the release knows all fields and none is computed."""
-    fitting = _Fittings(release).of_struct(kind, computed=False)
+    # Drivers compute the capacity that they publish, and programs the requests of their claims. In specs of other kinds
+    # amounts were parsed, and looking at each of them would cost every write of a pod.
+    fitting = _Fittings(release).of_struct(kind, computed=kind in _COMPUTED_SPECS)
     return None if fitting is None else fitting.fit
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +15,10 @@ from cathedra.api.core.core_v1 import Pod, PodStatus
 from cathedra.api.decoding import decode_json
 from cathedra.api.quantity import Format, Quantity
 from cathedra.api.releasefields import of_release
-from cathedra.api.resource import ResourceClaim, ResourceSlice
+from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.scheme import kind_of
 from cathedra.api.struct import KubeStruct, encode, from_dict
-from cathedra.releases import NEWEST, RELEASES
+from cathedra.releases import DEFAULT_RELEASE, NEWEST, RELEASES
 from tests.unit.api.protobuf.objects import objects
 
 KINDS = (Pod, ResourceClaim, ResourceSlice, resource_v1beta1.ResourceClaim)
@@ -58,3 +62,41 @@ def test_what_is_left_is_what_the_decoder_leaves(kind: type[KubeStruct], data: s
     body = encode(obj)
     gvk = kind_of(kind)
     assert of_release(decode_json(kind, gvk, body).object, release) == decode_json(kind, gvk, body, release).object
+
+
+FIVE_GB = Quantity.of_value(5 * 10**9, Format.BINARY_SI)
+"""Written as ``5000000000``, and as ``5G`` by a reader of that."""
+
+
+def amounts_of(value: Any) -> list[str]:
+    """Return the texts of all quantities within a value."""
+    if isinstance(value, Quantity):
+        return [value.text]
+    if isinstance(value, msgspec.Struct):
+        return [text for name in value.__struct_fields__ for text in amounts_of(getattr(value, name))]
+    if isinstance(value, Mapping):
+        return [text for one in value.values() for text in amounts_of(one)]
+    return [text for one in value for text in amounts_of(one)] if isinstance(value, tuple) else []
+
+
+def filled(kind: Any) -> Any:
+    """Return a value of a type in which every field of structs and quantities is set."""
+    if kind is Quantity:
+        return FIVE_GB
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        if not kind.__module__.startswith("cathedra.api.resource"):
+            return None
+        made = {one.name: filled(one.type) for one in msgspec.structs.fields(kind)}
+        return kind(**{name: value for name, value in made.items() if value is not None})
+    origin, arguments = get_origin(kind), get_args(kind)
+    inner = next((value for one in arguments if (value := filled(one)) is not None), None)
+    if inner is None:
+        return None
+    return (inner,) if origin is tuple else {"a": inner} if origin is dict else inner
+
+
+@pytest.mark.parametrize("kind", [ResourceSlice, ResourceClaim, ResourceClaimTemplate])
+def test_every_quantity_of_devices_is_stored_as_a_reader_writes_it(kind: type[KubeStruct]) -> None:
+    written = filled(kind)
+    assert set(amounts_of(written)) == {"5000000000"}
+    assert set(amounts_of(of_release(written, DEFAULT_RELEASE))) == {"5G"}
