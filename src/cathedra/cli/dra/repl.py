@@ -6,8 +6,9 @@ On a terminal with completion and a history; from a pipe plain lines in and out.
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from cathedra.cli.dra.output import width
 from cathedra.cli.dra.source import add_source, read_state
 from cathedra.cluster.config import default_data_dir
 from cathedra.insight.matching.session import ReplSession, SessionEnded
+from cathedra.printable import printable
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -39,11 +41,22 @@ def run(arguments: argparse.Namespace) -> int:
         print(session.greeting)
     try:
         for line in _typed(session) if interactive else sys.stdin:
-            for answer in session.answer(line, width()):
-                print(answer, flush=True)
+            _show(session.answer(line, width()), paged=interactive)
     except SessionEnded:
         pass
     return 0
+
+
+def _show(lines: Sequence[str], *, paged: bool) -> None:
+    """Print an answer; one that is longer than the terminal through the user's pager."""
+    if not paged or len(lines) < shutil.get_terminal_size().lines:
+        for line in lines:
+            print(line, flush=True)
+        return
+    # start-up time: with long answers alone
+    import pydoc
+
+    pydoc.pager("\n".join(map(printable, lines)))
 
 
 def _typed(session: ReplSession) -> Iterator[str]:

@@ -5,6 +5,7 @@ Free devices are computed by the allocator's own inventory and ledger.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
@@ -18,7 +19,7 @@ from cathedra.allocation.supply.undecodable import effect_of
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.insight.explanation.causes import unusual_pools
-from cathedra.insight.inventory.report import DeviceEntry, DeviceHolder, DeviceList, Total
+from cathedra.insight.inventory.report import DeviceEntry, DeviceGroup, DeviceHolder, DeviceList, Total
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.rendering import attribute_text
 from cathedra.semantics.tolerations import HARD_EFFECTS
@@ -51,8 +52,10 @@ def devices(
         for pool_driver, name, text in unusual_pools(state)
         if not driver or pool_driver == driver
     )
+    shown = tuple(row for row in rows if not free or row.state in ("free", "shared"))
     return DeviceList(
-        devices=tuple(row for row in rows if not free or row.state in ("free", "shared")),
+        devices=shown,
+        groups=_groups(rows),
         total=_total("", rows),
         nodes=_totals(rows, lambda row: (row.node or "–",)),
         classes=_totals(rows, lambda row: row.classes),
@@ -133,12 +136,13 @@ class _Listing:
             for use in device.device.consumes_counters
             for name, counter in use.counters.items()
         }
+        state = _state(device, held, needed, left, remaining, usable=usable)
         return DeviceEntry(
             node=owner.node_name or device.device.node_name or "",
             driver=device.id[0],
             pool=device.id[1],
             device=device.name,
-            state=_state(device, held, needed, left, remaining, usable=usable),
+            state=state,
             holders=tuple(holder for holder, _ in held),
             classes=self._classes(device),
             attributes=attributes,
@@ -148,12 +152,30 @@ class _Listing:
                 "/".join(key): f"{Quantity.of_nanos(amount)} of {Quantity.of_nanos(left.get(key, 0))} left"
                 for key, amount in needed.items()
             },
+            counter_set=next((use.counter_set for use in device.device.consumes_counters), ""),
+            blocked_by=self._blockers(device.id[:2], needed, left) if state == "blocked" else (),
             taints=tuple(
                 f"{one.key}={one.value}:{one.effect}" if one.value else f"{one.key}:{one.effect}"
                 for one in device.taints
             ),
             health=self.health.get("/".join(device.id), ""),
         )
+
+    def _blockers(
+        self, pool: PoolID, needed: Mapping[tuple[str, str], int], left: Mapping[tuple[str, str], int]
+    ) -> tuple[str, ...]:
+        """Return the claims that have consumed counters of which less is left than a device needs."""
+        short = {name for name, amount in needed.items() if left.get(name, 0) < amount}
+        found: dict[str, None] = {}
+        for record in self.snapshot.pools.get(pool, ()):
+            for other in record.consumers:
+                held = self.held.get(other.id)
+                if not held:
+                    continue
+                uses = ((use.counter_set, name) for use in other.device.consumes_counters for name in use.counters)
+                if not short.isdisjoint(uses):
+                    found.update(dict.fromkeys(holder.claim for holder, _ in held if not holder.admin_access))
+        return tuple(found)
 
     def _classes(self, device: DeviceRecord) -> tuple[str, ...]:
         number = device.signature.number
@@ -262,6 +284,37 @@ def _health(state: ClusterState) -> dict[str, str]:
                     if found.get(resource.resource_id) != "Unhealthy":
                         found[resource.resource_id] = resource.health or "Unknown"
     return found
+
+
+def _groups(rows: Iterable[DeviceEntry]) -> tuple[DeviceGroup, ...]:
+    """Return the devices that share counters, by counter set; one that is alone is no group."""
+    sharing: dict[tuple[str, str, str], list[DeviceEntry]] = {}
+    for row in rows:
+        if row.counter_set:
+            sharing.setdefault((row.driver, row.pool, row.counter_set), []).append(row)
+    return tuple(_group(key, members) for key, members in sharing.items() if len(members) > 1)
+
+
+def _group(key: tuple[str, str, str], members: list[DeviceEntry]) -> DeviceGroup:
+    driver, pool, counter_set = key
+    states = Counter(row.state for row in members)
+    held, free = states["held"] + states["shared"], states["free"]
+    state = ("in part" if free else "full") if held else ("free" if free else "unusable")
+    claims = dict.fromkeys(holder.claim for row in members for holder in row.holders if not holder.admin_access)
+    name = min((row.device for row in members), key=lambda name: (len(name), name))
+    return DeviceGroup(
+        members[0].node,
+        driver,
+        pool,
+        counter_set,
+        name,
+        state,
+        len(members),
+        free,
+        held,
+        states["blocked"],
+        tuple(claims),
+    )
 
 
 def _totals(rows: Iterable[DeviceEntry], names: Callable[[DeviceEntry], Iterable[str]]) -> tuple[Total, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -12,7 +13,7 @@ from cathedra.insight.reading.state import Note
 from cathedra.insight.rendering import API_VERSION, Style, counted, plain, table_lines, wrapped
 from cathedra.printable import printable_values
 
-__all__ = ["DeviceEntry", "DeviceHolder", "DeviceList", "Total", "devices_text"]
+__all__ = ["DeviceEntry", "DeviceGroup", "DeviceHolder", "DeviceList", "Total", "devices_text"]
 
 
 class DeviceHolder(msgspec.Struct, frozen=True, rename="camel"):
@@ -47,9 +48,31 @@ class DeviceEntry(msgspec.Struct, frozen=True, rename="camel"):
     """Of devices that can be shared: capacity → what no claim has taken."""
     counters: Mapping[str, str] = {}
     """«set/counter» → «wanted of left»."""
+    counter_set: str = ""
+    """Of devices that share counters, as a GPU and its partitions do: the first counter set that it needs."""
+    blocked_by: tuple[str, ...] = ()
+    """Of blocked devices: the claims that have consumed the counters."""
     taints: tuple[str, ...] = ()
     health: str = ""
     """As pods report it: «Healthy», «Unhealthy», «Unknown»; "" if none does."""
+
+
+class DeviceGroup(msgspec.Struct, frozen=True, rename="camel"):
+    """Devices that share a counter set, such as a GPU and its partitions: as many as fit can be held at a time."""
+
+    node: str
+    driver: str
+    pool: str
+    counter_set: str
+    name: str
+    """The shortest name of its devices, which is the whole device's."""
+    state: str
+    """«free»; «in part» (something is held, and there is room); «full»; «unusable» (nothing is held or free)."""
+    devices: int
+    free: int
+    held: int
+    blocked: int
+    claims: tuple[str, ...]
 
 
 class Total(msgspec.Struct, frozen=True, rename="camel"):
@@ -73,6 +96,8 @@ class DeviceList(msgspec.Struct, frozen=True, rename="camel"):
     classes: tuple[Total, ...] = ()
     drivers: tuple[Total, ...] = ()
     namespaces: tuple[Total, ...] = ()
+    groups: tuple[DeviceGroup, ...] = ()
+    """Of the selected devices those that share counters, by counter set."""
     pools: tuple[str, ...] = ()
     """Problems of pools: incomplete, old generations, invalid."""
     notes: tuple[Note, ...] = ()
@@ -90,7 +115,7 @@ _SHORT: Final = 20
 """Longest value of an attribute outside the wide form."""
 _NODES: Final = 12
 """Largest number of nodes with totals outside the wide form."""
-_MARKS: Final = {"free": "good", "shared": "good", "held": "", "blocked": "bad", "tainted": "bad"}
+_MARKS: Final = {"free": "good", "shared": "good", "in part": "good", "held": "", "blocked": "bad", "tainted": "bad"}
 
 
 def devices_text(found: DeviceList, width: int = 100, style: Style = plain, *, wide: bool = False) -> str:
@@ -101,13 +126,13 @@ def devices_text(found: DeviceList, width: int = 100, style: Style = plain, *, w
 
 
 def _lines(found: DeviceList, width: int, style: Style, *, wide: bool) -> Iterator[str]:
-    if found.devices:
-        name = "DRIVER/POOL/DEVICE" if wide else "DEVICE"
-        head = ["NODE", name, "STATE", "HELD BY", "LEFT", "TAINTS", "ATTRIBUTES"]
-        if wide:
-            head += ["CLASSES", "HEALTH"]
-        rows = [_cells(row, wide=wide) for row in found.devices]
-        yield from table_lines(head, rows, None if wide else width, style, _MARKS)
+    if found.devices and wide:
+        for row in found.devices:
+            yield from _block(row, width, style)
+        yield ""
+    elif found.devices:
+        head = ("NODE", "DEVICE", "STATE", "HELD BY", "LEFT", "TAINTS", "ATTRIBUTES")
+        yield from table_lines(head, list(_rows(found)), width, style, _MARKS)
         yield ""
     else:
         yield "no device matches"
@@ -125,7 +150,11 @@ def _lines(found: DeviceList, width: int, style: Style, *, wide: bool) -> Iterat
             ("NAMESPACE", "DEVICES HELD"), [(one.name, str(one.held)) for one in found.namespaces], width, style
         )
         yield ""
-    yield from wrapped(_sentence(found.total), width)
+    if found.groups:
+        yield from wrapped(_partitioned(found), width)
+        yield from wrapped(f"with partitions {_sentence(found.total)}", width)
+    else:
+        yield from wrapped(_sentence(found.total), width)
     for text in found.pools:
         yield from wrapped(f"! {text}", width, "", "  ")
     for note in found.notes:
@@ -145,25 +174,79 @@ def _sentence(total: Total) -> str:
     return f"{counted(total.devices, 'device')}: {', '.join(part for part in parts if not part.startswith('0 '))}"
 
 
-def _cells(row: DeviceEntry, *, wide: bool) -> tuple[str, ...]:
-    attributes = {
-        name: text for name, text in row.attributes.items() if wide or (len(text) <= _SHORT and "/" not in name)
-    }
-    name = "/".join((row.driver, row.pool, row.device)) if wide else row.device
-    if not wide and row.pool not in (row.node, ""):
-        name = f"{row.pool}/{row.device}"
-    left = {**row.left, **(row.counters if row.state == "blocked" or wide else {})}
+def _partitioned(found: DeviceList) -> str:
+    """Return the devices that can be partitioned, counted: 24 GPUs with 600 partitions are not 624 free devices."""
+    states = Counter(group.state for group in found.groups)
+    counts = ", ".join(
+        f"{states[state]:,} {state}" for state in ("free", "in part", "full", "unusable") if states[state]
+    )
+    return f"{counted(len(found.groups), 'partitionable device')}: {counts}"
+
+
+def _rows(found: DeviceList) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each device, and one for each group of devices that share counters."""
+    groups = {(group.driver, group.pool, group.counter_set): group for group in found.groups}
+    shown = set()
+    for row in found.devices:
+        key = (row.driver, row.pool, row.counter_set)
+        if key not in groups:
+            yield _cells(row)
+        elif key not in shown:
+            shown.add(key)
+            yield _group_cells(groups[key])
+
+
+def _group_cells(group: DeviceGroup) -> tuple[str, ...]:
+    name = group.name if group.pool in (group.node, "") else f"{group.pool}/{group.name}"
+    counts = (("free", group.free), ("held", group.held), ("blocked", group.blocked))
+    left = ", ".join(f"{count} {state}" for state, count in counts if count)
+    return (group.node or "–", name, group.state, ", ".join(group.claims) or "–", f"{left} of {group.devices}", "", "")
+
+
+def _cells(row: DeviceEntry) -> tuple[str, ...]:
+    attributes = {name: text for name, text in row.attributes.items() if len(text) <= _SHORT and "/" not in name}
+    name = row.device if row.pool in (row.node, "") else f"{row.pool}/{row.device}"
+    left = {**row.left, **(row.counters if row.state == "blocked" else {})}
     shared = row.left or row.counters
-    cells = (
+    return (
         row.node or "–",
         name,
-        row.state + ("" if row.health in ("", "Healthy") else f" {row.health.lower()}"),
-        ", ".join(_holder(one) for one in row.holders) or "–",
+        _state(row),
+        _held_by(row),
         " ".join(f"{key}={text}" for key, text in left.items()) if shared else "",
         ",".join(row.taints),
         " ".join(f"{key}={text}" for key, text in {**attributes, **row.capacity}.items()),
     )
-    return (*cells, ",".join(row.classes), row.health) if wide else cells
+
+
+def _block(row: DeviceEntry, width: int, style: Style) -> Iterator[str]:
+    """Yield the lines of one device with all that is known of it, within the width of a screen."""
+    name = "/".join((row.driver, row.pool, row.device))
+    where = f" on {row.node}" if row.node else ""
+    yield f"{style(name, 'title')}{where}: {style(_state(row), _MARKS.get(row.state, ''))}"
+    for word, text in (
+        ("held by", ", ".join(_holder(one) for one in row.holders)),
+        ("blocked by", ", ".join(row.blocked_by)),
+        ("left", " ".join(f"{key}={text}" for key, text in row.left.items())),
+        ("counters", ", ".join(f"{key} {text}" for key, text in row.counters.items())),
+        ("taints", ",".join(row.taints)),
+        ("attributes", " ".join(f"{key}={text}" for key, text in row.attributes.items())),
+        ("capacity", " ".join(f"{key}={text}" for key, text in row.capacity.items())),
+        ("classes", ", ".join(row.classes)),
+        ("health", row.health),
+    ):
+        if text:
+            yield from wrapped(f"{word}: {text}", width, "  ", "    ")
+
+
+def _state(row: DeviceEntry) -> str:
+    return row.state + ("" if row.health in ("", "Healthy") else f" {row.health.lower()}")
+
+
+def _held_by(row: DeviceEntry) -> str:
+    if row.blocked_by:
+        return f"blocked by {', '.join(row.blocked_by)}"
+    return ", ".join(_holder(one) for one in row.holders) or "–"
 
 
 def _holder(one: DeviceHolder) -> str:

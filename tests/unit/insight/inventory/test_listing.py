@@ -173,3 +173,31 @@ def test_the_answer_is_plain_data_with_a_version() -> None:
     answer = devices(read_dump(gpu_cluster(taken=1))).to_dict()
     assert (answer["apiVersion"], answer["kind"]) == ("cathedra.dev/v1", "DeviceList")
     assert answer["devices"][0]["holders"][0]["claim"] == "other/held-0"
+
+
+def test_partitions_are_grouped_by_the_device_that_they_share() -> None:
+    def partition(gpu: int, name: str, slots: int) -> dict[str, Any]:
+        uses = [{"counterSet": f"set-{gpu}", "counters": {"slots": {"value": str(slots)}}}]
+        return {"name": f"gpu-{gpu}{name}", "consumesCounters": uses}
+
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 2}
+    sets = [{"name": f"set-{gpu}", "counters": {"slots": {"value": "7"}}} for gpu in range(2)]
+    given = [partition(gpu, *kind) for gpu in range(2) for kind in (("", 7), ("-half", 3), ("-other", 4))]
+    state = read_dump(
+        [piece("c", [], sharedCounters=sets, pool=pool), piece("s", given, pool=pool), held("a", "gpu-0-half")]
+    )
+    found = devices(state)
+    first, second = found.groups
+    assert (first.name, first.state, first.held, first.free, first.blocked) == ("gpu-0", "in part", 1, 1, 1)
+    assert (first.claims, second.state, second.devices) == (("team/a",), "free", 3)
+    (whole,) = (row for row in found.devices if row.device == "gpu-0")
+    assert whole.blocked_by == ("team/a",)
+    lines = devices_text(found, 100).splitlines()
+    assert sum("gpu-" in line for line in lines) == 2
+    assert "2 partitionable devices: 1 free, 1 in part" in lines
+    assert "with partitions 6 devices: 4 free, 1 held, 1 blocked" in lines
+    assert "  blocked by: team/a" in devices_text(found, 100, wide=True).splitlines()
+
+
+def test_the_wide_form_keeps_to_the_width() -> None:
+    assert max(map(len, devices_text(devices(read_dump(gpu_cluster())), 80, wide=True).splitlines())) <= 80

@@ -26,6 +26,8 @@ __all__ = ["NodeEndpoint", "ProxyTarget", "agent_of", "target_of"]
 _ADDRESS_ORDER: Final = ("InternalIP", "ExternalDNS", "ExternalIP", "Hostname", "InternalDNS")
 _SCHEMES: Final = frozenset({"", "http", "https"})
 _KUBELET_PORT: Final = 10250
+_SIMULATED: Final = "simulated://"
+"""Beginning of the runtime's version in the status of nodes whose containers only exist in the API."""
 _BROADCAST: Final = ipaddress.IPv4Address("255.255.255.255")
 
 
@@ -61,11 +63,18 @@ def agent_of(registry: Registry, name: str) -> NodeEndpoint:
     """Return the address of the agent of the node ``name``, from the status of the node.
 
     Raises:
-        StatusError: there is no such node, or its status names no address.
+        StatusError: there is no such node, its status names no address, or it is simulated and has no containers.
     """
     node: Node | None = registry.find(NODES, name)
     if node is None:
         raise not_found(NODES, name)
+    # Nothing listens for a simulated node. A refused connection to port 10250 would look like a broken cluster.
+    info = node.status.node_info
+    if info is not None and info.container_runtime_version.startswith(_SIMULATED):
+        raise bad_request(
+            f"node {go_quote(name)} is simulated: its containers do not run, so there are no logs, and exec, attach "
+            "and port-forward have no target; cathedra up --runtime process runs them"
+        )
     known = {address.type: address.address for address in node.status.addresses}
     for kind in _ADDRESS_ORDER:
         if kind in known:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.http.proxying.targets import NodeEndpoint, ProxyTarget, target_of
 from cathedra.apiserver.request import Call
@@ -125,3 +126,14 @@ async def test_a_service_with_another_name_leads_nowhere() -> None:
     async with open_asgi() as client:
         await with_service(client, {"port": 80}, type="ExternalName", externalName="metadata.example.com")
         assert (await client("GET", f"{NAMESPACE}/services/s/proxy/")).status == 503
+
+
+async def test_a_simulated_node_is_named_instead_of_a_refused_connection() -> None:
+    async with open_asgi() as client:
+        await with_node(client, "10.0.0.1")
+        info = {"containerRuntimeVersion": "simulated://1"}
+        status = {"status": {"nodeInfo": info}}
+        assert (await client("PATCH", "/api/v1/nodes/n/status", status, content_type=MERGE)).status == 200
+        with pytest.raises(StatusError, match='node "n" is simulated: its containers do not run') as refused:
+            found(client, "nodes", "n")
+        assert refused.value.code == 400
