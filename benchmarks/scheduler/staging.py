@@ -47,6 +47,7 @@ class Arrangement(enum.Enum):
     SOCKET = "API server apart, over a unix socket"
     TLS = "API server apart, over TLS"
     HTTP = "API server apart, over TLS and HTTP alone"
+    UP_HTTP = "cathedra up, client over TLS and HTTP"
     UP = "cathedra up"
     PARTS = "API server, scheduler and controllers apart, over TLS"
     PARTS_HTTP = "API server, scheduler and controllers apart, over TLS and HTTP alone"
@@ -137,6 +138,14 @@ async def _up() -> AsyncIterator[Stage]:
 
 
 @asynccontextmanager
+async def _up_over_http() -> AsyncIterator[Stage]:
+    """The same, with a client that speaks HTTP alone, as kubectl and client-go do."""
+    with _http_alone():
+        async with _up() as found:
+            yield found
+
+
+@asynccontextmanager
 async def _parts(kubeconfig: str) -> AsyncIterator[Stage]:
     with _folder() as folder:
         config = f"--kubeconfig={folder / kubeconfig}"
@@ -151,10 +160,16 @@ async def _parts(kubeconfig: str) -> AsyncIterator[Stage]:
 
 @asynccontextmanager
 async def _parts_over_http() -> AsyncIterator[Stage]:
-    os.environ[DISABLED] = "1"  # the parts inherit it
-    try:
+    with _http_alone():  # the parts inherit it
         async with _parts("kubeconfig") as found:
             yield found
+
+
+@contextmanager
+def _http_alone() -> Iterator[None]:
+    os.environ[DISABLED] = "1"
+    try:
+        yield
     finally:
         del os.environ[DISABLED]
 
@@ -218,6 +233,7 @@ _STAGES: Final[Mapping[Arrangement, Callable[[], AbstractAsyncContextManager[Sta
     Arrangement.TLS: partial(_served, over_tls),
     Arrangement.HTTP: partial(_served, over_http),
     Arrangement.UP: _up,
+    Arrangement.UP_HTTP: _up_over_http,
     Arrangement.PARTS: partial(_parts, "kubeconfig"),
     Arrangement.PARTS_HTTP: _parts_over_http,
     Arrangement.PARTS_SOCKET: partial(_parts, "local.kubeconfig"),
