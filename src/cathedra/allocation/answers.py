@@ -30,6 +30,10 @@ class Allocation(msgspec.Struct, frozen=True, eq=False):
     results: tuple[AllocationResult, ...]
     """One per claim, in their order, ready for ``claim.status.allocation``."""
 
+    def __repr__(self) -> str:
+        devices = [one.device for result in self.results for one in result.devices.results]
+        return f"Allocation({self.node!r}, devices={devices!r})"
+
 
 class NodeClass(msgspec.Struct, frozen=True, eq=False):
     """Everything that the result of a node depends on: the shape of its pools and the devices taken of them."""

@@ -8,6 +8,7 @@ API server.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -16,9 +17,11 @@ from cathedra.allocation.errors import InvalidInput
 from cathedra.allocation.reading import Input, name_of, plain_objects, typed_object
 from cathedra.api.core import core_v1
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceClaimTemplate
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceClaimTemplate
 from cathedra.api.selectors import node_selector_matches
-from cathedra.api.struct import replace, to_dict
+from cathedra.api.struct import from_dict, replace, to_dict
+from cathedra.semantics.podresources import container_totals
 
 __all__ = ["ClaimSet", "Key", "read_claim_set"]
 
@@ -38,10 +41,26 @@ class ClaimSet(msgspec.Struct, frozen=True):
     """Return those of ``claims`` that further copies would share."""
     places: tuple[core_v1.NodeSelector, ...] = ()
     """Node selections of claims that pods name and that are already allocated."""
+    room: Mapping[str, Quantity] = msgspec.field(default_factory=dict)
+    """Requests of the pods besides their devices: resource → amount."""
 
-    def reaches(self, node: core_v1.Node) -> bool:
-        """Return True if all claims that are already allocated can be used on ``node``."""
-        return all(node_selector_matches(place, node) for place in self.places)
+    def reaches(self, node: core_v1.Node, copies: int = 1) -> bool:
+        """Return True if all claims that are already allocated can be used on ``node``, and it has room for so many
+        copies of the pods."""
+        return not self.shortage(node, copies) and all(node_selector_matches(place, node) for place in self.places)
+
+    def shortage(self, node: core_v1.Node, copies: int = 1) -> str:
+        """Return the resource of which the whole node has too little, whatever else runs on it; "" if there is none.
+
+        A node without ``status.allocatable`` has enough of everything.
+        """
+        allocatable = node.status.allocatable
+        if not allocatable:
+            return ""
+        for name, amount in self.room.items():
+            if amount.nanos * copies > (allocatable[name].nanos if name in allocatable else 0):
+                return name
+        return ""
 
     def after(self, results: Sequence[AllocationResult]) -> ClaimSet:
         """The claim_set of the next copy, once this one got ``results``."""
@@ -53,20 +72,27 @@ class ClaimSet(msgspec.Struct, frozen=True):
             for claim, result in zip(self.claims, results, strict=True)
             if _key(claim) in self.shared and result.node_selector is not None
         )
-        return ClaimSet(mine, places=(*self.places, *places))
+        return ClaimSet(mine, places=(*self.places, *places), room=self.room)
 
 
 def read_claim_set(
-    given: Input, claims: Mapping[Key, ResourceClaim], templates: Mapping[Key, ResourceClaimTemplate]
+    given: Input,
+    claims: Mapping[Key, ResourceClaim],
+    templates: Mapping[Key, ResourceClaimTemplate],
+    classes: Mapping[str, DeviceClass] = MappingProxyType({}),
 ) -> ClaimSet:
-    """Return the request for ``given``; ``claims`` and ``templates`` are those of the cluster.
+    """Return the request for ``given``; ``claims``, ``templates`` and ``classes`` are those of the cluster.
 
-    Claims and templates that no pod of ``given`` uses are requested by themselves.
+    Claims and templates that no pod of ``given`` uses are requested by themselves. Objects of kinds that have nothing
+    to do with devices, such as namespaces, are left out.
 
     Raises:
         InvalidInput: something is neither claim nor template nor pod, names what is not there, or is invalid.
     """
-    objects = [_input_object(one) for one in plain_objects(given)]
+    known = [_input_object(one) for one in plain_objects(given)]
+    objects = [one for one in known if not isinstance(one, str)]
+    if known and not objects:
+        raise InvalidInput(f"{known[0]} asks for no devices; pass {_TAKEN}")
     pods = [one for one in objects if isinstance(one, core_v1.Pod)]
     known_claims = {**claims, **{_key(one): one for one in objects if isinstance(one, ResourceClaim)}}
     known_templates = {**templates, **{_key(one): one for one in objects if isinstance(one, ResourceClaimTemplate)}}
@@ -78,7 +104,15 @@ def read_claim_set(
         elif isinstance(one, ResourceClaimTemplate) and _key(one) not in used:
             requested.append(_claim_of(one, one.metadata.namespace, one.metadata.name))
     shared: dict[Key, ResourceClaim] = {}
+    room: dict[str, Quantity] = {}
     for pod in pods:
+        of_devices, requests = _extended(pod, classes)
+        if of_devices is not None:
+            requested.append(of_devices)
+        for name, amount in requests.items():
+            room[name] = room[name] + amount if name in room else amount
+        if of_devices is not None and not pod.spec.resource_claims:
+            continue
         for claim, is_shared in _claims_of(pod, known_claims, known_templates):
             if not is_shared:
                 requested.append(claim)
@@ -92,10 +126,13 @@ def read_claim_set(
     waiting = [claim for claim in shared.values() if claim.status.allocation is None]
     if not requested and not shared:
         raise InvalidInput(f"there is no claim in the input; pass {_TAKEN}")
-    return ClaimSet(tuple(_completed(claim) for claim in (*requested, *waiting)), frozenset(map(_key, waiting)), places)
+    return ClaimSet(
+        tuple(_completed(claim) for claim in (*requested, *waiting)), frozenset(map(_key, waiting)), places, room
+    )
 
 
-def _input_object(one: KubeObject | Mapping[str, Any]) -> ResourceClaim | ResourceClaimTemplate | core_v1.Pod:
+def _input_object(one: KubeObject | Mapping[str, Any]) -> ResourceClaim | ResourceClaimTemplate | core_v1.Pod | str:
+    """Return the object, or kind and name of one of a kind that allocation does not read."""
     if isinstance(one, Mapping) and "kind" not in one:
         one = _with_kind(one)
     elif isinstance(one, KubeObject) and type(one).__name__ in _WORKLOADS:
@@ -106,6 +143,8 @@ def _input_object(one: KubeObject | Mapping[str, Any]) -> ResourceClaim | Resour
     if isinstance(typed, (ResourceClaim, ResourceClaimTemplate, core_v1.Pod)):
         return typed
     kind = one.get("kind") if isinstance(one, Mapping) else type(one).__name__
+    if typed is None:
+        return f"{kind} {name_of(one)}"
     raise InvalidInput(f"{kind} {name_of(one)} asks for no devices; pass {_TAKEN}")
 
 
@@ -131,6 +170,43 @@ def _pod_of(workload: Mapping[str, Any]) -> Mapping[str, Any]:
         "metadata": {key: known[key] for key in ("name", "namespace") if key in known},
         "spec": template.get("spec"),
     }
+
+
+_IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+
+
+def _extended(pod: core_v1.Pod, classes: Mapping[str, DeviceClass]) -> tuple[ResourceClaim | None, dict[str, Quantity]]:
+    """Return the claim that stands for the pod's extended resources with a device class, and its other requests."""
+    # A request that is not given is the limit, as the API server fills it in.
+    total = container_totals(pod, lambda one: {**one.resources.limits, **one.resources.requests})
+    room = dict(total)
+    requests: list[dict[str, Any]] = []
+    for name in total:
+        found = _class_of(name, classes)
+        if found is None:
+            continue
+        amount = room.pop(name).value()
+        if amount > 0:
+            body = {"deviceClassName": found, "allocationMode": "ExactCount", "count": amount}
+            requests.append({"name": f"extended-{len(requests)}", "exactly": body})
+    if not requests:
+        return None, room
+    metadata = {"name": f"{pod.metadata.name}-extended-resources", "namespace": pod.metadata.namespace}
+    return from_dict(ResourceClaim, {"metadata": metadata, "spec": {"devices": {"requests": requests}}}), room
+
+
+def _class_of(resource: str, classes: Mapping[str, DeviceClass]) -> str | None:
+    """Return the class of an extended resource: the newest with that name, else the one of the implicit name."""
+    named = [one for one in classes.values() if one.spec.extended_resource_name == resource]
+    if named:
+        return min(named, key=_newest_first).metadata.name
+    implicit = resource.removeprefix(_IMPLICIT)
+    return implicit if implicit != resource and implicit in classes else None
+
+
+def _newest_first(one: DeviceClass) -> tuple[int, str]:
+    created = one.metadata.creation_timestamp
+    return (-created.micros if created is not None else 0, one.metadata.name)
 
 
 def _named(pod: core_v1.Pod) -> Iterator[str]:

@@ -21,7 +21,9 @@
 
 Objects can be typed structs, dicts, objects of the official client, a `pathlib.Path`, or YAML text with any number of
 documents and Lists in it, in every served version. Kinds that allocation does not read are ignored, so the dump of a
-whole cluster is accepted. Requests can be claims, templates, pods and workloads.
+whole cluster is accepted. Requests can be claims, templates, pods and workloads, with extended resources that a class
+stands for. Devices decide, and beside them only the allocatable room of whole nodes: what other pods use, taints and
+affinity are the scheduler's business (`cathedra.insight`).
 """
 
 from __future__ import annotations
@@ -77,6 +79,10 @@ class Cluster(msgspec.Struct, eq=False):
 
     def __post_init__(self) -> None:
         self.inventory.rules_need_selector = self.features.behaviour.rules_need_selector
+
+    def __repr__(self) -> str:
+        nodes, classes, claims = len(self.nodes), len(self.classes), len(self.claims)
+        return f"Cluster({nodes} nodes, {classes} classes, {claims} claims)"
 
     @staticmethod
     def of(objects: Input, features: Features | None = None) -> Cluster:
@@ -172,7 +178,7 @@ class Cluster(msgspec.Struct, eq=False):
         Raises:
             InvalidInput: something is none of these, names what is not there, or is invalid.
         """
-        return read_claim_set(claims, self.claims, self.templates)
+        return read_claim_set(claims, self.claims, self.templates, self.classes)
 
 
 def allocate(
@@ -193,6 +199,8 @@ def allocate(
     """
     known = _cluster(cluster)
     claim_set, target = known.claim_set(claims), known.node(node)
+    if short := claim_set.shortage(target):
+        raise NodeError(f"Insufficient {short}")
     if not claim_set.reaches(target):
         raise NodeError("resourceclaim not available on the node")
     return known.allocator(_budget(known, timeout)).allocate(target, claim_set.claims)
@@ -243,7 +251,7 @@ def how_many(
     found: dict[str, int] = {}
     total = 0
     for node in known.nodes.values():
-        while total < limit and claim_set.reaches(node):
+        while total < limit and claim_set.reaches(node, found.get(node.metadata.name, 0) + 1):
             if not claim_set.claims:
                 # Only claims that are shared already: what bounds the copies is how many may reserve them.
                 copies = min(limit, CONSUMERS) - total

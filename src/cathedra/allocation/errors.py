@@ -28,7 +28,7 @@ class InvalidInput(AllocationError, ValueError):
 
 
 class UndecodableInput(InvalidInput):
-    """An object of a known kind and version has a field of the wrong type."""
+    """An object of a known kind has a version that is not known, or a field of the wrong type."""
 
 
 class NodeError(AllocationError):

@@ -395,7 +395,7 @@ def _of_version(one: Plain, gvk: GroupVersionKind) -> Decoded[KubeObject]:
         version = definition.version(gvk.version)
     except KeyError as error:
         served = ", ".join(known.name for known in definition.versions)
-        raise InvalidInput(
+        raise UndecodableInput(
             f"{gvk.kind} {name_of(one)}: {gvk.api_version} is no version of it; known are {served}"
         ) from error
     decoded = _decoded(version.type, gvk, one)

@@ -271,5 +271,9 @@ class Refusal:
             return f"{self.node}: {self.stop}"
         return f"{self.node}: " + "; ".join(str(reason) for reason in self.reasons)
 
+    def __bool__(self) -> bool:
+        """Return False, so that ``if allocate(…):`` asks whether the claims fit."""
+        return False
+
     def __repr__(self) -> str:
         return f"Refusal({self.node!r}, states={self.states!r})"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
@@ -128,6 +128,29 @@ class DeviceView:
         for name in sorted(capacity, key=_qualified_last):
             _file(capacity_map, name, driver, QuantityValue.of(capacity[name].value))
         return cls(driver, bool(allow_multiple_allocations), attribute_map, capacity_map, failure, first_list)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> DeviceView:
+        """Return the view of a device in the form of a ResourceSlice, with its ``driver`` beside.
+
+        Raises:
+            TypeError: it has another form.
+        """
+        # start-up time: the allocator's devices are decoded already
+        import msgspec
+
+        from cathedra.api.resource import Device
+        from cathedra.api.struct import from_dict
+
+        driver = given.get("driver")
+        fields = {name: value for name, value in given.items() if name != "driver"}
+        try:
+            device = from_dict(Device, fields)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise TypeError(f"a device is written as in a ResourceSlice: {error}") from error
+        if not isinstance(driver, str) or not driver:
+            raise TypeError("a device in a dict needs its driver: {'driver': 'gpu.example.com', 'attributes': …}")
+        return cls.of(driver, device.allow_multiple_allocations, device.attributes, device.capacity)
 
     @classmethod
     def from_slice(cls, piece: ResourceSlice) -> dict[str, DeviceView]:

@@ -8,8 +8,8 @@ and §7; docs/spec/api.md §3.4).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -66,15 +66,19 @@ class CompiledSelector:
         """The cost estimate that admission compares with its limit."""
         return self.program.max_cost
 
-    def matches(self, view: DeviceView, interrupted: Callable[[], bool] | None = None) -> bool:
-        """Return True if the device is selected; remembered for this view.
+    def matches(self, view: DeviceView | Mapping[str, Any], interrupted: Callable[[], bool] | None = None) -> bool:
+        """Return True if the device is selected; remembered for this view. A dict is a device as a ResourceSlice writes
+        it, with its ``driver``.
 
         ``interrupted`` is called at every step of an evaluation that may take long; an exception that it raises ends
         the evaluation, and nothing is remembered.
 
         Raises:
             EvaluationError: in Kubernetes, fatal for the scheduling attempt.
+            TypeError: a dict has another form.
         """
+        if not isinstance(view, DeviceView):
+            return self.decide(DeviceView.from_dict(view), interrupted)
         try:
             return self._memory[view]
         except KeyError:
@@ -87,6 +91,9 @@ class CompiledSelector:
             self._memory.clear()
         self._memory[view] = answer
         return answer
+
+    def __repr__(self) -> str:
+        return f"CompiledSelector({self.expression!r})"
 
     def decide(self, view: DeviceView, interrupted: Callable[[], bool] | None = None) -> bool:
         """The same without memory."""

@@ -190,3 +190,71 @@ def test_a_workload_is_its_pod_template(kind: str) -> None:
     assert named(claim_set(TEMPLATE, workload)) == ["w-e0"]
     with pytest.raises(InvalidInput, match=f"{kind} w: it has no pod template"):
         claim_set({"kind": kind, "metadata": {"name": "w"}, "spec": {}})
+
+
+def cluster(**extended: str) -> Cluster:
+    """A node of eight CPUs and four devices, whose class may have an extended resource."""
+    node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "8", "memory": "32Gi"}}}
+    spec = {
+        "driver": "gpu.example.com",
+        "nodeName": "n1",
+        "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": f"gpu-{number}"} for number in range(4)],
+    }
+    pieces = [
+        {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": extended},
+        {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec},
+    ]
+    return Cluster.of([node, *pieces])
+
+
+def pod_requesting(*, claims: bool = False, **resources: Any) -> dict[str, Any]:
+    spec: dict[str, Any] = {"containers": [{"name": "c", "image": "x", "resources": resources}]}
+    if claims:
+        spec["resourceClaims"] = [{"name": "d", "resourceClaimName": "c"}]
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "default"}, "spec": spec}
+
+
+NAMED = {
+    "kind": "ResourceClaim",
+    "metadata": {"name": "c", "namespace": "default"},
+    "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
+}
+
+
+@pytest.mark.parametrize("field", ["requests", "limits"])
+@pytest.mark.parametrize(("cpus", "nodes"), [("8", ["n1"]), ("8000", [])])
+def test_a_pod_needs_room_for_its_other_requests_too(field: str, cpus: str, nodes: list[str]) -> None:
+    pod = pod_requesting(claims=True, **{field: {"cpu": cpus}})
+    assert fits([NAMED, pod], cluster()) == nodes
+    if not nodes:
+        with pytest.raises(NodeError, match="Insufficient cpu"):
+            allocate("n1", [NAMED, pod], cluster())
+
+
+def test_copies_end_where_the_room_of_the_node_does() -> None:
+    template = {**NAMED, "kind": "ResourceClaimTemplate", "spec": {"spec": NAMED["spec"]}}
+    pod = pod_requesting(requests={"cpu": "3"})
+    pod["spec"]["resourceClaims"] = [{"name": "d", "resourceClaimTemplateName": "c"}]
+    assert how_many([template, pod], cluster()) == {"n1": 2}
+
+
+@pytest.mark.parametrize(("amount", "nodes"), [("4", ["n1"]), ("5", [])])
+@pytest.mark.parametrize("name", ["example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"])
+def test_extended_resources_of_a_class_are_devices(name: str, amount: str, nodes: list[str]) -> None:
+    pod = pod_requesting(limits={name: amount})
+    assert fits(pod, cluster(extendedResourceName="example.com/gpu")) == nodes
+
+
+def test_kinds_that_have_nothing_to_do_with_devices_are_left_out() -> None:
+    namespace = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "team"}}
+    assert fits([namespace, NAMED], cluster()) == ["n1"]
+    with pytest.raises(InvalidInput, match="Namespace team asks for no devices"):
+        fits(namespace, cluster())
+
+
+def test_a_refusal_is_false() -> None:
+    assert allocate("n1", NAMED, cluster())
+    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 5}}]
+    many = {**NAMED, "spec": {"devices": {"requests": requests}}}
+    assert not allocate("n1", many, cluster())

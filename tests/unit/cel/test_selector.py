@@ -73,3 +73,13 @@ def test_a_selector_explains_itself() -> None:
     assert told[f'{ATTRIBUTES}.model == "h100"'] == "false"
     assert told[f"{ATTRIBUTES}.model"] == "a100"
     assert told[f"{ATTRIBUTES}.ready"] == "not evaluated"
+
+
+def test_a_dict_is_a_device_as_a_slice_writes_it() -> None:
+    selector = compile_selector('device.attributes["gpu.example.com"].model == "a100"')
+    device = {"driver": "gpu.example.com", "name": "gpu-0", "attributes": {"model": {"string": "a100"}}}
+    assert selector.matches(device)
+    assert repr(selector) == """CompiledSelector('device.attributes["gpu.example.com"].model == "a100"')"""
+    for wrong in ({}, {"driver": "d", "attributes": {"model": "a100"}}):
+        with pytest.raises(TypeError):
+            selector.matches(wrong)

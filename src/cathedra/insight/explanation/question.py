@@ -8,6 +8,7 @@ existing ones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +16,14 @@ import msgspec
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from cathedra.api.core.batch_v1 import CronJob, Job
-from cathedra.api.core.core_v1 import Pod, PodResourceClaimStatus, PodTemplateSpec, ReplicationController, ResourceQuota
+from cathedra.api.core.core_v1 import (
+    Namespace,
+    Pod,
+    PodResourceClaimStatus,
+    PodTemplateSpec,
+    ReplicationController,
+    ResourceQuota,
+)
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.field import ErrorList
 from cathedra.api.quantity import Quantity
@@ -29,6 +37,7 @@ from cathedra.insight.reading.state import ClusterState, key_of
 from cathedra.kinds.core.pods.usage import pod_in_scopes, pod_usage
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.claims.usage import claim_usage
+from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_OF_133
 from cathedra.semantics.owners import controller_reference
 from cathedra.semantics.pods import is_terminal
 
@@ -74,9 +83,16 @@ def validated(objects: Iterable[KubeObject], state: ClusterState) -> tuple[KubeO
     Raises:
         InvalidInput: it would refuse one of them; the text is the API server's.
     """
-    context = _context(state)
+    objects = tuple(objects)
+    labels = {
+        **{one.metadata.name: one.metadata.labels for one in state.all(Namespace)},
+        **{one.metadata.name: one.metadata.labels for one in objects if isinstance(one, Namespace)},
+    }
     found = []
     for one in objects:
+        # Of a namespace that was not read, no label is known either: the benefit of the doubt.
+        unknown = {} if state.is_known(Namespace) else dict.fromkeys((ADMIN_LABEL, ADMIN_LABEL_OF_133), "true")
+        context = _context(state, labels.get(key_of(one)[0], unknown))
         gvk = kind_of(type(one))
         definition = definition_of(gvk.group, gvk.kind)
         if definition is None:
@@ -156,8 +172,8 @@ def next_pod(workload: Workload, state: ClusterState) -> Pod:
     return pod if definition is None else definition.strategy.default(pod, _context(state))
 
 
-def _context(state: ClusterState) -> RequestContext:
-    return RequestContext(gates=state.gates, now=state.now or _FAR_FUTURE)
+def _context(state: ClusterState, labels: Mapping[str, str] = MappingProxyType({})) -> RequestContext:
+    return RequestContext(gates=state.gates, now=state.now or _FAR_FUTURE, namespace_labels=lambda: labels)
 
 
 def with_claims(pod: Pod, state: ClusterState) -> PodSubject:

@@ -203,6 +203,9 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
         """The answer as plain values, by the schema in docs/schemas; fields that are empty are there, too."""
         return {"apiVersion": API_VERSION, "kind": "Explanation", **_plain(self)}
 
+    def __repr__(self) -> str:
+        return f"Explanation({self.subject!r}, {self.verdict!r}, {self.summary!r})"
+
     def __str__(self) -> str:
         return explanation_text(self, width=160)
 

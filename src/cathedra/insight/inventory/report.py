@@ -102,6 +102,9 @@ class DeviceList(msgspec.Struct, frozen=True, rename="camel"):
     """Problems of pools: incomplete, old generations, invalid."""
     notes: tuple[Note, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"DeviceList({len(self.devices)} devices on {len(self.nodes)} nodes)"
+
     def to_dict(self) -> JSONObject:
         """The answer as plain values."""
         found: JSONObject = msgspec.to_builtins(self)

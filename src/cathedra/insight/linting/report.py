@@ -18,6 +18,10 @@ from cathedra.printable import printable_values
 __all__ = ["RULES", "FailOn", "Level", "LintFinding", "LintReport", "Rule", "lint_text", "sarif"]
 
 
+_IN_REPR: Final = 5
+"""Findings that a report's repr names."""
+
+
 class LintFinding(msgspec.Struct, frozen=True, rename="camel"):
     """One thing that is wrong, and where."""
 
@@ -51,6 +55,11 @@ class LintReport(msgspec.Struct, frozen=True, rename="camel"):
     allowed: int = 0
     """Findings that comments allow."""
     notes: tuple[Note, ...] = ()
+
+    def __repr__(self) -> str:
+        found = [f"{one.file}:{one.line}: {one.rule}" for one in self.findings[:_IN_REPR]]
+        more = f", {len(self.findings) - _IN_REPR} more" if len(self.findings) > _IN_REPR else ""
+        return f"LintReport({found!r}{more}, objects={self.objects})"
 
     @property
     def clean(self) -> bool:

@@ -22,9 +22,9 @@ from cathedra.api.undecodable import Undecodable, identify
 from cathedra.insight.reading.features import GROUP, NO_GATES, Told, dumped_gates
 from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates, job_of, templates_in
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, note_on, with_one_device_note
-from cathedra.kinds.definition import AnyDefinition
+from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 from cathedra.kinds.served import all_definitions
-from cathedra.releases import FeatureGates
+from cathedra.releases import RELEASES, FeatureGates
 
 __all__ = [
     "COMMAND",
@@ -286,12 +286,12 @@ def read_object(given: KubeObject | Plain) -> Decoded[KubeObject] | None:
     definition, wanted = definition_of(gvk.group, gvk.kind), _read_as().get((gvk.group, gvk.kind))
     if definition is None or wanted is None:
         return None
-    try:
-        version = definition.version(gvk.version)
-    except KeyError as error:
+    version = _versions_of(gvk.group, gvk.kind).get(gvk.version)
+    if version is None:
         served = ", ".join(version.name for version in definition.versions)
         where = f"{gvk.kind} {name_of(given)}: {gvk.api_version}"
-        raise InvalidInput(f"{where} is no version of it; known are {served}") from error
+        # Readers of dumps leave out what cannot be decoded: one object of a later release must not end them.
+        raise UndecodableInput(f"{where} is no version of it; known are {served}")
     try:
         decoded = decode_values(version.type, gvk, given)
         hub = version.to_hub(decoded.object)
@@ -310,6 +310,18 @@ def definition_of(group: str, kind: str) -> AnyDefinition | None:
 def _definitions() -> Mapping[tuple[str, str], AnyDefinition]:
     every = FeatureGates.for_release(overrides={"AllAlpha": True, "AllBeta": True})
     return {(one.group, one.kind): one for one in all_definitions(every)}
+
+
+@cache
+def _versions_of(group: str, kind: str) -> Mapping[str, VersionDefinition]:
+    """The versions of a kind that any release has: dumps of older clusters have versions that are gone since."""
+    found: dict[str, VersionDefinition] = {}
+    for release in RELEASES:
+        every = FeatureGates.for_release(release, {"AllAlpha": True, "AllBeta": True})
+        for one in all_definitions(every):
+            if (one.group, one.kind) == (group, kind):
+                found.update((version.name, version) for version in one.versions)
+    return found
 
 
 @cache

@@ -197,6 +197,10 @@ class ClusterState:
     served: Mapping[str, bool] = field(default_factory=dict)
     """``group/version`` → whether the server has it, as far as that is known."""
 
+    def __repr__(self) -> str:
+        counts = {kind.__name__: len(items) for kind, items in self.objects.items() if items}
+        return f"ClusterState({self.source!r}, {counts!r}, notes={len(self.notes)})"
+
     @staticmethod
     def of(objects: Iterable[KubeObject], source: str = "objects", **more: Any) -> ClusterState:
         """The state with these objects, which are of the newest version; a later one replaces an earlier one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import structs
@@ -33,6 +33,7 @@ from cathedra.client.transport import APICall, Transport
 from cathedra.clock import Clock
 from cathedra.insight.reading.features import GROUP
 from cathedra.insight.reading.state import READ_KINDS, ClusterState
+from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_OF_133
 from cathedra.node.runtime.simulated import RUN_SECONDS
 from cathedra.releases import state_of
 from cathedra.releases.served import device_versions
@@ -101,15 +102,16 @@ def served_versions(state: ClusterState) -> dict[str, bool]:
     return served
 
 
-def complete(state: ClusterState) -> ClusterState:
+def complete(state: ClusterState, namespaces: Iterable[str] = ()) -> ClusterState:
     """Return the state with objects that dumps leave out and controllers would miss.
 
-    Namespaces exist. Owner references to objects that were not read are removed, because the garbage collector would
-    delete the owned objects. If pods were not read, every consumer of a claim is a running pod.
+    Namespaces exist, ``namespaces`` too. Owner references to objects that were not read are removed, because the
+    garbage collector would delete the owned objects. If pods were not read, every consumer of a claim is a running pod.
     """
     added: list[KubeObject] = []
     if not state.is_known(Pod):
         added += _consumers(state)
+    known = state.is_known(Namespace)
     state = state.including(added)
     uids = {_metadata(one).uid for items in state.objects.values() for one in items.values()}
     trimmed = [
@@ -120,13 +122,15 @@ def complete(state: ClusterState) -> ClusterState:
         and len(kept := tuple(owner for owner in metadata.owner_references if owner.uid in uids))
         < len(metadata.owner_references)
     ]
-    names = {key[0] for items in state.objects.values() for key in items} - {""}
-    namespaces = [
-        Namespace(metadata=ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name}))
+    names = {*namespaces, *(key[0] for items in state.objects.values() for key in items)} - {""}
+    # Of a namespace that was not read, no label is known: claims with admin access are taken to be allowed there.
+    unknown = {} if known else dict.fromkeys((ADMIN_LABEL, ADMIN_LABEL_OF_133), "true")
+    added = [
+        Namespace(metadata=ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name, **unknown}))
         for name in sorted(names)
         if state.get(Namespace, name) is None
     ]
-    return state.including([*trimmed, *namespaces])
+    return state.including([*trimmed, *added])
 
 
 def _metadata(one: KubeObject) -> ObjectMeta:

@@ -80,6 +80,10 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel"):
         """True if every pod that the change is about has a node."""
         return all(group.before for group in self.pending) and not self.failures
 
+    def __repr__(self) -> str:
+        pending = sum(len(one.pods) for one in self.pending)
+        return f"Simulation({len(self.placed)} placed, {len(self.gone)} gone, {pending} pending, fits={self.fits})"
+
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain values."""
         found: dict[str, Any] = msgspec.to_builtins(self)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -128,13 +128,17 @@ def simulate(
     plan = dataclasses.replace(_plan(state, changes), copies=copies)
     try:
         # A loop of its own in virtual time: an hour of the cluster passes in the time of its events.
-        return run_virtual(_Run(complete(state), plan, seed, progress).run())
+        return run_virtual(_Run(complete(state, _namespaces(plan)), plan, seed, progress).run())
     except BaseExceptionGroup as failures:
         # A task group wraps the error of a task; callers are to get the error itself.
         refused, _ = failures.split(InvalidInput)
         if refused is None:
             raise
         raise _first(refused) from failures
+
+
+def _namespaces(plan: _Plan) -> set[str]:
+    return {_metadata(one).namespace for one in (*plan.added, *plan.apply)} - {""}
 
 
 def _first(failures: BaseException) -> BaseException:
@@ -153,7 +157,11 @@ def _plan(state: ClusterState, changes: _Changes) -> _Plan:
         if not objects:
             raise InvalidInput("the manifests have no object that matters here")
         # Refused before the cluster is copied, which takes longer.
-        validated([one for one in objects if state.get(type(one), *reversed(key_of(one))) is None], state)
+        # Namespaces are kept, because their labels decide about admin access.
+        made = [
+            one for one in objects if isinstance(one, Namespace) or state.get(type(one), *reversed(key_of(one))) is None
+        ]
+        validated(made, state)
         for one in objects:
             _check_room(one)
     applied = state.including(one for one in objects if _metadata(one).name)
@@ -202,8 +210,7 @@ def _metadata(one: KubeObject) -> ObjectMeta:
 
 class _Run:
     def __init__(self, state: ClusterState, plan: _Plan, seed: int, progress: Progress | None) -> None:
-        namespaces = {_metadata(one).namespace for one in (*plan.added, *plan.apply)} - {""}
-        self.state = _with_namespaces(state, namespaces)
+        self.state = state
         self.plan, self.seed, self.progress = plan, seed, progress
         self.changed = 0.0
         self.bound: set[str] = set()
@@ -367,8 +374,3 @@ class _Run:
                 await pods.delete(name, grace_period_seconds=0)
             await self._settle()
         return Copies(where, sum(found.values()), not waiting, dict(sorted(found.items())))
-
-
-def _with_namespaces(state: ClusterState, names: Iterable[str]) -> ClusterState:
-    missing = [Namespace(metadata=ObjectMeta(name=name)) for name in sorted(names) if not state.get(Namespace, name)]
-    return state.including(missing)

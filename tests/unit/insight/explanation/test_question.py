@@ -8,9 +8,10 @@ import pytest
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.apps_v1 import Deployment
+from cathedra.insight import explain, simulate
 from cathedra.insight.explanation.question import exceeded_quotas, find_workload, next_pod, pods_of, with_claims
 from cathedra.insight.reading.dumps import read_dump
-from tests.insight.building import Object, claim, device_class, node, pod, quota, request, template
+from tests.insight.building import Object, claim, device_class, gpus, node, pod, quota, request, template
 
 
 def deployment(name: str = "web", namespace: str = "default") -> dict[str, Any]:
@@ -105,3 +106,31 @@ def test_a_quota_with_room_is_not_told() -> None:
 
 def test_quotas_of_other_namespaces_do_not_count() -> None:
     assert told({DEVICES: "0"}, {}, namespace="other") == []
+
+
+ADMIN = claim("c", request(adminAccess=True), namespace="admins")
+
+
+def namespace(**labels: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "admins", "labels": labels}}
+
+
+LABELLED = namespace(**{"resource.kubernetes.io/admin-access": "true"})
+
+
+@pytest.mark.parametrize(
+    ("cluster", "manifests"), [([LABELLED], [ADMIN]), ([namespace()], [LABELLED, ADMIN]), ([], [ADMIN])]
+)
+def test_admin_access_is_allowed_by_the_label_of_the_namespace(cluster: list[Object], manifests: list[Object]) -> None:
+    """In the cluster, or among the manifests; of a namespace that was not read nothing is known."""
+    state = read_dump([node(), device_class(), gpus(1), *cluster])
+    assert explain(state, manifests=manifests).fits
+    assert simulate(state, apply=manifests, copies=0).fits
+
+
+def test_admin_access_is_refused_in_a_namespace_without_the_label() -> None:
+    state = read_dump([node(), device_class(), gpus(1), namespace()])
+    with pytest.raises(InvalidInput, match="admin access to devices requires"):
+        explain(state, manifests=ADMIN)
+    with pytest.raises(InvalidInput, match="admin access to devices requires"):
+        simulate(state, apply=ADMIN, copies=0)

@@ -17,6 +17,7 @@ import yaml
 
 from cathedra.allocation import Cluster, InvalidInput
 from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight.explanation.explain import explain
@@ -24,6 +25,7 @@ from cathedra.insight.reading.dumps import read_dump, read_manifests
 from cathedra.insight.reading.state import ClusterState
 from cathedra.releases import DEFAULT_RELEASE
 from tests.goapiserver.writing import go_object, to_json
+from tests.insight.building import node
 
 DEVICE: dict[str, dict[str, Any]] = {
     "v1": {"attributes": {"model": {"string": "a100"}}},
@@ -300,3 +302,18 @@ def test_a_pod_of_a_cluster_without_devices_lacks_them_and_no_class() -> None:
     answer = explain(read_dump([NODE, pod]), "pod/train")
     assert [cause.kind for cause in answer.causes] == ["no devices"]
     assert answer.causes[0].text.startswith("objects has nothing of resource.k8s.io")
+
+
+@pytest.mark.parametrize(
+    ("version", "known"), [("v1alpha2", True), ("v1alpha3", True), ("v1beta1", True), ("v9", False)]
+)
+def test_an_object_of_another_version_ends_no_command(version: str, known: bool) -> None:
+    group = {
+        "apiVersion": f"scheduling.k8s.io/{version}",
+        "kind": "PodGroup",
+        "metadata": {"name": "ring", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    }
+    state = read_dump([node(), group])
+    assert [one.spec.scheduling_policy.gang.min_count for one in state.all(PodGroup) if known] == [2] * known
+    assert any(f"scheduling.k8s.io/{version} is no version of it" in one.text for one in state.notes) is not known
