@@ -35,7 +35,7 @@ from cathedra.driver.progress import print_progress
 from cathedra.driver.publishing.controller import ResourceSliceController, keep_published
 from cathedra.driver.publishing.layout import DesiredPool
 from cathedra.driver.serving.registration import PluginInfo, Registration, socket_paths, supported_services
-from cathedra.files.inotify import wait_for_files
+from cathedra.files.inotify import is_removal, wait_for_files
 
 __all__ = ["DEFAULT_CDI_DIRECTORY", "KUBELET_ROOT", "DriverPlacement", "DriverRunner", "only_error", "run"]
 
@@ -204,9 +204,8 @@ class DriverRunner:
         """Write CDI documents again that were removed: containers that start need them."""
         pauses = DoublingPauses(*_DOCUMENTS_RETRY)
         while True:
-            await wait_for_files(
-                self.service.documents_missing, (self._instance.cdi_dir, self._instance.cdi_dir.parent)
-            )
+            folders = (self._instance.cdi_dir, self._instance.cdi_dir.parent)
+            await wait_for_files(self.service.documents_missing, folders, is_removal)
             try:
                 self.service.restore_documents()
                 pauses.reset()

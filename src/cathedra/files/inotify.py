@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["Inotify", "Notification", "wait_for_files"]
+__all__ = ["Inotify", "Notification", "is_removal", "wait_for_files"]
 
 _MODIFY: Final = 0x2
 _MOVED_FROM: Final = 0x40
@@ -102,11 +102,29 @@ _POLL_SECONDS: Final = 1.0
 """Between two evaluations where the kernel has no inotify, or none to spare."""
 
 
-async def wait_for_files(condition: Callable[[], bool], directories: Sequence[Path]) -> None:
+def _is_any(notification: Notification) -> bool:
+    return True
+
+
+def is_removal(notification: Notification) -> bool:
+    """Return True if a file may be missing after the event, or a directory has to be watched again."""
+    path = notification.path
+    if path is None or notification.is_directory:
+        return True
+    # Each atomic write renames its temporary file (`cathedra.files.atomic`), which is no removal.
+    return not notification.created and not (path.name.startswith(".") and path.suffix == ".tmp")
+
+
+async def wait_for_files(
+    condition: Callable[[], bool],
+    directories: Sequence[Path],
+    relevant: Callable[[Notification], bool] = _is_any,
+) -> None:
     """Return once ``condition`` holds.
 
-    It is evaluated at the beginning, and after each name that appears in, or vanishes from, one of ``directories``.
-    Directories need not exist: name their parents too, so that their own coming and going is noticed.
+    It is evaluated at the beginning, and after each name that appears in, or vanishes from, one of ``directories``, if
+    the event is ``relevant``. Directories need not exist: name their parents too, so that their own coming and going is
+    noticed.
     """
     try:
         inotify = Inotify()
@@ -121,9 +139,7 @@ async def wait_for_files(condition: Callable[[], bool], directories: Sequence[Pa
             # After the directories are watched: what changes from now on is noticed below.
             if condition():
                 return
-            await _readable(inotify.fd)
-            for _ in inotify.read():
-                pass
+            await _next(inotify, directories, relevant)
     finally:
         inotify.close()
 
@@ -135,16 +151,21 @@ def _watch(inotify: Inotify, directory: Path) -> None:
         return  # not there; its parent is watched
 
 
-async def _readable(fd: int) -> None:
+async def _next(inotify: Inotify, directories: Sequence[Path], relevant: Callable[[Notification], bool]) -> None:
+    """Wait for a relevant event, or for the end of the watch of a directory that was deleted."""
+    watched = [directory for directory in directories if inotify.watches(directory)]
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(fd, _resolve, ready)
+
+    # Irrelevant events are dropped here, without waking the waiting task: a driver writes several files for each claim
+    # into the directories that it watches.
+    def read() -> None:
+        found = [notification for notification in inotify.read() if relevant(notification)]
+        if (found or not all(map(inotify.watches, watched))) and not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(inotify.fd, read)
     try:
         await ready
     finally:
-        loop.remove_reader(fd)
-
-
-def _resolve(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
+        loop.remove_reader(inotify.fd)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.files.inotify import Inotify, Notification, wait_for_files
+from cathedra.files.atomic import write_atomic
+from cathedra.files.inotify import Inotify, Notification, is_removal, wait_for_files
 
 
 @pytest.fixture
@@ -132,3 +133,43 @@ async def test_a_wait_that_is_cancelled_leaves_no_descriptor(tmp_path: Path) -> 
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert descriptors() == before
+
+
+async def test_writes_do_not_wake_a_wait_for_removals(tmp_path: Path) -> None:
+    """A driver writes several files for each claim into directories whose removals it waits for."""
+    kept = tmp_path / "kept"
+    kept.touch()
+    evaluated: list[bool] = []
+
+    def gone() -> bool:
+        evaluated.append(kept.exists())
+        return not kept.exists()
+
+    waiting = asyncio.create_task(wait_for_files(gone, (tmp_path,), is_removal))
+    seen = asyncio.create_task(wait_for_files(lambda: (tmp_path / "9").exists(), (tmp_path,)))
+    await asyncio.sleep(0)
+    for number in range(10):
+        write_atomic(tmp_path / str(number), b"")
+    await seen
+    kept.unlink()
+    await waiting
+    assert evaluated == [True, False]
+
+
+async def test_a_directory_that_is_deleted_and_made_again_is_watched_again(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "kept").touch()
+    appeared = False
+
+    def gone() -> bool:
+        return appeared and not (folder / "kept").exists()
+
+    waiting = asyncio.create_task(wait_for_files(gone, (folder, tmp_path), is_removal))
+    await asyncio.sleep(0)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "kept").touch()
+    appeared = True
+    (folder / "kept").unlink()
+    await waiting

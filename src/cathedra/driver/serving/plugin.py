@@ -43,7 +43,7 @@ from cathedra.driver.serving.registration import (
     HEALTH_V1ALPHA1,
     Registration,
 )
-from cathedra.files.inotify import wait_for_files
+from cathedra.files.inotify import is_removal, wait_for_files
 
 __all__ = ["PluginServers", "RegistrationServicer", "listening"]
 
@@ -173,7 +173,8 @@ class _KeptSocket:
         """Serve the socket again each time it was removed, until cancelled."""
         while True:
             # Another instance's socket in its place is not ours to remove, and is left.
-            await wait_for_files(lambda: _identity(self._path) is None, (self._path.parent, self._path.parent.parent))
+            folders = (self._path.parent, self._path.parent.parent)
+            await wait_for_files(lambda: _identity(self._path) is None, folders, is_removal)
             _LOG.warning("%s was removed and is made again", self._path)
             # Before the next server starts: gRPC removes whatever has the socket's name when a server stops.
             await self._stop()
