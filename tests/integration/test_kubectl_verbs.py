@@ -230,6 +230,15 @@ def test_scale_and_the_stories_of_a_rollout(kubectl: Kubectl, namespace: str) ->
     assert "Waiting for" in status
 
 
+def test_explain_reads_the_second_version_in_protobuf(kubectl: Kubectl) -> None:
+    shown = kubectl("explain", "pods", "--output=plaintext-openapiv2")
+    assert "KIND:     Pod" in shown
+    assert "spec" in shown
+    shown = kubectl("explain", "resourceclaim.spec.devices.requests", "--output=plaintext-openapiv2")
+    assert "exactly" in shown
+    assert "RESOURCE: requests <[]Object>" in shown
+
+
 def test_explain_describes_every_field(kubectl: Kubectl) -> None:
     shown = kubectl("explain", "resourceclaim.spec.devices.requests.exactly")
     assert "allocationMode" in shown

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["OpenAPI"]
 
 V2_PROTOBUF: Final = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-V2_STUB: Final = b"\x0a\x032.0"
-"""Field 1 (swagger) is "2.0": kubectl needs no more of the second version."""
 FAR_FUTURE: Final = b"Fri, 31 Dec 2099 23:59:59 GMT"
 TEXT: Final = b"text/plain; charset=utf-8"
 
@@ -49,6 +47,8 @@ class OpenAPI:
         """Path → hash and its part of the document of version 2."""
         self._v2_made: tuple[int, bytes, bytes] = (-1, b"", b"")
         """Generation of the catalog, the document of version 2, and its tag."""
+        self._v2_converted: tuple[bytes, bytes, bytes] = (b"", b"", b"")
+        """The document of version 2, the same in protobuf, and the tag of that."""
         self._making = asyncio.Lock()
         self._documents: Documents | None = None
 
@@ -134,9 +134,9 @@ class OpenAPI:
 
     async def _v2(self, request: Request) -> Response:
         accept = request.header(b"accept")
-        if "proto-openapi" in accept:
-            return Response(200, V2_STUB, V2_PROTOBUF)
-        negotiate(accept, transforms=False)
+        in_protobuf = "proto-openapi" in accept
+        if not in_protobuf:
+            negotiate(accept, transforms=False)
         async with self._making:
             if self._v2_made[0] != self._catalog.generation:
                 # Read before the computation: a definition that is added meanwhile makes the document outdated at once.
@@ -146,10 +146,24 @@ class OpenAPI:
                     lambda interruption: self._joined(wanted, interruption.check), request.user.name
                 )
                 self._v2_made = (generation, body, tag)
-        _, body, tag = self._v2_made
+            _, body, tag = self._v2_made
+            if in_protobuf:
+                body, tag = await self._v2_protobuf(body, request.user.name)
         if request.header(b"if-none-match").encode() == tag:
             return Response(304, b"", JSON, ((b"etag", tag),))
-        return Response(200, body, JSON, ((b"etag", tag), (b"vary", b"Accept")))
+        kind = V2_PROTOBUF if in_protobuf else JSON
+        return Response(200, body, kind, ((b"etag", tag), (b"vary", b"Accept")))
+
+    async def _v2_protobuf(self, body: bytes, user: str) -> tuple[bytes, bytes]:
+        """Return a document of version 2 in protobuf, and its tag."""
+        if self._v2_converted[0] is not body:
+            from cathedra.apiserver.openapi.swaggerprotobuf import swagger_protobuf  # start-up time: few clients
+
+            made = await self._computations.compute(
+                lambda interruption: swagger_protobuf(msgspec.json.decode(body), interruption.check), user
+            )
+            self._v2_converted = (body, made, _tag(made))
+        return self._v2_converted[1:]
 
     def _joined(
         self, wanted: Mapping[str, tuple[str, tuple[str, str] | None]], check: Callable[[], object]
@@ -166,7 +180,11 @@ class OpenAPI:
                 self._parts[path] = known
             parts.append(known[1])
         body = joined(parts, self._release)
-        return body, f'"{hashlib.sha512(body).hexdigest().upper()}"'.encode()
+        return body, _tag(body)
+
+
+def _tag(body: bytes) -> bytes:
+    return f'"{hashlib.sha512(body).hexdigest().upper()}"'.encode()
 
 
 def _kept(operations: JSONObject) -> msgspec.Raw:
