@@ -25,6 +25,7 @@ ADMISSION: Mapping[str, str] = {
     "DefaultTolerationSeconds": "apiserver/admission/pods/defaults.py",
     "DefaultStorageClass": "apiserver/admission/defaultclasses.py",
     "PodGroupProtection": "apiserver/admission/protection.py",
+    "PodGroupWorkloadExists": "apiserver/admission/protection.py",
     "RuntimeClass": "apiserver/admission/pods/runtimeclasses.py",
     "CertificateApproval": "apiserver/admission/certificates.py",
     "CertificateSigning": "apiserver/admission/certificates.py",

@@ -28,7 +28,7 @@ from cathedra.apiserver.admission.pods.topologylabels import PodTopologyLabels
 from cathedra.apiserver.admission.podsecurity.enforcement import PodSecurity
 from cathedra.apiserver.admission.policies.check import PolicyCheck
 from cathedra.apiserver.admission.policies.mutating import MutatingPolicies
-from cathedra.apiserver.admission.protection import PodGroupProtection
+from cathedra.apiserver.admission.protection import PodGroupProtection, PodGroupWorkloadExists
 from cathedra.apiserver.admission.rebuilding import Rebuilder
 from cathedra.apiserver.admission.resourcequota import ResourceQuotaCheck
 from cathedra.apiserver.admission.webhooks.client import WebhookClient
@@ -126,6 +126,7 @@ def access_control(registry: Registry, setup: AccessSetup) -> AccessControl:
         plugins.append(EscalationCheck(rbac, authorizer))
     plugins += [
         CertificateChecks(authorizer),
+        PodGroupWorkloadExists(registry),
         PolicyCheck(registry, authorizer, kinds, computations, metrics),
         ValidatingWebhooks(Hooks(registry, VALIDATING, authorizer, computations), dispatcher),
         ResourceQuotaCheck(registry, gates),

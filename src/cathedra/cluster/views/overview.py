@@ -36,7 +36,7 @@ from cathedra.client.resources import (
 from cathedra.client.transport import ResourceRef
 from cathedra.cluster.views.waiting import Surroundings, why_waiting
 from cathedra.cluster.views.wording import counted
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.semantics.nodes import is_node_ready
 from cathedra.semantics.podclaims import claim_names
 from cathedra.semantics.tolerations import HARD_EFFECTS
@@ -274,11 +274,13 @@ def device_rows(around: Surroundings) -> Iterator[DeviceRow]:
     incomplete = set(_incomplete(slices))
     left = _counters_left(slices, holders)
     heeds_taints = around.features.device_taints
+    need_selector = around.gates.has(behaviours.TAINT_RULES_NEED_SELECTOR)
+    rules = [rule for rule in around.rules if rule.spec.device_selector is not None or not need_selector]
     for piece in slices:
         spec = piece.spec
         pool = (spec.driver, spec.pool.name)
         for device in spec.devices:
-            taints = tuple(_hard_taints(device, pool, around.rules)) if heeds_taints else ()
+            taints = tuple(_hard_taints(device, pool, rules)) if heeds_taints else ()
             held = (*pool, device.name) in holders
             yield DeviceRow(
                 node=spec.node_name or device.node_name or "",

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from cathedra.api.core.scheduling_v1alpha3 import PodGroup
+from typing import Any, cast
+
+import pytest
+
+from cathedra.api.core.scheduling_v1alpha3 import PodGroup, Workload
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import StatusError
 from cathedra.api.struct import from_dict
-from cathedra.apiserver.admission.protection import PodGroupProtection
+from cathedra.apiserver.admission.protection import PodGroupProtection, PodGroupWorkloadExists
+from cathedra.apiserver.registry.registry import Registry
 from tests.unit.apiserver.admission.writes import write
+from tests.unit.kinds.objects import definition_of
 
 FINALIZER = "scheduling.k8s.io/podgroup-protection"
 PLUGIN = PodGroupProtection()
@@ -30,3 +38,50 @@ async def test_the_protection_is_not_put_back_once_it_was_taken_away() -> None:
 async def test_other_kinds_are_left_alone() -> None:
     new = group()
     assert await PLUGIN.admit(write("workloads", new=new)) is new
+
+
+GROUP = {"schedulingPolicy": {"basic": {}}}
+NESTED = {"name": "outer", **GROUP, "podGroupTemplates": [{"name": "inner", **GROUP}]}
+SPEC = {"podGroupTemplates": [{"name": "t", **GROUP}], "compositePodGroupTemplates": [NESTED]}
+
+
+def referring(workload: str = "w", template: str = "t") -> PodGroup:
+    reference = {"workloadName": workload, "templateName": template}
+    return from_dict(PodGroup, {"metadata": {"name": "g"}, "spec": {**GROUP, "workloadRef": reference}})
+
+
+class Workloads:
+    """A registry with the workload «w» in the namespace «team»."""
+
+    def find(self, resource: GroupResource, key: str) -> Any:
+        assert resource.resource == "workloads"
+        return from_dict(Workload, {"metadata": {"name": "w"}, "spec": SPEC}) if key == "team/w" else None
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (group(), ""),
+        (referring(), ""),
+        (referring(template="inner"), ""),
+        (referring("x"), 'PodGroup rejected: Workload "x" not found'),
+        (referring(template="x"), 'PodGroup rejected: PodGroupTemplate "x" not found in Workload "w"'),
+    ],
+)
+async def test_a_new_group_belongs_to_a_template_of_a_workload(made: PodGroup, text: str) -> None:
+    plugin = PodGroupWorkloadExists(cast("Registry", Workloads()))
+    request = write("podgroups", new=made, namespace="team", name="g")
+    if not text:
+        await plugin.validate(request)
+        return
+    with pytest.raises(StatusError) as refused:
+        await plugin.validate(request)
+    assert refused.value.status.code == 403
+    assert text in str(refused.value)
+
+
+def test_only_new_groups_are_examined() -> None:
+    plugin = PodGroupWorkloadExists(cast("Registry", Workloads()))
+    definition = definition_of("podgroups")
+    asked = [("", "CREATE"), ("", "UPDATE"), ("status", "CREATE")]
+    assert [plugin.handles(definition, *one) for one in asked] == [True, False, False]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
-from cathedra.api.struct import from_dict
+from cathedra.api.struct import from_dict, replace
 from cathedra.cluster.views.overview import DeviceRow, device_rows
 from cathedra.cluster.views.waiting import Surroundings
 from cathedra.releases import FeatureGates
@@ -91,6 +91,14 @@ def test_a_device_is_tainted_by_itself_or_by_a_rule(
 ) -> None:
     row = rows(piece({"name": "a", **device}), rules=rules)["a"]
     assert (row.state, row.taints) == (state, taints)
+
+
+@pytest.mark.parametrize(("release", "state"), [("1.37", "tainted"), ("1.38", "free")])
+def test_a_rule_without_a_selector_taints_no_device_from_138_on(release: str, state: str) -> None:
+    """kubernetes/kubernetes#141648."""
+    bare = replace(rule(), spec=replace(rule().spec, device_selector=None))
+    found = rows(piece({"name": "a"}), rules=(bare,), gates=FeatureGates.for_release(release))
+    assert found["a"].state == state
 
 
 def test_devices_of_older_generations_are_gone() -> None:
