@@ -38,8 +38,8 @@ CLASSIC_RELEASES: Final = RELEASES[: RELEASES.index(CONTROL_PLANE_RELEASE) + 1]
 DEFAULT_CLASSIC: Final = "1.30"
 """The release of which the test driver of those releases is, if none is given: those before behave alike."""
 
-_PATCHES: Final = {"1.36": "v1.36.2"}
-"""The patch release that was compared with, where it is not the first."""
+_PATCHES: Final = {"1.36": "v1.36.2", "1.37": "v1.37.1"}
+"""The patch release whose answers are followed, where it is not the first."""
 
 
 def git_version(release: str) -> str:

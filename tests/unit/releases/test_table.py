@@ -15,5 +15,6 @@ def test_releases_are_ordered_by_number_not_by_text() -> None:
 
 
 def test_a_release_is_shown_as_the_patch_release_that_was_compared_with() -> None:
+    assert git_version("1.37") == "v1.37.1"
     assert git_version("1.36") == "v1.36.2"
     assert git_version("1.35") == "v1.35.0"

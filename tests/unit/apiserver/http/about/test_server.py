@@ -49,7 +49,7 @@ def test_other_paths_are_anothers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "minor", "least", "git"), [("1.37", "37", "36", "v1.37.0"), ("1.36", "36", "35", "v1.36.2")]
+    ("release", "minor", "least", "git"), [("1.37", "37", "36", "v1.37.1"), ("1.36", "36", "35", "v1.36.2")]
 )
 def test_the_version_is_that_of_the_release(release: str, minor: str, least: str, git: str) -> None:
     found = answer("/version", release=release)
