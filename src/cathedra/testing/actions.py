@@ -175,7 +175,7 @@ class Actions:
 
     async def state(self) -> ClusterState:
         """Return the whole state, as the tools of `cathedra.insight` read it."""
-        return await read_client(self._client, source="this test's cluster", release=self._cluster.gates.release)
+        return await read_client(self._client, source="this test's cluster", gates=self._cluster.gates)
 
     async def waiting(self) -> str:
         """Return the reasons why pods wait, from `explain`; "" if none does."""

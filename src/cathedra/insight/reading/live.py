@@ -17,6 +17,7 @@ from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.nesting import WRAPPED_DEPTH, load_json
 from cathedra.api.status import StatusError
+from cathedra.api.struct import reshape
 from cathedra.api.undecodable import FAULTS, Undecodable, readable
 from cathedra.client.client import Client
 from cathedra.client.transport import RawTransport, ResourceRef
@@ -92,21 +93,25 @@ async def read_live(
     return replace(state, notes=notes, unknown=frozenset(unknown), now=now, undecodable=undecodable)
 
 
-async def read_client(client: Client, *, source: str, release: str = DEFAULT_RELEASE) -> ClusterState:
+async def read_client(client: Client, *, source: str, gates: FeatureGates | None = None) -> ClusterState:
     """Return the state of the cluster that a client in this process uses; objects are shared with the server.
+
+    ``gates`` are the cluster's; None: the defaults of the newest release.
 
     Raises:
         StatusError: the client may not read it.
     """
     objects: list[Any] = []
     undecodable: list[Undecodable] = []
-    gates = FeatureGates.for_release(release)
+    gates = gates or FeatureGates.for_release()
     for kind in READ_KINDS:
         if kind.plural == "podgroups" and not gates["GenericWorkload"]:
             continue
         try:
             page = await client.resource(kind.ref).list()
-            objects.extend(page.items)
+            # Within the process the server passes its own type of a PodGroup, which has the same fields.
+            wanted = kind.ref.type
+            objects.extend(one if type(one) is wanted else reshape(one, wanted) for one in page.items)
             undecodable.extend(page.undecodable)
         except StatusError as error:
             if not error.is_not_found:

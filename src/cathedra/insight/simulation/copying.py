@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -37,9 +37,12 @@ from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_O
 from cathedra.node.runtime.simulated import RUN_SECONDS
 from cathedra.releases import state_of
 from cathedra.releases.served import device_versions
+from cathedra.releases.served import versions as served_in
 from cathedra.semantics.pods import is_terminal
 
 __all__ = ["SimulatedNodes", "StateStorage", "StateTransport", "complete", "served_versions"]
+
+_GROUPS: Final = "scheduling.k8s.io"
 
 
 class StateStorage(MemoryStorage):
@@ -90,7 +93,8 @@ class StateTransport:
 def served_versions(state: ClusterState) -> dict[str, bool]:
     """Return the versions that the copy's server has: those of the cluster, as far as they are known.
 
-    If DynamicResourceAllocation is on, some version of its group is served, or nothing could be simulated.
+    If DynamicResourceAllocation is on, some version of its group is served, or nothing could be simulated. If
+    GenericWorkload is on, pod groups are served too: without them their pods would wait for ever.
     """
     served = dict(state.served)
     release = state.gates.release
@@ -99,6 +103,8 @@ def served_versions(state: ClusterState) -> dict[str, bool]:
         gate = state_of("DynamicResourceAllocation", release)
         if gate is not None and not gate.default and state.gates["DynamicResourceAllocation"]:
             served |= {f"{GROUP}/{version}": True for version in versions}
+    if state.gates["GenericWorkload"]:
+        served |= {f"{_GROUPS}/{version}": True for version in served_in(release, _GROUPS, "Workload")}
     return served
 
 

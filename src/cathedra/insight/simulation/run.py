@@ -256,8 +256,8 @@ class _Run:
                     await self._change()
                     await self._settle()
                     seconds = max(self.changed - began, 0.0)
-                    after = await read_client(client, source=self.state.source, release=gates.release)
-                    after = dataclasses.replace(after, gates=gates, notes=())
+                    after = await read_client(client, source=self.state.source, gates=gates)
+                    after = dataclasses.replace(after, notes=())
                     copies = [await self._copies(one) for one in self.plan.counted] if self.plan.copies else []
                 finally:
                     for task in tasks:

@@ -227,3 +227,23 @@ def test_the_text_is_a_diff_that_keeps_to_the_width(width: int) -> None:
     assert "- other/user-0 on node-0 (gpu-0)" in text
     assert "+ default/train → node-1 (gpu-0, gpu-1)" in text
     assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize(("smallest", "nodes"), [(2, {"node-a"}), (3, set())])
+def test_a_gang_is_placed_once_all_of_its_pods_are_there(smallest: int, nodes: set[str]) -> None:
+    def member(name: str) -> dict[str, Any]:
+        spec = {"schedulingGroup": {"podGroupName": "team"}, "containers": [{"name": "c", "image": "i"}]}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}}
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "team", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": smallest}}},
+    }
+    given = {**node, "status": {"allocatable": {"cpu": "4", "pods": "10"}}}
+    found = simulate(read_dump([given, group, member("a"), member("b")]))
+    assert {one.node for one in found.placed} == nodes
+    assert [list(one.pods) for one in found.pending] == ([] if nodes else [["default/a", "default/b"]])
+    assert [one.why for one in found.pending if "minCount" not in one.why] == []
