@@ -266,7 +266,12 @@ def _counters(records: Iterable[SliceRecord], held: Holders) -> dict[tuple[str, 
     }
     for record in records:
         for device in record.consumers:
-            if any(not holder.admin_access for holder, _ in held.get(device.id, ())):
+            taking = [result for holder, result in held.get(device.id, ()) if not holder.admin_access]
+            for result in taking:
+                for one in result.consumed_counters:
+                    for name, amount in one.counters.items():
+                        left[one.counter_set, name] = left.get((one.counter_set, name), 0) - amount.nanos
+            if taking:
                 for use in device.device.consumes_counters:
                     for name, counter in use.counters.items():
                         key = (use.counter_set, name)

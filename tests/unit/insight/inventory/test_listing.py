@@ -78,6 +78,29 @@ def test_devices_that_share_counters_with_a_held_one_are_blocked() -> None:
     assert found["whole"].counters == {"gpu/slots": "7 of 4 left"}
 
 
+def test_what_requests_take_of_counters_is_not_left() -> None:
+    """KEP-5941: the amounts stand in the results of the claims."""
+
+    def interface(name: str) -> dict[str, Any]:
+        taken = {"bandwidth": {"valueFrom": {"capacityName": "bandwidth"}}}
+        return {"name": name, "consumesCounters": [{"counterSet": "pf", "counters": taken}]}
+
+    def fixed(name: str, amount: str) -> dict[str, Any]:
+        return {"name": name, "consumesCounters": [{"counterSet": "pf", "counters": {"bandwidth": {"value": amount}}}]}
+
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 2}
+    counters = piece("c", [], sharedCounters=[{"name": "pf", "counters": {"bandwidth": {"value": "10"}}}], pool=pool)
+    devices = piece("s", [interface("vf-0"), interface("vf-1"), fixed("most", "7"), fixed("some", "4")], pool=pool)
+    taken = [{"counterSet": "pf", "counters": {"bandwidth": "6"}}]
+    found = rows(counters, devices, held("x", "vf-0", consumedCounters=taken))
+    assert {name: row.state for name, row in found.items()} == {
+        "vf-0": "held",
+        "vf-1": "free",
+        "most": "blocked",
+        "some": "free",
+    }
+
+
 def test_admin_access_takes_nothing_away() -> None:
     row = rows(piece("s", [{"name": "a"}]), held("c", "a", adminAccess=True))["a"]
     assert (row.state, row.holders[0].admin_access) == ("free", True)
