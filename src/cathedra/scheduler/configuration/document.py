@@ -98,6 +98,10 @@ class Plugins(_Strict, frozen=True):
     bind: PluginSet = PluginSet()
     post_bind: PluginSet = PluginSet()
     multi_point: PluginSet = PluginSet()
+    placement_generate: PluginSet = PluginSet()
+    placement_feasible: PluginSet = PluginSet()
+    placement_score: PluginSet = PluginSet()
+    pod_group_post_filter: PluginSet = PluginSet()
 
 
 class PluginConfig(_Strict, frozen=True):

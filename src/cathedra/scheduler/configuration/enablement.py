@@ -65,6 +65,11 @@ POINTS: Final[Mapping[str, frozenset[str]]] = {
     "preBind": frozenset({"DynamicResources", "VolumeBinding"}),
     "bind": frozenset({"DefaultBinder"}),
     "postBind": frozenset(),
+    # Placements of pod groups: 1.37 and 1.38 have these points, and no plugin of ours takes part there.
+    "placementGenerate": frozenset(),
+    "placementFeasible": frozenset(),
+    "placementScore": frozenset(),
+    "podGroupPostFilter": frozenset(),
 }
 """Extension point → plugins that may take part there."""
 

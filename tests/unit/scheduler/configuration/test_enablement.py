@@ -59,3 +59,13 @@ def test_a_plugin_disabled_everywhere_takes_part_nowhere() -> None:
 def test_combinations_that_cannot_work_are_refused(changes: Plugins, text: str) -> None:
     with pytest.raises(EnablementError, match=text):
         enabled(changes)
+
+
+@pytest.mark.parametrize(
+    "point", ["placement_generate", "placement_feasible", "placement_score", "pod_group_post_filter"]
+)
+def test_extension_points_of_pod_groups_are_known_and_have_no_plugin(point: str) -> None:
+    off = Plugins(**{point: PluginSet(disabled=refs("*"))})
+    assert enabled(off) == enabled(Plugins())
+    with pytest.raises(EnablementError, match="does not extend"):
+        enabled(Plugins(**{point: PluginSet(enabled=refs("DefaultPreemption"))}))
