@@ -62,7 +62,7 @@ CRD: dict[str, Any] = {
                     }
                 },
                 "subresources": {
-                    "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".spec.replicas"}
+                    "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
                 },
                 "additionalPrinterColumns": [{"name": "Mode", "type": "string", "jsonPath": ".spec.mode"}],
             }
