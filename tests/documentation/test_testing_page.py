@@ -37,4 +37,4 @@ def test_the_examples_of_the_page_are_tests_that_pass(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    assert "7 passed" in done.stdout
+    assert "9 passed" in done.stdout

@@ -15,10 +15,11 @@ from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import from_dict
 from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
+from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
 
-__all__ = ["Manifest", "ManifestError", "create_all", "manifest_of", "read_manifests", "served_kinds"]
+__all__ = ["Manifest", "ManifestError", "create_all", "kinds_of", "manifest_of", "read_manifests", "served_kinds"]
 
 
 class ManifestError(ValueError):
@@ -48,11 +49,16 @@ ServedKinds = Mapping[GroupVersionKind, ResourceRef[KubeObject]]
 
 def served_kinds(gates: FeatureGates) -> ServedKinds:
     """All built-in kinds of a release, in each of their versions."""
+    return kinds_of(all_definitions(gates))
+
+
+def kinds_of(definitions: Iterable[AnyDefinition]) -> ServedKinds:
+    """The kinds of definitions, custom ones too, in each of their versions."""
     return {
         definition.gvk(version.name): ResourceRef(
             definition.group, version.name, definition.plural, definition.kind, definition.namespaced, version.type
         )
-        for definition in all_definitions(gates)
+        for definition in definitions
         for version in definition.versions
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -13,29 +13,56 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.api.struct import to_dict
+from cathedra.apiserver.custom.objects import is_custom
 from cathedra.client.client import Client, ResourceClient
 from cathedra.client.transport import EventType, PatchType, ResourceRef
 from cathedra.cluster.cluster import RunningCluster
-from cathedra.cluster.manifests import Manifest, ManifestError, ServedKinds, manifest_of, served_kinds
+from cathedra.cluster.manifests import Manifest, ManifestError, ServedKinds, kinds_of, manifest_of
 from cathedra.insight.explanation.explain import explain
 from cathedra.insight.explanation.report import explanation_text
 from cathedra.insight.reading.live import read_client
 from cathedra.insight.reading.state import ClusterState
-from cathedra.kinds.served import all_definitions
 from cathedra.profiles import load_profile
 from cathedra.semantics.pods import is_terminal
 from cathedra.testing.loop import AdvanceableLoop
 
-__all__ = ["Actions", "Condition", "NotInTime"]
+__all__ = ["Actions", "Condition", "CustomResource", "NotInTime"]
 
 Condition = str | Callable[[Any], object]
 """Condition that ends a wait: as in ``kubectl wait --for`` (``condition=Ready``, ``condition=Ready=False``,
 ``delete``), or ``phase=Running``, or a predicate on the object."""
 
+# pytest ends a traceback at the test's own line, as it does for assertions of its own.
+__tracebackhide__ = True
+
 MANAGER: Final = "pytest"
+_DEFINITION: Final = "CustomResourceDefinition"
+_PATIENCE: Final = 60.0
+"""Seconds in which a definition takes effect."""
 EXPLAINED: Final = 5
 """Waiting pods that are explained in a report; more are counted."""
 _WIDTH: Final = 100
+
+
+class CustomResource:
+    """A custom resource: its metadata as of other objects, all else as plain values (``widget.spec["size"]``)."""
+
+    def __init__(self, obj: KubeObject) -> None:
+        self.kind = type(obj).__name__
+        self.metadata: Any = getattr(obj, "metadata")  # noqa: B009  # every kind has it
+        self._fields = to_dict(obj)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._fields:
+            raise AttributeError(f"this {self.kind} has no field {name!r}; it has {', '.join(self._fields)}")
+        return self._fields[name]
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({self._fields!r})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        return dict(self._fields)
 
 
 class NotInTime(AssertionError):
@@ -49,18 +76,46 @@ class Actions:
         self._cluster = cluster
         self._loop = loop
         self._client = Client(cluster.server.transport(), clock=cluster.clock, field_manager=MANAGER)
-        self._kinds: ServedKinds = served_kinds(cluster.gates)
+        self._served: tuple[int, ServedKinds] = (-1, {})
+
+    @property
+    def _kinds(self) -> ServedKinds:
+        """The kinds that the server has now, custom ones too."""
+        catalog = self._cluster.server.catalog
+        if self._served[0] != catalog.generation:
+            self._served = (catalog.generation, kinds_of(catalog))
+        return self._served[1]
 
     async def apply(self, manifests: Input, namespace: str) -> list[Any]:
         """Create the objects, or change them to the manifests (server-side apply).
+
+        Definitions of custom resources take effect before the objects behind them are read.
 
         Raises:
             ManifestError: a document is no object that the release serves.
             StatusError: the API server refuses one.
         """
-        # All are decoded before the first is written.
-        read = [(self._manifest(one, number), one) for number, one in enumerate(plain_objects(manifests))]
-        return [await self._applied(manifest, one, namespace) for manifest, one in read]
+        made: list[Any] = []
+        # All are decoded before the first is written, except where a definition among them has to be written first.
+        read: list[tuple[Manifest, KubeObject | Plain]] = []
+        for number, one in enumerate(plain_objects(manifests)):
+            if any(ref.kind == _DEFINITION for (ref, _), _ in read) and not self._is_served(one):
+                made += await self._write(read, namespace)
+                read = []
+            read.append((self._manifest(one, number), one))
+        return made + await self._write(read, namespace)
+
+    async def _write(self, read: Sequence[tuple[Manifest, KubeObject | Plain]], namespace: str) -> list[Any]:
+        made = [await self._applied(manifest, one, namespace) for manifest, one in read]
+        for (ref, _), one in zip((manifest for manifest, _ in read), made, strict=True):
+            if ref.kind == _DEFINITION:
+                await self.wait_for(f"{ref.resource}/{one.metadata.name}", "condition=Established", "", _PATIENCE)
+        return made
+
+    def _is_served(self, given: KubeObject | Plain) -> bool:
+        if isinstance(given, KubeObject):
+            return True
+        return GroupVersionKind.parse(str(given.get("apiVersion", "")), str(given.get("kind", ""))) in self._kinds
 
     def _manifest(self, given: KubeObject | Plain, number: int) -> Manifest:
         if not isinstance(given, KubeObject):
@@ -75,10 +130,11 @@ class Actions:
         metadata: Any = getattr(obj, "metadata")  # noqa: B009  # every kind has it, and the base class does not say so
         resource = self._resource(ref, metadata.namespace or namespace)
         if not metadata.name:
-            return await resource.create(obj)
+            return _shown(await resource.create(obj))
         gvk = GroupVersionKind(ref.group, ref.version, ref.kind)
         fields = to_dict(given) if isinstance(given, KubeObject) else given
-        return await resource.apply(metadata.name, {**fields, "apiVersion": gvk.api_version, "kind": gvk.kind})
+        made = await resource.apply(metadata.name, {**fields, "apiVersion": gvk.api_version, "kind": gvk.kind})
+        return _shown(made)
 
     async def get(self, what: str, namespace: str) -> Any:
         """The object that «KIND/NAME» names.
@@ -88,7 +144,7 @@ class Actions:
             StatusError: there is no such object.
         """
         resource, name = self._named(what, namespace)
-        return await resource.get(name)
+        return _shown(await resource.get(name))
 
     async def list(self, kind: str, namespace: str, labels: str) -> list[Any]:
         """The objects of a kind; of all namespaces with "".
@@ -97,7 +153,7 @@ class Actions:
             ManifestError: there is no such kind.
         """
         ref = self._ref(kind)
-        return list((await self._resource(ref, namespace).list(label_selector=labels)).items)
+        return [_shown(one) for one in (await self._resource(ref, namespace).list(label_selector=labels)).items]
 
     async def delete(self, what: str, namespace: str) -> None:
         """Delete the object that «KIND/NAME» names; it may be there until its finalizers are done.
@@ -117,7 +173,7 @@ class Actions:
             StatusError: there is no such object, or the status is refused.
         """
         resource, name = self._named(what, namespace)
-        return await resource.patch(name, PatchType.MERGE, {"status": dict(status)}, subresource="status")
+        return _shown(await resource.patch(name, PatchType.MERGE, {"status": dict(status)}, subresource="status"))
 
     async def wait_for(self, what: str, until: Condition, namespace: str, timeout: float) -> Any:
         """Return the object as soon as the condition is met; None for one that is gone.
@@ -127,7 +183,7 @@ class Actions:
             ManifestError: there is no such kind, or the condition is none.
         """
         resource, name = self._named(what, namespace)
-        wanted = _as_function(until)
+        wanted = _as_function(until, self._ref(what.partition("/")[0]))
         seen: list[Any] = []
         waiting = asyncio.ensure_future(_met(resource, name, wanted, seen))
         # The cluster's own time may be advanced meanwhile, so the bound is in the machine's.
@@ -200,12 +256,13 @@ class Actions:
 
     def _ref(self, word: str) -> ResourceRef[Any]:
         catalog = self._cluster.server.catalog
-        for one in all_definitions(self._cluster.gates):
-            if word.lower() not in (one.plural, one.singular, one.kind.lower(), *one.short_names):
+        for one in catalog:
+            names = (one.plural, one.singular, one.kind.lower(), *one.short_names)
+            if word.lower() not in (*names, *(f"{name}.{one.group}" for name in names[:2])):
                 continue
-            names = [version.name for version in one.versions if catalog.route(one.group, version.name, one.plural)]
-            if names:
-                return self._kinds[one.gvk(min(names, key=_stability))]
+            served = [version.name for version in one.versions if catalog.route(one.group, version.name, one.plural)]
+            if served:
+                return self._kinds[one.gvk(min(served, key=_stability))]
         raise ManifestError(f"there is no kind {word!r}")
 
 
@@ -214,7 +271,7 @@ async def _met(resource: ResourceClient[Any], name: str, wanted: Callable[[Any],
     by_name = f"metadata.name={name}"
     while True:
         page = await resource.list(field_selector=by_name)
-        for obj in page.items or (None,):
+        for obj in map(_shown, page.items or (None,)):
             seen.append(obj)
             if wanted(obj):
                 return obj
@@ -225,7 +282,7 @@ async def _met(resource: ResourceClient[Any], name: str, wanted: Callable[[Any],
                 async for event in events:
                     if event.type is EventType.BOOKMARK:
                         continue
-                    obj = None if event.type is EventType.DELETED else event.object
+                    obj = None if event.type is EventType.DELETED else _shown(event.object)
                     seen.append(obj)
                     if wanted(obj):
                         return obj
@@ -234,11 +291,16 @@ async def _met(resource: ResourceClient[Any], name: str, wanted: Callable[[Any],
                 raise
 
 
+def _shown(obj: Any) -> Any:
+    """Return the object as tests see it: the struct of a custom kind has no names that a test could write."""
+    return CustomResource(obj) if obj is not None and is_custom(type(obj)) else obj
+
+
 def _stability(version: str) -> tuple[bool, bool]:
     return "alpha" in version, "beta" in version
 
 
-def _as_function(until: Condition) -> Callable[[Any], object]:
+def _as_function(until: Condition, ref: ResourceRef[Any]) -> Callable[[Any], object]:
     if not isinstance(until, str):
         return lambda obj: obj is not None and until(obj)
     if until == "delete":
@@ -248,20 +310,51 @@ def _as_function(until: Condition) -> Callable[[Any], object]:
     if kind == "condition" and name:
         return lambda obj: obj is not None and _condition(obj, name) == (value or "True").lower()
     if kind == "phase" and name and not value:
-        return lambda obj: obj is not None and getattr(obj.status, "phase", None) == name
+        _check_phase(name, ref)
+        return lambda obj: obj is not None and _field(getattr(obj, "status", None), "phase") == name
     raise ManifestError(f"{until!r} is none of condition=NAME[=VALUE], phase=NAME, delete")
 
 
+_PHASES: Final = {
+    "Pod": ("Pending", "Running", "Succeeded", "Failed", "Unknown"),
+    "Namespace": ("Active", "Terminating"),
+    "PersistentVolume": ("Pending", "Available", "Bound", "Released", "Failed"),
+    "PersistentVolumeClaim": ("Pending", "Bound", "Lost"),
+}
+"""The phases of built-in kinds; custom kinds may have any."""
+
+
+def _check_phase(name: str, ref: ResourceRef[Any]) -> None:
+    """Refuse a phase that objects of the kind never have.
+
+    Raises:
+        ManifestError: it is none of theirs.
+    """
+    # Names of built-in groups have no dot, or end in k8s.io; apps and batch have no phases.
+    if ref.group.endswith(".k8s.io") or "." not in ref.group:
+        known = _PHASES.get(ref.kind, ())
+        if name not in known:
+            there = f"its phases are {', '.join(known)}" if known else "it has none; wait for a condition"
+            raise ManifestError(f"a {ref.kind} is never in phase {name!r}: {there}")
+
+
+def _field(holder: Any, name: str) -> Any:
+    """Return a field of a struct, or of the plain values of a custom resource."""
+    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+
+
 def _condition(obj: Any, name: str) -> str:
-    found = (one.status for one in getattr(obj.status, "conditions", None) or () if one.type.lower() == name.lower())
-    return str(next(found, "")).lower()
+    for one in _field(getattr(obj, "status", None), "conditions") or ():
+        if str(_field(one, "type")).lower() == name.lower():
+            return str(_field(one, "status")).lower()
+    return ""
 
 
 def _status(obj: Any) -> str:
     if obj is None:
         return "unknown: it is not there"
-    status = to_dict(obj.status) if getattr(obj, "status", None) is not None else {}
-    return str(status or "empty")
+    values = obj.to_dict() if isinstance(obj, CustomResource) else to_dict(obj)
+    return str(values.get("status") or "empty")
 
 
 async def _real_seconds(seconds: float) -> None:

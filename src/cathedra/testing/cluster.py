@@ -16,21 +16,29 @@ from random import Random
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
+from cathedra.allocation.errors import InvalidInput
 from cathedra.allocation.reading import Input
+from cathedra.api.status import StatusError
 from cathedra.clock import LoopClock
 from cathedra.cluster.cluster import RunningCluster
 from cathedra.cluster.config import ClusterConfig, DriverConfig
+from cathedra.cluster.manifests import ManifestError
 from cathedra.insight.explanation.explain import explain
 from cathedra.insight.explanation.report import Explanation
 from cathedra.insight.reading.state import ClusterState
-from cathedra.profiles import load_profile
-from cathedra.testing.actions import Actions, Condition
+from cathedra.profiles import ProfileError, load_profile
+from cathedra.testing.actions import Actions, Condition, NotInTime
 from cathedra.testing.loop import AdvanceableLoop
 from cathedra.testing.options import ClusterOptions
 
 __all__ = ["AsyncDRACluster", "DRACluster"]
 
 T = TypeVar("T")
+
+# pytest ends a traceback at the test's own line, as it does for assertions of its own.
+__tracebackhide__ = True
+_EXPECTED: Final = (NotInTime, ManifestError, StatusError, InvalidInput, ProfileError)
+"""Errors of the test, not of the cluster."""
 
 PATIENCE: Final = 60.0
 """Default timeout of a wait in seconds."""
@@ -178,7 +186,11 @@ class DRACluster:
         return self._call(lambda actions: actions.waiting())
 
     def _call(self, action: Callable[[Actions], Coroutine[Any, Any, T]]) -> T:
-        return self._submit(action).result()
+        try:
+            return self._submit(action).result()
+        except _EXPECTED as error:
+            # Without the frames of the cluster's thread, so that a report begins and ends in the test.
+            raise error.with_traceback(None) from None
 
     def _submit(self, action: Callable[[Actions], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
         actions = self._running.result()
@@ -274,7 +286,10 @@ class AsyncDRACluster:
         return explain(await self.state(), what, namespace=namespace)
 
     async def _await(self, action: Callable[[Actions], Coroutine[Any, Any, T]]) -> T:
-        return await asyncio.wrap_future(self._cluster._submit(action))
+        try:
+            return await asyncio.wrap_future(self._cluster._submit(action))
+        except _EXPECTED as error:
+            raise error.with_traceback(None) from None
 
 
 def _config(options: ClusterOptions, directory: Path) -> ClusterConfig:

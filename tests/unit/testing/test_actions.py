@@ -125,3 +125,61 @@ def test_releases_differ_in_what_they_serve(dra_cluster: DRACluster) -> None:
     (slice_,) = dra_cluster.list("resourceslices")
     assert len(slice_.spec.devices) == 2
     assert dra_cluster.get("node/node-0").status.node_info.kubelet_version == "v1.34.0"
+
+
+TOYS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "toys.example.com"},
+    "spec": {
+        "group": "example.com",
+        "names": {"plural": "toys", "singular": "toy", "kind": "Toy"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+TOY = {"apiVersion": "example.com/v1", "kind": "Toy", "metadata": {"name": "bear"}, "spec": {"legs": 4}}
+
+
+def test_custom_resources_are_kinds_like_others(dra_cluster: DRACluster) -> None:
+    """Their definition and they themselves may be in one file."""
+    assert [one.metadata.name for one in dra_cluster.apply([TOYS, TOY])] == ["toys.example.com", "bear"]
+    assert dra_cluster.get("toy/bear").spec == {"legs": 4}
+    dra_cluster.patch_status(
+        "toys.example.com/bear", {"phase": "Sewn", "conditions": [{"type": "A", "status": "True"}]}
+    )
+    assert dra_cluster.wait_for("toy/bear", "phase=Sewn").status["phase"] == "Sewn"
+    assert dra_cluster.wait_for("toys/bear", "condition=a").metadata.name == "bear"
+    assert [one.metadata.name for one in dra_cluster.list("toys")] == ["bear"]
+    dra_cluster.delete("toy/bear")
+    dra_cluster.wait_for("toy/bear", "delete")
+
+
+def test_a_phase_that_a_kind_never_has_is_refused(dra_cluster: DRACluster) -> None:
+    with pytest.raises(ManifestError, match="a Pod is never in phase 'Runing': its phases are Pending, Running"):
+        dra_cluster.wait_for("pod/p", "phase=Runing")
+    with pytest.raises(ManifestError, match="a Node is never in phase 'Ready': it has none; wait for a condition"):
+        dra_cluster.wait_for("node/node-0", "phase=Ready")
+
+
+def test_a_failure_is_shown_at_the_line_of_the_test(dra_cluster: DRACluster) -> None:
+    with pytest.raises(NotInTime) as caught:
+        dra_cluster.wait_for("node/node-0", "condition=Purple", timeout=0.1)
+    shown = [entry.path for entry in caught.traceback.filter(caught)]
+    assert {str(path) for path in shown} == {__file__}
