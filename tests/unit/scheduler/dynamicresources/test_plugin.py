@@ -16,11 +16,12 @@ from cathedra.api.resource import (
     OpaqueDeviceConfiguration,
     ResourceClaim,
     ResourceClaimStatus,
+    ResourceSlice,
 )
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict
-from cathedra.api.struct import RawJSON, from_dict, replace
-from cathedra.client.transport import APICall, EventType
+from cathedra.api.struct import Quantity, RawJSON, from_dict, replace
+from cathedra.client.transport import APICall, EventType, PatchType
 from tests.unit.scheduler.objects import DRIVER, claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -452,3 +453,42 @@ def test_the_allocator_behaves_as_its_release(release: str, expected: str) -> No
         assert expected in (await world.condition("p"))[1]
 
     play(body, release=release)
+
+
+def test_requests_take_of_a_counter_that_devices_share_until_a_claim_gives_it_back() -> None:
+    """KEP-5941, through the rules and the defaults of the API server of 1.38."""
+
+    def interface(name: str) -> dict[str, Any]:
+        taken = {"bandwidth": {"valueFrom": {"capacityName": "bandwidth"}}}
+        return {"name": name, "consumesCounters": [{"counterSet": "pf", "counters": taken}]}
+
+    def piece(name: str, **spec: Any) -> ResourceSlice:
+        pool = {"name": "n1", "generation": 1, "resourceSliceCount": 2}
+        values = {"driver": DRIVER, "nodeName": "n1", "pool": pool, **spec}
+        return from_dict(ResourceSlice, {"metadata": {"name": name}, "spec": values})
+
+    def asking(name: str, amount: str) -> ResourceClaim:
+        request = exactly()
+        request["exactly"]["capacity"] = {"requests": {"bandwidth": amount}}
+        return claim(name, request)
+
+    async def body(world: World) -> None:
+        policy = {"default": "1G", "validRange": {"min": "1G", "step": "1G"}}
+        counters = {"bandwidth": {"value": "10G", "requestPolicy": policy}}
+        await world.create(device_class(), node("n1"))
+        await world.create(piece("sets", sharedCounters=[{"name": "pf", "counters": counters}]))
+        await world.create(piece("devices", devices=[interface("vf-0"), interface("vf-1")]))
+        await world.create(asking("a", "5500M"), user("a", "a"), asking("b", "5G"), user("b", "b"))
+        await world.quiet()
+        assert (await world.node_of("a"), await world.node_of("b")) == ("n1", "")
+        held = (await world.api(ResourceClaim).get("a")).status
+        assert held.allocation is not None
+        [taken] = held.allocation.devices.results[0].consumed_counters
+        assert (taken.counter_set, taken.counters) == ("pf", {"bandwidth": Quantity("6G")})
+        await world.api(Pod).delete("a", grace_period_seconds=0)
+        await world.api(ResourceClaim).patch("a", PatchType.MERGE, {"status": None}, "status")
+        await world.quiet()
+        assert await world.node_of("b") == "n1"
+
+    gates = {"DRASharedConsumableCapacity": True}
+    play(body, gates=gates, release="1.38", served=["resource.k8s.io/v1"])
