@@ -170,6 +170,7 @@ COMMANDS: Final = (
                 "which pods does a broken device evict?",
                 "simulate --taint gpu.example.com/node-0/gpu-1=broken:NoExecute",
             ),
+            ("which pods would a taint rule evict, before it is applied?", "simulate -f rule.yaml"),
             ("in CI: exit code 1 if something stays pending", "simulate -f k8s/ --dump cluster.yaml -o json"),
         ),
     ),

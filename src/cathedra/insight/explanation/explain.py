@@ -15,6 +15,7 @@ from cathedra.api.core.core_v1 import Event, Node, Pod, ReplicationController
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import encode, replace
+from cathedra.insight.explanation.afterfilters import binding_causes, gang_causes, not_examined, volume_notes
 from cathedra.insight.explanation.analysis import Analysis, analyse_claims, analyse_pod
 from cathedra.insight.explanation.causes import causes_of, place_of, summary_of
 from cathedra.insight.explanation.claims import claim_report, claim_state
@@ -314,7 +315,11 @@ class _Explainer:
             made = [one for one in self._claims(subject) if one.metadata.name in subject.made]
             quotas = exceeded_quotas(None if subject.exists else subject.pod, made, state)
             causes += [Cause("quota", text) for text in quotas]
+        causes += binding_causes(subject.pod, self._claims(subject), state)
         found = analyse_pod(subject.state, subject.pod, self.filters(subject.state), self.only)
+        if found.fitting:
+            causes += gang_causes(pod, state)
+        notes = (*notes, *(not_examined(pod, state) if found.fitting else volume_notes([pod], state)))
         changes = find_remedies(found, subject)
         said = [one for one in causes_of(found) if not (subject.faults and one.kind == "claims")]
         said = [*_rollout_causes(changes), *with_largest_counts(said, found, changes)]

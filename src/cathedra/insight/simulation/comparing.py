@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.core_v1 import Event, Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.resource import ResourceClaim, ResourceSlice
+from cathedra.insight.explanation.afterfilters import refusal_of
 from cathedra.insight.explanation.explain import explain
 from cathedra.insight.explanation.question import WORKLOADS, pods_of
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.simulation.report import NodeChange, PendingPods, PodPlacement, Simulation
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.podclaims import claim_names
+from cathedra.semantics.podobstacles import warnings_about
 from cathedra.semantics.pods import is_terminal
 
 __all__ = ["compared"]
@@ -118,7 +120,17 @@ def _pending(pods: Sequence[Pod], waited: set[str], state: ClusterState) -> tupl
 def _reason(pod: Pod, state: ClusterState) -> str:
     if pod.spec.scheduler_name not in ("", "default-scheduler"):
         return f"another scheduler decides, which is not simulated: {pod.spec.scheduler_name}"
-    return explain(state, f"pod/{pod.metadata.name}", namespace=pod.metadata.namespace).summary
+    found = explain(state, f"pod/{pod.metadata.name}", namespace=pod.metadata.namespace)
+    if not found.fits:
+        return found.summary
+    # It passes the filters: Reserve, Permit or PreBind have refused it, or a controller has not made its claims. Only
+    # they have the reason.
+    condition = refusal_of(pod)
+    if condition is not None and condition.message:
+        return condition.message
+    return next(
+        (event.message for event in warnings_about(pod, state.all(Event))), f"{found.summary}, but is not bound"
+    )
 
 
 def _node_changes(before: ClusterState, after: ClusterState) -> Iterator[NodeChange]:

@@ -30,6 +30,7 @@ from cathedra.client.resources import PODS
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.draining import drain as drain_node
 from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, ControllerOptions
+from cathedra.insight.explanation.afterfilters import volume_notes
 from cathedra.insight.explanation.question import WORKLOADS, next_pod, validated
 from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.live import read_client
@@ -264,7 +265,9 @@ class _Run:
                         task.cancel()
         finally:
             await server.close()
-        notes = (*self.plan.notes, *self.state.notes)
+        had_node = {pod.metadata.uid for pod in self.state.pods if pod.spec.node_name}
+        placed = [pod for pod in after.pods if pod.spec.node_name and pod.metadata.uid not in had_node]
+        notes = (*self.plan.notes, *volume_notes(placed, self.state), *self.state.notes)
         found = compared(self.state, after, self.plan.asked)
         return structs.replace(found, copies=tuple(copies), seconds=round(seconds, 3), notes=notes)
 

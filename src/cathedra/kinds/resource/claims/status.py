@@ -34,7 +34,7 @@ from cathedra.kinds.resource.names import (
 from cathedra.kinds.resource.slices.counters import validate_consumed
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["validate_differing", "validate_status_update"]
+__all__ = ["most_consumers", "validate_differing", "validate_status_update"]
 
 MAX_RESERVED: Final = 256
 MAX_RESERVED_IN_131: Final = 32
@@ -129,6 +129,11 @@ def _admin_access(
         errors.forbidden(path.index(first).child("adminAccess"), refusal)
 
 
+def most_consumers(gates: FeatureGates) -> int:
+    """Return the largest number of pods that a claim can be reserved for."""
+    return MAX_RESERVED if gates.has(behaviours.CONSUMERS_256) else MAX_RESERVED_IN_131
+
+
 def _consumers(
     errors: ErrorList, consumers: Sequence[resource.ResourceClaimConsumerReference], gates: FeatureGates
 ) -> None:
@@ -137,10 +142,8 @@ def _consumers(
 
     if not consumers:
         return
-    limit = MAX_RESERVED if gates.has(behaviours.CONSUMERS_256) else MAX_RESERVED_IN_131
-    validate_items(
-        errors, _STATUS.child("reservedFor"), consumers, ItemRules(limit, consumer, key=lambda c: c.uid), gates
-    )
+    rules = ItemRules(most_consumers(gates), consumer, key=lambda c: c.uid)
+    validate_items(errors, _STATUS.child("reservedFor"), consumers, rules, gates)
 
 
 def _reservations(errors: ErrorList, new: resource.ResourceClaim, old: resource.ResourceClaim) -> None:

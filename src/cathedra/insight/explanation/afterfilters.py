@@ -1,0 +1,88 @@
+"""Refusals after the filters, in Reserve, Permit and PreBind; and what an explanation does not examine.
+
+A pod may pass all filters and still not be bound: its claim has as many consumers as it may have, or its gang does not
+fit as a whole. The scheduler's own condition is reported where it contradicts the filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cathedra.api.core.core_v1 import PersistentVolumeClaim, Pod, PodCondition
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
+from cathedra.api.resource import ResourceClaim
+from cathedra.insight.explanation.report import Cause
+from cathedra.insight.reading.state import ClusterState, Note
+from cathedra.insight.rendering import names_text
+from cathedra.kinds.resource.claims.status import most_consumers
+from cathedra.semantics.conditions import find_condition
+from cathedra.semantics.podclaims import pod_group_name
+
+__all__ = ["binding_causes", "gang_causes", "not_examined", "refusal_of", "volume_notes"]
+
+
+def refusal_of(pod: Pod) -> PodCondition | None:
+    """Return the condition by which the scheduler refuses a pod without a node."""
+    condition = find_condition(pod.status.conditions, "PodScheduled")
+    refused = condition is not None and condition.status == "False" and not pod.spec.node_name
+    return condition if refused else None
+
+
+def binding_causes(pod: Pod, claims: Iterable[ResourceClaim], state: ClusterState) -> Iterator[Cause]:
+    """Yield the claims that cannot be reserved for one more pod, which PreBind finds out when it writes them."""
+    limit = most_consumers(state.gates)
+    for claim in claims:
+        consumers = claim.status.reserved_for
+        mine = any(one.uid == pod.metadata.uid or one.resource == "podgroups" for one in consumers)
+        if len(consumers) >= limit and not mine:
+            where = f"claim {claim.metadata.namespace}/{claim.metadata.name}"
+            text = f"{where} cannot be reserved for the pod: status.reservedFor: Too many: {len(consumers) + 1}"
+            yield Cause("consumers", f"{text}: must have at most {limit} items")
+
+
+def gang_causes(pod: Pod, state: ClusterState) -> Iterator[Cause]:
+    """Yield the scheduler's refusal of a gang whose pods fit one by one."""
+    group = _gang(pod, state)
+    condition = refusal_of(pod)
+    if group is not None and condition is not None and condition.message:
+        text = f"the pod fits alone, and is bound with its gang only (PodGroup {group.metadata.name})"
+        yield Cause("pod group", f"{text}: {condition.message}")
+
+
+def _gang(pod: Pod, state: ClusterState) -> PodGroup | None:
+    name = pod_group_name(pod)
+    if not name or not state.gates.gang_scheduling:
+        return None
+    group = state.get(PodGroup, name, pod.metadata.namespace)
+    return group if group is not None and group.spec.scheduling_policy.gang is not None else None
+
+
+def not_examined(pod: Pod, state: ClusterState) -> Iterator[Note]:
+    """Yield notes on what the verdict on a pod that passes the filters leaves out."""
+    group = _gang(pod, state)
+    if group is not None and group.spec.scheduling_policy.gang is not None:
+        size = group.spec.scheduling_policy.gang.min_count
+        text = f"the pod is judged alone; whether {size} pods of its gang fit together, kubectl dra simulate tells"
+        yield Note("podgroups", "not examined", text)
+    condition = refusal_of(pod)
+    if condition is not None:
+        told = f"{condition.reason}: {condition.message}" if condition.message else condition.reason
+        text = f"the cluster's scheduler reported PodScheduled=False, {told}"
+        other = "its extenders, plugins of other projects, and changes since then are not examined"
+        yield Note("pods", "not examined", f"{text}; {other}")
+    yield from volume_notes([pod], state)
+
+
+def volume_notes(pods: Iterable[Pod], state: ClusterState) -> Iterator[Note]:
+    """Yield a note if pods have persistent volumes and these are not known."""
+    if state.is_known(PersistentVolumeClaim):
+        return
+    names = dict.fromkeys(
+        f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
+        for pod in pods
+        for volume in pod.spec.volumes
+        if volume.persistent_volume_claim is not None
+    )
+    if names:
+        text = f"persistent volumes are not examined, because there are no claims in {state.source}"
+        yield Note("persistentvolumeclaims", "not examined", f"{text}: {names_text(tuple(names))}")

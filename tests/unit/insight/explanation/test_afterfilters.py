@@ -1,0 +1,134 @@
+"""Pods that pass all filters and are not bound, and what is not examined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cathedra.insight.explanation.explain import explain
+from cathedra.insight.explanation.report import Explanation
+from cathedra.insight.reading.dumps import read_dump
+from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.simulation.run import simulate
+from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
+
+GATES = {"GenericWorkload": True}
+CONTAINERS = [{"name": "main", "image": "main"}]
+
+
+def cluster(*objects: dict[str, Any], **more: Any) -> ClusterState:
+    return read_dump([*gpu_cluster(nodes=1, gpus=1), *objects], **more)
+
+
+def plain_pod(name: str = "user", status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default", "uid": name}
+    status = {"phase": "Pending", **(status or {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": CONTAINERS, **spec},
+        "status": status,
+    }
+
+
+def refused(message: str) -> dict[str, Any]:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return {"conditions": [condition]}
+
+
+def notes(found: Explanation) -> list[str]:
+    return [note.text for note in found.notes if note.problem == "not examined"]
+
+
+def shared_claim(consumers: int) -> dict[str, Any]:
+    result = {"request": "gpus", "driver": "gpu.example.com", "pool": "node-0", "device": "gpu-0"}
+    reserved = [{"resource": "pods", "name": f"p-{number}", "uid": f"p-{number}"} for number in range(consumers)]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "shared", "namespace": "default"},
+        "spec": pod_with(1)[0]["spec"]["spec"],
+        "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved},
+    }
+
+
+def test_a_claim_with_all_its_consumers_takes_no_further_pod() -> None:
+    user = plain_pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "shared"}])
+    assert explain(cluster(shared_claim(255), user), "pod/user").fits
+    found = explain(cluster(shared_claim(256), user), "pod/user")
+    assert found.verdict == "does not fit"
+    assert found.causes[0].kind == "consumers"
+    text = "status.reservedFor: Too many: 257: must have at most 256 items"
+    assert found.summary == f"claim default/shared cannot be reserved for the pod: {text}"
+
+
+def gang(status: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "pair", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    }
+    spec = {
+        "schedulingGroup": {"podGroupName": "pair"},
+        "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "gpus"}],
+    }
+    return [pod_with(1)[0], group, plain_pod("a", status, **spec), plain_pod("b", status, **spec)]
+
+
+def test_the_refusal_of_a_gang_is_that_of_its_pods() -> None:
+    found = explain(cluster(*gang(refused("the gang does not fit")), feature_gates=GATES), "pod/a")
+    assert found.verdict == "does not fit"
+    assert found.summary.endswith("is bound with its gang only (PodGroup pair): the gang does not fit")
+
+
+def test_a_pod_of_a_gang_that_was_not_tried_yet_is_judged_alone_and_the_answer_says_so() -> None:
+    found = explain(cluster(*gang(), feature_gates=GATES), "pod/a")
+    assert notes(found) == [
+        "the pod is judged alone; whether 2 pods of its gang fit together, kubectl dra simulate tells"
+    ]
+
+
+def test_a_simulated_gang_that_does_not_fit_stays_pending_with_the_schedulers_reason() -> None:
+    state = cluster(feature_gates={**GATES, "DRAWorkloadResourceClaims": True})
+    found = simulate(state, apply=gang(), copies=0)
+    assert [one.pod for one in found.placed] == []
+    assert {name for group in found.pending for name in group.pods} == {"default/a", "default/b"}
+    assert not any(group.why.startswith("fits") for group in found.pending)
+    assert not found.fits
+
+
+def test_a_pod_whose_claims_a_controller_refuses_to_make_stays_pending_with_its_reason() -> None:
+    (group,) = simulate(cluster(feature_gates=GATES), apply=gang(), copies=0).pending
+    assert "DRAWorkloadResourceClaims feature is disabled but Pod is in PodGroup pair" in group.why
+
+
+def test_the_schedulers_own_condition_stands_beside_a_pod_that_fits() -> None:
+    found = explain(cluster(plain_pod(status=refused("0/1 nodes are available: no"))), "pod/user")
+    assert found.fits
+    (text,) = notes(found)
+    assert text.startswith(
+        "the cluster's scheduler reported PodScheduled=False, Unschedulable: 0/1 nodes are available: no"
+    )
+
+
+VOLUME = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+
+
+def test_volumes_that_are_not_known_are_not_examined() -> None:
+    text = "persistent volumes are not examined, because there are no claims in objects: default/data"
+    state = cluster(plain_pod(volumes=[VOLUME]))
+    assert notes(explain(state, "pod/user")) == [text]
+    found = simulate(cluster(), apply=plain_pod(volumes=[VOLUME]), copies=0)
+    assert [note.text for note in found.notes if note.problem == "not examined"] == [text]
+
+
+def test_a_pod_whose_volume_claim_does_not_exist_does_not_fit() -> None:
+    other = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "other", "namespace": "default"}}
+    state = cluster(other, plain_pod(volumes=[VOLUME]))
+    missing = 'persistentvolumeclaim "data" not found'
+    found = explain(state, "pod/user")
+    assert (found.verdict, found.summary) == ("does not fit", f"does not fit on node-0: {missing}")
+    assert found.causes[0].kind == "volumes"
+    (group,) = simulate(state).pending
+    assert group.why == f"does not fit on node-0: {missing}"
