@@ -138,6 +138,8 @@ class Server:
     def _answers(self) -> bool:
         if self.count > 1 and ANSWERING not in (self.folder / "bench.log").read_bytes():
             return False
+        if not (self.folder / "kubeconfig").exists():
+            return False
         try:
             return b" 200 " in asyncio.run(_once(self.target, _request("GET", "/readyz")))
         except (OSError, KeyError, ValueError):

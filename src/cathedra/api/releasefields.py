@@ -152,7 +152,7 @@ def _first_pass(absent: list[tuple[str, Any]], nested: list[tuple[str, Fit]], ch
         return obj
 
     if not absent:
-        return fit_parts
+        return _first_pass_of_one(*nested[0], changed) if len(nested) == 1 else fit_parts
 
     def fit_struct(obj: Any) -> Any:
         if read_absent(obj) != defaults:
@@ -160,6 +160,17 @@ def _first_pass(absent: list[tuple[str, Any]], nested: list[tuple[str, Fit]], ch
         return fit_parts(obj) if nested else obj
 
     return fit_struct
+
+
+def _first_pass_of_one(path: str, fit: Fit, changed: Fit) -> Fit:
+    """Return `_first_pass` of a struct with one part that can change, as most have."""
+    read = operator.attrgetter(path)
+
+    def fit_part(obj: Any) -> Any:
+        value = read(obj)
+        return changed(obj) if value and fit(value) is not value else obj
+
+    return fit_part
 
 
 def _reader(fields: list[tuple[str, Any]]) -> Callable[[Any], tuple[Any, ...]]:
