@@ -83,6 +83,11 @@ NULL_LISTS = {
     ("DeviceClaim", "requests"),
     ("AllocatedDeviceStatus", "conditions"),
     ("ClusterRole", "rules"),
+    ("CSINodeDriver", "topologyKeys"),
+    ("CSINodeSpec", "drivers"),
+    ("HorizontalPodAutoscalerStatus", "currentMetrics"),
+    ("LimitRangeSpec", "limits"),
+    ("ProjectedVolumeSource", "sources"),
     ("CustomResourceDefinitionStatus", "conditions"),
     ("Role", "rules"),
 }

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from cathedra.api import facts
+from cathedra.api.core import core_v1, rbac_v1, storage_v1
 from cathedra.api.core.core_v1 import Pod, Secret
 from cathedra.api.core.index import KINDS, MODULES
 from cathedra.api.core.meta_v1 import KubeObject, ListMeta, ManagedFieldsEntry
@@ -158,3 +159,17 @@ def test_an_object_without_null_is_decoded_once(monkeypatch: pytest.MonkeyPatch)
     assert decode(ListMeta, b'{"remainingItemCount":null}') == ListMeta()
     with pytest.raises(msgspec.ValidationError):
         decode(Pod, b'{"metadata":7}')
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (core_v1.ProjectedVolumeSource(), {"sources": None}),
+        (core_v1.LimitRangeSpec(), {"limits": None}),
+        (storage_v1.CSINodeSpec(), {"drivers": None}),
+        (storage_v1.CSINodeDriver(name="d", node_id="n"), {"name": "d", "nodeID": "n", "topologyKeys": None}),
+        (rbac_v1.Role().rules, None),
+    ],
+)
+def test_a_list_that_an_object_may_lack_is_written_as_null(value: Any, written: Any) -> None:
+    assert json.loads(encode(value)) == written

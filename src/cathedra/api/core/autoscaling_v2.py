@@ -167,7 +167,7 @@ class HorizontalPodAutoscalerStatus(
     last_scale_time: Time | None = None
     current_replicas: Int32 = 0
     desired_replicas: Int32 = always(int)
-    current_metrics: tuple[MetricStatus, ...] = always(tuple)
+    current_metrics: tuple[MetricStatus, ...] | None = UNSET_LIST
     conditions: tuple[HorizontalPodAutoscalerCondition, ...] = ()
 
 

@@ -1347,7 +1347,7 @@ class LimitRangeList(KubeStruct, frozen=True, rename={"api_version": "apiVersion
 class LimitRangeSpec(KubeStruct, frozen=True):
     """core/v1 LimitRangeSpec."""
 
-    limits: tuple[LimitRangeItem, ...] = always(tuple)
+    limits: tuple[LimitRangeItem, ...] | None = UNSET_LIST
 
 
 class LinuxContainerUser(KubeStruct, frozen=True, rename={"supplemental_groups": "supplementalGroups"}):
@@ -2509,7 +2509,7 @@ class ProjectedVolumeSource(
 ):
     """core/v1 ProjectedVolumeSource."""
 
-    sources: tuple[VolumeProjection, ...] = always(tuple)
+    sources: tuple[VolumeProjection, ...] | None = UNSET_LIST
     default_mode: Int32 | None = None
     default_user: Int64 | None = None
 

@@ -99,7 +99,7 @@ class CSINodeDriver(KubeStruct, frozen=True, rename={"node_id": "nodeID", "topol
 
     name: str = always(str)
     node_id: str = always(str)
-    topology_keys: tuple[str, ...] = always(tuple)
+    topology_keys: tuple[str, ...] | None = UNSET_LIST
     allocatable: VolumeNodeResources | None = None
 
 
@@ -115,7 +115,7 @@ class CSINodeList(KubeStruct, frozen=True, rename={"api_version": "apiVersion"})
 class CSINodeSpec(KubeStruct, frozen=True):
     """storage/v1 CSINodeSpec."""
 
-    drivers: tuple[CSINodeDriver, ...] = always(tuple)
+    drivers: tuple[CSINodeDriver, ...] | None = UNSET_LIST
 
 
 class CSINodeStatus(KubeStruct, frozen=True, rename={"storage_health": "storageHealth"}):

@@ -95,7 +95,7 @@ def _is_concerned(request: AdmissionAttributes) -> bool:
 def _with_defaults(pod: Pod, limits: LimitRange) -> Pod:
     requests: dict[str, Quantity] = {}
     bounds: dict[str, Quantity] = {}
-    for item in limits.spec.limits:
+    for item in limits.spec.limits or ():
         if item.type == CONTAINER:
             requests |= item.default_request
             bounds |= item.default
@@ -130,7 +130,7 @@ def _filled(container: Container, requests: Amounts, limits: Amounts, what: str,
 
 
 def _pod_violations(limits: LimitRange, pod: Pod) -> Iterator[str]:
-    for item in limits.spec.limits:
+    for item in limits.spec.limits or ():
         if item.type == CONTAINER:
             for container in (*pod.spec.containers, *pod.spec.init_containers):
                 yield from _violations(item, container.resources.requests, container.resources.limits)
@@ -142,7 +142,7 @@ def _pod_violations(limits: LimitRange, pod: Pod) -> Iterator[str]:
 
 def _volume_claim_violations(limits: LimitRange, claim: Any) -> Iterator[str]:
     asked = claim.spec.resources
-    for item in limits.spec.limits:
+    for item in limits.spec.limits or ():
         if item.type != VOLUME_CLAIM:
             continue
         for name, bound in sorted(item.min.items()):

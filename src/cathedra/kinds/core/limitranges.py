@@ -37,8 +37,8 @@ Amounts = Mapping[str, Quantity]
 def default_limit_range(limits: core_v1.LimitRange) -> core_v1.LimitRange:
     """For containers the greatest limit is the default limit, and that, else the least request, the default request
     (SetDefaults_LimitRangeItem)."""
-    items = tuple(_filled(item) if item.type == CONTAINER else item for item in limits.spec.limits)
-    return replace(limits, spec=replace(limits.spec, limits=items))
+    items = tuple(_filled(item) if item.type == CONTAINER else item for item in limits.spec.limits or ())
+    return replace(limits, spec=replace(limits.spec, limits=items or None))
 
 
 def _filled(item: core_v1.LimitRangeItem) -> core_v1.LimitRangeItem:
@@ -50,7 +50,7 @@ def validate_limit_range(limits: core_v1.LimitRange) -> ErrorList:
     """Types are known and named once, and the amounts of each resource are in order (ValidateLimitRange)."""
     errors = ErrorList()
     seen: set[str] = set()
-    for position, item in enumerate(limits.spec.limits):
+    for position, item in enumerate(limits.spec.limits or ()):
         path = FieldPath("spec").child("limits").index(position)
         _check_type(errors, path.child("type"), item.type)
         if item.type in seen:

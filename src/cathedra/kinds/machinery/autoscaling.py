@@ -172,7 +172,7 @@ def autoscaler_to_hub(scaler: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAut
             last_scale_time=status.last_scale_time,
             current_replicas=status.current_replicas,
             desired_replicas=status.desired_replicas,
-            current_metrics=current,
+            current_metrics=current or None,
             conditions=_list(said, _CONDITIONS, v2.HorizontalPodAutoscalerCondition),
         ),
     )

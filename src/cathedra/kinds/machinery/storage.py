@@ -110,7 +110,7 @@ def driver_cells(driver: storage_v1.CSIDriver, now: float) -> list[Any]:
 
 def node_cells(node: storage_v1.CSINode, now: float) -> list[Any]:
     """Cells of a CSINode."""
-    return [node.metadata.name, len(node.spec.drivers), age(node.metadata.creation_timestamp, now)]
+    return [node.metadata.name, len(node.spec.drivers or ()), age(node.metadata.creation_timestamp, now)]
 
 
 def capacity_cells(capacity: storage_v1.CSIStorageCapacity, now: float) -> list[Any]:

@@ -138,7 +138,7 @@ class VolumeMaker:
 
     async def _projected(self, source: ProjectedVolumeSource) -> list[PayloadFile]:
         files: list[PayloadFile] = []
-        for part in source.sources:
+        for part in source.sources or ():
             if part.config_map is not None:
                 # The cluster's certificate authority is in every namespace of a real cluster; here it may not be.
                 optional = bool(part.config_map.optional) or part.config_map.name == "kube-root-ca.crt"

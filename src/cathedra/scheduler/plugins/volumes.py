@@ -242,7 +242,7 @@ class NodeVolumeLimits(_VolumePlugin):
         csi_node = self._objects.csi_nodes.get("", node.name)
         limits = {
             driver.name: driver.allocatable.count
-            for driver in (csi_node.spec.drivers if csi_node is not None else ())
+            for driver in ((csi_node.spec.drivers if csi_node is not None else None) or ())
             if driver.allocatable is not None and driver.allocatable.count is not None
         }
         if not limits:

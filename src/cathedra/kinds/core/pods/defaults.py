@@ -193,7 +193,8 @@ def _downward_item(item: core_v1.DownwardAPIVolumeFile) -> core_v1.DownwardAPIVo
 
 
 def _projected(projected: core_v1.ProjectedVolumeSource) -> core_v1.ProjectedVolumeSource:
-    sources = () if projected.sources is None else each(projected.sources, _projection)
+    # Kubernetes stores an empty list as an absent one, and writes both as null.
+    sources = each(projected.sources, _projection) if projected.sources else None
     return changed(projected, sources=sources, **_mode(projected))
 
 

@@ -299,7 +299,7 @@ def validate_files(errors: ErrorList, path: FieldPath, volume: core_v1.Volume) -
         where = path.child("projected")
         _mode(errors, where.child("defaultMode"), volume.projected.default_mode)
         taken: set[str] = set()
-        for position, source in enumerate(volume.projected.sources):
+        for position, source in enumerate(volume.projected.sources or ()):
             _projection(errors, where, where.child("sources").index(position), source, taken)
 
 
