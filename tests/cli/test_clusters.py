@@ -246,3 +246,16 @@ def test_a_running_cluster_gets_and_loses_nodes(cathedra: Shell) -> None:
     assert {row["process"] for row in listed(cathedra).values()} == {pid}
     cathedra("down")
     assert "1 node Ready in group cpu" in cathedra("up", "--detach")
+
+
+def test_a_cluster_starts_from_a_dump(cathedra: Shell) -> None:
+    dump = Path(__file__).parents[2] / "examples" / "insight" / "cluster.yaml"
+    said = cathedra("up", "copy", f"--from-dump={dump}", "--runtime=simulated", "--detach")
+    assert "3 nodes of the dump Ready, 12 devices" in said
+    assert names(cathedra.kubeconfig, "nodes") == ["node-0", "node-1", "node-2"]
+    assert "two nodes have the name 'node-0'" in cathedra.run("up", "copy", "--nodes=1").stderr
+    assert "1 node Ready in group cpu" in cathedra("up", "copy", "--nodes=0", "--nodes=cpu=1")
+    cathedra("down", "copy")
+    again = cathedra("up", "copy", "--detach")
+    assert "3 nodes of the dump Ready" in again
+    assert "of the dump created" not in again

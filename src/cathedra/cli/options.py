@@ -332,6 +332,13 @@ CLUSTER: Final = (
         about="number of nodes (default 1); or a group of nodes, with the devices of a profile or without any, such as "
         "gpu=4:h100-8 or cpu=2 (repeatable)",
     ),
+    CommandOption(
+        name="--from-dump",
+        type=Path,
+        metavar="PATH",
+        about="with --runtime simulated, the nodes, devices and workloads of a dump (kubectl get … -o yaml); workloads "
+        "are created at the first start and scheduled anew",
+    ),
     *SERVER,
     CommandOption(
         name="--runtime",

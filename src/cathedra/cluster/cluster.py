@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
@@ -132,6 +133,20 @@ class RunningCluster:
             await self._remove(nodes, name, self._say)
         for line in await nodes.summary():
             self._say(line)
+        await self._create_objects()
+
+    async def _create_objects(self) -> None:
+        """Create the configured objects. One that the server refuses is reported, and the others are created."""
+        client, created = self.client(), 0
+        for ref, obj in self.config.objects:
+            try:
+                await client.resource(ref, obj.metadata.namespace if ref.namespaced else "").create(obj)
+                created += 1
+            except StatusError as error:
+                if not error.is_already_exists:
+                    self._say(f"left out: {ref.kind.lower()} {obj.metadata.name}: {error}")
+        if self.config.objects:
+            self._say(f"{counted(created, 'object')} of the dump created")
 
     async def carry_out(self, change: Change, say: Say) -> None:
         """Change the nodes of the running cluster: start new ones, drain and remove surplus ones. Keep the description.
@@ -141,6 +156,8 @@ class RunningCluster:
             ProfileError: there is no such profile.
         """
         count, groups = parse_nodes(change.nodes)
+        # Nodes of a dump are no part of --nodes, so they stay.
+        groups += tuple(group for group in self.config.groups if group.names)
         for group in groups:
             known = next((one for one in self.config.groups if one.name == group.name), group)
             if known.profile != group.profile:
@@ -215,9 +232,10 @@ class RunningCluster:
     async def _serving(self) -> AsyncIterator[None]:
         async with self._opened() as self._server:
             await self._install_drivers(self.config.profile)
-            for group in self.config.groups:
-                if group.profile is not None:
-                    await self._install_drivers(group.profile)
+            # Most nodes of a dump are alike; permissions and classes are needed once.
+            profiles = {_needs(group.profile): group.profile for group in self.config.groups if group.profile}
+            for profile in profiles.values():
+                await self._install_drivers(profile)
             yield
 
     @asynccontextmanager
@@ -315,3 +333,8 @@ class RunningCluster:
         """Return the resource usage of a node of this cluster: simulated nodes have no server to request it from."""
         nodes = self._running_nodes
         return nodes.usage(name) if nodes.has(name) else None
+
+
+def _needs(profile: HardwareProfile) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of drivers and classes that nodes of a profile need."""
+    return profile.drivers, tuple(one.metadata.name for one in profile.device_classes)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import force_setattr
 
+from cathedra.api.core.core_v1 import Taint
 from cathedra.api.formats import dns_label, dns_subdomain
 from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.cluster import InvalidOption
@@ -129,11 +131,16 @@ class NodeGroup(msgspec.Struct, frozen=True):
     count: int
     profile: HardwareProfile | None = None
     """None: the nodes have no devices."""
+    names: tuple[str, ...] = ()
+    """Names of the nodes, if they do not follow from the group's."""
+    labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    capacity: Mapping[str, str] = {}
 
     @property
     def node_names(self) -> tuple[str, ...]:
         """Names of the nodes."""
-        return tuple(f"{self.name}-{number}" for number in range(self.count))
+        return self.names or tuple(f"{self.name}-{number}" for number in range(self.count))
 
 
 def parse_nodes(entries: Iterable[str]) -> tuple[int, tuple[NodeGroup, ...]]:
@@ -210,6 +217,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes with the devices of ``driver`` or ``profile``."""
     groups: tuple[NodeGroup, ...] = ()
     """Further nodes, each group with devices of its own."""
+    objects: tuple[Any, ...] = ()
+    """Objects to create once the nodes are ready, each with its `ResourceRef`."""
     apiserver_count: int = 1
     """Processes that serve requests on the port; all but the first are children."""
     log_level: str = "info"
@@ -260,6 +269,11 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidOption(f"--store must be sqlite, memory or etcd://HOST:PORT, got {self.store!r}")
         if self.runtime not in RUNTIMES:
             raise InvalidOption(f"--runtime must be one of {', '.join(RUNTIMES)}, got {self.runtime!r}")
+        twice = [name for name, count in Counter(self.node_names).items() if count > 1]
+        if twice:
+            raise InvalidOption(f"two nodes have the name {twice[0]!r}: choose other groups with --nodes")
+        if any(group.names for group in self.groups) and self.runtime != "simulated":
+            raise InvalidOption("--from-dump needs --runtime simulated: the nodes of a dump are not here")
         if self.faults and self.runtime != "simulated":
             raise InvalidOption("--fail needs --runtime simulated: other nodes fail by themselves")
         if self.profile is not None and any(fault.profile == DYING_DEVICES for fault in self.faults):
@@ -294,4 +308,5 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def group_of(self, node: str) -> NodeGroup | None:
         """Return the group of a node; None if it is in none."""
-        return next((group for group in self.groups if node.rpartition("-")[0] == group.name), None)
+        prefix = node.rpartition("-")[0]
+        return next((one for one in self.groups if (node in one.names if one.names else prefix == one.name)), None)

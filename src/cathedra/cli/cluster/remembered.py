@@ -68,6 +68,8 @@ def wanted_cluster(arguments: argparse.Namespace) -> WantedCluster:
         remembered = option in REMEMBERED and name in source.spec
         value = _read(option, source.spec[name], origin) if remembered else option.absent
         setattr(complete, option.attribute, value)
+    if complete.from_dump is not None and not hasattr(arguments, "nodes") and "nodes" not in source.spec:
+        complete.nodes = ["0"]  # the dump has nodes
     spec = {field_name(option): _written(option, getattr(complete, option.attribute)) for option in REMEMBERED}
     spec = {name: value for name, value in spec.items() if value not in (None, "", [], {})}
     return WantedCluster(complete, Description(complete.name, spec), kept, _changes(kept, spec))

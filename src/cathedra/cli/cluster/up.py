@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _running(wanted, data, pid)
     if getattr(arguments, "detach", False):
         return _detached(arguments, wanted, config)
-    return _in_front(wanted, config)
+    return _in_front(wanted, _with_dump(wanted, config))
 
 
 def _detached(arguments: argparse.Namespace, wanted: WantedCluster, config: ClusterConfig) -> int:
@@ -80,10 +81,27 @@ def _running(wanted: WantedCluster, data: DataDir, pid: int) -> int:
         change = Change(tuple(wanted.arguments.nodes), name, dict(wanted.description.spec))
         background.change(changes_of(data.path), change, print_progress)
         print_progress(f"changed and kept in {data.description}: {'; '.join(wanted.changes)}")
-    nodes = ", ".join(wanted.arguments.nodes)
+    dumped = [] if wanted.arguments.from_dump is None else [f"those of {wanted.arguments.from_dump}"]
+    nodes = ", ".join([*wanted.arguments.nodes, *dumped])
     print_progress(f"the cluster {name} runs as process {pid}, nodes: {nodes}; show it with: cathedra status{which}")
     print_progress(f"export KUBECONFIG={data.kubeconfig}")
     return 0
+
+
+def _with_dump(wanted: WantedCluster, config: ClusterConfig) -> ClusterConfig:
+    """Return the configuration with the nodes of ``--from-dump``, and at the first start with its objects."""
+    dump: Path | None = wanted.arguments.from_dump
+    if dump is None:
+        return config
+    # start-up time: with this option alone
+    from cathedra.insight.clusterimport import imported_groups, imported_objects
+    from cathedra.insight.reading.dumps import read_dump
+
+    state = read_dump(dump)
+    groups = (*config.groups, *imported_groups(state))
+    return msgspec.structs.replace(
+        config, groups=groups, objects=imported_objects(state) if wanted.kept is None else ()
+    )
 
 
 def _leaving(wanted: WantedCluster, config: ClusterConfig) -> tuple[str, ...]:

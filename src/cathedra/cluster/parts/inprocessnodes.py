@@ -115,7 +115,13 @@ class InProcessNodes:
     def _published(self) -> Iterator[str]:
         """Yield a line for the ready nodes of each group, with the largest number of devices of each driver on one."""
         config = self._base.config
-        for group in (None, *config.groups):
+        dumped = [
+            node for group in config.groups for name in group.names if (node := self._nodes.get(name)) is not None
+        ]
+        if dumped:
+            count = sum(sum(node.node.devices.values()) for node in dumped)
+            yield f"{counted(len(dumped), 'node')} of the dump Ready, {counted(count, 'device')}"
+        for group in (None, *(group for group in config.groups if not group.names)):
             nodes = [node for node in self._nodes.values() if not node.failure and config.group_of(node.name) is group]
             if not nodes:
                 continue
@@ -157,12 +163,14 @@ class InProcessNodes:
             random=base.random,
             gates=base.gates,
             choosing=self._choosing.pop(name, None),
-            faults=fails(base.config.faults, int(name.rpartition("-")[2])),
+            faults=fails(base.config.faults, _number(name)),
         )
 
     def _config(self, name: str, profile: HardwareProfile | None) -> NodeConfig:
         base, config = self._base, self._base.config
         simulated = config.runtime == "simulated"
+        group = config.group_of(name)
+        capacity = node_capacity(profile) if profile is not None else {}
         files = None if simulated else base.pki.node(name, (NODE_ADDRESS,))
         return NodeConfig(
             name=name,
@@ -177,8 +185,12 @@ class InProcessNodes:
             kubelet_version=git_version(config.release),
             api_server=(base.served.host, base.served.port),
             api_server_ca=base.pki.authority_certificate.decode(),
-            labels={} if profile is None else node_labels(profile, name),
-            capacity=node_capacity(profile) if simulated and profile is not None else {},
+            labels={
+                **({} if profile is None else node_labels(profile, name)),
+                **({} if group is None else group.labels),
+            },
+            taints=() if group is None else group.taints,
+            capacity={**capacity, **({} if group is None else group.capacity)} if simulated else {},
         )
 
     def _drivers(self, name: str, profile: HardwareProfile | None) -> Sequence[Driver]:
@@ -188,6 +200,12 @@ class InProcessNodes:
         if profile is None:
             return (driver_for(self._base.config.driver, self._base.gates),)
         return profiled_drivers(profile, self._base.gates)
+
+
+def _number(name: str) -> int:
+    """Return the number of a node in its group; 0 for a node with a name of its own."""
+    number = name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 @asynccontextmanager
