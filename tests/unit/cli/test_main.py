@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,14 @@ from cathedra.api.status import not_found
 from cathedra.cli.errors import error_line
 from cathedra.cli.main import main
 from cathedra.client.kubeconfig import KubeconfigError
+
+
+@pytest.fixture(autouse=True)
+def _own_interrupts() -> Iterator[None]:
+    """The loop of a part that fails early leaves its handler behind, and other tests interrupt themselves."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(
