@@ -23,3 +23,11 @@ def test_what_a_unit_starts_is_a_command_of_ours(unit: Path) -> None:
 
 def test_there_is_one_for_each_part() -> None:
     assert len(UNITS) == 5
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_a_part_that_ends_is_started_again_however_often(unit: Path) -> None:
+    """A scheduler or controller manager that loses its lease ends, as Kubernetes' do."""
+    lines = unit.read_text().splitlines()
+    assert "Restart=on-failure" in lines
+    assert "StartLimitIntervalSec=0" in lines

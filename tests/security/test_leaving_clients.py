@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import ssl
 import tempfile
@@ -13,7 +14,12 @@ from pathlib import Path
 import pytest
 
 from cathedra.api.core.core_v1 import Container
+from cathedra.apiserver.authentication.user import UserInfo
+from cathedra.apiserver.config import ServeOptions, ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.clock import SystemClock
 from cathedra.node.spdy import Writer
+from cathedra.releases import FeatureGates
 from tests.integration.real_node import TOKEN, RealNode, running
 from tests.unit.node.fakes import make_pod
 
@@ -82,4 +88,35 @@ async def test_clients_that_vanish_are_no_errors_and_leave_nothing_open(
             writer.transport.abort()
         connections.clear()
         await node.until(lambda: len(os.listdir("/proc/self/fd")) <= before + 2)
+    assert [record.getMessage() for record in caplog.records if record.levelname in ("ERROR", "WARNING")] == []
+
+
+async def test_clients_of_the_api_server_that_vanish_are_no_errors(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = ServerConfig(gates=FeatureGates.for_release())
+    server = await APIServer.open(config, clock=SystemClock(), random=random.Random(1))
+    user = UserInfo("u", ("system:masters",))
+    await server.serve(ServeOptions(pki=tmp_path / "pki", tokens={"t": user}))
+    maps = "/api/v1/namespaces/default/configmaps"
+    before = len(os.listdir("/proc/self/fd"))
+    try:
+        trusted = ssl.create_default_context(cafile=str(tmp_path / "pki" / "ca.crt"))
+        writers = []
+        for path in (f"{maps}?watch=1", f"{maps}?watch=1&sendInitialEvents=true", maps, "/metrics", "/openapi/v2"):
+            _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=trusted, limit=1024)
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: api\r\nAuthorization: Bearer t\r\n\r\n".encode())
+            writers.append(writer)
+        _, halfway = await asyncio.open_connection("127.0.0.1", server.port, ssl=trusted)
+        head = f"POST {maps} HTTP/1.1\r\nHost: api\r\nAuthorization: Bearer t\r\nContent-Length: 9\r\n\r\n"
+        halfway.write(head.encode() + b"{")
+        await asyncio.sleep(0.3)  # the answers have begun
+        for writer in (*writers, halfway):
+            writer.transport.abort()
+        writers.clear()
+        async with asyncio.timeout(30):
+            while len(os.listdir("/proc/self/fd")) > before + 1:  # noqa: ASYNC110 - sockets set no events
+                await asyncio.sleep(0.01)
+    finally:
+        await server.close()
     assert [record.getMessage() for record in caplog.records if record.levelname in ("ERROR", "WARNING")] == []
