@@ -248,6 +248,8 @@ def _scheduling_v1alpha2(newer: dict[str, dict[str, Any]]) -> dict[str, dict[str
     for name, fields in _SCHEDULING_1ALPHA2_NUMBERS.items():
         for number, field in enumerate(fields, 1):
             types[name]["fields"][field]["pb"] = number
+    # The mode is a text there.
+    types["PodGroupSpec"]["fields"]["disruptionMode"]["default"] = '"Pod"'
     return types | _SCHEDULING_1ALPHA2_NEW
 
 

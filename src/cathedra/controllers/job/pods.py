@@ -85,10 +85,14 @@ def failure_count(pod: Pod) -> int:
 
 
 def has_failed(pod: Pod, job: Job) -> bool:
-    """Return True if the pod counts as failed; one that is being deleted does too unless the job waits for its end."""
+    """Return True if the pod counts as failed; one that is being deleted does too unless the job waits for its end.
+
+    Pods that are deleted together with their job do not count: Kubernetes takes their finalizers away, and so ends to
+    count them, before its garbage collector deletes them.
+    """
     if pod.status.phase == "Failed":
         return True
-    if replaces_only_failed(job):
+    if replaces_only_failed(job) or job.metadata.deletion_timestamp is not None:
         return False
     return pod.metadata.deletion_timestamp is not None and pod.status.phase != "Succeeded"
 

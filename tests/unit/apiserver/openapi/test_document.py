@@ -84,3 +84,34 @@ def test_the_older_form_has_everything_in_one_document(documents: Documents) -> 
     assert quantity["type"] == "string"
     body = made["paths"]["/api/v1/namespaces/{namespace}/pods"]["post"]["parameters"][0]
     assert body["schema"] == {"$ref": "#/definitions/io.k8s.api.core.v1.Pod"}
+
+
+def test_structs_in_lists_and_maps_start_out_empty() -> None:
+    """kube-openapi wraps each reference in `allOf`, so that the default may stand beside it."""
+    gates = FeatureGates.for_release()
+    documents = Documents(Catalog(served_definitions(all_definitions(gates), gates, {"api/all": True})), "1.37")
+    versions = [version for group, version in documents.group_versions() if group == "resource.k8s.io"]
+    assert {"v1", "v1beta1", "v1beta2", "v1alpha3"} <= set(versions)
+    wrong = []
+    for version in versions:
+        schemas = documents.group_version("resource.k8s.io", version)["components"]["schemas"]
+        for name, schema in schemas.items():
+            for field, described in schema.get("properties", {}).items():
+                element = described.get("items") or described.get("additionalProperties")
+                if not isinstance(element, dict):
+                    continue
+                if "$ref" in element:
+                    leads = schemas[element["$ref"].rsplit("/", 1)[1]]
+                    if "properties" in leads:
+                        wrong.append(f"{version} {name}.{field}")
+                elif "default" not in element and element.get("type") != "array":
+                    wrong.append(f"{version} {name}.{field}")
+    assert wrong == []
+
+
+def test_the_disruption_mode_was_a_text_at_first() -> None:
+    gates = FeatureGates.for_release("1.36", {"GenericWorkload": True})
+    served = served_definitions(all_definitions(gates), gates, {"scheduling.k8s.io/v1alpha2": True})
+    schemas = Documents(Catalog(served), "1.36").group_version("scheduling.k8s.io", "v1alpha2")["components"]["schemas"]
+    mode = schemas["io.k8s.api.scheduling.v1alpha2.PodGroupSpec"]["properties"]["disruptionMode"]
+    assert {key: mode[key] for key in mode if key != "description"} == {"type": "string", "default": "Pod"}

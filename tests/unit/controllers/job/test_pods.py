@@ -77,6 +77,14 @@ def test_a_pod_that_is_being_deleted_has_failed_unless_its_end_is_awaited(
     assert has_failed(pod(phase, **metadata), job(pod_replacement_policy=policy)) is failed
 
 
+def test_pods_that_are_deleted_with_their_job_have_not_failed() -> None:
+    deleted = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    going = job()
+    going = replace(going, metadata=replace(going.metadata, deletion_timestamp=Time(0)))
+    assert not has_failed(pod("Running", **deleted), going)
+    assert has_failed(pod("Failed", **deleted), going)
+
+
 def test_the_last_container_ends_the_pod() -> None:
     def ended(name: str, at: str) -> dict[str, Any]:
         return {"name": name, "state": {"terminated": {"exitCode": 0, "finishedAt": at}}}
