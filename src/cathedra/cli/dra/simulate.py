@@ -33,7 +33,9 @@ _BAR: Final = 30
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     many: Any = {"action": "append", "default": []}
-    parser.add_argument("-f", "--apply", metavar="FILE", help="apply these manifests (repeatable)", **many)
+    parser.add_argument(
+        "-f", "--apply", metavar="FILE", help="apply these manifests, such as a DeviceTaintRule (repeatable)", **many
+    )
     parser.add_argument(
         "--delete", metavar="KIND/NAME", help="delete an object: pod/NAME, job/NAME, node/NAME …", **many
     )
