@@ -11,7 +11,7 @@ import pytest
 
 from cathedra._proto import podresources_v1_pb2 as messages
 from cathedra._proto import podresources_v1_pb2_grpc as services
-from cathedra.cluster.data.sockets import short_root
+from cathedra.cluster.data.datadir import short_root
 from tests.integration.conftest import EXAMPLES, Kubectl, RunningCluster
 from tests.mission.questions import event_messages, get, until
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cathedra.cluster.data.sockets import short_root
+from cathedra.cluster.data.datadir import short_root
 from tests.integration.conftest import Kubectl, RunningCluster
 from tests.mission.questions import get, until
 

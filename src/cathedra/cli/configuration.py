@@ -20,9 +20,8 @@ from cathedra.cluster.config import (
     default_data_dir,
     parse_nodes,
 )
-from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.datadir import DataDir, node_of
 from cathedra.cluster.data.directories import DEFAULT_NAME, current_cluster, directory_of, selected
-from cathedra.cluster.data.sockets import node_of
 from cathedra.cluster.identity.reach import Reach
 from cathedra.profiles import load_profile
 

@@ -1,4 +1,4 @@
-"""Output streams of commands, made safe for terminals.
+"""Output of commands: streams made safe for terminals, text of the terminal's width, JSON and YAML for programs.
 
 Everything that a command prints passes `PrintableOutput`: an attribute or error of a driver must not control the user's
 terminal. Output that needs the stream itself is written to `styled` (text with the program's own colours, whose parts
@@ -9,14 +9,30 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
+import shutil
 import sys
-from collections.abc import Iterator
-from typing import TextIO, cast
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TextIO, cast
 
 from cathedra.printable import printable
 
-__all__ = ["PrintableOutput", "exact", "print_progress", "printable_output", "styled"]
+__all__ = [
+    "PrintableOutput",
+    "exact",
+    "print_data",
+    "print_progress",
+    "print_styled",
+    "printable_output",
+    "style",
+    "styled",
+    "width",
+]
+
+PIPED: Final = 160
+"""Columns where there is no terminal."""
+_CODES: Final = {"title": "1", "good": "1;32", "bad": "1;31", "dim": "2"}
 
 
 @contextlib.contextmanager
@@ -83,3 +99,35 @@ class PrintableOutput(io.TextIOBase):
     def encoding(self) -> str:  # type: ignore[override]  # a property in typeshed's TextIO, an attribute in TextIOBase
         """The encoding of the stream below."""
         return self.stream.encoding
+
+
+# --- reports
+
+
+def width() -> int:
+    """Return the number of columns; ``COLUMNS`` takes precedence."""
+    return shutil.get_terminal_size((PIPED, 24)).columns
+
+
+def style(text: str, what: str) -> str:
+    """Return ``text`` in its colour, on terminals without NO_COLOR."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or what not in _CODES:
+        return text
+    return f"\x1b[{_CODES[what]}m{text}\x1b[0m"
+
+
+def print_styled(text: str) -> None:
+    """Print ``text``, which may have escape sequences of `style`; its other parts are printable already."""
+    print(text, file=styled(sys.stdout), flush=True)
+
+
+def print_data(data: Mapping[str, Any], form: str) -> None:
+    """Print as ``json`` or ``yaml``."""
+    output = exact(sys.stdout)
+    if form == "json":
+        print(json.dumps(data, indent=2, ensure_ascii=False), file=output)
+        return
+    # start-up time: only for YAML
+    from cathedra.api.decoding import write_yaml
+
+    output.write(write_yaml(data, sort_keys=False).decode())

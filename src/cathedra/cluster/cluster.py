@@ -26,10 +26,9 @@ from cathedra.client.resources import DEVICECLASSES
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock, SystemClock, process_age
 from cathedra.cluster.config import ClusterConfig, InvalidOption, parse_nodes
-from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.datadir import DataDir, changes_of, forget_short_root
 from cathedra.cluster.data.description import Description, write_description
 from cathedra.cluster.data.directories import note_elsewhere
-from cathedra.cluster.data.sockets import changes_of, forget_short_root
 from cathedra.cluster.draining import drain, remove_node
 from cathedra.cluster.identity.permissions import install, install_driver_permissions
 from cathedra.cluster.parts.controlplane import Foundation, Served, run_control_plane

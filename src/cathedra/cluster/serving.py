@@ -29,9 +29,8 @@ from cathedra.client.client import Client
 from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig, InvalidOption, KubeletOptions
-from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.data.datadir import DataDir, socket_of
 from cathedra.cluster.data.directories import own_context
-from cathedra.cluster.data.sockets import socket_of
 from cathedra.cluster.identity.permissions import install_kubelet_permissions
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.files.atomic import write_durable

@@ -17,10 +17,9 @@ from cathedra.cli.configuration import cluster_config
 from cathedra.cli.options import CLUSTER, CONFIG
 from cathedra.cli.terminal import print_progress
 from cathedra.cluster.config import ClusterConfig, InvalidOption, parse_nodes
-from cathedra.cluster.data.datadir import DataDir, DataDirInUse
+from cathedra.cluster.data.datadir import DataDir, DataDirInUse, changes_of
 from cathedra.cluster.data.description import write_description
 from cathedra.cluster.data.directories import context_name, selecting
-from cathedra.cluster.data.sockets import changes_of
 from cathedra.cluster.parts.gctuning import suspend_collection
 from cathedra.cluster.process import background
 from cathedra.cluster.process.background import Change

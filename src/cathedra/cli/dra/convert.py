@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.cli.dra.output import print_data
-from cathedra.cli.terminal import exact
+from cathedra.cli.terminal import exact, print_data
 
 if TYPE_CHECKING:
     from cathedra.insight.conversion.convert import Conversion

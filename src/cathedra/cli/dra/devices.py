@@ -6,8 +6,8 @@ import argparse
 import asyncio
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.cli.dra.output import print_data, print_styled, style, width
 from cathedra.cli.dra.source import add_source, add_timeout, follow, read_state
+from cathedra.cli.terminal import print_data, print_styled, style, width
 from cathedra.insight.inventory.listing import devices
 from cathedra.insight.inventory.report import devices_text
 from cathedra.insight.reading.state import ClusterState

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.cli.dra.output import print_data, print_styled, style, width
 from cathedra.cli.dra.source import (
     add_namespace,
     add_pod_templates,
@@ -17,6 +16,7 @@ from cathedra.cli.dra.source import (
     pod_templates_of,
     read_state,
 )
+from cathedra.cli.terminal import print_data, print_styled, style, width
 
 __all__ = ["add", "run"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.cli.dra.output import print_data, print_styled, style, width
 from cathedra.cli.dra.source import add_pod_templates, add_source, add_timeout, pod_templates_of, read_state
+from cathedra.cli.terminal import print_data, print_styled, style, width
 from cathedra.releases import parse_overrides
 
 __all__ = ["add", "run"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from cathedra.cli.dra.output import print_data, print_styled, style, width
 from cathedra.cli.dra.source import add_source, add_timeout, read_state
+from cathedra.cli.terminal import print_data, print_styled, style, width
 
 __all__ = ["add", "run"]
 

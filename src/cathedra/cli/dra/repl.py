@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cathedra.cli.dra.output import width
 from cathedra.cli.dra.source import add_source, read_state
+from cathedra.cli.terminal import width
 from cathedra.cluster.config import default_data_dir
 from cathedra.insight.matching.session import ReplSession, SessionEnded
 from cathedra.printable import printable

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.cli.dra.output import print_data, print_styled, style, width
 from cathedra.cli.dra.source import (
     add_namespace,
     add_pod_templates,
@@ -21,7 +20,7 @@ from cathedra.cli.dra.source import (
     pod_templates_of,
     read_state,
 )
-from cathedra.cli.terminal import styled
+from cathedra.cli.terminal import print_data, print_styled, style, styled, width
 
 __all__ = ["add", "run"]
 

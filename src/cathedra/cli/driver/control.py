@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cathedra.cli.configuration import selected_data
 from cathedra.cluster.config import InvalidOption
-from cathedra.cluster.data.sockets import node_of
+from cathedra.cluster.data.datadir import node_of
 from cathedra.drivers.example.controls import CONTROL_SOCKET, order
 
 __all__ = ["run"]

@@ -21,7 +21,7 @@ from cathedra.client.leaderelection import LeaderElector, LostLeadership, make_e
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig
-from cathedra.cluster.data.sockets import short_root
+from cathedra.cluster.data.datadir import short_root
 from cathedra.cluster.identity.permissions import CONTROLLER_MANAGER, SCHEDULER, controller_user
 from cathedra.cluster.parts.generations import Generation
 from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
