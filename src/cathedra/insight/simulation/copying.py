@@ -15,6 +15,10 @@ from cathedra.api.core.core_v1 import (
     ContainerStateRunning,
     ContainerStatus,
     Namespace,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
     Pod,
     PodCondition,
     PodResourceClaim,
@@ -28,7 +32,7 @@ from cathedra.api.struct import Time, encode, replace
 from cathedra.apiserver.storage.protocol import MemoryStorage, Record, StoreContent
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import PODS
+from cathedra.client.resources import PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, PODS, STORAGECLASSES
 from cathedra.client.transport import APICall, Transport
 from cathedra.clock import Clock
 from cathedra.insight.reading.features import GROUP
@@ -40,9 +44,12 @@ from cathedra.releases.served import device_versions
 from cathedra.releases.served import versions as served_in
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["SimulatedNodes", "StateStorage", "StateTransport", "complete", "served_versions"]
+__all__ = ["SimulatedNodes", "SimulatedVolumes", "StateStorage", "StateTransport", "complete", "served_versions"]
 
 _GROUPS: Final = "scheduling.k8s.io"
+
+
+_UNKNOWN_TIME: Final = Time(0.0)
 
 
 class StateStorage(MemoryStorage):
@@ -65,7 +72,15 @@ class StateStorage(MemoryStorage):
                 parts = (metadata.namespace, metadata.name) if kind.ref.namespaced else (metadata.name,)
                 # Each object has a revision of its own, as if it had been written alone: watches begin behind the last
                 # one.
-                numbered: Any = replace(one, metadata=replace(metadata, resource_version=str(revision)))
+                # Dumps that were written by hand have no times, and every object of a server has one.
+                numbered: Any = replace(
+                    one,
+                    metadata=replace(
+                        metadata,
+                        resource_version=str(revision),
+                        creation_timestamp=metadata.creation_timestamp or _UNKNOWN_TIME,
+                    ),
+                )
                 yield Record(f"/{kind.ref.group}/{kind.plural}/{'/'.join(parts)}", revision, encode(numbered))
 
 
@@ -245,3 +260,63 @@ class SimulatedNodes:
 
     async def _write(self, pod: Pod, status: PodStatus) -> None:
         await self._client.resource(PODS, pod.metadata.namespace).update_status(replace(pod, status=status))
+
+
+# --- pretended volumes
+
+
+_BOUND: Final = {"pv.kubernetes.io/bind-completed": "yes"}
+
+
+class SimulatedVolumes:
+    """The provisioners of all storage classes: claims that the simulation creates are bound at once. `run` until
+    cancelled.
+
+    Claims that waited before stay as they are, because their provisioner has not bound them either.
+    """
+
+    def __init__(self, client: Client, informers: SharedInformers, state: ClusterState) -> None:
+        self._client = client
+        self._classes = informers.of(STORAGECLASSES).store
+        self._waited = {claim.metadata.uid for claim in state.all(PersistentVolumeClaim)}
+        self._queue: asyncio.Queue[PersistentVolumeClaim] = asyncio.Queue()
+        informers.of(PERSISTENTVOLUMECLAIMS).add_handler(self._queue.put_nowait)
+
+    async def run(self) -> None:
+        """Follow claims until cancelled."""
+        while True:
+            claim = await self._queue.get()
+            if claim.spec.volume_name or claim.metadata.uid in self._waited:
+                continue
+            # Admission has set the default class.
+            found = self._classes.get("", claim.spec.storage_class_name or "")
+            if found is None or found.volume_binding_mode == "WaitForFirstConsumer":
+                continue
+            if found.provisioner not in ("", "kubernetes.io/no-provisioner"):
+                with contextlib.suppress(StatusError):  # it has changed meanwhile
+                    await self._bind(claim, found.metadata.name)
+
+    async def _bind(self, claim: PersistentVolumeClaim, class_name: str) -> None:
+        metadata, spec = claim.metadata, claim.spec
+        owner = ObjectReference(
+            kind="PersistentVolumeClaim", namespace=metadata.namespace, name=metadata.name, uid=metadata.uid
+        )
+        volume = PersistentVolume(
+            metadata=ObjectMeta(name=f"pvc-{metadata.uid}"),
+            spec=PersistentVolumeSpec(
+                capacity=spec.resources.requests,
+                access_modes=spec.access_modes,
+                storage_class_name=class_name,
+                claim_ref=owner,
+            ),
+        )
+        await self._client.resource(PERSISTENTVOLUMES).create(volume)
+        annotations = {**(metadata.annotations or {}), **_BOUND}
+        bound = replace(
+            claim,
+            metadata=replace(metadata, annotations=annotations),
+            spec=replace(spec, volume_name=volume.metadata.name, storage_class_name=class_name),
+        )
+        claims = self._client.resource(PERSISTENTVOLUMECLAIMS, metadata.namespace)
+        changed = await claims.update(bound)
+        await claims.update_status(replace(changed, status=replace(changed.status, phase="Bound")))

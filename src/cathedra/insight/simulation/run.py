@@ -38,7 +38,14 @@ from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, read_kind
 from cathedra.insight.simulation.applying import apply_manifest, served_check
 from cathedra.insight.simulation.comparing import compared
-from cathedra.insight.simulation.copying import SimulatedNodes, StateStorage, StateTransport, complete, served_versions
+from cathedra.insight.simulation.copying import (
+    SimulatedNodes,
+    SimulatedVolumes,
+    StateStorage,
+    StateTransport,
+    complete,
+    served_versions,
+)
 from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted
 from cathedra.insight.simulation.report import Copies, Simulation
 from cathedra.scheduler.judging import scheduler_over
@@ -239,6 +246,7 @@ class _Run:
             ),
         )
         nodes = SimulatedNodes(client, informers, clock)
+        provisioners = SimulatedVolumes(client, informers, self.state)
         self.clock, self.client, self.informers = clock, client, informers
         for kind in READ_KINDS:
             if kind.plural != "events" and (kind.plural != "podgroups" or gates["GenericWorkload"]):
@@ -250,7 +258,9 @@ class _Run:
         began = clock.monotonic()
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one.run()) for one in (informers, controllers, scheduler, nodes)]
+                tasks = [
+                    group.create_task(one.run()) for one in (informers, controllers, scheduler, nodes, provisioners)
+                ]
                 try:
                     # Before the changes: controllers that do not know the cluster yet would create pods a second time.
                     await informers.wait_synced()
