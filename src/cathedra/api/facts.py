@@ -71,7 +71,7 @@ _MAPPINGS: Final = {
     "repeated": True,
     "type": "map[v1.ResourceName]NodeAllocatableResourceMapping",
 }
-_VALUE: Final = {"omitempty": True, "pb": 1, "pbtype": "bytes", "required": True, "type": "*resource.Quantity"}
+_VALUE: Final = {"omitempty": True, "optional": True, "pb": 1, "pbtype": "bytes", "type": "*resource.Quantity"}
 _SHARED_CAPACITY: Final = {
     "featureGate": "DRASharedConsumableCapacity",
     "omitempty": True,

@@ -121,6 +121,7 @@ ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
 
 
 REQUIRED_UNTIL: Final[dict[tuple[str, str], str]] = {
+    ("Counter", "value"): "1.37",
     ("DeviceClass", "spec"): "1.36",
     ("ResourceClaim", "spec"): "1.36",
     ("ResourceClaimTemplate", "spec"): "1.36",

@@ -65,6 +65,16 @@ def test_a_field_of_a_later_release_is_not_there_before() -> None:
     assert "derivedAttributes" not in schemas["io.k8s.api.resource.v1.ExactDeviceRequest"]["properties"]
 
 
+@pytest.mark.parametrize(("release", "required"), [("1.37", ["value"]), ("1.38", [])])
+def test_the_value_of_a_counter_is_required_until_it_may_come_from_a_request(release: str, required: list[str]) -> None:
+    gates = FeatureGates.for_release(release)
+    documents = Documents(Catalog(served_definitions(all_definitions(gates), gates, {})), release)
+    schemas = documents.group_version("resource.k8s.io", "v1")["components"]["schemas"]
+    counter = schemas["io.k8s.api.resource.v1.Counter"]
+    assert counter.get("required", []) == required
+    assert ("valueFrom" in counter["properties"]) is (not required)
+
+
 def test_operations_have_names_of_their_own(documents: Documents) -> None:
     names = [
         operation["operationId"]
