@@ -234,7 +234,9 @@ def pool_causes(analysis: Analysis) -> Iterator[Cause]:
 
 def unusual_pools(state: ClusterState) -> Iterator[tuple[str, str, str]]:
     """Yield driver, pool, and the problem with its slices, or the reason why it is withheld."""
-    for (driver, name), why in sorted(state.cluster.inventory.snapshot().withheld.items()):
+    # Only objects that cannot be decoded withhold pools. An inventory for the others takes 70 ms for 4,000 devices.
+    withheld = state.cluster.inventory.snapshot().withheld if state.undecodable else {}
+    for (driver, name), why in sorted(withheld.items()):
         yield driver, name, f"is {why}"
     pools: dict[tuple[str, str], list[ResourceSlice]] = {}
     for piece in state.all(ResourceSlice):

@@ -18,7 +18,9 @@ from msgspec import structs
 from cathedra.allocation import AllocationError, Allocator, Budget, Inventory, LedgerSnapshot
 from cathedra.allocation.claims.requests import ClassLookup
 from cathedra.allocation.supply.ledger import Ledger
-from cathedra.api.core.core_v1 import Node
+from cathedra.api.core.core_v1 import Node, PersistentVolume, PersistentVolumeClaim
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.core.storage_v1 import StorageClass
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.struct import replace
 from cathedra.insight.explanation.analysis import Analysis, analyse_pod
@@ -326,10 +328,13 @@ class _RemedySearch:
             for name in self.subject.origins
             if (claim := self.state.get(ResourceClaim, name, self.subject.pod.metadata.namespace)) is not None
         ]
+        kinds: tuple[type[KubeObject], ...] = (PersistentVolumeClaim, PersistentVolume, StorageClass)
+        volumes = [one for kind in kinds for one in self.state.all(kind)]
         small = ClusterState.of(
-            [node, *pieces, *classes, *self.state.all(DeviceTaintRule), *mine, self.subject.pod],
+            [node, *pieces, *classes, *self.state.all(DeviceTaintRule), *mine, *volumes, self.subject.pod],
             "a new node",
             gates=self.state.gates,
+            unknown=self.state.unknown & {PersistentVolumeClaim},
         )
         return bool(analyse_pod(small, self.subject.pod, Filters(small)).fitting)
 

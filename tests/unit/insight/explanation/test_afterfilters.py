@@ -132,3 +132,22 @@ def test_a_pod_whose_volume_claim_does_not_exist_does_not_fit() -> None:
     assert found.causes[0].kind == "volumes"
     (group,) = simulate(state).pending
     assert group.why == f"does not fit on node-0: {missing}"
+
+
+def test_a_further_node_helps_a_pod_whose_volumes_reach_it() -> None:
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": "data",
+            "namespace": "default",
+            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+        },
+        "spec": {"volumeName": "data"},
+    }
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "data"}}
+    template, pod = pod_with(1)
+    user = {**pod, "spec": {**pod["spec"], "volumes": [VOLUME]}}
+    state = read_dump([*gpu_cluster(nodes=1, gpus=1, taken=1), claim, volume, template, user])
+    changes = explain(state, "pod/train").changes
+    assert any(one.text.startswith("add a node like node-0") for one in changes)
