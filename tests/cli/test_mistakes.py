@@ -90,7 +90,7 @@ MISTAKES = {
     "status -n": "-n/--namespace needs a value",
     "status --wach": "unrecognized arguments: --wach; did you mean '--watch'?",
     "dra explian pod/x": "'explian'; did you mean 'explain'?",
-    "dra explain": "name what to explain, such as pod/NAME, or give -f FILE",
+    "dra explain": "no configuration has been provided; name a file with --kubeconfig",
     "dra devices -o xml": "-o/--output must be one of table, wide, json, yaml: 'xml'",
     "dra devices --fre": "unrecognized arguments: --fre; did you mean '--free'?",
     "dra simulate --copies two": "--copies must be a whole number, got 'two'",
