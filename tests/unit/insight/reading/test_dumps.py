@@ -203,7 +203,7 @@ def test_a_dump_that_go_has_written_is_read_with_its_nulls() -> None:
         state = read_dump(texts)
         (read,) = state.all(Pod)
         assert read.spec.volumes[0].projected is not None
-        assert read.spec.volumes[0].projected.sources == ()
+        assert not read.spec.volumes[0].projected.sources
         (read_claim,) = state.all(ResourceClaim)
         assert not read_claim.spec.devices.requests
         assert {note.problem for note in state.notes} == {"absent", "assumed"}

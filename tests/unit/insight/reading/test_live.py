@@ -224,7 +224,7 @@ async def test_a_server_in_go_is_read_with_its_nulls() -> None:
             state = await read_live(transport, source="test", now=0.0)
     (read_pod,), (read_claim,) = state.all(Pod), state.all(ResourceClaim)
     assert read_pod.spec.volumes[0].projected is not None
-    assert read_pod.spec.volumes[0].projected.sources == ()
+    assert not read_pod.spec.volumes[0].projected.sources
     assert not read_claim.spec.devices.requests
 
 
