@@ -350,7 +350,7 @@ def _plain(value: Any, release: str) -> Any:
     if isinstance(value, msgspec.Struct) and type(value).__module__ == core_v1.__name__:
         values, kind = dict(_named(value)), type(value).__name__
         order = _ORDER.get(type(value), ())
-        gone = {name for name in values if values[name] is None and not is_known(kind, name, release)}
+        gone = {name for name in values if not values[name] and not is_known(kind, name, release)}
         names = (*order, *(name for name in values if name not in order and name not in gone))
         return {_word(name): _plain(values[name], release) for name in names}
     if isinstance(value, tuple):

@@ -256,3 +256,13 @@ def test_lines_of_a_long_spec_keep_their_numbers() -> None:
     place = int(heading.split(",")[0].removeprefix("@@ -"))
     assert place > 2000
     assert changed("\n".join(lines)) == ['- "NodeName": "a",', '+ "NodeName": "b",']
+
+
+def test_lists_of_a_later_release_are_not_shown_empty() -> None:
+    mounted = [{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]
+    old = from_dict(core_v1.PodSpec, {"containers": mounted, "nodeName": "a"})
+    one, other = (
+        int(spec_difference(old, replace(old, node_name="b"), release).split(",")[0].removeprefix("@@ -"))
+        for release in ("1.36", "1.37")
+    )
+    assert other == one + 1  # bindMountOptions
