@@ -25,7 +25,7 @@ __all__ = [
     "InvalidOption",
     "KubeletOptions",
     "NodeFault",
-    "NodeGroup",
+    "NodeGroupSpec",
     "default_data_dir",
     "parse_nodes",
 ]
@@ -124,7 +124,7 @@ class DriverConfig(msgspec.Struct, frozen=True, kw_only=True):
         return needed
 
 
-class NodeGroup(msgspec.Struct, frozen=True):
+class NodeGroupSpec(msgspec.Struct, frozen=True):
     """Nodes with equal devices: ``GROUP-0``, ``GROUP-1`` …"""
 
     name: str
@@ -143,7 +143,7 @@ class NodeGroup(msgspec.Struct, frozen=True):
         return self.names or tuple(f"{self.name}-{number}" for number in range(self.count))
 
 
-def parse_nodes(entries: Iterable[str]) -> tuple[int, tuple[NodeGroup, ...]]:
+def parse_nodes(entries: Iterable[str]) -> tuple[int, tuple[NodeGroupSpec, ...]]:
     """Return the number of nodes of the cluster's own kind, and the groups: ``2``, ``cpu=2``, ``gpu=4:h100-8``.
 
     Raises:
@@ -151,7 +151,7 @@ def parse_nodes(entries: Iterable[str]) -> tuple[int, tuple[NodeGroup, ...]]:
         ProfileError: there is no such profile.
     """
     counts: dict[str, int] = {}
-    groups: list[NodeGroup] = []
+    groups: list[NodeGroupSpec] = []
     for entry in entries:
         name, equals, rest = entry.partition("=") if "=" in entry else ("", "", entry)
         number, _, profile = rest.partition(":")
@@ -166,7 +166,7 @@ def parse_nodes(entries: Iterable[str]) -> tuple[int, tuple[NodeGroup, ...]]:
             raise InvalidOption(f"--nodes names {what} twice")
         counts[name] = _count(number)
         if equals:
-            groups.append(NodeGroup(name, counts[name], load_profile(profile) if profile else None))
+            groups.append(NodeGroupSpec(name, counts[name], load_profile(profile) if profile else None))
         elif profile:
             raise InvalidOption(f"--nodes {entry!r}: a profile needs a group, as in gpu={entry}")
     return counts.get(PLAIN_GROUP, 0), tuple(groups)
@@ -215,7 +215,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path
     nodes: int = 1
     """Nodes with the devices of ``driver`` or ``profile``."""
-    groups: tuple[NodeGroup, ...] = ()
+    groups: tuple[NodeGroupSpec, ...] = ()
     """Further nodes, each group with devices of its own."""
     objects: tuple[Any, ...] = ()
     """Objects to create once the nodes are ready, each with its `ResourceRef`."""
@@ -306,7 +306,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
         plain = tuple(f"{PLAIN_GROUP}-{number}" for number in range(self.nodes))
         return plain + tuple(name for group in self.groups for name in group.node_names)
 
-    def group_of(self, node: str) -> NodeGroup | None:
+    def group_of(self, node: str) -> NodeGroupSpec | None:
         """Return the group of a node; None if it is in none."""
         prefix = node.rpartition("-")[0]
         return next((one for one in self.groups if (node in one.names if one.names else prefix == one.name)), None)

@@ -10,7 +10,7 @@ from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import from_dict, replace, to_dict
 from cathedra.client.transport import ResourceRef
-from cathedra.cluster.config import NodeGroup
+from cathedra.cluster.config import NodeGroupSpec
 from cathedra.insight.profileimport import imported_profile
 from cathedra.insight.reading.state import ClusterState, key_of, read_kind
 from cathedra.semantics.owners import controller_of
@@ -32,7 +32,7 @@ _OWN: Final = frozenset(("kubernetes.io/hostname", "kubernetes.io/os", "kubernet
 _CAPACITY: Final = ("cpu", "memory", "pods")
 
 
-def imported_groups(state: ClusterState) -> tuple[NodeGroup, ...]:
+def imported_groups(state: ClusterState) -> tuple[NodeGroupSpec, ...]:
     """Return each node of a state as a group of its own name, with the devices that its slices have.
 
     Raises:
@@ -44,7 +44,7 @@ def imported_groups(state: ClusterState) -> tuple[NodeGroup, ...]:
         name = node.metadata.name
         profile = imported_profile(state, name, f"dump-{number}")[0] if name in having else None
         groups.append(
-            NodeGroup(
+            NodeGroupSpec(
                 name,
                 1,
                 profile,

@@ -14,14 +14,14 @@ from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["Obstacle", "deletion_text", "obstacles_on_node", "warnings_about"]
+__all__ = ["PodObstacle", "deletion_text", "obstacles_on_node", "warnings_about"]
 
 _STARTING: Final = frozenset(("", "ContainerCreating", "PodInitializing"))
 """Reasons of containers that say no more than that the pod is being set up."""
 _OF_SCHEDULER: Final = "FailedScheduling"
 
 
-class Obstacle(NamedTuple):
+class PodObstacle(NamedTuple):
     """One obstacle: a word for programs, and a sentence."""
 
     kind: str
@@ -34,7 +34,7 @@ def obstacles_on_node(
     claims: Iterable[ResourceClaim],
     slices: Iterable[ResourceSlice] | None,
     events: Iterable[Event],
-) -> Iterator[Obstacle]:
+) -> Iterator[PodObstacle]:
     """Yield the obstacles of a pod with a node, the decisive one first.
 
     ``claims`` are the pod's; ``slices`` are all, or None if they are not known.
@@ -49,7 +49,9 @@ def obstacles_on_node(
         yield from _gone_drivers(pod, claims, slices)
     waiting = list(_waiting_containers(pod))
     if ending or waiting or pod.status.phase != "Running":
-        yield from (Obstacle("node", f"{event.reason}: {event.message}") for event in warnings_about(pod, events)[:1])
+        yield from (
+            PodObstacle("node", f"{event.reason}: {event.message}") for event in warnings_about(pod, events)[:1]
+        )
     yield from waiting
 
 
@@ -80,16 +82,16 @@ def _moment(event: Event) -> int:
     return last.micros if last is not None else 0
 
 
-def _not_ready(node: Node) -> Iterator[Obstacle]:
+def _not_ready(node: Node) -> Iterator[PodObstacle]:
     ready = find_condition(node.status.conditions, "Ready")
     if ready is None or ready.status == "True":
         return
     since = f" since {ready.last_transition_time}" if ready.last_transition_time is not None else ""
     why = ": ".join(part for part in (ready.reason, ready.message) if part)
-    yield Obstacle("node not ready", f"node {node.metadata.name} is not ready{since}" + (f" ({why})" if why else ""))
+    yield PodObstacle("node not ready", f"node {node.metadata.name} is not ready{since}" + (f" ({why})" if why else ""))
 
 
-def _gone_drivers(pod: Pod, claims: Iterable[ResourceClaim], slices: Iterable[ResourceSlice]) -> Iterator[Obstacle]:
+def _gone_drivers(pod: Pod, claims: Iterable[ResourceClaim], slices: Iterable[ResourceSlice]) -> Iterator[PodObstacle]:
     published = {(one.spec.driver, one.spec.pool.name) for one in slices}
     found: dict[str, str] = {}
     for claim in claims:
@@ -103,10 +105,10 @@ def _gone_drivers(pod: Pod, claims: Iterable[ResourceClaim], slices: Iterable[Re
             f"driver {driver} does not publish the devices of claim {claim_name} any more: it does not run on "
             f"{pod.spec.node_name}, and nothing else can {what} the claim"
         )
-        yield Obstacle("driver gone", text)
+        yield PodObstacle("driver gone", text)
 
 
-def _waiting_containers(pod: Pod) -> Iterator[Obstacle]:
+def _waiting_containers(pod: Pod) -> Iterator[PodObstacle]:
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = status.state.waiting if status.state is not None else None
         if waiting is None or (waiting.reason in _STARTING and not waiting.message):
@@ -115,4 +117,4 @@ def _waiting_containers(pod: Pod) -> Iterator[Obstacle]:
         said = " ".join(line.strip() for line in (ended.message if ended is not None else "").splitlines())
         if ended is not None and not said:
             said = f"it ended with exit code {ended.exit_code}"
-        yield Obstacle("container", f"container {status.name}: {waiting.reason}: {said or waiting.message}")
+        yield PodObstacle("container", f"container {status.name}: {waiting.reason}: {said or waiting.message}")
