@@ -140,7 +140,8 @@ def held(
     """A claim that has devices of a pool; ``by`` a pod that uses it."""
     made = claim(name, request("gpu", "gpu", len(devices)), namespace=namespace)
     results = [{"request": "gpu", "driver": driver, "pool": pool, "device": one, **result} for one in devices]
-    allocation: Object = {"devices": {"results": results}}
+    # With a timestamp, as the scheduler writes it: without one no further pod can reserve the claim.
+    allocation: Object = {"devices": {"results": results}, "allocationTimestamp": "2026-05-01T08:00:00Z"}
     if node is not None:
         field = {"key": "metadata.name", "operator": "In", "values": [node]}
         allocation["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}

@@ -17,7 +17,7 @@ from cathedra.api.nulls import without_nulls
 from cathedra.api.scheme import type_of
 from cathedra.api.struct import KubeStruct, from_dict, replace
 from cathedra.client.http import HTTPTransport
-from cathedra.client.resources import CSINODES, PODS
+from cathedra.client.resources import ENDPOINTSLICES, PODS
 from cathedra.client.transport import APICall, EventType, ListOptions, ResourceRef, Transport
 from cathedra.frames import MessageReader, write_frame
 from cathedra.releases import NEWEST
@@ -148,11 +148,11 @@ async def test_objects_beside_one_with_a_null_are_decoded_as_ever(monkeypatch: p
     monkeypatch.setattr("cathedra.api.struct.without_nulls", counted)
     with go_api_server() as go:
         for number in range(20):
-            drivers = [{"name": "d", "nodeID": "n", "topologyKeys": ["zone"]}] if number else None
-            metadata = {"name": f"n{number:02}"}
-            spec = {"drivers": drivers}
-            go.put({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": metadata, "spec": spec})
+            endpoints = [{"addresses": ["10.0.0.1"]}] if number else None
+            metadata = {"name": f"s{number:02}", "namespace": "default"}
+            head = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata}
+            go.put({**head, "addressType": "IPv4", "endpoints": endpoints, "ports": []})
         async with await HTTPTransport.open(go.target) as api:
-            nodes = (await api.call(APICall("list", CSINODES, ""))).items
-    assert [len(node.spec.drivers) for node in nodes] == [0, *[1] * 19]
-    assert [value["metadata"]["name"] for value in mended] == ["n00"]
+            slices = (await api.call(APICall("list", ENDPOINTSLICES, ""))).items
+    assert [len(each.endpoints) for each in slices] == [0, *[1] * 19]
+    assert [value["metadata"]["name"] for value in mended] == ["s00"]

@@ -267,6 +267,8 @@ def _plain(one: Explanation) -> JSONObject:
 GROUPS: Final = 4
 """Largest number of described node groups; more are counted."""
 _DEVICES: Final = 16
+_RUNNING: Final = 8
+"""Largest number of running pods of a workload that have a line."""
 _MARKS: Final = {"fits": "good", "running": "good", "allocated": "good", "finished": "good"}
 
 
@@ -327,9 +329,20 @@ def _lines(one: Explanation, width: int, style: Style) -> Iterator[str]:
             yield f"  … and {counted(rest, 'node')} more in {groups}, further away from fitting"
     if not one.fits and not one.parts:
         yield from _changes(one.changes, width, style)
+    running = [part for part in one.parts if part.verdict in ("running", "finished")]
+    # Pods of a workload have equal claims, so of those that run one is shown whole.
+    others = running[1:]
     for part in one.parts:
+        if not any(part is other for other in others):
+            yield ""
+            yield from _lines(part, width, style)
+    if others:
         yield ""
-        yield from _lines(part, width, style)
+        yield f"{counted(len(others), 'other pod')} with a node"
+        for part in others[:_RUNNING]:
+            yield from wrapped(f"{part.subject.partition(' ')[2]} {part.summary}", width, "  ", "    ")
+        if len(others) > _RUNNING:
+            yield f"  … and {len(others) - _RUNNING:,} more"
 
 
 def _claim(claim: ClaimReport, width: int) -> Iterator[str]:

@@ -7,12 +7,12 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.insight.explanation.report import Cause, Explanation, Remedy, explanation_text
+from cathedra.insight.explanation.report import Cause, ClaimReport, Explanation, Remedy, explanation_text
 from cathedra.insight.rendering import names_text, wrapped
 
 
 def answer(verdict: str, *parts: Explanation) -> Explanation:
-    return Explanation(subject="pod default/p", verdict=verdict, summary="s", parts=parts)  # type: ignore[arg-type]  # any word
+    return Explanation(subject="pod default/p", verdict=verdict, summary="s", parts=parts)
 
 
 def test_it_fits_if_all_parts_do() -> None:
@@ -66,3 +66,24 @@ def test_causes_and_changes_have_headings_and_styles() -> None:
     assert "<bad>" in text
     assert "class gpu does not exist" in text
     assert "1. create the class gpu → fits on n1" in text
+
+
+def test_one_of_the_pods_that_run_is_shown_whole_and_the_others_have_a_line() -> None:
+    parts = [
+        Explanation(
+            subject=f"pod default/p{number}",
+            verdict="running",
+            summary=f"runs on n{number}",
+            claims=(ClaimReport(f"default/c{number}", "named", "allocated,reserved"),),
+        )
+        for number in range(12)
+    ]
+    waiting = Explanation(subject="pod default/w", verdict="does not fit", summary="fits on none of 2 nodes")
+    text = explanation_text(
+        Explanation(subject="deployment default/d", verdict="does not fit", summary="s", parts=(waiting, *parts))
+    )
+    assert "pod default/p0: running" in text
+    assert text.count("default/c") == 1
+    assert "11 other pods with a node\n  default/p1 runs on n1\n" in text
+    assert "default/p8 runs on n8\n  … and 3 more" in text
+    assert "pod default/w: does not fit" in text
