@@ -154,7 +154,7 @@ def test_the_manifests_rights_and_options_are_enough(folder: Path) -> None:
                 'profile="cathedra-packing"' if part == "scheduler" else 'workqueue_adds_total{name="resource_claim"}'
             )
             assert wanted in text
-            claims = 'resourceclaim_controller_resource_claims{admin_access="false",allocated="false"'
+            claims = 'dynamic_resource_allocation_resource_claims{admin_access="false",allocated="false"'
             assert part == "scheduler" or claims in text
         for part in ("beside-scheduler", "beside-controller-manager", "controller-manager", "apiserver"):
             assert parts.stop(part) == 0, parts.log(part)

@@ -167,7 +167,7 @@ def assert_custom_kinds_are_served_at_once(admin: Administrator) -> None:
         wait_for(
             lambda crd=f"{CRDS}/{plural}.{group}": any(  # type: ignore[misc]  # mypy knows no defaults of lambdas
                 one["type"] == "Established" and one["status"] == "True"
-                for one in admin.must("GET", crd).get("status", {}).get("conditions", ())
+                for one in admin.must("GET", crd)["status"]["conditions"] or ()
             ),
             "the kind is established",
         )
