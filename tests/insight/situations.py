@@ -54,7 +54,7 @@ def asks(*requests: Object, **more: object) -> list[Object]:
     return [node(), device_class(), template("t", *requests, **more), pod("template:t")]  # type: ignore[arg-type]
 
 
-GANGS: Object = {"feature gates": {"GenericWorkload": True}}
+GANGS: Object = {"feature gates": {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}}
 
 
 def in_group(name: str) -> Object:
@@ -538,6 +538,17 @@ SITUATIONS: tuple[Situation, ...] = (
         ("lower count",),
         source="scheduling §14",
         more=GANGS,
+    ),
+    Situation(
+        "no claims are made for pods of a group",
+        [
+            *(node(), device_class(), template("t", request("gpu", "gpu", 1)), gpus(4)),
+            *(in_group("p"), in_group("q"), pod_group("ring", 2)),
+        ],
+        ("feature disabled",),
+        ("DRAWorkloadResourceClaims feature is disabled but Pod is in PodGroup ring",),
+        source="controllers §2.4",
+        more={"feature gates": {"GenericWorkload": True}},
     ),
     # --- capacity and counters
     Situation(

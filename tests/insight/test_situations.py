@@ -128,7 +128,7 @@ def test_the_text_keeps_to_the_width(one: Situation, width: int) -> None:
 
 
 GROUP = "a group that is complete finds too few devices"
-"""With its gates no claim is created for a pod of a group, so a simulation places neither pod."""
+"""The change of one template serves two pods, and one device is enough for one of them alone."""
 SIMULATED = [one for one in SITUATIONS if one.subject == "pod/p" and one.name != GROUP]
 
 

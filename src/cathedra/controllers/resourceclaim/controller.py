@@ -19,16 +19,19 @@ from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS, RESOURCEC
 from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.resourceclaim import podindexes
-from cathedra.controllers.resourceclaim.maker import ClaimMaker
+from cathedra.controllers.resourceclaim.maker import (
+    ClaimMaker,
+    GroupFeatureDisabled,
+    check_group_gate,
+    closed_group_gate,
+)
 from cathedra.controllers.resourceclaim.release import ClaimRelease, DeletedPods
-from cathedra.releases import behaviours
 from cathedra.semantics import podclaims
 
 __all__ = ["ResourceClaimController"]
 
 FIELD_MANAGER: Final = "ResourceClaimController"
 WORKERS: Final = 50
-_GROUP_GATES: Final = ("GenericWorkload", "DRAWorkloadResourceClaims")
 
 
 class ClaimKey(NamedTuple):
@@ -42,16 +45,6 @@ class ClaimKey(NamedTuple):
         return f"{self.kind}:{self.namespace}/{self.name}"
 
 
-class GroupFeatureDisabled(Exception):
-    """It is unknown whether the claim belongs to the pod or to its group while the feature is disabled; no
-    retry helps.
-    """
-
-    def __init__(self, gate: str, group: str) -> None:
-        self.gate, self.group = gate, group
-        super().__init__(f"{gate} feature is disabled but Pod is in PodGroup {group}")
-
-
 class ResourceClaimController:
     """Between pods and claims."""
 
@@ -62,10 +55,8 @@ class ResourceClaimController:
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._applier = context.client.as_manager(FIELD_MANAGER)
-        off = next((gate for gate in _GROUP_GATES if not context.enabled(gate)), "")
-        self._workloads = not off
-        # 1.36 made a claim of its own for a pod whose group's claims it could not see.
-        self._blocking_gate = off if context.gates.has(behaviours.GROUP_CLAIMS_BLOCKED_WITHOUT_GATE) else ""
+        self._gates = context.gates
+        self._workloads = not closed_group_gate(context.gates)
         self._recorder = context.recorder("resource_claim")
         self._queue: WorkQueue[ClaimKey] = context.queue()
         self._deleted = DeletedPods()
@@ -295,10 +286,8 @@ class ResourceClaimController:
                 return known.name
             if claim is not None and podclaims.is_made_for(claim, pod, self._group_name(pod)):
                 return known.name
-        group_name = podclaims.pod_group_name(pod)
-        if self._blocking_gate and group_name:
-            raise GroupFeatureDisabled(self._blocking_gate, group_name)
-        group = self._sharing_group(pod, entry) if group_name else None
+        check_group_gate(pod, self._gates)
+        group = self._sharing_group(pod, entry) if podclaims.pod_group_name(pod) else None
         if group is not None:
             shared = self._maker.find(group, entry.name)
             return shared.metadata.name if shared else ""

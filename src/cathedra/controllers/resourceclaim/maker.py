@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
 from cathedra.api.scheme import GroupResource
@@ -20,8 +21,9 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.resources import RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.clock import Clock
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.semantics.owners import controller_of, controller_reference
+from cathedra.semantics.podclaims import pod_group_name
 
 __all__ = [
     "POD_CLAIM_NAME",
@@ -29,13 +31,17 @@ __all__ = [
     "ClaimRefused",
     "ClaimUndecodable",
     "FeatureDisabled",
+    "GroupFeatureDisabled",
     "TemplateMissing",
+    "check_group_gate",
     "claim_from_template",
+    "closed_group_gate",
     "generate_name",
 ]
 
 _BY_OWNER_AND_ENTRY: Final = "resourceclaim-owner-entry"
 _REMEMBERED_SECONDS: Final = 60.0
+_GROUP_GATES: Final = ("GenericWorkload", "DRAWorkloadResourceClaims")
 
 
 class TemplateMissing(Exception):
@@ -211,6 +217,38 @@ _LONGEST_PREFIX: Final = 57
 
 class FeatureDisabled(Exception):
     """The template uses a feature that is disabled."""
+
+
+class GroupFeatureDisabled(Exception):
+    """It is unknown whether the claim belongs to the pod or to its group while the feature is disabled; no
+    retry helps.
+    """
+
+    def __init__(self, gate: str, group: str) -> None:
+        self.gate, self.group = gate, group
+        super().__init__(f"{gate} feature is disabled but Pod is in PodGroup {group}")
+
+
+def closed_group_gate(gates: FeatureGates) -> str:
+    """Return the first gate for claims of PodGroups that is off or unknown; "" if all are on."""
+    # Releases before 1.35 do not have these gates.
+    known = dict(gates)
+    return next((gate for gate in _GROUP_GATES if not known.get(gate)), "")
+
+
+def check_group_gate(pod: Pod, gates: FeatureGates) -> None:
+    """Check that the release makes claims of templates for the pod: a pod of a group needs the gates for claims of
+    groups.
+
+    Raises:
+        GroupFeatureDisabled: it does not.
+    """
+    group = pod_group_name(pod)
+    # 1.36 made a claim of its own for a pod whose group's claims it could not see.
+    if not group or not gates.has(behaviours.GROUP_CLAIMS_BLOCKED_WITHOUT_GATE):
+        return
+    if closed := closed_group_gate(gates):
+        raise GroupFeatureDisabled(closed, group)
 
 
 def generate_name(owner: str, entry: str) -> str:

@@ -30,7 +30,12 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from cathedra.api.scheme import kind_of
 from cathedra.api.struct import replace
-from cathedra.controllers.resourceclaim.maker import FeatureDisabled, claim_from_template
+from cathedra.controllers.resourceclaim.maker import (
+    FeatureDisabled,
+    GroupFeatureDisabled,
+    check_group_gate,
+    claim_from_template,
+)
 from cathedra.insight.explanation.report import Cause
 from cathedra.insight.reading.dumps import definition_of
 from cathedra.insight.reading.state import ClusterState, key_of
@@ -206,7 +211,11 @@ def with_claims(pod: Pod, state: ClusterState) -> PodSubject:
             faults.append(_missing(ResourceClaimTemplate, "template", template_name, namespace, state))
             continue
         try:
+            check_group_gate(pod, state.gates)
             claim = claim_from_template(template, pod, entry.name, state.gates)
+        except GroupFeatureDisabled as error:
+            faults.append(Cause("feature disabled", f"no claim for {entry.name!r}: {error}"))
+            continue
         except FeatureDisabled as error:
             faults.append(Cause("feature disabled", f"template {template_name!r}: {error}"))
             continue

@@ -11,7 +11,7 @@ from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.simulation.run import simulate
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 
-GATES = {"GenericWorkload": True}
+GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
 CONTAINERS = [{"name": "main", "image": "main"}]
 
 
@@ -99,7 +99,8 @@ def test_a_simulated_gang_that_does_not_fit_stays_pending_with_the_schedulers_re
 
 
 def test_a_pod_whose_claims_a_controller_refuses_to_make_stays_pending_with_its_reason() -> None:
-    (group,) = simulate(cluster(feature_gates=GATES), apply=gang(), copies=0).pending
+    gates = {"GenericWorkload": True}
+    (group,) = simulate(cluster(feature_gates=gates), apply=gang(), copies=0).pending
     assert "DRAWorkloadResourceClaims feature is disabled but Pod is in PodGroup pair" in group.why
 
 
