@@ -42,6 +42,7 @@ UPSTREAM: Final = (
     b"requested groups, extra or uid without impersonating a user",
     b"failed to convert new object ",
     b"target.name: Required value",
+    b"failed calling webhook ",
 )
 """Parts of what Kubernetes itself answers with 500: errors that it gives no status of their own."""
 HANGS_UP_AFTER: Final = 30.0
@@ -203,6 +204,8 @@ class Target:
 
     def _begin(self) -> None:
         if self._loop is not None:
+            if self._server is not None:
+                self._loop.run_until_complete(self._server.close())
             self._loop.close()
         self._loop = VirtualTimeLoop()
         self._loop.set_exception_handler(self._in_loop)

@@ -24,6 +24,8 @@ _UNITS: Final = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
+_LONGEST_WHOLE: Final = 19
+"""Digits of the longest whole number of 64 bits."""
 _PART: Final = re.compile(r"([0-9]*)(\.[0-9]*)?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _MOMENT: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -42,8 +44,12 @@ def parse_duration(text: str) -> Duration | None:
         match = _PART.match(rest, position)
         if match is None or not (match[1] or (match[2] or "")[1:]):
             return None
+        whole = match[1].lstrip("0") or "0"
+        # Longer numbers overflow in any unit; Python refuses to convert very long ones.
+        if len(whole) > _LONGEST_WHOLE:
+            return None
         unit = _UNITS[match[3]]
-        total += int(match[1] or "0") * unit
+        total += int(whole) * unit
         fraction = (match[2] or ".")[1:]
         if fraction:
             total += int(int(fraction[:18]) * (unit / 10.0 ** len(fraction[:18])))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cathedra.cel.library.times import parse_duration
+from cathedra.cel.values import Duration
 from tests.unit.cel.asking import shown
 
 
@@ -23,3 +25,9 @@ from tests.unit.cel.asking import shown
 )
 def test_times_follow_go(expression: str, result: str) -> None:
     assert shown(expression) == result
+
+
+@pytest.mark.parametrize("digits", [19, 5_000])
+def test_a_duration_of_many_digits_is_no_duration(digits: int) -> None:
+    assert parse_duration("9" * digits + "s") is None
+    assert parse_duration("0" * digits + "7s") == Duration(7 * 10**9)

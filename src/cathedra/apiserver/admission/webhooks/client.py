@@ -13,6 +13,7 @@ import msgspec
 
 from cathedra.api.core.admissionregistration_v1 import ServiceReference, WebhookClientConfig
 from cathedra.api.struct import encode
+from cathedra.apiserver.admission.webhooks.networktexts import network_text
 from cathedra.apiserver.admission.webhooks.review import WebhookCallFailed
 from cathedra.apiserver.answerbody import BodyTooLarge, read_whole
 from cathedra.apiserver.registry.registry import Registry
@@ -87,7 +88,7 @@ class WebhookClient:
         except TimeoutError:
             raise WebhookCallFailed(f'failed to call webhook: Post "{shown}": context deadline exceeded') from None
         except (aiohttp.ClientError, BodyTooLarge, ssl.SSLError, OSError) as error:
-            raise WebhookCallFailed(f'failed to call webhook: Post "{shown}": {error}') from None
+            raise WebhookCallFailed(f'failed to call webhook: Post "{shown}": {network_text(error)}') from None
 
     def _target(self, config: WebhookClientConfig) -> _Target:
         if config.url is not None:

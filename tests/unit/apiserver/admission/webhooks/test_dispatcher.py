@@ -225,6 +225,7 @@ async def test_a_broken_webhook_refuses_unless_it_is_to_be_ignored(tmp_path: Pat
             await hooks.create("b")
         assert caught.value.code == 500
         assert 'failed calling webhook "strict.example.com": failed to call webhook: ' in caught.value.status.message
+        assert "SSLContext" not in caught.value.status.message
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
@@ -252,7 +253,10 @@ async def test_a_certificate_of_another_authority_is_not_trusted(tmp_path: Path)
         await hooks.validating("stranger", allow)
         with pytest.raises(StatusError) as caught:
             await hooks.create()
-        assert "certificate verify failed" in caught.value.status.message
+        assert (
+            "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+            in caught.value.status.message
+        )
         assert hooks.asked == []
 
 
