@@ -35,7 +35,7 @@ from cathedra.cluster.parts.controlplane import Foundation, Served, run_control_
 from cathedra.cluster.parts.gctuning import collected_by_memory
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.cluster.parts.inprocessnodes import InProcessNodes, early_runtimes
-from cathedra.cluster.process.background import NodeChange, changes_served
+from cathedra.cluster.process.background import ClusterChange, changes_served
 from cathedra.cluster.process.signals import stop_event, switch_soon
 from cathedra.cluster.serving import open_server, write_kubeconfig
 from cathedra.cluster.views.wording import counted
@@ -147,7 +147,7 @@ class RunningCluster:
         if self.config.objects:
             self._say(f"{counted(created, 'object')} of the dump created")
 
-    async def carry_out(self, change: NodeChange, say: Say) -> None:
+    async def carry_out(self, change: ClusterChange, say: Say) -> None:
         """Change the nodes of the running cluster: start new ones, drain and remove surplus ones. Keep the description.
 
         Raises:

@@ -22,7 +22,7 @@ from cathedra.cluster.data.description import write_description
 from cathedra.cluster.data.directories import context_name, selecting
 from cathedra.cluster.parts.gctuning import suspend_collection
 from cathedra.cluster.process import background
-from cathedra.cluster.process.background import NodeChange
+from cathedra.cluster.process.background import ClusterChange
 from cathedra.cluster.process.logs import configure_logging
 from cathedra.cluster.process.signals import end_as_interrupted
 
@@ -77,7 +77,7 @@ def _running(wanted: WantedCluster, data: DataDir, pid: int) -> int:
             f"with: cathedra down{which}"
         )
     if wanted.changes:
-        change = NodeChange(tuple(wanted.arguments.nodes), name, dict(wanted.description.spec))
+        change = ClusterChange(tuple(wanted.arguments.nodes), name, dict(wanted.description.spec))
         background.change(changes_of(data.path), change, print_progress)
         print_progress(f"changed and kept in {data.description}: {'; '.join(wanted.changes)}")
     dumped = [] if wanted.arguments.from_dump is None else [f"those of {wanted.arguments.from_dump}"]

@@ -26,7 +26,7 @@ from cathedra.cluster.process.signals import held_back
 from cathedra.files.private import private_directory, private_file
 from cathedra.profiles import ProfileError
 
-__all__ = ["READY", "NodeChange", "StartError", "change", "changes_served", "last_words", "start", "stop"]
+__all__ = ["READY", "ClusterChange", "StartError", "change", "changes_served", "last_words", "start", "stop"]
 
 READY = "ready"
 """The line with which the child ends its report."""
@@ -70,7 +70,7 @@ def start(arguments: Sequence[str], log: Path, progress: Callable[[str], None]) 
     raise StartError(f"the cluster ended with code {code} before it was ready: {why} (all of it: {log})")
 
 
-class NodeChange(msgspec.Struct, frozen=True):
+class ClusterChange(msgspec.Struct, frozen=True):
     """A change of a running cluster: its nodes, and the description to keep when they are there."""
 
     nodes: tuple[str, ...]
@@ -84,14 +84,14 @@ Say = Callable[[str], None]
 
 
 @asynccontextmanager
-async def changes_served(path: Path, carry_out: Callable[[NodeChange, Say], Awaitable[None]]) -> AsyncIterator[None]:
+async def changes_served(path: Path, carry_out: Callable[[ClusterChange, Say], Awaitable[None]]) -> AsyncIterator[None]:
     """Carry out the changes that arrive at the socket ``path``, one after the other."""
     lock = asyncio.Lock()
     tasks: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            change = msgspec.json.decode(await reader.readline(), type=NodeChange)
+            change = msgspec.json.decode(await reader.readline(), type=ClusterChange)
             # Two changes at a time could add and drain the same node.
             async with lock:
                 await carry_out(change, lambda line: writer.write(f"{line}\n".encode()))
@@ -116,7 +116,7 @@ async def changes_served(path: Path, carry_out: Callable[[NodeChange, Say], Awai
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def change(path: Path, wanted: NodeChange, progress: Say) -> None:
+def change(path: Path, wanted: ClusterChange, progress: Say) -> None:
     """Change the cluster behind the socket ``path``, and wait until that is done.
 
     Raises:
