@@ -271,9 +271,11 @@ class ClaimService:
         await self._checkpoint.put(entry)
         prepared = await self._call(claim, deadline)
         completed = self._complete(claim, entry, prepared)
+        # Before the claim counts as prepared: a call that is cut short here is repeated as a whole, while the answer of
+        # a completed claim comes from the checkpoint, without another report.
+        await self._report(claim, prepared)
         # After the files are written: a completed entry promises that its CDI document exists.
         await self._checkpoint.put(completed)
-        await self._report(claim, prepared)
         return completed.answer
 
     async def _make_room(self, uid: str, devices: tuple[CheckpointDevice, ...], deadline: float) -> None:
