@@ -45,8 +45,8 @@ class ClaimSet(msgspec.Struct, frozen=True):
     """Requests of the pods besides their devices: resource → amount."""
 
     def reaches(self, node: core_v1.Node, copies: int = 1) -> bool:
-        """Return True if all claims that are already allocated can be used on ``node``, and it has room for so many
-        copies of the pods."""
+        """Return True if all claims that are already allocated can be used on ``node``, and it has room for
+        ``copies`` of the pods."""
         return not self.shortage(node, copies) and all(node_selector_matches(place, node) for place in self.places)
 
     def shortage(self, node: core_v1.Node, copies: int = 1) -> str:

@@ -60,7 +60,7 @@ def selected_data(arguments: argparse.Namespace) -> DataDir:
 
 
 class DriverPlace(NamedTuple):
-    """Where a driver runs: its API server, node and directories."""
+    """API server, node and directories of a driver."""
 
     kubeconfig: Path | None
     node_name: str

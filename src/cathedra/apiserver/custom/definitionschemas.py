@@ -53,10 +53,10 @@ _GO_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What the schemas around a schema mean for it."""
+    """Position of a schema among the schemas around it."""
 
     no_default: str = ""
-    """Why it cannot have a default, to be written after «must not be set»; empty if it can."""
+    """Reason for which it cannot have a default, the text after «must not be set»; empty if it can have one."""
     in_meta: bool = False
     """True inside of the metadata of a resource."""
 

@@ -93,7 +93,7 @@ class Overview:
     claims: tuple[ClaimRow, ...]
     pods: tuple[PodRow, ...]
     warnings: tuple[str, ...] = ()
-    """What the whole cluster suffers from, one line each."""
+    """Problems of the whole cluster, one line each."""
 
     def of_namespace(self, namespace: str) -> Overview:
         """The same with the claims and pods of one namespace only; "" keeps all."""

@@ -38,7 +38,7 @@ _PROGRAMS: Final = (
     "nvidia-cuda-mps-server",
 )
 _CONVENTION: Final = PurePosixPath("/usr/local/nvidia")
-"""Where containers get files of a root without ``usr``: images for CUDA have its folders on their search paths."""
+"""Folder in containers for files of a root without ``usr``: images for CUDA have it on their search paths."""
 _CACHED: Final = re.compile(rb"(/[^\0]{1,4000})/libcuda\.so[.\d]*\0")
 
 

@@ -390,7 +390,7 @@ def template(name: str, namespace: str, requests: Sequence[ExtendedRequest]) -> 
 
 
 def _selectors(resource: str) -> JSONObject:
-    """The selectors of a request for a resource whose name tells the form of the device."""
+    """Return the selectors of a request for a resource that is named after the form of its devices."""
     mig = _MIG.fullmatch(resource)
     if mig is None:
         return {}

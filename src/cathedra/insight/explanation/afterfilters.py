@@ -66,8 +66,8 @@ def not_examined(pod: Pod, state: ClusterState) -> Iterator[Note]:
         yield Note("podgroups", "not examined", text)
     condition = refusal_of(pod)
     if condition is not None:
-        told = f"{condition.reason}: {condition.message}" if condition.message else condition.reason
-        text = f"the cluster's scheduler reported PodScheduled=False, {told}"
+        reported = f"{condition.reason}: {condition.message}" if condition.message else condition.reason
+        text = f"the cluster's scheduler reported PodScheduled=False, {reported}"
         other = "its extenders, plugins of other projects, and changes since then are not examined"
         yield Note("pods", "not examined", f"{text}; {other}")
     yield from volume_notes([pod], state)

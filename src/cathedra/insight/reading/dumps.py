@@ -19,7 +19,7 @@ from cathedra.api.decoding import Decoded, DecodeError, decode_values
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import encode, reshape
 from cathedra.api.undecodable import Undecodable, identify
-from cathedra.insight.reading.features import GROUP, NO_GATES, Told, dumped_gates
+from cathedra.insight.reading.features import GROUP, NO_GATES, RequestedRelease, dumped_gates
 from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates, job_of, templates_in
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, note_on, with_one_device_note
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
@@ -60,7 +60,7 @@ def read_dump(given: Input, *, release: str = "", feature_gates: Mapping[str, bo
     """
     reader = DumpReader(strict=False)
     reader.add(given)
-    return reader.state(Told(release, feature_gates))
+    return reader.state(RequestedRelease(release, feature_gates))
 
 
 def read_manifests(
@@ -145,7 +145,7 @@ class DumpReader:
         elif creates_unknown_pods(one):
             self.notes.append(unknown_kind(one))
 
-    def state(self, told: Told) -> ClusterState:
+    def state(self, requested: RequestedRelease) -> ClusterState:
         """Return the state that was read.
 
         Raises:
@@ -155,7 +155,7 @@ class DumpReader:
         nodes = [one for one in self.objects if isinstance(one, Node)]
         types = {type(one) for one in self.objects}
         resources = {kind.plural for kind in READ_KINDS if kind.ref.type in types}
-        gates, assumed = dumped_gates(told, nodes, self.api_versions, resources)
+        gates, assumed = dumped_gates(requested, nodes, self.api_versions, resources)
         # A server had them, whatever the defaults of the release are.
         served = dict.fromkeys((one for one in self.api_versions if one.startswith(f"{GROUP}/")), True)
         state = ClusterState.of(self.objects, source, gates=gates, undecodable=tuple(self.undecodable), served=served)

@@ -19,7 +19,7 @@ from cathedra.insight.reading.state import ASSUMED, Note
 from cathedra.releases import DEFAULT_RELEASE, RELEASES, FeatureGates, state_of
 from cathedra.releases.served import lifetime
 
-__all__ = ["GROUP", "NO_GATES", "Told", "dumped_gates", "live_gates", "nearest_release", "reported_gates"]
+__all__ = ["GROUP", "NO_GATES", "RequestedRelease", "dumped_gates", "live_gates", "nearest_release", "reported_gates"]
 
 GROUP: Final = "resource.k8s.io"
 NO_GATES: Final[Mapping[str, bool]] = MappingProxyType({})
@@ -37,8 +37,8 @@ _IMPLIED: Final[Mapping[str, tuple[str, ...]]] = {
 """Resource → the gates that are on in a server that has it."""
 
 
-class Told(msgspec.Struct, frozen=True):
-    """The part of release and gates that the user names."""
+class RequestedRelease(msgspec.Struct, frozen=True):
+    """Release and gates that the user requests; the others are read or assumed."""
 
     release: str = ""
     """The release; "": the cluster's own."""
@@ -64,7 +64,7 @@ def reported_gates(metrics: bytes) -> dict[str, bool]:
 
 
 def live_gates(
-    told: Told, resources: Collection[str], reported: Mapping[str, bool], problem: str
+    requested: RequestedRelease, resources: Collection[str], reported: Mapping[str, bool], problem: str
 ) -> tuple[FeatureGates, tuple[Note, ...]]:
     """Return the gates of a server, and the note on what was assumed.
 
@@ -74,13 +74,13 @@ def live_gates(
     Raises:
         UnknownGate: the release is not known, or the user names a gate that it does not have.
     """
-    release = told.release
-    gates = FeatureGates.for_release(release, told.gates)
-    named = {*told.gates, *gates.overrides()}
+    release = requested.release
+    gates = FeatureGates.for_release(release, requested.gates)
+    named = {*requested.gates, *gates.overrides()}
     if reported:
         return gates.with_reported({gate: on for gate, on in reported.items() if gate not in named}), ()
     found, implied = _with_implied(gates, named, resources)
-    if told.gates:
+    if requested.gates:
         return found, ()
     text = (
         f"assumed: the default feature gates of Kubernetes {release}{implied}, for the server reports none ({problem})"
@@ -89,7 +89,7 @@ def live_gates(
 
 
 def dumped_gates(
-    told: Told, nodes: Iterable[Node], api_versions: Collection[str], resources: Collection[str]
+    requested: RequestedRelease, nodes: Iterable[Node], api_versions: Collection[str], resources: Collection[str]
 ) -> tuple[FeatureGates, tuple[Note, ...]]:
     """Return the gates of a dump, and the note on what was assumed.
 
@@ -103,10 +103,10 @@ def dumped_gates(
     known = [release for version in kubelets if (release := nearest_release(version))]
     versions = [one.partition("/")[2] for one in api_versions if one.startswith(f"{GROUP}/")]
     since = [life.since for version in versions if (life := lifetime(GROUP, version, "ResourceClaim")) is not None]
-    release = told.release or (max((*known, *since), key=RELEASES.index) if known else DEFAULT_RELEASE)
-    gates = FeatureGates.for_release(release, told.gates)
-    found, implied = _with_implied(gates, {*told.gates, *gates.overrides()}, resources)
-    if told.release:
+    release = requested.release or (max((*known, *since), key=RELEASES.index) if known else DEFAULT_RELEASE)
+    gates = FeatureGates.for_release(release, requested.gates)
+    found, implied = _with_implied(gates, {*requested.gates, *gates.overrides()}, resources)
+    if requested.release:
         return found, ()
     origin = " of the kubelets" if known else ""
     text = f"assumed: Kubernetes {release}{origin} and its default feature gates{implied}"

@@ -22,7 +22,7 @@ from cathedra.api.undecodable import FAULTS, Undecodable, readable
 from cathedra.client.client import Client
 from cathedra.client.transport import RawTransport, ResourceRef
 from cathedra.insight.reading.dumps import DumpReader, definition_of
-from cathedra.insight.reading.features import NO_GATES, Told, live_gates, nearest_release, reported_gates
+from cathedra.insight.reading.features import NO_GATES, RequestedRelease, live_gates, nearest_release, reported_gates
 from cathedra.insight.reading.state import (
     READ_KINDS,
     ClusterState,
@@ -63,8 +63,8 @@ async def read_live(
     reading = _Reading(transport, namespace)
     # The first request is made alone, so that an unreachable server is reported once.
     running = await reading.release()
-    told = Told(release or running, feature_gates)
-    FeatureGates.for_release(told.release, told.gates)  # an unknown gate is refused before anything is read
+    requested = RequestedRelease(release or running, feature_gates)
+    FeatureGates.for_release(requested.release, requested.gates)  # an unknown gate is refused before anything is read
     async with asyncio.TaskGroup() as group:
         # Kinds are read concurrently: a remote server takes the time of the slowest instead of the sum.
         reads = [group.create_task(reading.read(kind)) for kind in READ_KINDS]
@@ -83,10 +83,10 @@ async def read_live(
             reader.add(item)
     reported, problem = reports.result()
     served = reading.served
-    if told.release != running:
+    if requested.release != running:
         # The cluster as another release would have it: gates and versions are those of that release.
         reported, served, problem = {}, {}, f"it is of {running}"
-    gates, assumed = live_gates(told, reading.resources, reported, problem)
+    gates, assumed = live_gates(requested, reading.resources, reported, problem)
     state = ClusterState.of(reader.objects, source, gates=gates, served=served)
     undecodable = tuple(reader.undecodable)
     notes = (*with_one_device_note(reader.notes, source), *assumed)
@@ -165,8 +165,8 @@ class _Reading:
 
     async def release(self) -> str:
         """The known release that is nearest to the server's."""
-        told = await self._get("/version")
-        return nearest_release(str(told.get("gitVersion", ""))) or DEFAULT_RELEASE
+        version = await self._get("/version")
+        return nearest_release(str(version.get("gitVersion", ""))) or DEFAULT_RELEASE
 
     async def reported_gates(self) -> tuple[Mapping[str, bool], str]:
         """Return the feature gates that the server reports, or none and the reason."""
