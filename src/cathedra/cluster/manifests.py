@@ -86,7 +86,7 @@ async def create_all(client: Client, manifests: Iterable[Manifest], namespace: s
     """Create every object; their names as ``kind/name``, in order."""
     created = []
     for ref, obj in manifests:
-        metadata: Any = getattr(obj, "metadata")  # noqa: B009  # every kind has metadata; its struct does not know it
+        metadata = obj.metadata
         where = (metadata.namespace or namespace) if ref.namespaced else ""
         made: Any = await client.resource(ref, where).create(obj)
         created.append(f"{ref.kind.lower()}/{made.metadata.name}")

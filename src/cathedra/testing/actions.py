@@ -49,7 +49,7 @@ class CustomResource:
 
     def __init__(self, obj: KubeObject) -> None:
         self.kind = type(obj).__name__
-        self.metadata: Any = getattr(obj, "metadata")  # noqa: B009  # every kind has it
+        self.metadata = obj.metadata
         self._fields = to_dict(obj)
 
     def __getattr__(self, name: str) -> Any:
@@ -127,7 +127,7 @@ class Actions:
 
     async def _applied(self, manifest: Manifest, given: KubeObject | Plain, namespace: str) -> Any:
         ref, obj = manifest
-        metadata: Any = getattr(obj, "metadata")  # noqa: B009  # every kind has it, and the base class does not say so
+        metadata = obj.metadata
         resource = self._resource(ref, metadata.namespace or namespace)
         if not metadata.name:
             return _shown(await resource.create(obj))

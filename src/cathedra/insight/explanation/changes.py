@@ -244,7 +244,7 @@ def _deeper(source: str, path: str) -> str:
 
 
 def _is_stored(one: KubeObject) -> bool:
-    metadata: Any = getattr(one, "metadata")  # noqa: B009  # every kind has it, and the base does not say so
+    metadata = one.metadata
     return bool(metadata.resource_version)
 
 

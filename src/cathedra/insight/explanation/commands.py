@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import kind_of
 from cathedra.api.struct import to_dict
@@ -34,7 +34,7 @@ def created(one: KubeObject, gates: FeatureGates) -> str:
     fields = {
         "apiVersion": f"{kind.group}/{_version(one, gates)}".lstrip("/"),
         "kind": kind.kind,
-        "metadata": {"name": _metadata(one).name},
+        "metadata": {"name": one.metadata.name},
         **{name: value for name, value in fields.items() if name not in ("apiVersion", "kind", "metadata", "status")},
     }
     return f"echo {shlex.quote(_compact(fields))} | kubectl create -f -"
@@ -42,20 +42,20 @@ def created(one: KubeObject, gates: FeatureGates) -> str:
 
 def deleted(one: KubeObject) -> str:
     """Return the command that deletes an object."""
-    return f"kubectl {_where(one)}delete {_singular(one)} {_metadata(one).name}"
+    return f"kubectl {_where(one)}delete {_singular(one)} {one.metadata.name}"
 
 
 def recreated(one: KubeObject) -> str:
     """Return the command that deletes an object and creates the same again."""
     where = _where(one)
-    return f"kubectl {where}get {_singular(one)} {_metadata(one).name} -o json | kubectl replace --force -f -"
+    return f"kubectl {where}get {_singular(one)} {one.metadata.name} -o json | kubectl replace --force -f -"
 
 
 def replaced(old: KubeObject, new: KubeObject, gates: FeatureGates) -> str:
     """Return the command that deletes an object and creates it again with other values."""
     changes = shlex.quote(_compact(list(_operations(_fields(old, gates), _fields(new, gates), ""))))
     return (
-        f"kubectl {_where(old)}get {_resource(old, gates)} {_metadata(old).name} -o json "
+        f"kubectl {_where(old)}get {_resource(old, gates)} {old.metadata.name} -o json "
         f"| kubectl patch --local -f - --type=json -p {changes} -o json | kubectl replace --force -f -"
     )
 
@@ -63,18 +63,18 @@ def replaced(old: KubeObject, new: KubeObject, gates: FeatureGates) -> str:
 def patched(old: KubeObject, new: KubeObject, gates: FeatureGates) -> str:
     """Return the command that changes an object in place."""
     changes = shlex.quote(_compact(list(_operations(_fields(old, gates), _fields(new, gates), ""))))
-    return f"kubectl {_where(old)}patch {_singular(old)} {_metadata(old).name} --type=json -p {changes}"
+    return f"kubectl {_where(old)}patch {_singular(old)} {old.metadata.name} --type=json -p {changes}"
 
 
 def scaled(workload: KubeObject, replicas: int) -> str:
     """Return the command that scales a workload."""
-    return f"kubectl {_where(workload)}scale {_singular(workload)} {_metadata(workload).name} --replicas={replicas}"
+    return f"kubectl {_where(workload)}scale {_singular(workload)} {workload.metadata.name} --replicas={replicas}"
 
 
 def suspended(job: KubeObject) -> str:
     """Return the command that suspends a job, which deletes its pods."""
     changes = shlex.quote(_compact({"spec": {"suspend": True}}))
-    return f"kubectl {_where(job)}patch {_singular(job)} {_metadata(job).name} --type=merge -p {changes}"
+    return f"kubectl {_where(job)}patch {_singular(job)} {job.metadata.name} --type=merge -p {changes}"
 
 
 def _operations(old: Any, new: Any, path: str) -> Iterator[JSONObject]:
@@ -134,13 +134,8 @@ def _singular(one: KubeObject) -> str:
 
 
 def _where(one: KubeObject) -> str:
-    namespace = _metadata(one).namespace
+    namespace = one.metadata.namespace
     return f"-n {namespace} " if namespace else ""
-
-
-def _metadata(one: KubeObject) -> ObjectMeta:
-    metadata: ObjectMeta = getattr(one, "metadata")  # noqa: B009  # every kind has it, and the base does not say so
-    return metadata
 
 
 def _compact(value: Any) -> str:

@@ -103,7 +103,7 @@ def validated(objects: Iterable[KubeObject], state: ClusterState) -> tuple[KubeO
         if definition is None:
             continue
         namespace, name = key_of(one)
-        meta: ObjectMeta = getattr(one, "metadata")  # noqa: B009  # every kind has it
+        meta: ObjectMeta = one.metadata
         # Validation requires a name, which the API server generates later.
         metadata = replace(meta, namespace=namespace, name=name or f"{meta.generate_name}x")
         named = definition.strategy.default(replace(one, metadata=metadata), context)
@@ -147,7 +147,7 @@ def pods_of(workload: Workload, state: ClusterState) -> Iterator[Pod]:
     if isinstance(workload, (Deployment, CronJob)):
         kind: type[KubeObject] = ReplicaSet if isinstance(workload, Deployment) else Job
         for one in state.all(kind):
-            metadata: ObjectMeta = getattr(one, "metadata")  # noqa: B009  # every kind has it
+            metadata = one.metadata
             if any(owner.uid in owners for owner in metadata.owner_references):
                 owners.add(metadata.uid)
     for pod in state.pods:

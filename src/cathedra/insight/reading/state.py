@@ -300,7 +300,7 @@ def note_on(what: Undecodable) -> Note:
 
 def key_of(one: KubeObject) -> Key:
     """Under which key a state keeps an object; namespaced objects without a namespace are in ``default``."""
-    metadata = getattr(one, "metadata")  # noqa: B009  # every kind has it, and the base class does not say so
+    metadata = one.metadata
     if type(one) not in _NAMESPACED:
         return "", metadata.name
     return metadata.namespace or "default", metadata.name
@@ -334,7 +334,7 @@ def _with_merged_rules(objects: dict[type[KubeObject], dict[Key, KubeObject]]) -
 
 def _completed(one: KubeObject) -> KubeObject:
     """The object with a namespace and a UID, as every object that was created has them; manifests have neither."""
-    metadata: ObjectMeta = getattr(one, "metadata")  # noqa: B009  # as above
+    metadata = one.metadata
     namespace, name = key_of(one)
     if metadata.namespace == namespace and metadata.uid:
         return one

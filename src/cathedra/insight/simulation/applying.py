@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode, from_dict, replace
@@ -52,7 +52,7 @@ async def apply_manifest(client: Client, one: KubeObject) -> None:
     Raises:
         InvalidInput: the server refuses it.
     """
-    metadata: ObjectMeta = getattr(one, "metadata")  # noqa: B009  # every kind has it
+    metadata = one.metadata
     ref: Any = read_kind(type(one)).ref
     resource = client.resource(ref, metadata.namespace if ref.namespaced else "")
     try:
@@ -94,7 +94,7 @@ def _fields(one: KubeObject) -> dict[str, Any]:
 
 
 def _last_applied(current: KubeObject) -> dict[str, Any]:
-    metadata: ObjectMeta = getattr(current, "metadata")  # noqa: B009  # as above
+    metadata = current.metadata
     text = (metadata.annotations or {}).get(LAST_APPLIED)
     if text is None:
         return {}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Event, Pod
-from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.insight.explanation.afterfilters import refusal_of
 from cathedra.insight.explanation.explain import explain
@@ -74,17 +74,12 @@ def _placed(
 
 def _pods_of(asked: Iterable[KubeObject], after: ClusterState) -> Iterator[Pod]:
     for one in asked:
-        metadata = _metadata(one)
+        metadata = one.metadata
         found: Any = after.get(type(one), metadata.name, metadata.namespace)
         if isinstance(found, Pod):
             yield found
         elif found is not None:
             yield from pods_of(found, after)
-
-
-def _metadata(one: KubeObject) -> ObjectMeta:
-    metadata: ObjectMeta = getattr(one, "metadata")  # noqa: B009  # every kind has it, and the base does not say so
-    return metadata
 
 
 def _name(pod: Pod) -> str:
@@ -185,5 +180,5 @@ def _conditions(state: ClusterState) -> Iterable[str]:
             conditions: Iterable[Any] = getattr(getattr(one, "status", None), "conditions", None) or ()
             for condition in conditions:
                 if condition.type == "ReplicaFailure" and condition.status == "True":
-                    metadata = _metadata(one)
+                    metadata = one.metadata
                     yield f"{kind.__name__.lower()} {metadata.namespace}/{metadata.name}: {condition.message}"

@@ -68,7 +68,7 @@ class StateStorage(MemoryStorage):
         for kind in READ_KINDS:
             for one in self._state.all(kind.ref.type):
                 revision += 1
-                metadata: ObjectMeta = _metadata(one)
+                metadata = one.metadata
                 parts = (metadata.namespace, metadata.name) if kind.ref.namespaced else (metadata.name,)
                 # Each object has a revision of its own, as if it had been written alone: watches begin behind the last
                 # one.
@@ -134,12 +134,12 @@ def complete(state: ClusterState, namespaces: Iterable[str] = ()) -> ClusterStat
         added += _consumers(state)
     known = state.is_known(Namespace)
     state = state.including(added)
-    uids = {_metadata(one).uid for items in state.objects.values() for one in items.values()}
+    uids = {one.metadata.uid for items in state.objects.values() for one in items.values()}
     trimmed = [
         replace(one, metadata=replace(metadata, owner_references=kept))
         for items in state.objects.values()
         for one in items.values()
-        if (metadata := _metadata(one)).owner_references
+        if (metadata := one.metadata).owner_references
         and len(kept := tuple(owner for owner in metadata.owner_references if owner.uid in uids))
         < len(metadata.owner_references)
     ]
@@ -152,11 +152,6 @@ def complete(state: ClusterState, namespaces: Iterable[str] = ()) -> ClusterStat
         if state.get(Namespace, name) is None
     ]
     return state.including([*trimmed, *added])
-
-
-def _metadata(one: KubeObject) -> ObjectMeta:
-    metadata: ObjectMeta = getattr(one, "metadata")  # noqa: B009  # every kind has it, and the base does not say so
-    return metadata
 
 
 def _consumers(state: ClusterState) -> Iterator[Pod]:

@@ -146,7 +146,7 @@ def simulate(
 
 
 def _namespaces(plan: _Plan) -> set[str]:
-    return {_metadata(one).namespace for one in (*plan.added, *plan.apply)} - {""}
+    return {one.metadata.namespace for one in (*plan.added, *plan.apply)} - {""}
 
 
 def _first(failures: BaseException) -> BaseException:
@@ -172,9 +172,9 @@ def _plan(state: ClusterState, changes: _Changes) -> _Plan:
         validated(made, state)
         for one in objects:
             _check_room(one)
-    applied = state.including(one for one in objects if _metadata(one).name)
+    applied = state.including(one for one in objects if one.metadata.name)
     scaled = [(one.workload, one.replicas) for one in parse_scaling(changes.replicas, changes.namespace, applied)]
-    drained = [_metadata(one).name for one in named_objects([f"node/{name}" for name in changes.drain], "", state)]
+    drained = [one.metadata.name for one in named_objects([f"node/{name}" for name in changes.drain], "", state)]
     counted = [one for one in (*objects, *(one for one, _ in scaled)) if isinstance(one, (Pod, *WORKLOADS))]
     nodes = tuple(added_nodes(changes.add_nodes, state))
     return _Plan(
@@ -199,21 +199,16 @@ def _check_room(one: KubeObject) -> None:
     spec = getattr(one, "spec", None)
     wanted = max(getattr(spec, "replicas", None) or 0, getattr(spec, "parallelism", None) or 0)
     if wanted > MOST_PODS:
-        name = f"{type(one).__name__} {_metadata(one).name}"
+        name = f"{type(one).__name__} {one.metadata.name}"
         raise InvalidInput(f"{name} has {wanted} pods: a simulation is limited to {MOST_PODS}")
 
 
 def _placed(one: KubeObject, namespace: str) -> KubeObject:
-    metadata = _metadata(one)
+    metadata = one.metadata
     namespaced = any(kind.ref.type is type(one) and kind.ref.namespaced for kind in READ_KINDS)
     if not namespaced or metadata.namespace:
         return one
     return replace(one, metadata=replace(metadata, namespace=namespace))
-
-
-def _metadata(one: KubeObject) -> ObjectMeta:
-    metadata: ObjectMeta = getattr(one, "metadata")  # noqa: B009  # every kind has it, and the base does not say so
-    return metadata
 
 
 class _Run:
@@ -308,7 +303,7 @@ class _Run:
         for workload, replicas in self.plan.scale:
             await self._scale(workload, replicas)
         for one in self.plan.delete:
-            metadata = _metadata(one)
+            metadata = one.metadata
             ref: Any = read_kind(type(one)).ref
             resource = self.client.resource(ref, metadata.namespace if ref.namespaced else "")
             await resource.delete(metadata.name, propagation_policy="Background")
@@ -316,14 +311,14 @@ class _Run:
             await drain_node(self.client, name, clock=self.clock)
 
     async def _scale(self, workload: KubeObject, replicas: int) -> None:
-        metadata = _metadata(workload)
+        metadata = workload.metadata
         resource: Any = self.client.resource(read_kind(type(workload)).ref, metadata.namespace)
         known = await resource.get(metadata.name)  # a manifest may have changed it
         await resource.update(replace(known, spec=replace(known.spec, replicas=replicas)))
 
     async def _put(self, one: KubeObject) -> None:
         """Create an object, or replace all but its status."""
-        metadata = _metadata(one)
+        metadata = one.metadata
         ref: Any = read_kind(type(one)).ref
         resource = self.client.resource(ref, metadata.namespace if ref.namespaced else "")
         try:
@@ -352,7 +347,7 @@ class _Run:
     async def _copies(self, one: KubeObject) -> Copies:
         """Count the further pods of the same kind that fit."""
         pod = one if isinstance(one, Pod) else next_pod(one, self.state)  # type: ignore[arg-type]  # a workload
-        where = f"{type(one).__name__.lower()} {pod.metadata.namespace}/{_metadata(one).name}"
+        where = f"{type(one).__name__.lower()} {pod.metadata.namespace}/{one.metadata.name}"
         pods = self.client.resource(PODS, pod.metadata.namespace)
         names: list[str] = []
         size = 8
