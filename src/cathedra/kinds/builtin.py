@@ -110,6 +110,7 @@ class BuiltinKind(Generic[T]):
         )
 
     def _has_status(self) -> bool:
+        # Both are needed: a kind with a spec alone, as NetworkPolicy, has no sub-resource for controllers to write.
         return {"spec", "status"} <= set(self.type.__struct_fields__)
 
     def _status_strategy(self) -> dict[str, Strategy[T]]:
@@ -126,6 +127,7 @@ class BuiltinKind(Generic[T]):
         if chosen is None:
             kind = GenerationStrategy if self.counts_generation else SpecStrategy
             chosen = (kind if self._has_status() else DefaultedStrategy)(self.default, self.rules)
+        # Strategies are made for one definition each, so writing to the instance affects no other kind.
         chosen.returns_deleted_object = self.returns_deleted_object
         chosen.allow_create_on_update = self.created_by_update or chosen.allow_create_on_update
         return chosen

@@ -89,6 +89,7 @@ class RequestContext(msgspec.Struct, frozen=True):
     """Seconds since the Unix epoch."""
     api_version: str = ""
     """The version in which the object was sent, as ``resource.k8s.io/v1beta1``."""
+    # A function and no mapping: looking up the namespace on every write would cost more than most strategies take.
     namespace_labels: Callable[[], Mapping[str, str]] = dict
     """Returns the labels of the object's namespace, which few rules need, or none for cluster-scoped kinds."""
     user: str = ""
@@ -100,6 +101,7 @@ class RequestContext(msgspec.Struct, frozen=True):
     """The compiler of CEL; without it expressions are stored unchecked."""
     access: FieldAccess | None = None
     """The permissions that decide on single fields; without it every field may be changed."""
+    # Polled and not raised into the code: a validation in another thread cannot be cancelled from the event loop.
     interrupted: Callable[[], bool] = lambda: False
     """Return True if a lengthy validation has to stop. It is called at least once per millisecond of work."""
 
@@ -281,6 +283,7 @@ class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return self.group if self.stored_as is None else self.stored_as.group
 
     def __post_init__(self) -> None:
+        # The struct is frozen, and a property would build the pair anew for each of those uses.
         force_setattr(self, "group_resource", GroupResource(self.group, self.plural))
 
     def version(self, name: str) -> VersionDefinition:
@@ -289,6 +292,8 @@ class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         Raises:
             KeyError: the kind has no such version.
         """
+        # A kind has three versions at most: the loop is faster than a mapping, which a frozen struct would also have to
+        # copy.
         for version in self.versions:
             if version.name == name:
                 return version
@@ -306,6 +311,8 @@ class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         """
         for connected in self.connected:
             if connected.name == subresource:
+                # Options of exec and attach have no group of their own; they are served in the version of the pod
+                # itself.
                 own = not connected.version
                 group, name = (self.group, version) if own else (connected.group, connected.version)
                 return GroupVersionKind(group, name, connected.kind)

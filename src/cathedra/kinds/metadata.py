@@ -53,6 +53,7 @@ def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta) -> Er
     errors = ErrorList()
     problems = definition.name_rule
     if metadata.generate_name and definition.checks_generate_name:
+        # Masked, because a prefix may end with a dash that a complete name may not end with.
         for problem in problems(masked(metadata.generate_name)):
             errors.invalid(METADATA.child("generateName"), metadata.generate_name, problem)
     if not metadata.name:
@@ -103,6 +104,7 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, *, rounds: int) 
         compared.extend(shared)
     if not (compared or own or standard):
         return compared
+    # Clients see the repeated errors in the Status' message, and recorded answers hold them.
     first = (shared, own) if rounds else ()
     second = (shared, own, standard) if rounds > 1 else ()
     return ErrorList(chain(*first, compared, *second, compared, standard))
@@ -111,6 +113,7 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, *, rounds: int) 
 def _changes(new: ObjectMeta, old: ObjectMeta) -> ErrorList:
     errors = ErrorList()
     if old.deletion_timestamp is not None:
+        # Deletion has begun: another finalizer would postpone it for ever. Those that are there may only be removed.
         known = frozenset(old.finalizers)
         added = [finalizer for finalizer in new.finalizers if finalizer not in known]
         if added:
@@ -152,6 +155,7 @@ def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...]) -> None
             errors.invalid(path.child("name"), owner.name, "must not be empty")
         if not owner.uid:
             errors.invalid(path.child("uid"), owner.uid, "must not be empty")
+        # Events expire. The garbage collector would delete their dependents an hour later.
         if owner.api_version == "v1" and owner.kind == "Event":
             errors.invalid(path, _shown(owner), "/v1, Kind=Event is disallowed from being an owner")
         if owner.controller:

@@ -78,6 +78,7 @@ def validate_deployment(deployment: apps_v1.Deployment) -> ErrorList:
         progressDeadlineSeconds=spec.progress_deadline_seconds,
     )
     deadline = spec.progress_deadline_seconds
+    # Progress counts from the moment when pods become available. A shorter deadline would fail every roll-out.
     if deadline is not None and deadline <= spec.min_ready_seconds:
         errors.invalid(_SPEC.child("progressDeadlineSeconds"), deadline, "must be greater than minReadySeconds")
     return errors
@@ -102,6 +103,7 @@ def _deployment_strategy(errors: ErrorList, path: FieldPath, strategy: apps_v1.D
         where = path.child("rollingUpdate")
         validate_int_or_percent(errors, where.child("maxUnavailable"), rolling.max_unavailable)
         validate_int_or_percent(errors, where.child("maxSurge"), rolling.max_surge)
+        # With both at zero the controller could neither remove an old pod nor add a new one, and would wait for ever.
         if is_zero(rolling.max_unavailable) and is_zero(rolling.max_surge):
             errors.invalid(where.child("maxUnavailable"), rolling.max_unavailable, "may not be 0 when `maxSurge` is 0")
 
@@ -130,6 +132,7 @@ class DeploymentStatusStrategy(StatusStrategy[apps_v1.Deployment]):
     ) -> apps_v1.Deployment:
         """Keep the stored spec and labels."""
         kept = super().prepare_update(new, old, context)
+        # Deployments alone keep their labels here: Kubernetes' strategy says so, and the other workloads' do not.
         return replace(kept, metadata=replace(kept.metadata, labels=old.metadata.labels))
 
 

@@ -101,6 +101,7 @@ def validate_statefulset(stateful: apps_v1.StatefulSet) -> ErrorList:
     if spec.service_name:
         check(errors, _SPEC.child("serviceName"), spec.service_name, dns_label)
     validate_workload_selector(errors, spec.selector, "empty selector is invalid for statefulset")
+    # Labels cannot be matched against a selector that does not parse. The selector's error is reported once, above.
     if has_valid_selector(errors, spec.selector, ""):
         validate_workload_template(errors, spec.template, spec.selector, "StatefulSet")
     return errors
@@ -166,6 +167,8 @@ class StatefulSetStrategy(GenerationStrategy[apps_v1.StatefulSet]):
         """Also: one pod at a time."""
         filled = super().default(obj, context)
         rolling = filled.spec.update_strategy.rolling_update
+        # The default is set only while the gate is open. Otherwise every stored object would count as a user of the
+        # field, and the gate could never be closed again.
         if not context.gates["MaxUnavailableStatefulSet"] or rolling is None or rolling.max_unavailable is not None:
             return filled
         return _with_max_unavailable(filled, 1)
@@ -179,6 +182,8 @@ class StatefulSetStrategy(GenerationStrategy[apps_v1.StatefulSet]):
         self, new: apps_v1.StatefulSet, old: apps_v1.StatefulSet, context: RequestContext
     ) -> apps_v1.StatefulSet:
         """Also drop what is switched off, unless it is there already."""
+        # A value that is stored survives a closed gate. Dropping it on an unrelated update would slow a running roll-
+        # out down.
         kept = context.gates["MaxUnavailableStatefulSet"] or _max_unavailable(old) is not None
         return super().prepare_update(new if kept else _with_max_unavailable(new, None), old, context)
 
@@ -214,6 +219,8 @@ def validate_statefulset_update(new: apps_v1.StatefulSet, old: apps_v1.StatefulS
             )
         },
     )
+    # The permitted fields are put back to their stored values and all others compared. A field that is added to the
+    # type later is thereby immutable until it is named here, as in Kubernetes.
     if kept != old.spec:
         errors.forbidden(
             _SPEC,

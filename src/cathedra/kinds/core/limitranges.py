@@ -42,6 +42,8 @@ def default_limit_range(limits: core_v1.LimitRange) -> core_v1.LimitRange:
 
 
 def _filled(item: core_v1.LimitRangeItem) -> core_v1.LimitRangeItem:
+    # Later entries win, so what the author wrote is kept. The default limit precedes the minimum as default request: a
+    # container that states neither gets equal amounts and can be of the QoS class Guaranteed.
     default = {**item.max, **item.default}
     return replace(item, default=default, default_request={**item.min, **default, **item.default_request})
 
@@ -64,6 +66,8 @@ def validate_limit_range(limits: core_v1.LimitRange) -> ErrorList:
         if item.type == VOLUME_CLAIM and _STORAGE not in item.min and _STORAGE not in item.max:
             why = "either minimum or maximum storage value is required, but neither was provided"
             errors.required(path.child("limits"), why)
+        # Sorted, because Kubernetes' order is that of a Go map: two requests with the same faults must get the same
+        # Status.
         names = {*item.max, *item.min, *item.default, *item.default_request, *item.max_limit_request_ratio}
         for name in sorted(names):
             _check_order(errors, path, item, name)
@@ -121,8 +125,12 @@ def _check_order(errors: ErrorList, path: FieldPath, item: core_v1.LimitRangeIte
         errors.invalid(key("default"), str(most), f"default value {default} is greater than max value {most}")
     if ratio is not None and ratio < _ONE:
         errors.invalid(key("maxLimitRequestRatio"), str(ratio), f"ratio {ratio} is less than 1")
+    # Kubernetes compares these two as float64 and prints the quotient, so an exact division would differ in the text. A
+    # zero minimum is skipped: the quotient is undefined and every ratio is permitted.
     if ratio is not None and least and most is not None and ratio.nanos / 10**9 > (widest := most.nanos / least.nanos):
         errors.invalid(key("maxLimitRequestRatio"), str(ratio), f"ratio {ratio} is greater than max/min = {widest:f}")
+    # Huge pages and extended resources cannot be overcommitted. A range with two different defaults would produce pods
+    # that validation of their containers then refuses.
     if not is_overcommittable(name) and default is not None and request is not None and default != request:
         why = f"default value {default} must equal to defaultRequest value {request} in {name}"
         errors.invalid(key("defaultRequest"), str(request), why)

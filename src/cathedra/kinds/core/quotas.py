@@ -92,6 +92,7 @@ def _outside(scope: str, hard: Mapping[str, Quantity]) -> list[str]:
     known = _SCOPES.get(scope)
     if known is None:
         return []
+    # Extended resources may be counted in every scope, because pods of every class can request them.
     return [name for name in sorted(hard) if is_standard_quota_resource(name) and name not in known]
 
 
@@ -104,6 +105,8 @@ def _check_selector(errors: ErrorList, spec: core_v1.ResourceQuotaSpec) -> None:
         scope, operator, values = requirement.scope_name, requirement.operator, requirement.values
         if scope not in _SCOPES:
             errors.invalid(path.child("scopeName"), Constant(scope), "unsupported scope")
+        # ``pop``: a scope that several requirements name reports its resources once. Without it the Status would grow
+        # with requirements times resources.
         for _ in range(outside.pop(scope, 0)):
             errors.invalid(path, selector, "unsupported scope applied to resource")
         if scope in _SCOPES and scope not in _WITH_VALUES and operator != "Exists":
@@ -126,6 +129,8 @@ def _check_selector(errors: ErrorList, spec: core_v1.ResourceQuotaSpec) -> None:
 def validate_quota_update(new: core_v1.ResourceQuota, old: core_v1.ResourceQuota) -> ErrorList:
     """The same, and the scopes stay."""
     errors = validate_quota(new)
+    # The recorded usage was counted for the old scopes. With others it would be wrong until the controller recounts,
+    # and admission would compare new pods with it.
     if set(new.spec.scopes) != set(old.spec.scopes):
         errors.invalid(_SPEC.child("scopes"), list(new.spec.scopes) or None, "field is immutable")
     return errors
@@ -184,8 +189,10 @@ def _service(service: Any) -> dict[str, Quantity]:
     spec = service.spec
     ports = len(spec.ports)
     if spec.type == "NodePort":
+        # A port of the node is used by each port of the service, so a service with several is charged for each.
         return {"services.nodeports": Quantity.of_value(ports)}
     if spec.type == "LoadBalancer":
+        # Absent means true: node ports are allocated for load balancers unless that is switched off.
         with_ports = ports if spec.allocate_load_balancer_node_ports is not False else 0
         return {"services.loadbalancers": Quantity.of_value(1), "services.nodeports": Quantity.of_value(with_ports)}
     return {}

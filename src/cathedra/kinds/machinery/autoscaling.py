@@ -151,6 +151,8 @@ def autoscaler_to_hub(scaler: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAut
     if spec.target_cpu_utilization_percentage is not None:
         target = v2.MetricTarget(type="Utilization", average_utilization=spec.target_cpu_utilization_percentage)
         source = v2.ResourceMetricSource(name="cpu", target=target)
+        # The cpu target is appended after the metrics of the annotation, as in Kubernetes. Reading the object in v1 and
+        # writing it back therefore may reorder metrics, but never loses one.
         metrics = (*metrics, v2.MetricSpec(type="Resource", resource=source))
     current = tuple(_to_hub(one, _USED) for one in _list(said, _CURRENT, v1.MetricStatus))
     if status.current_cpu_utilization_percentage is not None:
@@ -225,6 +227,7 @@ def _list(annotations: Mapping[str, str], name: str, kind: type[K]) -> tuple[K, 
     try:
         values: Any = load_json(annotations.get(name, "[]").encode())
         return tuple(from_dict(kind, value) for value in values) if isinstance(values, list) else ()
+    # The annotation is user input of an old version. An error here would make the stored object unreadable in v2.
     except (msgspec.DecodeError, msgspec.ValidationError, ValueError):
         return ()
 
@@ -254,6 +257,7 @@ class _Side(NamedTuple):
 
 
 def _target_v1(kind: str, amounts: Mapping[str, Any]) -> v2.MetricTarget:
+    # v1 requires the value of object metrics and writes 0 where v2 has an average, so the average takes precedence.
     if kind == "object_" and amounts["average_value"] is not None:
         return v2.MetricTarget(type="AverageValue", average_value=amounts["average_value"])
     if amounts.get("average_utilization") is not None:
@@ -330,6 +334,7 @@ def _from_hub(metric: Any, side: _Side) -> Any:
         if source is not None:
             amounts = getattr(source, side.word)
             given = {text.format(side.word): getattr(amounts, name) for name, text in _AMOUNTS[kind].items()}
+            # v1 has no pointer for these amounts. Without the zero the struct of v1 could not be built.
             missing = {name: _ZERO for name in _required(older) if given.get(name) is None}
             parts[kind] = older(**_what_from_hub(kind, source), **given | missing)
     return side.older(type=metric.type, **parts)
@@ -348,6 +353,7 @@ def _resource_of(kind: str, source: Any) -> dict[str, Any]:
     return {"name": source.name, "container": source.container} if "container" in kind else {"name": source.name}
 
 
+# Reflection over the fields of a struct is slow; there are ten of these types, and they never change.
 @cache
 def _required(kind: type[KubeStruct]) -> tuple[str, ...]:
     """The amounts that v1 cannot leave out."""

@@ -49,6 +49,8 @@ def validate_selectors(
             errors.too_long(where, MAX_EXPRESSION)
         elif context.expressions is not None:
             fault = context.expressions.selector(expression, stored=stored)
+            # "Forbidden" means too expensive. The first release had no cost limit, and what it accepted must stay
+            # acceptable.
             if limited or fault is None or fault.type is not ErrorType.FORBIDDEN:
                 _enter(errors, where, expression, fault)
 
@@ -63,6 +65,8 @@ def many_selectors(spec: resource.ResourceClaimSpec) -> Sequence[str]:
         for one in asked:
             if one.selectors:
                 found += [selector.cel.expression for selector in one.selectors if selector.cel is not None]
+    # A few are compiled during validation. Many would hold the event loop, so the server compiles them one by one
+    # first, with a chance for other requests in between.
     return found if len(found) > FEW_SELECTORS else ()
 
 
@@ -152,6 +156,7 @@ def _derived(
         elif context.expressions is not None:
             fault, cost = context.expressions.derived_attribute(expression, stored=stored)
             _enter(errors, where.child("expression"), expression, fault)
+            # Stored expressions count as well: the limit is one for the whole claim.
             total += cost
         if attribute.name in seen:
             errors.duplicate(where, attribute.name)

@@ -43,6 +43,7 @@ def validate_driver_name(errors: ErrorList, path: FieldPath, name: str, *, limit
         return
     if longer_than(name, limit):
         errors.too_long(path, limit)
+    # Kubernetes validates these names with its rule for CSI drivers, which permits upper case.
     check(errors, path, name, _lowered_subdomain)
 
 
@@ -71,6 +72,7 @@ def validate_class_name(errors: ErrorList, path: FieldPath, name: str) -> None:
 
 def validate_qualified_name(errors: ErrorList, path: FieldPath, name: str, gates: FeatureGates) -> None:
     """An identifier, or a domain and an identifier joined by a slash."""
+    # Releases differ in the error's type and text, and clients parse both. Each branch below reproduces one release.
     if not name and not gates.has(behaviours.EMPTY_NAMES_INVALID):
         errors.required(path, "name required")
         return
@@ -128,12 +130,14 @@ def validate_opaque(errors: ErrorList, path: FieldPath, raw: RawJSON | None, *, 
         if required:
             errors.required(path)
         return
+    # Stored parameters are exempt: an object that was accepted once must stay updatable if the limit is lowered.
     if not stored and len(data) > MAX_OPAQUE:
         errors.too_long(path, MAX_OPAQUE)
         return
     try:
         value = json.loads(data)
     except ValueError as error:
+        # Parameters may hold secrets of a driver. Kubernetes does not repeat them in the Status, which ends up in logs.
         errors.invalid(path, "<value omitted>", f"error parsing data as JSON: {error}")
         return
     if not isinstance(value, dict):
@@ -167,6 +171,7 @@ def validate_items(
         rules.validate(path.index(position), item)
     if too_many and gates.has(behaviours.TOO_MANY_ITEMS):
         errors.too_many(path, len(items), rules.limit)
+    # Older releases give the length error the type of long texts. Both follow the errors of the items.
     elif too_many:
         errors.too_long(path, rules.limit)
     if rules.key is not None and len(items) > 1:
@@ -193,6 +198,7 @@ def validate_taint(
     effects = EFFECTS if gates.has(behaviours.TAINT_EFFECT_NONE) else EFFECTS[:2]
     check(errors, path.child("key"), taint.key, formats.label_key)
     check(errors, path.child("value"), taint.value, formats.label_value)
+    # Ratcheting: an effect that a later release added survives updates by a server that does not know it.
     if old is not None and old.effect == taint.effect:
         return
     if not taint.effect:

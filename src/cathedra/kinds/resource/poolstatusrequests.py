@@ -61,12 +61,14 @@ def enabled_pool_status_spec(
     """The question without what is not enabled."""
     if gates["DRAPartitionableDevicesType"] or (old is not None and old.default_partition_type_attribute is not None):
         return spec
+    # Dropped and not refused: an older client library may send the field to a cluster that does not know it yet.
     return replace(spec, default_partition_type_attribute=None)
 
 
 class PoolStatusRequestStrategy(Strategy[ResourcePoolStatusRequest]):
     """A question about pools, never changed."""
 
+    # An update must name the version that it read. The response is written once, and a lost update would replace it.
     allow_unconditional_update = False
 
     def default(self, obj: ResourcePoolStatusRequest, context: RequestContext) -> ResourcePoolStatusRequest:
@@ -99,6 +101,7 @@ class PoolStatusRequestStatusStrategy(Strategy[ResourcePoolStatusRequest]):
 
     reset_fields = ("spec", "metadata")
 
+    # Two controllers may compute the same response. The second one gets a conflict instead of overwriting the first.
     allow_unconditional_update = False
 
     def default(self, obj: ResourcePoolStatusRequest, context: RequestContext) -> ResourcePoolStatusRequest:
@@ -163,6 +166,8 @@ def pool_status_cells(request: resource_v1alpha3.ResourcePoolStatusRequest, now:
                 continue
             state = condition.type
             completed = age(condition.last_transition_time, now)
+            # ``spec.limit`` cuts the list off. The column shows it, or the sums beside it would pass for the whole
+            # cluster.
             if condition.type == "Complete" and count > len(status.pools):
                 state = f"Complete ({len(status.pools)}/{count} pools)"
     return [request.metadata.name, request.spec.driver, *numbers, count, state, completed]
@@ -259,6 +264,7 @@ def validate_pool_status(
     errors = ErrorList()
     if old.status is None and new.status is not None:
         validate_conditions(errors, _STATUS.child("conditions"), new.status.conditions)
+    # A client that saw the response may have acted on it. A new state needs a new request.
     elif new.status != old.status:
         errors.invalid(_STATUS, new.status, IMMUTABLE)
     errors.extend(_declared(new, old, gates))

@@ -78,6 +78,8 @@ def _validate_selector(
         validate_pool_name(errors, path.child("pool"), selector.pool)
     if selector.device is not None:
         check(errors, path.child("device"), selector.device, formats.dns_label)
+    # Stored expressions compile in the permissive environment. An expression of a later release would otherwise make
+    # the rule unwritable after a downgrade.
     stored = old is not None and old.selectors == selector.selectors
     validate_selectors(errors, path.child("selectors"), selector.selectors, context, stored=stored)
 
@@ -114,8 +116,12 @@ class TaintRuleStrategy(Strategy[resource.DeviceTaintRule]):
         """Date a changed effect anew, keep the status, count the change."""
         taint, before = new.spec.taint, old.spec.taint
         spec = new.spec
+        # Toleration periods count from this time. With the time of the former effect, pods that tolerate the new one
+        # for a while would be evicted at once.
         if taint.effect != before.effect and taint.time_added == before.time_added:
             spec = replace(spec, taint=replace(taint, time_added=Time(context.now)))
+        # Counted after the time was set: the date is part of the spec, and controllers compare observedGeneration with
+        # it.
         generation = old.metadata.generation + (spec != old.spec)
         return replace(new, metadata=replace(new.metadata, generation=generation), spec=spec, status=old.status)
 

@@ -47,6 +47,8 @@ def enabled_workload_spec(
     spec: scheduling_v1alpha3.WorkloadSpec, old: scheduling_v1alpha3.WorkloadSpec | None, gates: FeatureGates
 ) -> scheduling_v1alpha3.WorkloadSpec:
     """Return the spec of a workload without what is not enabled in its templates."""
+    # One template in use keeps the field open for all templates of the workload. Kubernetes decides per object as well:
+    # templates may be renamed or reordered in the update, so they cannot be paired.
     before = [] if old is None else list(_templates(old))
     closed = _closed(before, gates)
     groups = tuple(_without(template, closed) for template in spec.pod_group_templates)

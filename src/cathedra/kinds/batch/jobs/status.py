@@ -124,6 +124,7 @@ def _finished(errors: ErrorList, change: _Change) -> None:
     status, spec = change.new, change.job.spec
     if status.active > 0 and (change.finishes or change.sets("active")):
         errors.invalid(_STATUS.child("active"), status.active, "active>0 is invalid for finished job")
+    # The controller finishes a suspended job of zero completions without ever starting it, so it has no start time.
     never_starts = bool(spec.suspend) and spec.completions == 0
     if status.start_time is None and not never_starts and (change.finishes or change.sets("start_time")):
         errors.required(_STATUS.child("startTime"), "startTime is required for finished job")
@@ -175,6 +176,8 @@ def _first_common(completed: str, failed: str) -> int | None:
 
 def _intervals(text: str) -> Collection[tuple[int, int]]:
     found = []
+    # The format is validated elsewhere, and both lists are user input of unbounded length. Without these bounds one
+    # status update could hold the server's loop for seconds: every pair of intervals is compared.
     for part in text.split(",")[:_MOST_INTERVALS]:
         first, _, last = part.partition("-")
         if first.isdecimal() and (last or first).isdecimal() and len(part) <= _LONGEST_INTERVAL:
@@ -211,6 +214,7 @@ def _progress(errors: ErrorList, change: _Change) -> None:
         errors.invalid(_STATUS.child("succeeded"), new.succeeded, "cannot decrease the succeeded counter")
     if _differ(new.completion_time, old.completion_time) and new.completion_time is not None:
         errors.invalid(_STATUS.child("completionTime"), new.completion_time, "completionTime cannot be mutated")
+    # Suspending a job resets its start time, so that activeDeadlineSeconds counts from the time when it resumes.
     if _differ(new.start_time, old.start_time) and not spec.suspend:
         errors.required(_STATUS.child("startTime"), "startTime cannot be removed for unsuspended job")
     met, was_met = change.has("SuccessCriteriaMet"), change.had("SuccessCriteriaMet")

@@ -50,6 +50,7 @@ class JobStrategy(GenerationStrategy[batch_v1.Job]):
 
     def prepare_create(self, obj: batch_v1.Job, context: RequestContext) -> batch_v1.Job:
         """Generate the selector and the template's labels, unless the author chose to do that himself."""
+        # The gate is applied before the selector is generated, so that a dropped field has no effect on what is stored.
         job = _enabled(super().prepare_create(obj, context), None, context)
         if job.spec.manual_selector:
             return job
@@ -76,6 +77,8 @@ def _enabled(job: batch_v1.Job, old: batch_v1.Job | None, context: RequestContex
     """Return the job without ``scheduling`` if its gate is closed, unless the stored job uses the field."""
     if job.spec.scheduling is None or context.gates["WorkloadWithJob"]:
         return job
+    # A stored job keeps the field when the gate is closed later. Otherwise the first unrelated update after a downgrade
+    # would remove it, and the job would run on without its pod group.
     if old is not None and old.spec.scheduling is not None:
         return job
     return replace(job, spec=replace(job.spec, scheduling=None))
@@ -151,6 +154,8 @@ def job_cells(job: batch_v1.Job, now: float) -> list[Any]:
 
 def _job_status(job: batch_v1.Job) -> str:
     true = {condition.type for condition in job.status.conditions if condition.status == "True"}
+    # A terminal condition outranks deletion, and deletion outranks suspension: kubectl prints one word, and finished
+    # jobs with a finalizer would otherwise show as Terminating.
     for word in ("Complete", "Failed"):
         if word in true:
             return word
@@ -166,12 +171,16 @@ def _completions(job: batch_v1.Job) -> str:
     if job.spec.completions is not None:
         return f"{job.status.succeeded}/{job.spec.completions}"
     parallelism = job.spec.parallelism or 0
+    # A job without completions is a work queue. It is complete as soon as one pod has succeeded and the others have
+    # ended, therefore "1 of N".
     return f"{job.status.succeeded}/1 of {parallelism}" if parallelism > 1 else f"{job.status.succeeded}/1"
 
 
 def _job_duration(job: batch_v1.Job, now: float) -> str:
     if job.status.start_time is None:
         return ""
+    # Only successful jobs have a completion time. For failed ones the column goes on counting, as it does in
+    # Kubernetes.
     end = job.status.completion_time.timestamp if job.status.completion_time else now
     return human_duration(end - job.status.start_time.timestamp)
 
@@ -179,6 +188,7 @@ def _job_duration(job: batch_v1.Job, now: float) -> str:
 def default_job(job: batch_v1.Job) -> batch_v1.Job:
     """Return a job with its completions, parallelism and back-off limit."""
     labels = job.spec.template.metadata.labels
+    # The labels are shared by identity, not copied: `JobStrategy.prepare_create` recognizes the default by it.
     if not job.metadata.labels and labels:
         job = replace(job, metadata=replace(job.metadata, labels=labels))
     return replace(job, spec=default_job_spec(job.spec))
@@ -194,10 +204,14 @@ def default_job_spec(spec: batch_v1.JobSpec) -> batch_v1.JobSpec:
     changes |= absent(
         spec,
         parallelism=1,
+        # With a limit per index the limit of the whole job must never be reached first, so its default is the largest
+        # int32.
         backoff_limit=2**31 - 1 if spec.backoff_limit_per_index is not None else 6,
         completion_mode="NonIndexed",
         suspend=False,
         manual_selector=False,
+        # A failure policy counts pods by how they ended. A replacement that starts while its predecessor still
+        # terminates would run before the policy has judged that pod.
         pod_replacement_policy="Failed" if spec.pod_failure_policy is not None else "TerminatingOrFailed",
     )
     return replace(spec, **changes)

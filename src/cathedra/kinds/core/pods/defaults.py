@@ -36,6 +36,8 @@ def _filled(spec: core_v1.PodSpec) -> core_v1.PodSpec:
     return default_pod_spec(
         changed(
             spec,
+            # Pods alone, not templates: Kubernetes leaves the requests of a template as they were written, so that a
+            # changed limit of the template also changes the request of the pods made from it.
             containers=each(spec.containers, _requests_from_limits),
             init_containers=each(spec.init_containers, _requests_from_limits),
             enable_service_links=True if links is None else links,
@@ -73,6 +75,7 @@ def default_pod_spec(spec: core_v1.PodSpec) -> core_v1.PodSpec:
     changes: dict[str, Any] = {
         "containers": each(spec.containers, container),
         "init_containers": each(spec.init_containers, container),
+        # Kubernetes never defaults the host ports of ephemeral containers: their ports are refused by validation.
         "ephemeral_containers": each(spec.ephemeral_containers, partial(_container, host_network=False)),
         "volumes": each(spec.volumes, _volume),
     }
@@ -81,6 +84,8 @@ def default_pod_spec(spec: core_v1.PodSpec) -> core_v1.PodSpec:
         changes["termination_grace_period_seconds"] = 30
     if spec.security_context is None:
         changes["security_context"] = core_v1.PodSecurityContext()
+    # ``serviceAccount`` is the older name of the same field. Both are kept equal, because old clients read the one and
+    # newer clients the other.
     if spec.service_account_name and not spec.service_account:
         changes["service_account"] = spec.service_account_name
     if spec.service_account and not spec.service_account_name:
@@ -114,6 +119,8 @@ _IDENTIFIER: Final = re.compile(r"[a-f0-9]{64}")
 
 
 def _pull_policy(image: str) -> str:
+    # A digest names one image for ever. A malformed image has no tag to go by, and an image ID is refused by the parser
+    # of references; Kubernetes pulls none of them anew.
     if "@" in image or not _REFERENCE.fullmatch(image) or _IDENTIFIER.fullmatch(image):
         return "IfNotPresent"
     tag = image.rpartition("/")[2].partition(":")[2]
@@ -122,6 +129,8 @@ def _pull_policy(image: str) -> str:
 
 def _port(port: core_v1.ContainerPort, *, host_network: bool) -> core_v1.ContainerPort:
     changes: dict[str, Any] = absent(port, protocol="TCP")
+    # A port of a pod in the host's network is the host's port. The scheduler reads host ports only, so that two such
+    # pods would otherwise be placed on one node and the second could not bind its port.
     if host_network and not port.host_port:
         changes["host_port"] = port.container_port
     return changed(port, **changes)
@@ -143,6 +152,7 @@ def _probe(probe: core_v1.Probe) -> core_v1.Probe:
             "success_threshold": 1,
             "failure_threshold": 3,
         }.items()
+        # Zero counts as unset: the fields are plain integers in Go, where an absent field decodes to 0.
         if not getattr(probe, name)
     }
     if probe.http_get is not None:
@@ -166,6 +176,7 @@ def _lifecycle(lifecycle: core_v1.Lifecycle) -> core_v1.Lifecycle:
 
 
 def _volume(volume: core_v1.Volume) -> core_v1.Volume:
+    # A volume without a source is an empty directory. Validation runs later and would refuse it otherwise.
     if volume == core_v1.Volume(name=volume.name):
         return replace(volume, empty_dir=core_v1.EmptyDirVolumeSource())
     if volume.host_path is not None and volume.host_path.type is None:

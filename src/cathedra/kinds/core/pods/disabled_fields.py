@@ -25,11 +25,14 @@ def enabled_pod_spec(spec: core_v1.PodSpec, old: core_v1.PodSpec | None, gates: 
         changes["scheduling_group"] = None
     if not gates["DynamicResourceAllocation"] and (old is None or not old.resource_claims):
         changes["resource_claims"] = ()
+        # The uses go with the claims. A container that refers to a dropped claim would fail validation with an error
+        # about a field that its author did write.
         for name in ("containers", "init_containers"):
             containers: tuple[core_v1.Container, ...] = getattr(spec, name)
             changes[name] = tuple(replace(c, resources=replace(c.resources, claims=())) for c in containers)
     if not changes:
         return spec
+    # An equal spec stays the same object, because the memos of validation and defaulting find it by identity.
     changed = {name: value for name, value in changes.items() if getattr(spec, name) != value}
     return replace(spec, **changed) if changed else spec
 
@@ -39,6 +42,8 @@ def enabled_pod_status(status: core_v1.PodStatus, old: core_v1.PodStatus, gates:
     changes: dict[str, Any] = {}
     closed = _closed(gates)
     for name, empty in closed.fields:
+        # "is not" instead of "!=": a list written as [] is emptied as well, and the kubelet's usual update compares no
+        # lists.
         if getattr(status, name) is not empty and not getattr(old, name):
             changes[name] = empty
     if closed.health and not _any_health(old, lambda _: True):
@@ -57,6 +62,7 @@ class _Closed(msgspec.Struct, frozen=True):
     messages: bool
 
 
+# One object of gates serves all requests of a server, so the table is built once and not for each status update.
 @remembered("fields of pod statuses that gates close", key=IDENTITY, size=8)
 def _closed(gates: FeatureGates) -> _Closed:
     gated = {
@@ -77,6 +83,7 @@ def _any_health(status: core_v1.PodStatus, holds: Callable[[core_v1.ResourceHeal
         for name in _LISTS
         for container in getattr(status, name)
         for resource in container.allocated_resources_status
+        # A resource without devices counts as a use of the field, too: the empty stand-in lets `holds` decide.
         for device in resource.resources or (core_v1.ResourceHealth(),)
     )
 

@@ -44,6 +44,7 @@ POD_FIELDS: Final[Mapping[str, Callable[[core_v1.Pod], str]]] = {
     "spec.serviceAccountName": lambda pod: pod.spec.service_account_name,
     "spec.hostNetwork": lambda pod: "true" if pod.spec.host_network else "false",
     "status.phase": lambda pod: pod.status.phase,
+    # Kubernetes' internal form has the list only. The selector reads its first entry, whatever ``podIP`` says.
     "status.podIP": lambda pod: pod.status.pod_ips[0].ip if pod.status.pod_ips else pod.status.pod_ip,
     "status.nominatedNodeName": lambda pod: pod.status.nominated_node_name,
 }
@@ -56,10 +57,13 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
 
     def default(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """Fill in what was left out."""
+        # Only new pods lack a UID. Stored pods differ in their specs (nodes, tokens), and would push the specs of
+        # workloads out of the memo.
         return default_pod(obj) if obj.metadata.uid else default_new_pod(obj)
 
     def prepare_create(self, obj: core_v1.Pod, context: RequestContext) -> core_v1.Pod:
         """Begin pending, in the quality class that follows from the resources."""
+        # Before the quality class is computed: a dropped field must not influence it.
         spec = enabled_pod_spec(obj.spec, None, context.gates)
         status = _pending(qos_class(spec))
         if spec.scheduling_gates:
@@ -228,6 +232,7 @@ def pod_definition() -> ResourceDefinition[core_v1.Pod]:
 def qos_class(spec: core_v1.PodSpec) -> str:
     """Guaranteed, Burstable or BestEffort, from cpu and memory of all containers."""
     if spec.resources is not None:
+        # Resources of the pod as a whole outrank those of its containers: its cgroup is made from them.
         return _class_of(spec.resources)
     return _class_of(*[container.resources for container in (*spec.containers, *spec.init_containers)])
 
@@ -244,6 +249,7 @@ def _class_of(*sources: core_v1.ResourceRequirements) -> str:
             request, limit = resources.requests.get(name), resources.limits.get(name)
             if request is not None and request.sign() > 0:
                 requests[name] = request if name not in requests else requests[name] + request
+            # Zero amounts are skipped as if unset, so "cpu: 0" makes no container Burstable.
             if limit is not None and limit.sign() > 0:
                 limits[name] = limit if name not in limits else limits[name] + limit
             else:
@@ -270,10 +276,15 @@ class PodDeletion(DeletionRules[Pod]):
             grace = obj.spec.termination_grace_period_seconds
         if grace is None:
             grace = DEFAULT_GRACE
+        # Stored specs may have negative periods. The kubelet would kill such a container at once, Kubernetes grants a
+        # second.
         if grace < 0:
             grace = 1
+        # No kubelet will confirm the end of such a pod. With a grace period it would stay in the store for ever.
         if not obj.spec.node_name or is_terminal(obj):
             return 0
         if obj.metadata.deletion_timestamp is not None:
+            # A second deletion may only shorten the period, so that "kubectl delete" without options cannot prolong a
+            # forced one.
             return min(grace, obj.metadata.deletion_grace_period_seconds or 0)
         return grace

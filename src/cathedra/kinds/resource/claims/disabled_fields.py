@@ -86,6 +86,7 @@ def _has_alternatives(spec: resource.ResourceClaimSpec) -> bool:
 
 def uses_admin_access(spec: resource.ResourceClaimSpec) -> bool:
     """Return True if a request has a value for admin access, even false."""
+    # "false" counts as a use: Kubernetes tests the pointer, so that a stored "adminAccess: false" is kept.
     return any(r.exactly is not None and r.exactly.admin_access is not None for r in spec.devices.requests or ())
 
 
@@ -109,6 +110,7 @@ def enabled_claim_status(
     if allocation is not None:
         results = allocation.devices.results
         said = tuple(map(closed.said, results))
+        # One comparison of tuples decides for all results. Nearly every status has none of these fields.
         if said != (closed.nothing,) * len(said):
             results = tuple(
                 result if its == closed.nothing else replace(result, **closed.empty)
@@ -116,6 +118,7 @@ def enabled_claim_status(
             )
             allocation = replace(allocation, devices=replace(allocation.devices, results=results))
     devices = status.devices or ()
+    # Device status that was reported while the gate was open stays writable, so that drivers can still remove it.
     if devices and not (gates["DRAResourceClaimDeviceStatus"] or old.status.devices):
         devices = ()
     if devices:
@@ -142,6 +145,7 @@ class _ClosedFields(msgspec.Struct, frozen=True):
     nothing: Any
 
 
+# By identity, because comparing a whole spec would cost more than the few tests that the memo saves.
 @remembered("closed fields of results", key=IDENTITY, size=64)
 def _closed_fields(
     old: resource.ResourceClaimStatus, spec: resource.ResourceClaimSpec, gates: FeatureGates

@@ -142,6 +142,7 @@ def _consumers(
 
     if not consumers:
         return
+    # The UID and not the name identifies a consumer: a pod that was recreated under its name is another one.
     rules = ItemRules(most_consumers(gates), consumer, key=lambda c: c.uid)
     validate_items(errors, _STATUS.child("reservedFor"), consumers, rules, gates)
 
@@ -152,6 +153,7 @@ def _reservations(errors: ErrorList, new: resource.ResourceClaim, old: resource.
     if not reserved:
         return
     if new.status.allocation is None:
+        # A reservation without an allocation would let the kubelet start a pod whose devices are not allocated.
         errors.forbidden(path, "may not be specified when `allocated` is not set")
         return
     # Otherwise a pod could start to use devices of a claim that is about to be deallocated. Existing consumers may stay
@@ -203,6 +205,7 @@ def _device(
     if len(conditions) > MAX_CONDITIONS:
         errors.too_many(path.child("conditions"), len(conditions), MAX_CONDITIONS)
     validate_conditions(errors, path.child("conditions"), conditions)
+    # Never treated as stored: drivers replace the data as a whole, so its limit always holds.
     validate_opaque(errors, path.child("data"), device.data, stored=False, required=False)
     if device.network_data is not None:
         _network(errors, path.child("networkData"), device.network_data, gates)
@@ -219,6 +222,7 @@ def _network(errors: ErrorList, path: FieldPath, data: resource.NetworkDeviceDat
     def address(where: FieldPath, text: str) -> None:
         check(errors, where, text, formats.interface_address if newer else formats.lenient_cidr)
 
+    # Older releases accept several notations of one address, so that duplicates show only in a canonical form.
     key = str if newer else formats.canonical_interface
     validate_items(errors, path.child("ips"), data.ips, ItemRules(MAX_IPS, address, key=key), gates)
 
@@ -238,6 +242,7 @@ def _allocation(
 
     gates, given, devices = context.gates, allocation.devices, path.child("devices")
     validate_items(errors, devices.child("results"), given.results, ItemRules(MAX_RESULTS, result), gates)
+    # The usual allocation has no configuration; building the rules for an empty list is measurable per claim.
     if given.config:
         validate_items(errors, devices.child("config"), given.config, ItemRules(MAX_CONFIG, config), gates)
     _nodes(errors, path, allocation)

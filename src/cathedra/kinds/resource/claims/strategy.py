@@ -357,6 +357,8 @@ def validate_status_access(errors: ErrorList, new: ResourceClaim, old: ResourceC
         _validate_binding(errors, access)
     if not (new.status.devices or old.status.devices):
         return
+    # Entries that vanish together with the allocation are removed by the scheduler or a controller. They need no
+    # driver's permission, or a claim could not be deallocated by them.
     if new.status.allocation is not None and context.gates.get("DRAResourceClaimDeviceStatus", False):
         for driver in _drivers_changed(new.status.devices, old.status.devices):
             _validate_driver(errors, access, driver, new)
@@ -376,6 +378,8 @@ def _validate_driver(errors: ErrorList, access: FieldAccess, driver: str, claim:
     verbs = [f"arbitrary-node:{access.verb}"]
     allocation = claim.status.allocation
     if access.node and allocation is not None and access.node == _only_node(allocation):
+        # The narrower permission is tried first, and its refusal is the one that is shown: node plugins usually have
+        # it.
         verbs.insert(0, f"associated-node:{access.verb}")
     refusals = []
     for verb in verbs:
@@ -393,6 +397,7 @@ def _validate_driver(errors: ErrorList, access: FieldAccess, driver: str, claim:
 def _drivers_changed(new: Iterable[AllocatedDeviceStatus], old: Iterable[AllocatedDeviceStatus]) -> list[str]:
     """The drivers, sorted, of whose entries some were added, changed or removed; their order does not matter."""
     before, after = ({_key(entry): entry for entry in entries} for entries in (old, new))
+    # Removed entries count as changes: without that, a driver could delete the report of another one.
     return sorted({key[0] for key in before.keys() | after.keys() if before.get(key) != after.get(key)})
 
 
@@ -406,6 +411,7 @@ def _only_node(allocation: AllocationResult) -> str:
     if selector is None or len(selector.node_selector_terms) != 1:
         return ""
     term = selector.node_selector_terms[0]
+    # Any further term or expression could match other nodes, and the node's token is bound to exactly one.
     if term.match_expressions or len(term.match_fields) != 1:
         return ""
     field = term.match_fields[0]

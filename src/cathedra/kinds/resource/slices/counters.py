@@ -30,6 +30,7 @@ def validate_counter_sets(
     """The sets of a slice."""
     newer = gates.has(behaviours.COUNTER_LISTS_LIMITED)
     if newer and len(sets) > MAX_SETS:
+        # The limit ends validation of the list: each of the sets could otherwise add 32 errors to the Status.
         errors.too_many(path, len(sets), MAX_SETS)
         return
     # Until 1.34 the number of counters in all sets was limited instead of the number of sets.
@@ -40,6 +41,7 @@ def validate_counter_sets(
         where = path.index(position)
         _set_name(errors, where.child("name"), counters.name)
         _counters(errors, where.child("counters"), counters.counters, gates)
+        # Sorted, because the order of Go's maps is random and the recorded answers compare errors in order.
         for name, counter in sorted(counters.counters.items()):
             _shared(errors, where.child("counters").key(name), counter, gates)
     unique(errors, path, [counters.name for counters in sets])
@@ -146,6 +148,7 @@ def validate_references(errors: ErrorList, path: FieldPath, spec: resource.Resou
         for number, consumption in enumerate(device.consumes_counters):
             where = path.index(position).child("consumesCounters").index(number)
             counters = known.get(consumption.counter_set)
+            # The counters of an unknown set are unknown, too. Kubernetes reports the set alone.
             if counters is None:
                 text = "must reference a counterSet defined in the ResourceSlice sharedCounters"
                 errors.invalid(where.child("counterSet"), consumption.counter_set, text)

@@ -55,6 +55,7 @@ class DeviceRules:
         self._per_device_nodes = per_device_nodes
         self._unchanged = unchanged
         one_term = context.gates.has(behaviours.DEVICE_SELECTORS_HAVE_ONE_TERM) and not unchanged
+        # Chosen once per slice and not once per device: a slice has up to 128 devices.
         self._node_selector = validate_single_term if one_term else validate_node_selector
 
     def validate(
@@ -77,6 +78,7 @@ class DeviceRules:
             # Ratcheting: what is stored passes although the limit became smaller, or an update of another field would
             # be refused.
             self._taints(errors, path.child("taints"), device.taints)
+        # These calls run in the order in which Kubernetes validates the fields; the Status lists the errors in it.
         validate_consumptions(errors, path.child("consumesCounters"), device.consumes_counters, self._context.gates)
         self._nodes(errors, path, device)
         validate_binding_conditions(errors, path, device.binding_conditions, device.binding_failure_conditions)
@@ -146,6 +148,7 @@ class DeviceRules:
     def _nodes(self, errors: ErrorList, path: FieldPath, device: resource.Device) -> None:
         written = (device.node_name, device.node_selector, device.all_nodes)
         if not self._per_device_nodes:
+            # The bad value is empty because Kubernetes passes nil: it names the device and not one of three fields.
             if any(value is not None for value in written):
                 errors.invalid(
                     path,
@@ -217,6 +220,7 @@ def validate_attribute(
 
 def _version(errors: ErrorList, path: FieldPath, version: str) -> None:
     check(errors, path, version, formats.semver)
+    # Both errors may appear: Kubernetes runs the two checks independently.
     if longer_than(version, MAX_VALUE):
         errors.too_long(path, MAX_VALUE)
 

@@ -31,6 +31,7 @@ def enabled_slice_spec(
         devices = tuple(_without_groups(device) for device in devices)
     counters = result.shared_counters
     if not _open_requests(old, gates):
+        # `EMPTY_LIST` marks a list written as []. ``tuple(map(…))`` would replace it by an absent list.
         devices = devices if devices is EMPTY_LIST else tuple(map(_without_requests, devices))
         counters = counters if counters is EMPTY_LIST else tuple(map(_fixed_only, counters))
     spelled = [bool(items) or items is EMPTY_LIST for items in (devices, counters)]
@@ -45,12 +46,17 @@ def _closed(old: resource.ResourceSliceSpec | None, gates: FeatureGates) -> tupl
     """Fields of the spec, and fields of each device, that are to be emptied."""
     spec: dict[str, Any] = {}
     device: dict[str, Any] = {}
+    # Each gate is paired with a test of the stored slice. A field in use survives although its gate was closed since:
+    # otherwise the next update by an unaware driver would drop taints or counters of devices that are allocated.
     before = old.devices if old is not None else ()
     if not (gates["DRADeviceTaints"] or any(d.taints for d in before)):
         device["taints"] = ()
     if not (gates["DRAPartitionableDevices"] or (old is not None and _is_partitioned(old))):
+        # All fields of a feature are emptied together. A device with counters but without its counter set would be
+        # invalid.
         spec |= {"shared_counters": (), "per_device_node_selection": None}
         device |= {"consumes_counters": (), "node_name": None, "node_selector": None, "all_nodes": None}
+    # Binding conditions are reported in a claim's device status, so they are useless without that gate as well.
     binding = gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]
     if not (binding or any(_binds(d) for d in before)):
         device |= {"binds_to_node": None, "binding_conditions": (), "binding_failure_conditions": ()}
@@ -118,6 +124,7 @@ def _open_requests(old: resource.ResourceSliceSpec | None, gates: FeatureGates) 
 
 def _without_requests(device: resource.Device) -> resource.Device:
     consumed = tuple(map(_fixed_only, device.consumes_counters))
+    # Compared by identity: an unchanged device is returned as it is, so that later memos keyed by identity still match.
     unchanged = all(map(is_, consumed, device.consumes_counters))
     return device if unchanged else replace(device, consumes_counters=consumed)
 

@@ -31,6 +31,8 @@ def validate_policy(
             path,
             'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time',
         )
+        # Which of the two policies holds is open, so checks of either would report errors of a policy that is not
+        # meant.
         return
     if policy.valid_values:
         if policy.default is None:
@@ -71,6 +73,7 @@ def _values(
                 shown = _decimal(amount) if gates["DRAFractionalCapacityRange"] else str(amount)
                 errors.duplicate(path.index(position), shown)
             seen.add(amount)
+    # Compared by amount and not by text: "1" is among the values if "1000m" is.
     if default not in values:
         errors.invalid(path, default, "default value is not valid according to the requestPolicy")
 
@@ -154,12 +157,15 @@ class _Steps(NamedTuple):
             return (amount.nanos - self.least.nanos) % self.step.nanos == 0
         # Whole numbers, rounded up, as Kubernetes' Value(): a step below 1 counts as 1.
         unit = self.step.value()
+        # Whether both amounts are rounded first matters: rounding only the difference would accept other values than
+        # Kubernetes.
         return unit != 0 and (amount.value() - self.least.value()) % unit == 0
 
 
 def _step(errors: ErrorList, path: FieldPath, steps: _Steps, value: Quantity, gates: FeatureGates) -> None:
     least, step = steps.least, steps.step
     strict, where = gates.has(behaviours.CAPACITY_RANGE_STRICT), path.child("step")
+    # Zero steps would divide by zero below, and in the allocator's rounding of requests as well.
     if step.sign() == 0 or (strict and step.sign() < 0):
         errors.invalid(where, step, "must be greater than zero")
         return

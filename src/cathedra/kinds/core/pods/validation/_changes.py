@@ -50,11 +50,14 @@ def validate_pod_update(new: core_v1.Pod, old: core_v1.Pod, release: str) -> Err
     ):
         if len(after) != len(before):
             errors.forbidden(SPEC.child(name), "pod updates may not add or remove containers")
+            # Without equal lengths the containers cannot be paired, so nothing else is compared.
             return errors
     if not _deadline(errors, new.spec, old.spec):
         return errors
     _tolerations(errors, new.spec.tolerations, old.spec.tolerations)
     _gates(errors, new.spec.scheduling_gates, old.spec.scheduling_gates)
+    # What may change is put back first and the rest compared as a whole. A field that a later release adds is therefore
+    # immutable without a line here.
     kept = _with_stored(new.spec, old.spec)
     if old.spec.scheduling_gates:
         kept = _while_gated(errors, kept, old.spec)
@@ -83,9 +86,12 @@ def _deadline(errors: ErrorList, new: core_v1.PodSpec, old: core_v1.PodSpec) -> 
 
 def _tolerations(errors: ErrorList, new: Sequence[core_v1.Toleration], old: Sequence[core_v1.Toleration]) -> None:
     path = SPEC.child("tolerations")
+    # Hashed without the seconds, which are the only part that may change. A pairwise comparison would take quadratic
+    # time for a pod with thousands of tolerations.
     kept = {replace(other, toleration_seconds=None) for other in new}
     for toleration in old:
         if replace(toleration, toleration_seconds=None) not in kept:
+            # One error for all of them, and the new ones are not validated: the whole list is refused.
             errors.forbidden(path, "existing toleration can not be modified except its tolerationSeconds")
             return
     validate_tolerations(errors, path, new)
@@ -111,6 +117,8 @@ def _with_stored(new: core_v1.PodSpec, old: core_v1.PodSpec) -> core_v1.PodSpec:
         "tolerations": old.tolerations,
     }
     before = old.termination_grace_period_seconds
+    # Negative periods were stored before validation refused them. Setting 1 is the only way to get rid of one; the node
+    # treats both as 1.
     if before is not None and before < 0 and new.termination_grace_period_seconds == 1:
         changes["termination_grace_period_seconds"] = before
     return replace(new, **changes)
@@ -129,6 +137,8 @@ def _while_gated(errors: ErrorList, new: core_v1.PodSpec, old: core_v1.PodSpec) 
             errors.invalid(SPEC.child("nodeSelector"), selector, text)
         new = replace(new, node_selector=old.node_selector)
     before = _required(old)
+    # The author's requirements of the node must still hold when the gates are removed, so terms may only gain
+    # requirements. Another term would be an alternative, and permit more nodes than before.
     if before is None or _narrows(_required(new), before):
         affinity = new.affinity
         stored = old.affinity.node_affinity if old.affinity is not None else None
@@ -303,6 +313,7 @@ def spec_difference(old: core_v1.PodSpec, new: core_v1.PodSpec, release: str) ->
         return _difference(before, after)
     pairs = zip(before, after, strict=False)
     shorter = min(len(before), len(after))
+    # Equal lines at the beginning are skipped in linear time. They are most of a long spec, and difflib is quadratic.
     first = next((place for place, (one, other) in enumerate(pairs) if one != other), shorter)
     begin = max(first - _AROUND, 0)
     shown = _difference(before[begin : begin + _NEAR], after[begin : begin + _NEAR], skipped=begin)
@@ -350,10 +361,12 @@ def _plain(value: Any, release: str) -> Any:
     if isinstance(value, msgspec.Struct) and type(value).__module__ == core_v1.__name__:
         values, kind = dict(_named(value)), type(value).__name__
         order = _ORDER.get(type(value), ())
+        # An empty field that the release does not know is left out. A filled one is shown: it is the difference.
         gone = {name for name in values if not values[name] and not is_known(kind, name, release)}
         names = (*order, *(name for name in values if name not in order and name not in gone))
         return {_word(name): _plain(values[name], release) for name in names}
     if isinstance(value, tuple):
+        # Kubernetes prints empty lists as null: its stored objects are protobuf, which does not record them.
         return [_plain(item, release) for item in value] or None
     if isinstance(value, dict):
         return {key: _plain(item, release) for key, item in sorted(value.items())} or None

@@ -52,6 +52,7 @@ def _amounts(errors: ErrorList, path: FieldPath, amounts: Mapping[str, Quantity]
 
 
 def _name(errors: ErrorList, path: FieldPath, name: str) -> None:
+    # Longer names are always invalid. They bypass the cache, so that one request cannot fill it with megabytes of keys.
     problems = _remembered_problems if len(name) <= _LONGEST else container_resource_problems
     for problem in problems(name):
         errors.invalid(path.key(name), Constant(name), problem)
@@ -59,6 +60,7 @@ def _name(errors: ErrorList, path: FieldPath, name: str) -> None:
 
 _LONGEST: Final = 317
 """No name of a resource may be longer."""
+# Every container of every pod names the same few resources, and each name is matched against several patterns.
 _remembered_problems: Final = remembered("kinds.core.pods.validation.problems", size=1024)(container_resource_problems)
 
 
@@ -79,6 +81,7 @@ def _requests(errors: ErrorList, path: FieldPath, resources: core_v1.ResourceReq
 
 def _huge_pages(errors: ErrorList, path: FieldPath, resources: core_v1.ResourceRequirements) -> None:
     names = {*resources.limits, *resources.requests}
+    # Huge pages alone would leave a pod without a QoS class above BestEffort, and it would be evicted first.
     if any(name.startswith(HUGE_PAGES) for name in names) and not names & {"cpu", "memory"}:
         errors.forbidden(path, "HugePages require cpu or memory")
 
@@ -93,6 +96,7 @@ def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.Pod
     for kind, amounts in (("limits", resources.limits), ("requests", resources.requests)):
         for name, amount in sorted(amounts.items()):
             where = path.child(kind)
+            # A malformed name is not reported as unsupported as well: one error for each name, as in Kubernetes.
             if problems := formats.qualified_name(name):
                 for problem in problems:
                     errors.invalid(where.key(name), Constant(name), problem)
@@ -108,6 +112,8 @@ def validate_pod_resources(errors: ErrorList, path: FieldPath, spec: core_v1.Pod
             )
         if limit is None and not is_overcommittable(name):
             errors.required(path.child("limits"), "Limit must be set for non overcommitable resources")
+        # Only requests are compared with the sum. Limits of a pod may be lower than the sum of its containers' limits:
+        # the pod's cgroup caps them together.
         total = totals.get(name, _ZERO)
         if amount < total:
             errors.invalid(
@@ -155,6 +161,8 @@ def validate_pod_claims(errors: ErrorList, path: FieldPath, claims: Sequence[cor
         else:
             check(errors, where.child("name"), claim.name, formats.dns_label)
             seen.add(claim.name)
+        # ``source`` is the older form of the reference. Pods that were stored with it keep it, and errors name its
+        # path.
         if claim.source is not None:
             _references(errors, where.child("source"), claim.source)
         else:
@@ -189,6 +197,8 @@ def validate_container_claims(
             continue
         used.enter(errors, where, claim)
         if claim.name not in known:
+            # The names are added to the detail later, by `Names`, because formatting them for errors that no one reads
+            # is slow.
             detail = "" if known else f"{_CHOICE} which is empty"
             names = Names(_CHOICE, known, quoted=False, in_order=False)
             errors.append(FieldError(ErrorType.NOT_FOUND, where, claim.name, detail, names=names))
@@ -209,6 +219,8 @@ class _Used:
         if claim.name in self._seen:
             errors.duplicate(path, claim.name)
             return
+        # A claim may be listed once as a whole, or once for each of its requests, never both: the whole contains each
+        # of its requests.
         key = claim.name
         if claim.request:
             check(errors, path.child("request"), claim.request, formats.dns_label)
@@ -228,4 +240,5 @@ def validate_mirror(errors: ErrorList, pod: core_v1.Pod) -> None:
         text = "must set spec.nodeName if mirror pod annotation is set"
         errors.invalid(where, pod.metadata.annotations[MIRROR_ANNOTATION], text)
     for _ in pod.spec.resource_claims:
+        # Kubernetes reports this error once per claim and with an empty path, which Go prints as "[]".
         errors.forbidden(_NO_FIELD, "static pods do not support resource claims")

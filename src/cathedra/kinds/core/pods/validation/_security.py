@@ -132,6 +132,7 @@ def _seccomp(errors: ErrorList, path: FieldPath, profile: core_v1.SeccompProfile
     else:
         _choice(errors, path.child("type"), profile.type, _PROFILES)
     if profile.type != "Localhost":
+        # Kubernetes shows the whole profile for seccomp but only the name for AppArmor; clients match on these texts.
         if profile.localhost_profile is not None:
             errors.invalid(local, to_dict(profile), "can only be set when seccomp type is Localhost")
     elif profile.localhost_profile is None:
@@ -204,6 +205,8 @@ def validate_system(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -
     name = spec.os.name
     if not name:
         errors.required(path.child("os", "name"))
+    # Kubernetes reports the missing name at "os.name" and the unknown name at "os". The two paths differ on purpose
+    # here.
     elif name not in _SYSTEMS:
         errors.not_supported(path.child("os"), name, _SYSTEMS)
     elif name == "linux":

@@ -65,6 +65,7 @@ def validate_pod(pod: core_v1.Pod) -> ErrorList:
     errors = validate_any_pod(pod)
     if pod.spec.ephemeral_containers:
         errors.forbidden(SPEC.child("ephemeralContainers"), "cannot be set on create")
+    # Only new pods are checked. Binding refuses a gated pod by itself, and stored ones must stay updatable.
     if pod.spec.node_name and pod.spec.scheduling_gates:
         errors.forbidden(SPEC.child("nodeName"), "cannot be set until all schedulingGates have been cleared")
     return errors
@@ -117,6 +118,8 @@ def _annotations(errors: ErrorList, path: FieldPath, annotations: Mapping[str, s
         if not key.startswith(_APPARMOR):
             continue
         name = key.removeprefix(_APPARMOR)
+        # The annotation is the older form of securityContext.appArmorProfile. With a mistyped container name it would
+        # leave that container unconfined.
         containers = {container.name for container in (*spec.containers, *spec.init_containers)}
         if name not in containers | {container.name for container in spec.ephemeral_containers}:
             errors.invalid(path.key(key), name, "container not found")
@@ -161,6 +164,7 @@ def _validate_spec(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) ->
     validate_dns_config(errors, path.child("dnsConfig"), spec)
     validate_gates(errors, path.child("schedulingGates"), spec.scheduling_gates)
     validate_spread(errors, path.child("topologySpreadConstraints"), spec.topology_spread_constraints)
+    # The order of these calls is the order of the errors in the Status, which recorded answers of Kubernetes hold.
     _names(errors, path, spec)
     deadline = spec.active_deadline_seconds
     if deadline is not None and not 1 <= deadline <= _MAX_INT32:
@@ -211,6 +215,7 @@ def validate_dns_config(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpe
     """Few servers with addresses, search paths that are domains, options with names; policy None needs a server."""
     config = spec.dns_config
     if spec.dns_policy == "None":
+        # The two errors above end validation of the field, as they do in Kubernetes.
         if config is None:
             errors.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
             return
@@ -235,6 +240,7 @@ def validate_dns_config(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpe
         errors.invalid(where, searches, text)
     for position, search in enumerate(searches):
         if search != ".":
+            # One trailing dot marks a fully qualified domain. The root domain alone is the search path ".".
             check(errors, where.index(position), search.removesuffix("."), _search)
     for position, option in enumerate(config.options):
         if not option.name:
@@ -283,6 +289,7 @@ def validate_tolerations(errors: ErrorList, path: FieldPath, tolerations: Sequen
                 toleration.operator,
                 'operator must be Exists when `key` is empty, which means "match all values and all keys"',
             )
+        # Only NoExecute evicts running pods; a delay has no meaning for the effects that keep pods away.
         if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
             text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             errors.invalid(where.child("effect"), toleration.effect, text)
@@ -378,6 +385,7 @@ def validate_spread(
         ):
             if policy is not None and policy not in _INCLUSION:
                 errors.not_supported(where.child(name), policy, _INCLUSION)
+        # Two constraints on one key and of one kind would contradict each other's skew; hard and soft ones may coexist.
         pair = (constraint.topology_key, constraint.when_unsatisfiable)
         if pair in seen:
             errors.duplicate(where.child("{topologyKey, whenUnsatisfiable}"), f"{{{pair[0]}, {pair[1]}}}")

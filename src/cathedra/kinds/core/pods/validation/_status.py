@@ -27,12 +27,15 @@ def validate_pod_status_update(new: core_v1.Pod, old: core_v1.Pod, gates: Featur
     """Return the errors of a new status."""
     errors = ErrorList()
     status = new.status
+    # The class decides on cgroups and eviction. It is derived from the spec once, so a kubelet that reports another one
+    # has computed it from another spec.
     if status.qos_class != old.status.qos_class:
         errors.invalid(_STATUS.child("qosClass"), status.qos_class, "field is immutable")
     for name, after, before in (
         ("containerStatuses", status.container_statuses, old.status.container_statuses),
         ("initContainerStatuses", status.init_container_statuses, old.status.init_container_statuses),
     ):
+        # Statuses that did not exist before cannot have ended, so the first report of a node skips the comparison.
         if before:
             _transitions(errors, _STATUS.child(name), after, before, new.spec)
     if status.pod_ips:
@@ -89,8 +92,10 @@ def _transitions(
     spec: core_v1.PodSpec,
 ) -> None:
     """Require that a container that has ended for good stays so."""
+    # A container that is restarted leaves its terminated state, so the rule holds for the other policies only.
     if spec.restart_policy == "Always":
         return
+    # Containers with a policy of their own are exempt from the pod's policy and may run again.
     sidecars = {c.name for c in (*spec.init_containers, *spec.containers) if c.restart_policy is not None}
     after = {status.name: status for status in new}
     for position, before in enumerate(old):
@@ -129,6 +134,7 @@ def _extended(errors: ErrorList, pod: core_v1.Pod, status: core_v1.PodExtendedRe
     for position, mapping in enumerate(status.request_mappings):
         where = mappings.index(position)
         container = containers.get(mapping.container_name)
+        # Statuses of containers that the spec does not have are left to the kubelet, as in Kubernetes.
         if container is None:
             text = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
             errors.invalid(where.child("containerName"), mapping.container_name, text)
@@ -153,6 +159,7 @@ def _extended(errors: ErrorList, pod: core_v1.Pod, status: core_v1.PodExtendedRe
 def _node_allocatable(errors: ErrorList, pod: core_v1.Pod, gates: FeatureGates) -> None:
     path = _STATUS.child("nodeAllocatableResourceClaimStatuses")
     known = {claim.resource_claim_name for claim in pod.spec.resource_claims if claim.resource_claim_name is not None}
+    # Claims made from templates have generated names, which stand in the status alone.
     known |= {s.resource_claim_name for s in pod.status.resource_claim_statuses if s.resource_claim_name is not None}
     extended = pod.status.extended_resource_claim_status
     if extended is not None and gates.has(behaviours.EXTENDED_CLAIMS_IN_STATUS):

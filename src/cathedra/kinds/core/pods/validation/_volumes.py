@@ -47,12 +47,16 @@ def validate_volumes(errors: ErrorList, path: FieldPath, volumes: Sequence[core_
         check(errors, where.child("name"), volume.name, formats.dns_label)
         if volume.name in seen:
             errors.duplicate(where.child("name"), volume.name)
+        # A volume with an invalid name does not count as declared: its mounts get "not found" as well, as in
+        # Kubernetes.
         if len(errors) == prior:
             seen.add(volume.name)
     return frozenset(seen)
 
 
 def _source(errors: ErrorList, path: FieldPath, volume: core_v1.Volume) -> None:
+    # The struct's order of fields is Kubernetes' order of checks. The first source counts as the volume's type, the
+    # later ones are the surplus; another order would blame another field.
     given = [(name, source) for name, source in zip(_SOURCES, _read(volume), strict=True) if source is not None]
     if not given:
         errors.required(path, "must specify a volume type")
@@ -223,6 +227,8 @@ def validate_field_reference(
     if name not in _KNOWN:
         errors.invalid(where, name, f"error converting fieldPath: field label not supported: {name}")
         return
+    # Old clients send "spec.host". Kubernetes' conversion of field labels renames it before the allowed fields are
+    # compared, so it never appears in the text.
     shown = "spec.nodeName" if name == _HOST else name
     if shown not in allowed:
         errors.string_not_among(where, shown, sorted(allowed))
@@ -230,6 +236,8 @@ def validate_field_reference(
 
 def _subscript(errors: ErrorList, path: FieldPath, name: str, field: str, key: str) -> None:
     if field == "metadata.annotations":
+        # Kubernetes lowers the case of annotation keys here and not of label keys; the validation text shows the
+        # lowered key.
         key = key.lower()
     elif field != "metadata.labels":
         errors.invalid(
@@ -270,6 +278,7 @@ def _divisor(errors: ErrorList, path: FieldPath, name: str, divisor: Quantity) -
     _, _, resource = name.partition(".")
     kind = "hugepages" if name.startswith(_HUGE_PAGES) else resource if name in _RESOURCES else ""
     units = _CPU_UNITS if kind == "cpu" else _UNITS
+    # The canonical text is compared, not the amount: "1024" is refused although "1Ki" is a unit.
     if kind and divisor.text not in units:
         one = " and ".join(units) if kind == "cpu" else ", ".join(units)
         shown = _SHOWN.get(kind, kind)
@@ -347,6 +356,8 @@ def _token(errors: ErrorList, volume: FieldPath, path: FieldPath, token: core_v1
 
 
 def _take(errors: ErrorList, volume: FieldPath, path: str, shown: str, taken: set[str]) -> None:
+    # Two files at one path of a projected volume: the kubelet would write one over the other, in an order that no one
+    # chose. Empty paths are reported as required already.
     if path and path in taken:
         errors.invalid(volume, shown, _CONFLICT)
     taken.add(path)
