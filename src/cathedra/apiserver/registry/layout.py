@@ -79,6 +79,7 @@ before it in the metadata, and in texts quotation marks are escaped."""
 
 def numbered(value: bytes, revision: int) -> bytes:
     """Return a value of `LogLayout.write` with the revision that was assigned to it."""
+    # The revision is assigned after the value was encoded. Encoding again would double the cost of every write.
     return value.replace(_UNNUMBERED, b'"resourceVersion":"%d"' % revision, 1)
 
 
@@ -108,6 +109,7 @@ class LogLayout:
         Raises:
             StorageError: several forms may be stored, and the value is none of them.
         """
+        # The version of custom resources stands in the JSON, so it has to be read before the type is known.
         if definition.stored_types:
             return StoredObject(key, self.read(definition, Record(key, revision, value)), revision)
         return StoredObject.unread(key, revision, definition.type, value, previous)
@@ -119,6 +121,7 @@ class LogLayout:
             StorageError: it is no object of this resource.
         """
         try:
+            # Values of older backups have a resource version of their own; `stamped` replaces it by the record's.
             obj: KubeObject = _as_stored(definition, record.value)
         except msgspec.DecodeError as error:
             raise StorageError(f"the object stored at {record.key} cannot be read: {error}") from error
@@ -157,6 +160,8 @@ class SharedLayout:
     def prefix(self, definition: AnyDefinition) -> str:
         """Return the plural, or one of a few old names; for custom resources and their definitions behind the group."""
         group, plural = definition.group, definition.plural
+        # kube-apiserver puts custom resources under their group and built-in kinds under their plural alone. With
+        # another prefix the two servers would not see each other's objects.
         if group == _BY_GROUP or not has_message(definition.type):
             return f"{group}/{plural}"
         return _PREFIXES.get((group, plural), plural)
@@ -191,6 +196,8 @@ class SharedLayout:
 
     def _form(self, definition: AnyDefinition) -> _ValueForm:
         found = self._forms.get(definition.group_resource)
+        # A changed custom resource has another definition under the same name. The former form would decode with the
+        # former versions.
         if found is None or found.definition is not definition:
             found = self._forms[definition.group_resource] = _ValueForm(definition)
         return found
@@ -220,6 +227,7 @@ class _ValueForm:
             self._head = f'{{"kind":"{gvk.kind}","apiVersion":"{gvk.api_version}",'.encode()
 
     def write(self, obj: KubeObject) -> bytes:
+        # The store assigns the revision. A stored number would be outdated as soon as it is written.
         body = encode(replace(obj, metadata=replace(obj.metadata, resource_version="")))
         return self._head + body[1:] if self._head else body
 
@@ -232,6 +240,8 @@ class _ValueForm:
 
     def _read(self, value: bytes) -> Any:
         definition = self.definition
+        # Values that this program wrote begin with exactly these bytes, so they need neither a scan for the version nor
+        # a conversion.
         if self._head and value.startswith(self._head):
             return decode(definition.type, b"{" + value[len(self._head) :])
         if value.startswith(MAGIC):
@@ -240,6 +250,7 @@ class _ValueForm:
             return version.to_hub(decode_message(version.type, found.message))
         if not self._head:
             return _as_stored(definition, value)
+        # The value may come from any program with access to etcd. Deep nesting would exhaust the decoder's stack.
         check_nesting(value, WRAPPED_DEPTH)
         version = self._version(msgspec.json.decode(value, type=_Head).api_version)
         obj: KubeObject = decode(version.type, value)

@@ -45,6 +45,7 @@ class ReplicaConnection(asyncio.Protocol):
         self._transport = transport
         self._outgoing = MessageWriter(self._transport, at_once=primary.AT_ONCE)
         self._send_content()
+        # After the content and in the same turn: a write between the two would be sent twice or never.
         self._log.followers.append(self)
 
     def data_received(self, data: bytes) -> None:
@@ -75,9 +76,12 @@ class ReplicaConnection(asyncio.Protocol):
     def settled(self, write: Write, origin: Origin | None) -> None:
         """Send a settled write; to the server that made it, its revision alone."""
         if origin is not None and origin[0] is self:
+            # The value is left out: the server kept what it sent. For large objects this halves the traffic.
             self._send(primary.Settled(origin[1], write.revision))
             return
         self._send(primary.Change(write.key, write.revision, write.value), len(write.value or b""))
+        # Messages cannot be dropped, because the server could not notice the gap. Its process starts again with a full
+        # load.
         if self._transport.get_write_buffer_size() > MOST_WAITING:
             LOG.error("an API server beside this one takes no more messages and is cut")
             self.close()
@@ -92,12 +96,14 @@ class ReplicaConnection(asyncio.Protocol):
         if (waiting := writing.get(key)) is not None:
             # Writes of one object wait for each other, so the next one is compared with a settled state.
             ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            # The comparison is repeated from the start: the write that was waited for may have changed the revision.
             ended.add_done_callback(lambda _: self._write(message))
             waiting.append(ended)
             return
         if current != message.expected:
             self._send(primary.Refused(message.id, current))
             return
+        # Reserved before the log is called: it may settle at once, and a later message must already find the key taken.
         writing[key] = []
 
         def failed(error: str) -> None:

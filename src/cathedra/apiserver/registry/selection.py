@@ -93,6 +93,7 @@ def single_name(field_selector: str) -> str:
     except StatusError:
         return ""  # the verb itself reports what is wrong with it
     names = [term.value for term in terms if term.field == "metadata.name" and not term.negated]
+    # Two names contradict each other. The request is then authorized as a list, which needs the wider permission.
     return names[0] if len(names) == 1 else ""
 
 
@@ -105,6 +106,7 @@ def _parse_labels(text: str) -> Selector:
 
 def _certain_label(selector: Selector | None) -> tuple[str, str] | None:
     for requirement in () if selector is None else selector.requirements:
+        # Any one label is enough: the table's index narrows the candidates, and the predicate decides.
         if requirement.operator in _SAYING_EQUAL and len(requirement.values) == 1:
             return requirement.key, next(iter(requirement.values))
     return None
@@ -120,6 +122,8 @@ def _predicate(
         checks.append(lambda obj: labels.matches(obj.metadata.labels))
     if not checks:
         return None
+    # The usual watch has one condition, and this function runs for every object or write: a generator costs more than
+    # it.
     if len(checks) == 1:
         return checks[0]
     return lambda obj: all(check(obj) for check in checks)
@@ -149,6 +153,8 @@ def getter(definition: AnyDefinition, field: str) -> Callable[[Any], str]:
     """
     if field == "metadata.name":
         return _name
+    # Kubernetes registers field labels per kind. Cluster-scoped kinds with labels of their own refuse the namespace;
+    # those without use the generic conversion, which accepts it.
     if field == "metadata.namespace" and (definition.namespaced or not definition.field_selectors):
         return _namespace
     found = definition.field_selectors.get(field)

@@ -73,6 +73,7 @@ class StoredObject(msgspec.Struct, eq=False):
 
     def view(self, version: VersionDefinition) -> Any:
         """Return the object in a version; it is converted once."""
+        # The hub version needs no conversion, and most requests use it.
         if type(self.object) is version.type:
             return self.object
         if self._views is None:
@@ -87,6 +88,8 @@ class StoredObject(msgspec.Struct, eq=False):
         found = self._bodies.get(version.type)
         if found is None:
             found = self._bodies[version.type] = encode(self.view(version))
+            # The encoder keeps its buffer at the size of the largest body. One object of a megabyte would hold that
+            # memory for good.
             forget_large(len(found))
         return found
 
@@ -144,6 +147,7 @@ class StoredObject(msgspec.Struct, eq=False):
     def at(self, revision: int) -> StoredObject:
         """Return the same state with a later revision."""
         metadata = replace(self.object.metadata, resource_version=str(revision))
+        # A new entry instead of a changed one: readers and watchers still hold the former state.
         return StoredObject(self.key, replace(self.object, metadata=metadata), revision)
 
     def without_managers(self) -> StoredObject:
@@ -162,11 +166,14 @@ class StoredObject(msgspec.Struct, eq=False):
         body = self._bodies[kind]
         before = None if earlier is None else earlier.body_in(kind)
         try:
+            # Without the earlier bytes there is nothing to compare parts with; they may have been dropped to save
+            # memory.
             if earlier is None or before is None:
                 self._object = reader_of(kind)(body)
             else:
                 self._object = parts_decoder(kind).later(body, earlier.object, before)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise StorageError(f"the object of {self.key} cannot be read: {error}") from error
+        # The link to the earlier state is cut, so that its memory can be freed.
         self._unread = self._earlier = None
         return self._object

@@ -31,6 +31,7 @@ class Tables:
     def __init__(self, definitions: Iterable[AnyDefinition], layout: Layout) -> None:
         self.layout = layout
         self._tables: dict[GroupResource, Table] = {}
+        # The bound method of the dictionary: a method here would cost one more call in every request.
         self.get = self._tables.get
         """Return the table of a resource; None if it is not served."""
         self.by_resource: Mapping[GroupResource, Table] = self._tables
@@ -39,6 +40,7 @@ class Tables:
         self.under_way: dict[str, list[asyncio.Future[None]]] = {}
         """As `Table.under_way`, for keys that no table claims."""
         for definition in definitions:
+            # A kind that is served in two groups has one table. Two would show different objects under the two names.
             if definition.stored_as is None:
                 self._enter(Table(definition, stored_under=self._prefix(definition)))
 
@@ -54,6 +56,8 @@ class Tables:
         prefix = self._prefix(definition)
         table = Table(definition, floor=floor, stored_under=prefix)
         claimed = [record for key, record in self._unclaimed.items() if key.startswith(prefix)]
+        # Nothing is removed from the unclaimed records before all were read: if one fails, the definition can be
+        # corrected and tried again.
         table.load({record.key.removeprefix(prefix): self.entry(table, record) for record in claimed})
         for record in claimed:
             del self._unclaimed[record.key]
@@ -85,6 +89,7 @@ class Tables:
                 continue
             entry = self.entry(found[0], record)
             loaded.setdefault(found[0].definition.group_resource, {})[entry.key] = entry
+        # Everything was read before anything is replaced, so an error leaves the tables as they were.
         self._unclaimed = unclaimed
         for resource, table in self._tables.items():
             table.restart(loaded.get(resource, {}), snapshot.revision)
@@ -108,11 +113,14 @@ class Tables:
                 latest[write.key] = None if past.previous is None else self._past(table, key, past.previous, None)
             previous = latest[write.key]
             if write.value is None:
+                # A removal of an object that the history does not know shows nothing to anyone.
                 if previous is None:
                     continue
                 entry, latest[write.key] = previous.at(write.revision), None
             else:
                 present = table.get(key)
+                # The last state is shared with the table: readers of the history and of the table then share its
+                # encoded bytes.
                 if present is not None and present.revision == write.revision:
                     entry = present
                 else:
@@ -128,6 +136,8 @@ class Tables:
 
     def locate(self, storage_key: str) -> tuple[Table, str] | None:
         """Return the table of a stored key, and the key in it; None if no resource of that prefix is served."""
+        # Prefixes have one to three segments, depending on layout and group. The shortest one that is served wins; none
+        # is the beginning of another.
         end = storage_key.find("/", 1)
         while end > 0:
             table = self._by_prefix.get(storage_key[: end + 1])
@@ -150,6 +160,7 @@ class Tables:
         logged and passed over."""
         if located is None:
             if write.value is None:
+                # The removal may be of a record that arrived before this server loaded.
                 self._unclaimed.pop(write.key, None)
             else:
                 self._unclaimed[write.key] = Record(write.key, write.revision, write.value)
@@ -163,6 +174,7 @@ class Tables:
         try:
             entry = self.layout.stored(table.definition, key, write.revision, write.value, previous)
         except StorageError as error:
+            # One unreadable object must not end the stream of all others: this server would never be current again.
             LOG.error("passed over: %s", error)
             return
         table.apply(StoredChange(write.revision, entry, previous))

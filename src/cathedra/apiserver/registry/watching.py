@@ -47,6 +47,8 @@ class StoredChange(msgspec.Struct, eq=False):
         """Offer the change to watchers. Those with the same selection share one event, so its line is encoded once."""
         namespace = None
         kind = _DELETED if self.deleted else _ADDED if self.previous is None else _MODIFIED
+        # Once for each distinct selection. With one test per watcher, a thousand kubelets would make each write of a
+        # pod a thousand evaluations.
         for alike in watchers.alike.values():
             selection = alike.selection
             if selection.namespace:
@@ -54,6 +56,7 @@ class StoredChange(msgspec.Struct, eq=False):
                     namespace, _ = split_key(self.entry.key)
                 if selection.namespace != namespace:
                     continue
+            # Most informers select nothing. They need no look at the state before, because it always matched.
             seen = Seen(kind, self.entry) if selection.matches is None else self.seen_by(selection)
             if seen is not None:
                 alike.push(seen)
@@ -75,6 +78,8 @@ class StoredChange(msgspec.Struct, eq=False):
         if after:
             return Seen(_MODIFIED if before else _ADDED, self.entry)
         if before:
+            # An object that leaves a selection is deleted for its watchers. Without this event their caches would keep
+            # it for ever.
             return Seen(_DELETED, self.entry if self.deleted else self.departed)
         return None
 
@@ -84,6 +89,7 @@ class Seen(msgspec.Struct, eq=False):
 
     type: EventType
     entry: StoredObject
+    # A literal as default is copied per instance by msgspec; it is no shared dictionary.
     _lines: dict[Hashable, bytes] = {}
 
     def line(self, form: Hashable) -> bytes | None:
@@ -128,14 +134,19 @@ class Watcher:
 
     def push(self, seen: Seen) -> None:
         """Queue one event and wake the reader. Cut the watcher if its queue is full."""
+        # A closed stream has a gap. Any further event would look like a complete history to the client.
         if self.closed or seen.entry.revision <= self.after:
             return
         queue = self.queue
         self._bytes += seen.entry.size
+        # An empty queue always takes one event: a single object that is larger than the limit would otherwise cut every
+        # watcher, and again after each relist.
         if queue and (len(queue) >= QUEUE_LIMIT or self._bytes > QUEUE_BYTES):
             self.close()
             return
         queue.append(seen)
+        # Only at the first event. The reader empties the queue as a whole, so that further calls would wake it for
+        # nothing.
         if len(queue) == 1:
             self.wake()
 
@@ -174,6 +185,8 @@ class Watcher:
     async def take(self) -> list[Seen]:
         """Wait for events and return all that are queued; an empty list when the stream has ended."""
         while not (taken := self.taken()) and not self.closed:
+            # The queue was found empty in the same turn of the loop, so no event can arrive between the test and this
+            # future.
             self._waiter = asyncio.Future()
             try:
                 await self._waiter
@@ -186,6 +199,7 @@ class Watcher:
         self._gather()
         if self._bytes > most:
             return self._taken_some(most)
+        # The queue is replaced and not cleared: events that arrive while the reader sends are collected in the new one.
         taken, self.queue = list(self.queue), deque()
         self._bytes = 0
         return taken
@@ -195,6 +209,8 @@ class Watcher:
         while self.queue and size < most:
             taken.append(self.queue.popleft())
             size += taken[-1].entry.size
+        # Reset at the end, because `extend` counts events of a group that this client has already seen and that were
+        # left out.
         self._bytes = self._bytes - size if self.queue else 0
         return taken
 
@@ -202,6 +218,8 @@ class Watcher:
         """Notify the reader that there are events, or that the stream has ended."""
         if self.on_events is not None:
             self.on_events()
+        # A done future belongs to a reader that was cancelled or woken already; setting it again would raise here, in
+        # the writer's turn.
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -240,6 +258,7 @@ class Watchers:
         alike = self.alike.get(key)
         if alike is not None:
             alike.discard(watcher)
+            # Selections come from clients. Empty groups would accumulate, and each would be evaluated for every write.
             if not alike.watchers:
                 del self.alike[key]
 
@@ -274,6 +293,7 @@ class Alike:
 
     def push(self, seen: Seen) -> None:
         """Append an event and wake the readers that have nothing else to take."""
+        # One watcher has nothing to share; gathering would cost a list for each event.
         if len(self.watchers) == 1:
             for watcher in self.watchers:
                 watcher.push(seen)
@@ -292,6 +312,7 @@ class Alike:
         if self.fresh:
             fresh, self.fresh = self.fresh, []
             size = sum([seen.entry.size for seen in fresh])
+            # A copy: a watcher that is cut here may be discarded by its callback during the iteration.
             for watcher in tuple(self.watchers):
                 watcher.extend(fresh, size)
 

@@ -111,6 +111,7 @@ class PrimaryStore(asyncio.Protocol):
         """Set while `follow` waits for further writes."""
         self._waiting: dict[int, tuple[Forward | Question, asyncio.Future[int]]] = {}
         """By their number: requests without an answer."""
+        # Beginning at 1, because 0 is the number of the content (`LOADED`).
         self._numbers = itertools.count(1)
 
     @classmethod
@@ -159,10 +160,13 @@ class PrimaryStore(asyncio.Protocol):
             StoreUnavailable: the primary has gone.
         """
         while True:
+            # Swapped without an await in between: a message that arrives meanwhile goes into the new list and is not
+            # lost.
             writes, self._progress = self._progress, []
             if writes:
                 yield StoreProgress(writes[-1].revision, tuple(writes))
                 continue
+            # Tested after the list, so that writes that arrived before the connection was lost are still yielded.
             if self._outgoing is None:
                 raise StoreUnavailable(_GONE)
             self._arrived = asyncio.get_running_loop().create_future()

@@ -114,6 +114,8 @@ class SQLiteStorage:
         try:
             private_directory(self._path.parent)
             self._last = RevisionFile(self._path.with_name(f"{self._path.name}.revision"))
+            # All of them hold objects, secrets among them. Created with the default mask they would be readable by
+            # other users.
             for suffix in ("", "-wal", "-shm", ".revision"):
                 private_file(self._path.with_name(self._path.name + suffix))
         except StoreInUse as error:
@@ -125,6 +127,7 @@ class SQLiteStorage:
             raise StorageError(f"{self._path} cannot be used: {error.strerror or error}") from error
         try:
             connection, revision = self._opened(self._last)
+            # Before anything is served: damage that is found later would already have been answered to clients.
             check_pages(connection)
             content = read_log(connection, RECENT)
             compaction = Compaction(connection, content.records)
@@ -134,6 +137,7 @@ class SQLiteStorage:
         except DamagedRow as error:
             self._let_go()
             raise StorageError(f"{self._path}: {error}; {DAMAGE_ADVICE}") from error
+        # Also on cancellation: a lock that is kept would make the next start report the database as in use.
         except BaseException:
             self._let_go()
             raise
@@ -145,6 +149,8 @@ class SQLiteStorage:
 
     def commit(self, write: Write, settled: Settled) -> None:
         """Queue the write for the next transaction."""
+        # Refused and not queued. Without a database the queue would grow without bound, and every client would run into
+        # its timeout.
         if self._restart is not None:
             settled(StorageError("the store cannot be written now: its database cannot be opened"))
             return
@@ -172,16 +178,19 @@ class SQLiteStorage:
         """Settle waiting writes and close the file."""
         if self._thread is None or self._last is None:
             return
+        # Before the writer ends, or its end would be taken for a failure and a new one be started.
         self._closing = True
         if self._restart is not None:
             self._restart.cancel()
         batch, self._waiting = self._waiting, []
         self._under_way += batch
+        # The last batch precedes the end mark, so that writes that were accepted are still committed.
         self._queue.put(batch)
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
         self._thread = None
         self._fail(self._under_way, StorageError("the store was closed"))
+        # The note is synced at the end only. After a crash an older note is safe; it just recognises fewer losses.
         self._last.sync()
         self._let_go()
 
@@ -202,6 +211,7 @@ class SQLiteStorage:
         connection = self._open()
         try:
             revision = self._check(connection, last)
+        # A connection that is not closed keeps the write-ahead log open until it is collected.
         except BaseException:
             connection.close()
             raise
@@ -214,7 +224,11 @@ class SQLiteStorage:
         try:
             connection.execute(f"pragma page_size={_PAGE}")
             connection.execute("pragma journal_mode=wal")
+            # WAL mode would also permit "normal", which syncs at checkpoints only: a power cut could then lose writes
+            # that clients saw acknowledged.
             connection.execute("pragma synchronous=full")
+            # In pages. A longer log makes each read slower, a shorter one makes the writer stop for checkpoints more
+            # often.
             connection.execute("pragma wal_autocheckpoint=2000")
             connection.executescript(SCHEMA)
         except BaseException:
@@ -233,6 +247,8 @@ class SQLiteStorage:
                 f"{self._path} has format {facts['format']}, this version of Cathedra reads format {FORMAT}: "
                 "use another data directory, or the version that wrote it"
             )
+        # A restored older file would number new writes with revisions that clients have already seen, and their caches
+        # would take old states for new ones. Therefore it is refused.
         found, acknowledged = facts["revision"], last.read()
         if found < acknowledged and self._accepted != acknowledged:
             raise LostWrites(self._path, found, acknowledged)
@@ -280,7 +296,10 @@ class SQLiteStorage:
             self._loop.call_soon_threadsafe(function, *arguments)
 
     def _settle(self, batch: list[_Item], errors: list[StorageError | None]) -> None:
+        # A write that SQLite refuses because of its size or content is its author's error, and no reason to restart the
+        # server.
         self._healthy = all(isinstance(error, WriteRefused) for error in errors if error is not None)
+        # Batches settle in the order in which they were handed over, so the first ones are these.
         del self._under_way[: len(batch)]
         if len(self._waiting) >= _ENOUGH:
             self._hand_over()
@@ -299,6 +318,8 @@ class SQLiteStorage:
         try:
             connection, _ = self._opened(self._last)
             compaction = Compaction(connection, records(connection))
+            # The writer may have ended between the commit and the report. Reporting a durable write as failed would let
+            # its client create the object a second time.
             kept = [is_kept(connection, write) for write, _ in self._under_way]
         except (sqlite3.Error, StorageError, OSError) as error:
             _LOG.error("the store cannot be opened again: %s", error)
@@ -306,6 +327,7 @@ class SQLiteStorage:
             self._restart = self._loop.call_later(_RESTART_SECONDS, self._writer_ended)
             self._fail(waiting, StorageError(f"the store cannot be written now: {error}"))
             return
+        # A new queue: batches in the old one are in ``_under_way`` as well, and would be committed twice.
         self._queue = queue.SimpleQueue()
         self._start(connection, compaction)
         batch = list(self._under_way)
@@ -356,6 +378,7 @@ def copy_database(source: Path, target: Path) -> int:
     try:
         reader, copy = sqlite3.connect(source, timeout=5.0), sqlite3.connect(temporary)
         try:
+            # In one step. In several, each write in between would start the copy again from its beginning.
             reader.backup(copy, pages=-1)
             # One file: opening the copy needs no log beside it.
             copy.execute("pragma journal_mode=delete")
@@ -365,6 +388,8 @@ def copy_database(source: Path, target: Path) -> int:
             reader.close()
         descriptor = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
         try:
+            # Before the rename: otherwise a power cut could leave the new name with an empty file in place of the
+            # former backup.
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -372,5 +397,6 @@ def copy_database(source: Path, target: Path) -> int:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    # The rename itself is durable only when the directory is.
     sync_directory(target.parent)
     return revision

@@ -87,6 +87,7 @@ class EtcdConnection:
             StorageError: etcd refused.
         """
         unknown = False
+        # Monotonic: a step of the wall clock must neither end the attempts nor prolong them.
         until = self._clock.monotonic() + TRY_SECONDS
         while True:
             endpoint = self.endpoint
@@ -100,8 +101,10 @@ class EtcdConnection:
             except grpc.aio.AioRpcError as error:
                 if error.code() in _LOST:
                     raise StoreUnavailable(f"etcd at {endpoint}: {error.details()}", unknown=True) from error
+                # Everything else is etcd's own decision, as a quota that is used up. Repeating it would only add load.
                 if error.code() not in _NOT_NOW:
                     raise StorageError(f"etcd at {endpoint}: {error.details()}") from error
+                # One attempt that may have reached etcd makes the outcome unknown, even if the later ones did not.
                 unknown = unknown or not _never_sent(error)
                 self.failed(endpoint, error)
                 if self._clock.monotonic() >= until:
@@ -121,9 +124,12 @@ class EtcdConnection:
             await channel.close(None)
 
     def _leave(self, endpoint: str, why: str) -> None:
+        # Logged once per outage and not for each attempt.
         if self.healthy:
             LOG.warning("etcd at %s does not answer: %s", endpoint, why)
         self.healthy = False
+        # Several calls may fail on one endpoint at the same time. Only the first moves on, or they would skip healthy
+        # ones.
         if endpoint == self.endpoint:
             self._current = (self._current + 1) % len(self._address.endpoints)
 

@@ -62,10 +62,13 @@ class EtcdStorage:
         while True:
             request = pb.RangeRequest(key=start, range_end=self._end, limit=_PAGE, revision=revision)
             answer = await self._range(request)
+            # All pages are read at the revision of the first one. At different revisions an object could be in none of
+            # them.
             revision = revision or answer.header.revision
             records += [Record(self._name(kv.key), kv.mod_revision, kv.value) for kv in answer.kvs]
             if not answer.more:
                 return StoreContent(revision, records)
+            # The smallest key after the last one.
             start = answer.kvs[-1].key + b"\0"
 
     async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
@@ -99,6 +102,8 @@ class EtcdStorage:
         if answer.succeeded:
             return revision
         found = answer.responses[0].response_range.kvs
+        # The first attempt may have been carried out although its answer was lost. The value is then already there, and
+        # a conflict would make the client repeat a write that succeeded.
         if asked > 1 and (found[0].value if found else None) == value:
             return int(found[0].mod_revision) if found else revision
         raise Superseded(int(found[0].mod_revision) if found else revision)
@@ -128,6 +133,8 @@ class EtcdStorage:
             endpoint = self._connection.endpoint
             stream = self._connection.stubs.watch.Watch(metadata=_REQUIRE_LEADER)
             try:
+                # From the revision after the last one that was yielded: a gap would be a change that no watcher of this
+                # server sees.
                 await stream.write(self._watch_request(after + 1))
                 async for answer in stream:
                     self._connection.healthy = True
@@ -140,11 +147,15 @@ class EtcdStorage:
                     if answer.created:
                         continue
                     writes = tuple(self._written(event) for event in answer.events)
+                    # A message without events reports progress. Its revision may be older than what was yielded
+                    # already.
                     after = max(after, writes[-1].revision if writes else answer.header.revision)
                     yield StoreProgress(after, writes)
             except grpc.aio.AioRpcError as error:
                 self._connection.failed(endpoint, error)
             finally:
+                # Also when the consumer ends the generator. etcd would go on sending events to a stream without a
+                # reader.
                 stream.cancel()
             await self._clock.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -174,7 +185,12 @@ class EtcdStorage:
 
     def _watch_request(self, start: int) -> pb.WatchRequest:
         create = pb.WatchCreateRequest(
-            key=self._prefix.encode(), range_end=self._end, start_revision=start, progress_notify=True
+            # Without progress messages a quiet prefix would look outdated, because other users of etcd raise its
+            # revision.
+            key=self._prefix.encode(),
+            range_end=self._end,
+            start_revision=start,
+            progress_notify=True,
         )
         return pb.WatchRequest(create_request=create)
 
