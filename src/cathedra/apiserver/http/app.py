@@ -83,6 +83,8 @@ class Application:
             return
         request = Request(scope, receive, generate_uid(self._server.random), self._server.clock.monotonic())
         record, pipeline = request.record, self.pipeline
+        # Before anything can fail: the count of requests in flight is lowered in ``finally``, and must have been
+        # raised.
         pipeline.begin(record)
 
         async def observed(message: Message) -> None:
@@ -106,6 +108,7 @@ class Application:
         try:
             await answer(request, observed)
         except ClientGone:
+            # A status that was sent stays in the record; only a request without an answer counts as abandoned.
             record.status = record.status or CLIENT_GONE
         except asyncio.CancelledError:
             record.status = record.status or CLIENT_GONE
@@ -147,6 +150,7 @@ class Application:
                 self._authenticate(request)
             response = await self.pipeline.run(record, lambda: self._carried_out(request, send))
         except StatusError as error:
+            # Warnings are sent with refusals, too. kube-apiserver adds them as soon as they arise.
             response = status_response(error, warning_headers(record.warnings))
         except StorageError as error:
             LOG.error("the store failed: %s", error)
@@ -185,12 +189,15 @@ class Application:
         if response.status >= 400 and response.content_type == JSON:
             response = in_form_of(response, request.header(b"accept"))
         if response.content_type == YAML_OF_JSON:
+            # A name of its own, because the lambda runs in a thread after ``response`` was assigned again.
             made = response
             response = await self._server.computations.compute(lambda _: in_yaml(made), request.user.name)
         if self.pipeline.audits:
             request.record.response_body = response.body + response.tail
+        # After the audit record, which holds the body in plain text.
         if worth_compressing(response) and takes_gzip(request.header(b"accept-encoding")):
             response = await compressed(response)
+        # After compression: the metric is about the size on the network.
         if request.info.verb == "list":
             request.record.response_size = len(response.body) + len(response.tail)
         # The fast path hands status, lines and body to the connection in one call. It needs a whole answer and a
@@ -214,6 +221,7 @@ class Application:
 
     def _carried_out(self, request: Request, send: Send) -> Awaitable[Response | None]:
         info = request.info
+        # Aggregated groups come first. Their resources are unknown to this server's catalog, which would answer 404.
         if (service := self._aggregated.behind(info)) is not None:
             return self._aggregated.forward(request, service, send)
         if info.is_resource:

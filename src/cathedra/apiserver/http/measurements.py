@@ -76,6 +76,7 @@ class Measurements:
         return {"kind": kind, "apiVersion": _API_VERSION} | items[0]
 
     async def _summaries(self, names: Iterable[str]) -> dict[str, _Summary]:
+        # In a fixed order, so that the answers can be paired with their names.
         names = sorted(names)
         async with asyncio.TaskGroup() as group:
             asked = [group.create_task(self._summary(name)) for name in names]
@@ -85,11 +86,12 @@ class Measurements:
     async def _summary(self, name: str) -> _Summary | None:
         async with self._turns:
             now = self._server.clock.monotonic()
-            # Inside the semaphore: of concurrent requests for one node the second finds the answer of the first.
+            # Read after the wait: a request that was served meanwhile may have fetched the figures of this node.
             known = self._known.get(name)
             if known is not None and now - known.at < _GOOD_SECONDS:
                 return known
             told = await self._proxy.node_summary(name)
+            # Also when the node does not answer: old figures would be served as new ones until the next success.
             self._known.pop(name, None)
             if not isinstance(told, dict):
                 return None
@@ -146,5 +148,6 @@ def _usage(told: Mapping[str, Any]) -> dict[str, str] | None:
         rate, memory = int(told["cpu"]["usageNanoCores"]), int(told["memory"]["workingSetBytes"])
     except (KeyError, TypeError, ValueError):
         return None
+    # Rounded down to KiB: metrics-server reports in Ki, and kubectl top would otherwise show plain bytes.
     held = Quantity.of_value(memory // 1024 * 1024, Format.BINARY_SI)
     return {"cpu": str(Quantity.of_nanos(rate)), "memory": str(held)}

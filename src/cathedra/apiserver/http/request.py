@@ -142,8 +142,10 @@ class Request:
     def announced_size(self) -> int:
         """Size of the body in bytes by its header; the limit if the body comes in chunks."""
         announced = self.header(b"content-length")
+        # ``isdigit`` alone accepts digits of other scripts, and a number of thousands of digits takes long to parse.
         if announced.isascii() and announced.isdigit() and len(announced) < 10:
             return int(announced)
+        # The length of a chunked body is unknown beforehand. Fairness has to reckon with the largest.
         return BODY_LIMIT if self.header(b"transfer-encoding") else 0
 
     @property
@@ -176,10 +178,12 @@ class Request:
                 raise ClientGone(self.path)
             chunk: bytes = message.get("body", b"")
             size += len(chunk)
+            # Tested for every chunk: a body without an announced length must not be collected beyond the limit.
             if size > BODY_LIMIT:
                 raise _too_large()
             chunks.append(chunk)
             if not message.get("more_body", False):
+                # A body of one chunk is not copied.
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
@@ -194,6 +198,7 @@ def write_query(request: Request, kind: str, *, apply: bool = False) -> WriteQue
         StatusError: 422, some are invalid.
     """
     query, agent = request.query, request.header(b"user-agent")
+    # Without parameters there is nothing to validate. Most writes of controllers are of this kind.
     if not query and not apply:
         return WriteQuery(False, manager_named(agent), "Warn", False)
     manager, validation = request.parameter("fieldManager"), request.parameter("fieldValidation")

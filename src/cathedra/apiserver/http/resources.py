@@ -232,6 +232,7 @@ class ResourceHandler:
         # Taken before the list is read. A write meanwhile changes the stamp, so an outdated list is never served again.
         stamp = stamp_of(table)
         listing = _listed(await self._operations.list(call, options))
+        # A page is not cached: its continue token holds the revision of this very list.
         if plain and not listing.continue_:
             items = await self._beside_loop(call, listing, lambda check: render.items_of(call, listing, check))
             self._lists.keep(table, call, options, items, stamp)
@@ -262,6 +263,7 @@ class ResourceHandler:
         bookmarks = request.flag("allowWatchBookmarks")
         send_initial = _send_initial(request, options.resource_version_match)
         seconds = request.number("timeoutSeconds")
+        # Random, so that the watches of clients that connected together, as after a restart, do not all end together.
         timeout = self._server.random.uniform(1800, 3600) if seconds is None else float(min(seconds, LONGEST_WATCH))
         # Checked before the watch begins: an error must be the answer and not an event.
         include = check_include(request.parameter("includeObject")) if form.transform == "Table" else ""
@@ -270,9 +272,13 @@ class ResourceHandler:
         except StatusError as error:
             if not error.is_expired:
                 raise
+            # kube-apiserver begins the stream with 200 and sends "Expired" as its only event. client-go's reflector
+            # lists again on that.
             await send_error_stream(send, error, form, request.audit_id)
             return
         watched = WatchOptions(timeout, bookmarks, bookmarks and bool(send_initial), include)
+        # The seat of priority and fairness is released when the initial events are sent: a watch lasts for an hour and
+        # would otherwise occupy it.
         stream = WatchStream(self._server, call, start, form, watched, request.record.seat.release)
         exchange = request.exchange
         push = (exchange, self._broadcaster) if exchange is not None else None
@@ -288,6 +294,7 @@ class ResourceHandler:
         )
         if answer.entry is None:
             return render.render_plain(_whole(answer.value), msgspec.structs.replace(form, transform=""), status=201)
+        # For the audit record: with generateName the path has no name.
         request.record.created_name = answer.entry.object.metadata.name
         return self._object(request, call, answer, form)
 
@@ -304,6 +311,7 @@ class ResourceHandler:
         form = self._form(request, call)
         patch_type = _patch_type(request)
         call = _writing(request, call, "PatchOptions", apply=patch_type is PatchType.APPLY)
+        # Parsed before the object is read, so a malformed patch is refused with 400 even if the object does not exist.
         body, repeated = await patch_values(await request.body(), call, patch_type, self._server.computations)
         return self._object(request, call, await self._operations.patch(call, patch_type, body, repeated), form)
 
@@ -355,6 +363,7 @@ class ResourceHandler:
 
     def _form(self, request: Request, call: Call) -> AnswerForm:
         accept = request.header(b"accept")
+        # Nearly all requests accept plain JSON. Negotiation parses the header, which takes longer than a memory lookup.
         if accept in FOR_PLAIN_JSON:
             return JSON_FORM
         return negotiate(

@@ -95,6 +95,8 @@ class CommitLog:
 
     def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Settle a removal."""
+        # Assigned before the store has accepted the write. A failed write leaves a gap; reusing its number could give
+        # one revision to two states.
         self._assigned += 1
         revision = self._assigned
         # A watcher resumes from the revision of the event, so the last state carries that of the removal.
@@ -135,6 +137,7 @@ class CommitLog:
             if error is None:
                 self._settled = revision
                 self._tables.take(write, place)
+                # After the tables: a follower that answers its client must not be ahead of what can be read here.
                 for follower in self.followers:
                     follower.settled(write, origin)
             else:
@@ -144,6 +147,7 @@ class CommitLog:
             else:
                 place[0].end(place[1])
 
+        # ``settled`` may run within this call (memory store), so everything that it uses is set up before.
         self._storage.commit(write, settled)
 
     async def close(self) -> None:
@@ -180,6 +184,7 @@ class CommitLog:
                     done.set_result(change.entry)
                 else:
                     done.set_exception(internal_error(str(error)))
+            # The write itself must not be undone, because the store has it. Only its result has no reader.
             except asyncio.InvalidStateError:
                 return  # the caller was cancelled meanwhile
 
@@ -199,6 +204,8 @@ class CommitLog:
         table.end(change.entry.key)
 
     def _enter(self, table: Table, change: StoredChange, body: bytes | None) -> None:
+        # Before the table is changed: observers and watchers that read the revision must not find one before their
+        # event.
         self._settled = change.revision
         table.apply(change)
         if self.followers:

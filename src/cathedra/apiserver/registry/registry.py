@@ -136,6 +136,7 @@ class Registry:
         """
         table = self._tables.add(definition, self._log.revision)
         if adapt is not None:
+            # Loaded twice and without events: no watch can exist before the table is returned.
             table.load(_adapted(table, definition, adapt))
         return table
 
@@ -220,6 +221,7 @@ class Registry:
         """
         if dry_run:
             return self.remove(table, previous, last, dry_run=True)
+        # Compared by identity: each write makes a new entry, so another object means another revision.
         if previous.key in table.under_way or table.get(previous.key) is not previous:
             raise WriteConflict(previous.key)
         ending = self._log.end(table, previous, last)
@@ -231,6 +233,8 @@ class Registry:
         self, table: Table, key: str, previous: StoredObject | None, entry: StoredObject
     ) -> asyncio.Future[StoredObject]:
         """Return ``entry`` if ``previous`` is the latest state of any server. No write compares it."""
+        # On a shared store another server may have written the object, and this one not have seen it yet. A dry run
+        # that succeeds on the outdated state would promise what the write itself cannot keep.
         if self.shared:
             return asyncio.ensure_future(self._compared_with_latest(table, key, previous, entry))
         compared: asyncio.Future[StoredObject] = asyncio.get_running_loop().create_future()
@@ -240,6 +244,7 @@ class Registry:
     async def _compared_with_latest(
         self, table: Table, key: str, previous: StoredObject | None, entry: StoredObject
     ) -> StoredObject:
+        # The comparison below is only meaningful against a state that includes all acknowledged writes.
         await self.catch_up()
         if table.get(key) is not previous:
             raise WriteConflict(key)
@@ -259,6 +264,7 @@ class Registry:
 async def _ended(waiting: list[asyncio.Future[None]]) -> None:
     """Wait for the end of a write."""
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    # A future for each waiting request. A shared one would be cancelled for all when one client leaves.
     waiting.append(ended)
     await ended
 

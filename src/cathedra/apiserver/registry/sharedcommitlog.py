@@ -75,6 +75,8 @@ class SharedCommitLog:
     @property
     def healthy(self) -> bool:
         """Return True if the store answers and this server follows it."""
+        # A server that follows no more would serve old states without an error. Its readiness check fails instead, and
+        # clients are sent to another.
         following = self._following is not None and not self._following.done()
         return following and self._storage.healthy and not self._lost
 
@@ -103,6 +105,7 @@ class SharedCommitLog:
             revision = await answer
         except StorageError as error:
             raise refusal(error) from error
+        # Usually nothing was written elsewhere, and the watch is already there: no task and no timer are needed.
         if revision > self._settled:
             await self._reached(revision)
 
@@ -159,6 +162,8 @@ class SharedCommitLog:
         self._own[storage_key] = (value, obj, table, key)
         expected = previous.revision if previous else 0
         writing = asyncio.ensure_future(self._storage.write(storage_key, value, expected=expected))
+        # The loop keeps weak references to tasks only. Without this set a write whose client has left could be
+        # collected midway.
         self._tasks.add(writing)
 
         def answered(_: object) -> None:
@@ -168,6 +173,7 @@ class SharedCommitLog:
                 return
             error = writing.exception()
             revision = writing.result() if error is None else error.revision if isinstance(error, Superseded) else 0
+            # The event came back before the answer, which is the rule on the first server's own store.
             if revision <= self._settled:
                 finish(error, revision)
                 return
@@ -181,6 +187,8 @@ class SharedCommitLog:
             self._spawn(self._reached(revision)).add_done_callback(reached)
 
         def finish(error: BaseException | None, revision: int) -> None:
+            # Before the caller continues. A later write of another server with an equal value must be decoded as its
+            # own.
             del self._own[storage_key]
             if unlocks:
                 table.end(key)
@@ -188,6 +196,8 @@ class SharedCommitLog:
                 return  # the caller was cancelled meanwhile
             if error is None:
                 found = table.get(key)
+                # The object was written again or removed meanwhile. The caller gets the state of its own write
+                # nevertheless.
                 if found is None or found.revision != revision:
                     found = StoredObject(key, stamped(obj, revision), revision)
                 done.set_result(found)
@@ -203,6 +213,8 @@ class SharedCommitLog:
 
     async def _end(self, table: Table, previous: StoredObject, last: Any) -> StoredObject:
         value = self._tables.layout.write(table.definition, last)
+        # The key stays locked between the two writes. Another write in between would let the removal fail with a
+        # conflict after the last state was shown.
         shown = await self._write(table, previous.key, previous, last, value, unlocks=False)
         return await self._write(table, previous.key, shown, shown.object, None, unlocks=False)
 
@@ -221,6 +233,7 @@ class SharedCommitLog:
                     _settle(asked, lambda one: one.set_result(revision))  # noqa: B023 - called at once
         finally:
             self._asking = None
+            # Reached with callers only if this task was cancelled: they would otherwise wait for ever.
             _settle([*asked, *self._unasked], lambda one: one.cancel())
 
     async def _reached(self, revision: int) -> None:
@@ -230,6 +243,7 @@ class SharedCommitLog:
         self._waiting[arrived] = revision
         try:
             async with asyncio.timeout(WAIT_SECONDS):
+                # Most events arrive by themselves within this time. A nudge is a write to the store, and is saved then.
                 await asyncio.wait([arrived], timeout=NUDGE_SECONDS)
                 if not arrived.done():
                     await self._storage.nudge()
@@ -247,6 +261,7 @@ class SharedCommitLog:
     async def _follow(self) -> None:
         while True:
             try:
+                # Closed at once on an error: an abandoned generator would keep its stream open until it is collected.
                 async with contextlib.aclosing(self._storage.follow(self._settled)) as stream:
                     async for progress in stream:
                         self._take(progress)
@@ -260,6 +275,8 @@ class SharedCommitLog:
 
     async def _reload(self) -> None:
         snapshot = await self._storage.load(self._forget)
+        # The tables report the differences to the server's indexes. Watches end, because the changes in between are
+        # lost.
         self._tables.load(snapshot)
         self._advance(snapshot.revision)
 
@@ -277,12 +294,15 @@ class SharedCommitLog:
 
     def _take(self, progress: StoreProgress) -> None:
         for write in progress.writes:
+            # A restarted watch or a reload may deliver writes again. Entering one twice would put an old state over a
+            # newer one.
             if write.revision > self._settled:
                 self._enter(write)
         self._advance(progress.revision)
 
     def _enter(self, write: Write) -> None:
         own = self._own.get(write.key)
+        # Another server's write with the same value would do no harm: the objects are equal.
         if own is None or own[0] != write.value:
             self._tables.take(write, self._tables.locate(write.key))
             return
@@ -305,6 +325,8 @@ class SharedCommitLog:
         """Drop history that the store has compacted: then every server refuses the same watches as too old."""
         self._compacted = max(self._compacted, revision)
         for table in self._tables:
+            # Not beyond what this server has seen: the floor must not lie above the present revision, or no watch could
+            # start.
             table.forget(min(self._compacted, self._settled))
 
     def _shielded(self, work: Any, table: Table, key: str) -> asyncio.Future[Any]:

@@ -109,12 +109,14 @@ class Table:
             undone[change.entry.key] = change.previous
         if not undone:
             return self.select(selection, start)
+        # A copy, since the result is read later, page by page, while writes go on.
         entries = dict(self._entries)
         for key, previous in undone.items():
             if previous is None:
                 entries.pop(key, None)
             else:
                 entries[key] = previous
+        # The present order of keys does not hold here: removed objects are back and new ones are missing.
         return self._walk(entries, partial(sorted, entries), selection, start)
 
     def apply(self, change: StoredChange) -> None:
@@ -136,6 +138,7 @@ class Table:
         # The last state of a removed object has no encoded form; the one before has about its size.
         change.size = change.entry.size or (0 if change.previous is None else change.previous.size)
         self._history_bytes += change.size
+        # Two bounds: many small objects would keep decoded structs, few large ones megabytes of JSON.
         if len(self._history) > self.history_limit or self._history_bytes > HISTORY_BYTES:
             self._drop_oldest()
         # Indexes before watchers: a client that reacts to the event must find the server's indexes up to date.
@@ -184,6 +187,7 @@ class Table:
         """Drop the history up to a revision, which becomes the floor."""
         while self._history and self._history[0].revision <= revision:
             self._drop()
+        # Never lowered, or a watch could start where changes are missing.
         self._floor = max(self._floor, revision)
 
     def trim(self, revision: int) -> None:
@@ -244,6 +248,7 @@ class Table:
             raise TooOld(after)
         watcher = Watcher(selection, after)
         # History first, then registration, in one turn of the loop: no change can fall between the two.
+        # A history has up to 10,000 changes, and every watch that resumes needs only its end.
         start = bisect.bisect_right(self._history, after, key=lambda change: change.revision)
         for position in range(start, len(self._history)):
             if _in_namespace(self._history[position].entry.key, selection.namespace):
@@ -348,11 +353,14 @@ class SortedKeys:
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self._sorted = sorted(keys)
         self._added: list[str] = []
+        # The bound method of the list: creation of an object calls it, and a Python method would cost as much as the
+        # insertion.
         self.add = self._added.append
         """Add a key that is not there."""
 
     def remove(self, key: str) -> None:
         """Remove a key that is there."""
+        # The removed key may be among the new ones, so the order is brought up to date first.
         keys = self.in_order()
         del keys[bisect.bisect_left(keys, key)]
 
@@ -375,6 +383,7 @@ class SortedKeys:
 def wake(waiting: Iterable[asyncio.Future[None]]) -> None:
     """Wake requests that wait for the end of a write."""
     for ended in waiting:
+        # The request may have been cancelled while it waited.
         if not ended.done():
             ended.set_result(None)
 

@@ -96,20 +96,25 @@ class Compaction:
             return
         written = sum([self._enter(write) for write in settled])
         try:
+            # Removed in parts, because each removal holds the writer for its duration.
             if self._read >= self._part:
                 self._remove()
             if self._length > max(2 * self._holding + self._kept, self._paused_to):
                 self._read_again(settled[-1].revision, _PACE * written)
         except (sqlite3.Error, DamagedRow) as error:
             _LOG.warning("the beginning of the store's log could not be removed: %s", error)
+            # An open transaction would take the next batch into itself, and its failure would undo acknowledged writes.
             if self._connection.in_transaction:
                 self._connection.execute("rollback")
             self._begin_again()
+            # A damaged row would fail each attempt. Pausing limits the cost, and the log grows by a bounded amount in
+            # between.
             self._paused_to = self._length + self._part
 
     def _enter(self, write: Write) -> int:
         """Note a committed write. Return its length."""
         size = _size(write.key, write.value)
+        # Popped and set again, so that the mapping is in the order of writes as the rows are.
         former = self._latest.pop(write.key, None)
         if former is not None:
             self._holding -= former.size
