@@ -134,6 +134,8 @@ def struct_shape(kind: type[KubeStruct]) -> Shape:
     return own if own is not None else _struct_shape(kind)
 
 
+# Unbounded, because the types of built-in kinds are fixed. Types made at run time have a shape of their own and do not
+# come here.
 @cache
 def _struct_shape(kind: type[KubeStruct]) -> StructShape:
     return StructShape(kind, atomic=kind.__name__ in ATOMIC_TYPES)

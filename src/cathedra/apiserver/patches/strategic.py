@@ -70,6 +70,7 @@ def _merge_map(original: dict[str, Any], patch: dict[str, Any], shape: Shape) ->
                 deleted = {_hashable(item) for item in value}
                 merged[name] = [item for item in merged[name] if _hashable(item) not in deleted]
             continue
+        # Null removes the field. Storing it would make the next patch see a value.
         if value is None:
             merged.pop(key, None)
             continue
@@ -122,6 +123,7 @@ def _retain_keys(merged: dict[str, Any], patch: dict[str, Any]) -> None:
     for key, value in patch.items():
         if value is not None and not key.startswith((SET_ORDER, DELETE_PRIMITIVES)) and key not in kept:
             raise PatchFormatError("invalid patch format of retainKeys")
+    # Keys are collected first; a dictionary must not change while it is iterated.
     for key in [key for key in merged if key not in kept]:
         del merged[key]
 
@@ -198,6 +200,7 @@ def _merge_primitives(original: list[Any], patch: list[Any], shape: ListShape) -
     if len(kinds) > 1 or dict in kinds:
         raise StrategicPatchError(f"list element types are not identical: {_go_value(patch)}")
     wanted = dict.fromkeys(patch)
+    # ``dict.fromkeys`` removes duplicates and keeps the order; a set would lose it.
     others = [item for item in dict.fromkeys(original) if item not in wanted]
     return _interleave(others, list(wanted), original, shape)
 

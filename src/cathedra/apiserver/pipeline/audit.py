@@ -198,6 +198,7 @@ def _event(record: RequestRecord, level: str, stage: str, received: float, now: 
     if reference := record.object_ref():
         event["objectRef"] = reference
     if record.status:
+        # The empty metadata is part of Kubernetes' Status, and log processors validate events against its schema.
         event["responseStatus"] = {"metadata": {}, "code": record.status}
     if record.allowed is not None:
         event["annotations"] = {

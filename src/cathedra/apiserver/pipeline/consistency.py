@@ -53,10 +53,12 @@ async def carried_out(registry: Registry, record: RequestRecord, attempt: Callab
     if needs_latest(record, registry):
         await registry.catch_up()
         return await attempt()
+    # Read before the attempt: a write that arrives during it may be the reason why it was refused.
     began = registry.revision
     try:
         outcome = await attempt()
     except StatusError as error:
+        # Most refusals are right. The question costs one round trip to the store, and only refused requests pay for it.
         if error.code not in _BY_STATE or not await has_moved(registry, began):
             raise
     else:

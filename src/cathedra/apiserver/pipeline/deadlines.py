@@ -39,6 +39,7 @@ def deadline_of(text: str) -> float:
     if seconds is None:
         shown = go_quote(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
         raise bad_request(f"invalid timeout specified in the request URL - time: invalid duration {shown}")
+    # A client may shorten its deadline and not lengthen it, or a slow body could hold its seat for hours.
     return min(seconds, REQUEST_SECONDS) if seconds > 0 else REQUEST_SECONDS
 
 
@@ -96,6 +97,7 @@ class Deadlines:
     def _look(self) -> None:
         self._timer = None
         now = asyncio.get_running_loop().time() + _TICK
+        # A copy: an expired request removes itself.
         for deadline in [one for one in self._under_way if one.at <= now]:
             del self._under_way[deadline]
             deadline.expire()
@@ -113,6 +115,8 @@ class _Deadline:
         assert task is not None  # a request is answered by a task
         self._deadlines = deadlines
         self._task = task
+        # Cancellations that were requested before this context began are not its own. Without the count a shutdown of
+        # the server would be reported as a timeout.
         self._cancelling = task.cancelling()
         self._expired = False
         self.at = loop.time() + seconds

@@ -144,6 +144,7 @@ class FlowController:
         # Everything that schemas can match: users, groups, verb, resource and namespace, or the path. Names of objects
         # are not among it.
         key = (user.name, user.groups, info.verb, *resource)
+        # Matching walks all rules of all schemas, and the same few controllers send most requests.
         found = self._known.get(key)
         if found is None:
             found = self._matched(user, info)
@@ -180,6 +181,7 @@ class FlowController:
     def _forget(self) -> None:
         self.generation += 1
         self._rules = None
+        # All of them: a changed schema may match any request that another one had before.
         self._known.clear()
 
     def _load(self) -> Iterator[_Rule]:
@@ -208,6 +210,8 @@ class FlowController:
             elif known is None:
                 self._levels[name] = PriorityLevel(limits, wait=self._wait)
             else:
+                # The level itself stays, because requests under way return their seats to it. A new one would start at
+                # zero taken seats, and more requests than permitted would run.
                 known.limits = limits
         # A removed level with requests stays until they are done: they return their seats to it.
         for gone in self._levels.keys() - configured.keys():
@@ -268,6 +272,8 @@ class SharedSeats:
 
     def has_free(self) -> bool:
         """Return True if one of them is free."""
+        # Seats are counted and not assigned: with some ten levels the sums cost less than keeping a balance correct
+        # through cancellations.
         return sum(level.borrowed for level in self.levels) < sum(level.limits.lent for level in self.levels)
 
     def offer(self, returning: PriorityLevel) -> None:
@@ -318,6 +324,7 @@ class PriorityLevel:
         """
         number = self._queue_of(flow)
         queue = self._queues.setdefault(number, deque()) if number is not None else None
+        # Refused at once and not after a wait: clients back off by ``Retry-After``, and the queue stays short.
         if number is None or queue is None or len(queue) >= self.limits.length:
             self.rejected += 1
             counts.rejected["concurrency-limit" if number is None else "queue-full"] += 1
@@ -377,6 +384,7 @@ class PriorityLevel:
         if not self.limits.queues:
             return None
         dealt = _dealt(flow, self.limits.queues, self.limits.hand)
+        # With several queues for each flow, a flow that floods its own rarely shares all of them with another one.
         return min(dealt, key=lambda number: len(self._queues.get(number, ())))
 
     def _forget(self, number: int, turn: asyncio.Future[None]) -> None:
@@ -426,10 +434,11 @@ def _limits(level: PriorityLevelConfiguration, seats: int, total: int) -> LevelL
     limited = level.spec.limited
     if level.spec.type == "Exempt" or limited is None:
         return None
+    # Rounded up, so that every level with a share has a seat; the sum may exceed the server's seats by one per level.
     nominal = math.ceil(seats * _shares(level) / total) if total else 0
-    lent = round(nominal * (limited.lendable_percent or 0) / 100)
+    lent = _percent(nominal, limited.lendable_percent or 0)
     borrowing = limited.borrowing_limit_percent
-    most = None if borrowing is None else nominal + round(nominal * borrowing / 100)
+    most = None if borrowing is None else nominal + _percent(nominal, borrowing)
     queuing = limited.limit_response.queuing
     if limited.limit_response.type != "Queue":
         return LevelLimits(nominal - lent, lent, most)
@@ -437,6 +446,12 @@ def _limits(level: PriorityLevelConfiguration, seats: int, total: int) -> LevelL
     if queuing is not None:
         queues, hand, length = queuing.queues, queuing.hand_size, queuing.queue_length_limit
     return LevelLimits(nominal - lent, lent, most, queues, hand, length)
+
+
+def _percent(seats: int, percent: int) -> int:
+    """Return a part of the seats, with half a seat rounded up."""
+    # Go's math.Round rounds halves away from zero. Python's round takes the even neighbour: half of 5 would be 2.
+    return (2 * seats * percent + 100) // 200
 
 
 def _is_subject(subject: Subject, user: UserInfo) -> bool:
@@ -480,6 +495,8 @@ def refused() -> StatusError:
 
 def _dealt(flow: str, queues: int, hand: int) -> list[int]:
     """Return the queues of a flow, always the same for a flow: shuffle sharding."""
+    # ``hash`` differs from process to process. "surrogatepass", because the user's name may come from a header with any
+    # bytes.
     seed = int.from_bytes(hashlib.sha256(flow.encode("utf-8", "surrogatepass")).digest()[:16], "big")
     left = list(range(queues))
     dealt = []

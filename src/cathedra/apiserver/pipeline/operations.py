@@ -307,6 +307,7 @@ def checked_write(kind: str, query: WriteQuery, *, dry_run: Sequence[str] = (), 
 
 def manager_named(agent: str) -> str:
     """Return the field manager of writes that name none: the first word of the user agent."""
+    # As long as a manager may be: a longer agent must not make writes invalid that name no manager.
     return agent.partition("/")[0][:MANAGER_LIMIT]
 
 

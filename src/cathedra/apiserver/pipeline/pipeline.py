@@ -73,6 +73,7 @@ class Recorder:
         Raises:
             StatusError: 403, its user may not do that.
         """
+        # Calls of this process's own components. They are recorded as allowed, so that the audit log has no gap.
         if record.trusted:
             record.allowed = True
             record.annotations[REASON] = ""
@@ -84,6 +85,7 @@ class Recorder:
             label_selector=record.label_selector,
         )
         decision = self._server.authorizer.authorize(attributes)
+        # Before the refusal is raised: audit events of denied requests show the reason, too.
         record.annotations[REASON] = decision.reason
         allowed = record.allowed = decision.allowed
         if not allowed:
@@ -164,6 +166,7 @@ class Pipeline(Recorder):
         level, counts = classification.level, classification.counts
         if level is not None and not level.acquire():
             await level.queue_up(classification.flow, counts)
+        # After the wait: requests that are refused or cancelled in the queue were never dispatched.
         counts.dispatched += 1
         try:
             # Served from memory, without waiting: there is nothing for a deadline to end. Reads that are passed on to
@@ -178,6 +181,7 @@ class Pipeline(Recorder):
         finally:
             counts.ended += 1
             if level is not None:
+                # In any case, cancellation included. A seat that is not returned is lost until the server restarts.
                 level.release()
 
     def authorized(self, record: RequestRecord, work: Callable[[], Awaitable[R]]) -> Awaitable[R]:

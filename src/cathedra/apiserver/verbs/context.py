@@ -169,6 +169,7 @@ class CallAccess(msgspec.Struct, frozen=True):
         if not user.name.startswith("system:serviceaccount:"):
             return ""
         nodes = user.extra.get(NODE_NAME, ())
+        # The extra may come from an impersonated user. A malformed or ambiguous node grants the rights of none.
         return nodes[0] if len(nodes) == 1 and not dns_subdomain(nodes[0]) else ""
 
     def refusal(self, subresource: str, verb: str, *, namespace: str = "", name: str = "") -> str:

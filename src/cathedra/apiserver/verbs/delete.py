@@ -83,6 +83,7 @@ async def delete_collection(
     refused: list[StatusError] = []
 
     async def one(entry: StoredObject) -> StoredObject | None:
+        # Objects after the refused one stay, as far as their deletion has not begun.
         if refused:
             return None
         metadata = entry.object.metadata
@@ -154,7 +155,9 @@ def _finalizers(call: Call, metadata: ObjectMeta, options: DeleteOptions) -> tup
     orphan, foreground = _propagation(call, metadata, options)
     finalizers = [name for name in metadata.finalizers if name not in {ORPHAN, FOREGROUND}]
     if metadata.deletion_timestamp is None:
+        # Only with the first deletion. The controller that removed its finalizer would otherwise get it back.
         finalizers.extend(call.definition.deletion.finalizers)
+    # Both are cleared above and set anew: the last deletion decides what happens to dependents.
     if orphan:
         finalizers.append(ORPHAN)
     if foreground:

@@ -61,6 +61,7 @@ async def patch(
     """
     if patch_type is PatchType.APPLY:
         return await _server_side_apply(server, call, body)
+    # Before null is replaced by a patch without changes: Kubernetes refuses it for merge patches alone.
     if body is None and patch_type is PatchType.MERGE:
         raise bad_request("Invalid JSON Patch")
     body = _normalized(patch_type, body)
@@ -80,6 +81,7 @@ async def patch(
         after = _applied(patch_type, before, body, live.shape)
         values = _PatchedValues(patch_type, before, after, body, repeated)
         obj = as_addressed(call, _decoded(call, values, live, entry))
+        # Defaults come before ownership is computed, or fields that the server filled in would have no owner.
         obj = call.strategy.default_change(obj, entry.object, context)
         return tracked_converting(call, entry.object, obj, server.clock.now(), live.body)
 
@@ -134,6 +136,7 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
             obj = replace(obj, metadata=replace(obj.metadata, resource_version=""))
             return call.strategy.default(obj, context)
 
+        # Merging a body of a megabyte takes tens of milliseconds, which all other requests would wait for.
         obj = made() if call.size < LARGE else await server.beside_loop(call, made)
         return Written(await create_defaulted(server, call, obj, context), created=True)
 
@@ -364,6 +367,8 @@ def _check_shape(patch_type: PatchType, body: Any) -> None:
                 f"error decoding patch: json: cannot unmarshal {_go_kind(body)} "
                 "into Go value of type []handlers.jsonPatchOp"
             )
+        # The limit is Kubernetes' own. Each operation may copy a part of the object, so that few kilobytes could make
+        # gigabytes.
         if len(body) > JSON_PATCH_LIMIT:
             raise failure(
                 413,

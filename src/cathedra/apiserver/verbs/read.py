@@ -116,6 +116,7 @@ def list_objects(server: ServerContext, call: Call, options: ListOptions) -> Lis
         found = table.select(selection, start) if revision <= 0 else table.select_at(revision, selection, start)
     except TooOld:
         raise _too_old(call, options, start) from None
+    # -1 stands in the token of a list that continues inconsistently, and means the present state.
     shown = revision if revision > 0 else current
     limit = options.limit
     # A list at version 0 may come from any cache, and kube-apiserver ignores its limit.
@@ -143,8 +144,11 @@ def start_watch(
     after = watch_revision(options.resource_version)
     initial = after == 0 if send_initial is None else send_initial
     if initial:
+        # The revision was seen on another server that is ahead. The client retries after a second instead of reading an
+        # older state.
         if after > current:
             raise _too_large(after, current)
+        # List and watch begin in one turn of the loop. No write can fall between them.
         return WatchStart(list(table.select(selection)), table.watch(selection, current), table, current)
     if send_initial is False and after == 0:
         after = current
@@ -252,6 +256,7 @@ def _too_old(call: Call, options: ListOptions, start: str) -> StatusError:
 def _page(call: Call, found: Iterable[StoredObject], limit: int, revision: int, *, counted: bool) -> Listing:
     iterator = iter(found)
     entries = list(islice(iterator, limit))
+    # One more is read to learn if there is a next page; a token that leads to an empty page would cost a request.
     following = next(iterator, None)
     if following is None:
         return Listing(entries, revision)
@@ -274,11 +279,13 @@ def _encode_continue(revision: int, last: str) -> str:
 
 
 def _decode_continue(token: str) -> tuple[int, str]:
+    # Python's decoder drops unknown characters silently. Go's reports the first one by its position.
     foreign = _FOREIGN.search(token)
     if foreign is not None or len(token) % 4 == 1:
         raise _bad_token(f"illegal base64 data at input byte {foreign.start() if foreign else len(token) - 1}")
     raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
     try:
+        # Tokens come from clients: deep nesting would exhaust the decoder's stack.
         check_nesting(raw)
         value = msgspec.json.decode(raw, type=_Token)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

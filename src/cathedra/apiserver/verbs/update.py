@@ -116,6 +116,7 @@ async def change(
             wanted = transform(seen)
         else:
             wanted = await server.beside_loop(call, partial(transform, seen))
+        # The struct test is first, because the one for awaitables is an abstract base class and ten times as slow.
         if not isinstance(wanted, msgspec.Struct) and isinstance(wanted, Awaitable):
             wanted = await wanted
         try:
@@ -124,6 +125,7 @@ async def change(
             )
         # Another write came first. The transform runs again on the newer state, as in ``GuaranteedUpdate``.
         except WriteConflict:
+            # A bound, so that a request cannot run for ever against a controller that writes the object in a loop.
             if attempt == ATTEMPTS - 1:
                 raise conflict(call.resource, call.name, MODIFIED) from None
     raise AssertionError("the last attempt returns or raises")
@@ -144,6 +146,8 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     wanted, is_free = proposal.wanted, server.admission.is_idle(call, "UPDATE")
     if not is_free:
         wanted = await server.admission.admit(AdmissionAttributes(call, "UPDATE", wanted, old))
+    # The optimistic lock of Kubernetes: an update that was made from another state is refused, and no change of another
+    # client is lost.
     if wanted.metadata.resource_version != old.metadata.resource_version:
         _check_version(call, wanted.metadata)
     # After admission, so that no plugin or webhook changes the fields of the server.
@@ -173,6 +177,7 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     written = await server.stored(call, new) if converts and not unchanged else new
     # The update has removed the last finalizer: the object goes now.
     if new.metadata.deletion_timestamp is not None and vanishes(call, new):
+        # Removed without writing the state without finalizer first, as in Kubernetes: watchers see one event.
         await server.registry.remove(table, entry, entry.object, dry_run=call.dry_run)
         return StoredObject(entry.key, new, entry.revision)
     if unchanged:

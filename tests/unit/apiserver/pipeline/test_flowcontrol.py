@@ -7,12 +7,24 @@ from typing import Any
 
 import pytest
 
-from cathedra.api.core.flowcontrol_v1 import FlowSchema, PriorityLevelConfiguration
+from cathedra.api.core.flowcontrol_v1 import (
+    FlowSchema,
+    LimitedPriorityLevelConfiguration,
+    PriorityLevelConfiguration,
+    PriorityLevelConfigurationSpec,
+)
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.bootstrap.flowcontrol import flow_control
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
-from cathedra.apiserver.pipeline.flowcontrol import FlowController, FlowCounts, LevelLimits, PriorityLevel, SharedSeats
+from cathedra.apiserver.pipeline.flowcontrol import (
+    FlowController,
+    FlowCounts,
+    LevelLimits,
+    PriorityLevel,
+    SharedSeats,
+    _limits,
+)
 from cathedra.apiserver.requestinfo import request_info
 from cathedra.client.resources import resource_ref
 from cathedra.client.transport import PatchType
@@ -94,7 +106,7 @@ def test_exempt_requests_wait_for_nobody_and_others_share_the_seats() -> None:
         place = flow.classify(UserInfo("jane", EVERYONE), request_info("GET", "/api/v1/pods"))
         assert place.level is not None
         shape = place.level.limits
-        assert (shape.own + shape.lent, shape.lent) == (49, 24)
+        assert (shape.own + shape.lent, shape.lent) == (49, 25)
         assert (shape.queues, shape.hand, shape.length) == (128, 6, 50)
         assert place.level.acquire()
         assert flow.taken == 1
@@ -138,6 +150,15 @@ def test_a_change_of_the_objects_is_followed() -> None:
         assert level.limits.queues == 0
 
     guarded(body)
+
+
+@pytest.mark.parametrize(("percent", "lent"), [(0, 0), (50, 3), (100, 5)])
+def test_half_a_seat_is_rounded_up_as_by_go(percent: int, lent: int) -> None:
+    limited = LimitedPriorityLevelConfiguration(lendable_percent=percent, borrowing_limit_percent=percent)
+    spec = PriorityLevelConfigurationSpec(type="Limited", limited=limited)
+    limits = _limits(PriorityLevelConfiguration(spec=spec), 5, 30)
+    assert limits is not None
+    assert (limits.own, limits.lent, limits.most) == (5 - lent, lent, 5 + lent)
 
 
 def test_a_server_without_the_objects_lets_users_take_turns() -> None:

@@ -67,6 +67,7 @@ class WatchBroadcaster:
 
     def enter(self, watch: BroadcastWatch) -> None:
         """Enter a watch for the next round."""
+        # A dictionary keeps the order of arrival, and entering a watch twice has no effect.
         self._due[watch] = None
         if self._turn is None:
             self._schedule()
@@ -89,6 +90,7 @@ class WatchBroadcaster:
         began = self._monotonic()
         frames: Frames = {}
         self._sending = [watch for watch in due if watch.take(frames)]
+        # Taken from the end of the list, so the first watch of the round has to be the last element.
         self._sending.reverse()
         self._at_once = math.ceil(len(self._sending) / ROUND_TURNS)
         self._worked = self._monotonic() - began
@@ -106,6 +108,7 @@ class WatchBroadcaster:
             return
         self._turn = None
         self._rested = self._monotonic() + min(self._worked, LONGEST_PAUSE)
+        # Events that arrived during the round have no turn of their own: `enter` starts none while one is planned.
         if self._due:
             self._schedule()
 
@@ -178,12 +181,14 @@ class BroadcastWatch:
             return False
 
     def _take(self, frames: Frames) -> bool:
+        # The queue is left alone. Taking it would move the events into a frame whose memory has no bound.
         if not self._exchange.ready:
             self._wait_for_client()
             return False
         if self._slow_timer is not None:
             self._slow_timer.cancel()
             self._slow_timer = None
+        # The rest of the last frame precedes all new events, or the client would read the middle of another line.
         if self._frame is not None:
             return True
         events = tuple(self._watcher.taken(FRAME_BYTES))
@@ -239,11 +244,13 @@ class BroadcastWatch:
         """Leave events queued until the connection is ready, and disconnect a client that is not ready for long."""
         if self._exchange.gone:
             self._cut()
+        # Not restarted: a client that takes a byte now and then would otherwise never be disconnected.
         elif self._slow_timer is None:
             self._slow_timer = self._loop.call_later(SLOW_SECONDS, self._cut)
 
     def _cut(self) -> None:
         self._fail(ClientGone("a watcher takes nothing off its connection"))
+        # Aborted and not closed: closing would wait for the client to take what is buffered.
         if not self._exchange.gone:
             self._exchange.abort()
 
@@ -254,6 +261,7 @@ class BroadcastWatch:
     def _send_bookmark(self) -> None:
         """Send a bookmark if no event was sent for a minute and none waits, and set the timer for the next one."""
         quiet = self._loop.time() - self._sent
+        # A bookmark promises that everything up to its revision was sent, so nothing may wait before it.
         waiting = self._frame is not None or self._broadcaster.is_due(self) or not self._exchange.ready
         if quiet >= BOOKMARK_SECONDS and not waiting and self._bookmark is not None:
             self._exchange.write(framed(self._bookmark()))

@@ -55,6 +55,8 @@ class _Clause(msgspec.Struct, frozen=True):
     position: int
 
 
+# A client sends one header for all its requests. Errors are not kept: they are raised, and a refused header costs its
+# sender the parsing each time.
 @remembered("apiserver.http.answers.negotiation.negotiate", size=512)
 def negotiate(
     accept: str,
@@ -81,6 +83,8 @@ def negotiate(
     known = False
     for clause in _clauses(accept):
         media_type = offered[0] if clause.media_type == "*/*" else clause.media_type
+        # Two texts of refusal: for a type that exists but cannot be streamed or transformed, and for one that is
+        # unknown.
         known = known or (media_type in everything and media_type not in offered)
         if media_type not in offered or clause.quality == 0:
             continue
@@ -143,6 +147,7 @@ def _clauses(accept: str) -> list[_Clause]:
             key, _, value = part.partition("=")
             parameters[key.strip()] = value.strip().strip('"')
         clauses.append(_Clause(media_type, parameters, _quality(parameters.pop("q", "1")), position))
+    # Of equal quality the first one wins: kubectl lists Table before plain JSON and relies on that.
     return sorted(clauses, key=lambda clause: (-clause.quality, clause.position))
 
 
@@ -150,4 +155,5 @@ def _quality(text: str) -> float:
     try:
         return float(text)
     except ValueError:
+        # Kubernetes' parser (goautoneg) treats an unreadable quality as 1 instead of refusing the header.
         return 1.0

@@ -85,6 +85,7 @@ def head_of(response: Response, audit_id: bytes, more: bytes = b"") -> bytes:
 def _lines_of(headers: Headers) -> bytes:
     """Return the lines of headers that may have any text, as warnings and locations. Lines of short ones are
     memorized."""
+    # Warnings may hold texts of the request. Longer ones would fill the memo with values that never recur.
     is_kept = len(headers) <= _FEW_HEADERS and is_short(*[value for _, value in headers])
     return (header_lines if is_kept else header_lines.__wrapped__)(headers)
 
@@ -99,6 +100,7 @@ async def send_response(send: Send, response: Response, *, audit_id: bytes, head
         *response.headers,
     ]
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    # Two messages, so that a large list is not copied to put its end behind it.
     if response.tail and not head:
         await send({"type": "http.response.body", "body": response.body, "more_body": True})
         await send({"type": "http.response.body", "body": response.tail})
@@ -124,4 +126,6 @@ async def compressed(response: Response) -> Response:
 
 
 def _gzip(body: bytes, tail: bytes) -> bytes:
+    # Level 1, as kube-apiserver's: higher levels cost many times the time for a few percent. Without the time in the
+    # header equal answers have equal bytes.
     return gzip.compress(body + tail if tail else body, compresslevel=_LEVEL, mtime=0)

@@ -88,7 +88,10 @@ class WatchStream:
         """
         watcher = self._start.watcher
         loop = asyncio.get_running_loop()
+        # ``end`` and not ``close``: events that are queued when the time is over are still sent. The client resumes
+        # after them.
         timer = loop.call_later(self._options.timeout, watcher.end)
+        # Without this task a watch on a quiet resource would outlive its client until the next event.
         gone = asyncio.create_task(_disconnected(receive, watcher.close), name="watch disconnect")
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _headers(self._form, audit_id)})
@@ -101,6 +104,7 @@ class WatchStream:
                 await self._run_by_messages(send)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except StatusError as error:
+            # The status 200 is out, so an error can only be an event.
             body = _event(self._form, "ERROR", encode(error.to_json()))
             await send({"type": "http.response.body", "body": body, "more_body": False})
         except TimeoutError:
@@ -150,6 +154,7 @@ class WatchStream:
                 size += len(lines[-1])
             if size >= _PIECE:
                 await self._send_lines(send, lines)
+                # A list of 100,000 objects takes seconds to encode. Other requests get the loop in between.
                 await asyncio.sleep(0)
                 lines, size = [], 0
         if self._options.initial_bookmark:
@@ -179,6 +184,7 @@ class WatchStream:
     def _line(self, seen: Seen) -> bytes:
         call, entry = self._call, self._entry(seen)
         if not self._form.transform:
+            # The first watch encodes the event; the others, hundreds perhaps, send the same bytes.
             return seen.line(self._lines) or seen.keep_line(self._lines, self._whole(seen))
         if self._form.transform == "Table":
             row = tables.row(call, entry, self._options.include, self._server.clock.now(), self._form.version)
@@ -202,6 +208,8 @@ class WatchStream:
             [row],
             {"resourceVersion": revision},
             version=self._form.version,
+            # Only the first table has the definitions of its columns, as in Kubernetes; kubectl prints the header from
+            # it.
             with_columns=self._rows == 0,
         )
         self._rows += 1
@@ -225,6 +233,8 @@ class WatchStream:
             kind, api_version = self._call.definition.kind, self._call.api_version
         shown = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
         if not self._form.transform:
+            # A bookmark has the fields of an empty object: typed clients decode it as one, and refuse null in required
+            # lists.
             empty = self._call.version.type()
             marked = replace(empty, metadata=ObjectMeta(resource_version=str(revision), annotations=annotations or {}))
             body = StoredObject("", marked, 0).shown(self._call.version)
