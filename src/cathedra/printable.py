@@ -5,6 +5,8 @@ the screen, renames the window or hides a line, and it reaches the terminal of a
 explanation or the log. `printable` replaces such characters by a visible form, as kubectl does with the output of its
 tables. It is applied where text leaves the program: to what the commands print and to each line of the log. JSON and
 YAML keep their own escapes.
+
+`counted` writes a number of things.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-__all__ = ["printable", "printable_line", "printable_values"]
+__all__ = ["counted", "plural", "printable", "printable_line", "printable_values"]
 
 T = TypeVar("T")
 
@@ -81,3 +83,13 @@ def _fields(value: Any, names: tuple[str, ...], replace: Any) -> Any:
         if new is not old:
             changes[name] = new
     return replace(value, **changes) if changes else value
+
+
+def counted(number: int, what: str) -> str:
+    """Return a count with its noun: «1 device», «2 devices», «1,024 devices»."""
+    return f"{number:,} {what if number == 1 else plural(what)}"
+
+
+def plural(what: str) -> str:
+    """Return the plural of a regular noun: claims, classes, capacities."""
+    return f"{what[:-1]}ies" if what.endswith("y") else f"{what}{'es' if what.endswith('s') else 's'}"

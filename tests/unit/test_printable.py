@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.printable import printable, printable_line, printable_values
+from cathedra.printable import counted, plural, printable, printable_line, printable_values
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -64,3 +64,14 @@ def test_texts_are_made_printable_wherever_they_are() -> None:
 def test_what_holds_no_unsafe_text_is_not_copied() -> None:
     table = Table((Row("a", ("b",), {"c": 1}),), 80)
     assert printable_values(table) is table
+
+
+def test_nouns_follow_their_number() -> None:
+    assert [counted(1, "device"), counted(2, "device"), counted(2, "class"), counted(3, "capacity")] == [
+        "1 device",
+        "2 devices",
+        "2 classes",
+        "3 capacities",
+    ]
+    assert counted(12_000, "node") == "12,000 nodes"
+    assert plural("pod") == "pods"

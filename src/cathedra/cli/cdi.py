@@ -23,9 +23,9 @@ from cathedra.cdi.edits import RealHostNodes, apply_edits
 from cathedra.cdi.errors import CDIError, InvalidSpec
 from cathedra.cdi.spec import EXTENSIONS, ContainerEdits, minimum_version, read_spec
 from cathedra.cluster.config import InvalidOption
-from cathedra.cluster.views.wording import counted
 from cathedra.files.inotify import Inotify
 from cathedra.node.concurrency import readable
+from cathedra.printable import counted
 
 __all__ = ["add", "run"]
 

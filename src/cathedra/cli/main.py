@@ -29,7 +29,6 @@ from cathedra.cli.options import (
     CommandOption,
     add_all,
 )
-from cathedra.cli.parsing import EXIT_USAGE, Parser
 from cathedra.cli.partoptions import (
     CDI_DIR,
     CLASSIC_COMMON,
@@ -48,7 +47,7 @@ from cathedra.cli.partoptions import (
     SCHEDULER,
     go_words,
 )
-from cathedra.cli.terminal import printable_output
+from cathedra.cli.terminal import EXIT_USAGE, Parser, printable_output
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[Parser]
@@ -128,9 +127,9 @@ def _help(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
 
 
 _CLUSTERS: Final = {
-    "down": ("cluster.ending:down", "stop a cluster; up starts it again with the same options"),
-    "delete": ("cluster.ending:delete", "stop a cluster and remove all of its data"),
-    "kubeconfig": ("cluster.credentials:kubeconfig", "print the kubeconfig of a cluster, or of one of its parts"),
+    "down": ("cluster.existing:down", "stop a cluster; up starts it again with the same options"),
+    "delete": ("cluster.existing:delete", "stop a cluster and remove all of its data"),
+    "kubeconfig": ("cluster.existing:print_kubeconfig", "print the kubeconfig of a cluster, or of one of its parts"),
 }
 
 
@@ -249,13 +248,13 @@ def _add_keeping(commands: _Commands) -> None:
     _add_output(verify)
 
     enrol = commands.add_parser("enrol", help="write the files that a node needs to join a cluster")
-    enrol.set_defaults(command="cluster.credentials:enrol")
+    enrol.set_defaults(command="cluster.existing:enrol")
     add_all(enrol, ENROLMENT)
 
 
 def _add_looking(commands: _Commands) -> None:
     listing = commands.add_parser("list", help="list your clusters, running and stopped")
-    listing.set_defaults(command="cluster.list")
+    listing.set_defaults(command="cluster.existing:list_clusters")
     listing.add_argument(
         "-o", "--output", choices=("table", "json"), default="table", help="output format (default table)"
     )
@@ -268,7 +267,7 @@ def _add_looking(commands: _Commands) -> None:
     _add_output(status)
 
     logs = commands.add_parser("logs", help="print the log of a cluster in the background")
-    logs.set_defaults(command="cluster.logs")
+    logs.set_defaults(command="cluster.existing:logs")
     logs.add_argument("part", nargs="?", metavar="PART|NODE", help="part, node or library: scheduler, node, node-0 …")
     logs.add_argument("-f", "--follow", action="store_true", help="print new lines as they are logged")
     _add_selection(logs, name=False)
@@ -306,27 +305,27 @@ def _add_driver_tools(commands: _Commands, words: Sequence[str]) -> None:
     )
 
     new = commands.add_parser("driver-new", help="write a new driver: code, tests, manifest, README")
-    new.set_defaults(command="driver.new")
+    new.set_defaults(command="driver.authoring:new")
     new.add_argument("name", metavar="NAME", help="name of the driver, in a domain that you own: lamp.example.com")
     new.add_argument(
         "--directory", type=Path, metavar="DIR", help="directory to write (default: the first part of the name)"
     )
 
     manifest = commands.add_parser("driver-manifest", help="print the manifests that install your driver in a cluster")
-    manifest.set_defaults(command="driver.manifest")
+    manifest.set_defaults(command="driver.authoring:manifest")
     manifest.add_argument("module", metavar="MODULE:DRIVER", help="driver: a class, or a function that returns one")
     manifest.add_argument("--image", required=True, help="image that has the module in its working directory")
     manifest.add_argument("--namespace", default="dra-drivers", help="namespace of its pods (default: dra-drivers)")
 
     webhook = commands.add_parser("driver-webhook", help="refuse claims with parameters that a driver cannot use")
-    webhook.set_defaults(command="driver.webhook")
+    webhook.set_defaults(command="driver.programs:webhook")
     if words[:1] == ["driver-webhook"]:
-        importlib.import_module("cathedra.cli.driver.webhook").add(webhook)
+        importlib.import_module("cathedra.cli.driver.programs").add_webhook(webhook)
 
     fabric = commands.add_parser("driver-fabric", help="attach devices of a fabric to the nodes that use them")
-    fabric.set_defaults(command="driver.fabric")
+    fabric.set_defaults(command="driver.programs:fabric")
     if words[:1] == ["driver-fabric"]:
-        importlib.import_module("cathedra.cli.driver.fabric").add(fabric)
+        importlib.import_module("cathedra.cli.driver.programs").add_fabric(fabric)
 
     check = commands.add_parser(
         "driver-check", help="test whether a driver, in any language, keeps the kubelet's contract"
@@ -344,14 +343,14 @@ def _add_programs(commands: _Commands) -> None:
     programs = classic.add_subparsers(title="programs", metavar="PROGRAM", required=True)
     for program, (about, options) in _CLASSIC_PROGRAMS.items():
         one = programs.add_parser(program, help=about)
-        one.set_defaults(command="parts.classictestdriver", program=program)
+        one.set_defaults(command="classictestdriver", program=program)
         for option in (*options, *CLASSIC_COMMON[1:], *LOGGING):
             # Given before the program's name it must not be overwritten by the default of the second place.
             (option.add_optional if option in CLASSIC_COMMON else option.add_to)(one)
 
     for part, (about, options) in _PARTS.items():
         command = commands.add_parser(part, help=about)
-        command.set_defaults(command="parts.part", part=part)
+        command.set_defaults(command="parts", part=part)
         add_all(command, (*options, *LOGGING))
 
 

@@ -1,4 +1,6 @@
-"""Output of commands: streams made safe for terminals, text of the terminal's width, JSON and YAML for programs.
+"""Commands at a terminal: the parser of their words, safe output streams, JSON and YAML for programs.
+
+The parser prints each error in one line, with the probable intention.
 
 Everything that a command prints passes `PrintableOutput`: an attribute or error of a driver must not control the user's
 terminal. Output that needs the stream itself is written to `styled` (text with the program's own colours, whose parts
@@ -7,20 +9,26 @@ were made printable before) or to `exact` (data for a file or another program).
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import difflib
 import io
 import json
 import os
+import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, TextIO, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NoReturn, TextIO, cast
 
 from cathedra.printable import printable
 
 __all__ = [
+    "EXIT_USAGE",
+    "Parser",
     "PrintableOutput",
     "exact",
+    "meant",
     "print_data",
     "print_progress",
     "print_styled",
@@ -131,3 +139,49 @@ def print_data(data: Mapping[str, Any], form: str) -> None:
     from cathedra.api.decoding import write_yaml
 
     output.write(write_yaml(data, sort_keys=False).decode())
+
+
+EXIT_USAGE: Final = 2
+"""Exit code of a wrong call."""
+_CHOICE: Final = re.compile(r"argument (?P<what>[^:]*): invalid choice: '(?P<given>.*)' \(choose from (?P<known>.*)\)")
+_NUMBER: Final = re.compile(r"argument (?P<what>[^:]*): invalid int value: (?P<given>.*)")
+_SHOWN: Final = 6
+"""Maximum number of choices that are listed; of more only the nearest is named."""
+
+
+def meant(given: str, known: Sequence[str]) -> str:
+    """``; did you mean 'status'?``, or nothing if no name is near."""
+    near = difflib.get_close_matches(given, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+class Parser(argparse.ArgumentParser):
+    """As argparse's, with one line for an error instead of the whole usage. Options are not abbreviated."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        options.setdefault("allow_abbrev", False)
+        super().__init__(*arguments, **options)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse; here a command refuses what it does not know, so that the error is its own."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}{self._meant(rest[0])}")
+        return found, rest
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error in one line and exit."""
+        if choice := _CHOICE.fullmatch(message):
+            known = re.findall(r"'([^']*)'", choice["known"])
+            listed = f" must be one of {', '.join(known)}" if len(known) <= _SHOWN else ""
+            message = f"{choice['what']}{listed or ' is unknown'}: {choice['given']!r}{meant(choice['given'], known)}"
+        elif number := _NUMBER.fullmatch(message):
+            message = f"{number['what']} must be a whole number, got {number['given']}"
+        elif message.startswith("argument "):
+            message = message.removeprefix("argument ").replace(": expected one argument", " needs a value")
+        print(f"{self.prog}: {message} (see: {self.prog} --help)", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+
+    def _meant(self, given: str) -> str:
+        options = [name for action in self._actions for name in action.option_strings]
+        return meant(given.partition("=")[0], options) if given.startswith("-") else ""

@@ -27,8 +27,7 @@ from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock, SystemClock, process_age
 from cathedra.cluster.config import ClusterConfig, InvalidOption, parse_nodes
 from cathedra.cluster.data.datadir import DataDir, changes_of, forget_short_root
-from cathedra.cluster.data.description import Description, write_description
-from cathedra.cluster.data.directories import note_elsewhere
+from cathedra.cluster.data.directories import Description, note_elsewhere, write_description
 from cathedra.cluster.draining import drain, remove_node
 from cathedra.cluster.identity.permissions import install, install_driver_permissions
 from cathedra.cluster.parts.controlplane import Foundation, Served, run_control_plane
@@ -38,8 +37,8 @@ from cathedra.cluster.parts.inprocessnodes import InProcessNodes, early_runtimes
 from cathedra.cluster.process.background import ClusterChange, changes_served
 from cathedra.cluster.process.signals import stop_event, switch_soon
 from cathedra.cluster.serving import open_server, write_kubeconfig
-from cathedra.cluster.views.wording import counted
 from cathedra.controllers.controller_manager import served_resources
+from cathedra.printable import counted
 from cathedra.profiles import HardwareProfile
 from cathedra.releases import FeatureGates
 

@@ -1,4 +1,4 @@
-"""Layout of reports: counted nouns, amounts, wrapped lines and tables; and the version of the JSON form."""
+"""Layout of reports: amounts, wrapped lines and tables; and the version of the JSON form."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ __all__ = [
     "Style",
     "amount_text",
     "attribute_text",
-    "counted",
     "names_text",
     "plain",
-    "plural",
     "table_lines",
     "wrapped",
 ]
@@ -53,16 +51,6 @@ def names_text(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_NAMES])
     more = len(names) - _NAMES
     return f"{shown} and {more:,} more" if more > 0 else shown
-
-
-def counted(number: int, what: str) -> str:
-    """«1 device», «2 devices»."""
-    return f"{number:,} {what if number == 1 else plural(what)}"
-
-
-def plural(what: str) -> str:
-    """Of the nouns used here."""
-    return f"{what[:-1]}ies" if what.endswith("y") else f"{what}{'es' if what.endswith('s') else 's'}"
 
 
 def amount_text(resource: str, amount: int) -> str:

@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from cathedra.cli.parsing import EXIT_USAGE, Parser, meant
+from cathedra.cli.terminal import EXIT_USAGE, Parser, meant
 
 
 def parser() -> Parser:

@@ -14,7 +14,7 @@ from cathedra.cli.main import main
 from cathedra.client.client import Client
 from cathedra.client.resources import DAEMONSETS, DEPLOYMENTS, DEVICECLASSES
 from cathedra.clock import SystemClock
-from cathedra.cluster.drivermanifest import driver_manifest, fabric_manifest
+from cathedra.cluster.driverfiles import driver_manifest, fabric_manifest
 from cathedra.cluster.manifests import create_all, read_manifests
 from cathedra.releases import FeatureGates
 

@@ -16,7 +16,7 @@ from cathedra.cli.main import main
 from cathedra.client.client import Client
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import InvalidOption
-from cathedra.cluster.driverscaffold import scaffold_files
+from cathedra.cluster.driverfiles import scaffold_files
 from cathedra.cluster.manifests import create_all, read_manifests
 from cathedra.driver.loading import load_driver
 from cathedra.releases import FeatureGates

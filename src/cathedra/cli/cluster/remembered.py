@@ -15,11 +15,10 @@ import msgspec
 
 from cathedra.cli.configuration import gate_overrides
 from cathedra.cli.options import CLUSTER, RELEASE, REMEMBERED, CommandOption
-from cathedra.cli.parsing import meant
+from cathedra.cli.terminal import meant
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.data.description import Description, check_name, read_description
-from cathedra.cluster.data.directories import DEFAULT_NAME, directory_of
+from cathedra.cluster.data.directories import DEFAULT_NAME, Description, check_name, directory_of, read_description
 from cathedra.releases import FeatureGates
 
 __all__ = ["WantedCluster", "field_name", "remembered_gates", "wanted_cluster"]

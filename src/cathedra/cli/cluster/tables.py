@@ -19,8 +19,7 @@ from rich.table import Table
 
 from cathedra.cli.terminal import styled
 from cathedra.cluster.views.overview import DeviceRow, NodeRow, Overview
-from cathedra.cluster.views.wording import counted
-from cathedra.printable import printable_values
+from cathedra.printable import counted, printable_values
 
 __all__ = ["draw", "make_console"]
 

@@ -18,8 +18,7 @@ from cathedra.cli.options import CLUSTER, CONFIG
 from cathedra.cli.terminal import print_progress
 from cathedra.cluster.config import ClusterConfig, InvalidOption, parse_nodes
 from cathedra.cluster.data.datadir import DataDir, DataDirInUse, changes_of
-from cathedra.cluster.data.description import write_description
-from cathedra.cluster.data.directories import context_name, selecting
+from cathedra.cluster.data.directories import context_name, selecting, write_description
 from cathedra.cluster.parts.gctuning import suspend_collection
 from cathedra.cluster.process import background
 from cathedra.cluster.process.background import ClusterChange

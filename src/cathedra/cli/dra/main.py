@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from cathedra import __version__
-from cathedra.cli.parsing import EXIT_USAGE, Parser
-from cathedra.cli.terminal import printable_output
+from cathedra.cli.terminal import EXIT_USAGE, Parser, printable_output
 
 __all__ = ["COMMANDS", "DraCommand", "add_commands", "main", "run"]
 

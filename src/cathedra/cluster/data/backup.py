@@ -39,8 +39,7 @@ from cathedra.apiserver.storage.transactions import FORMAT, batch_of, rows, skip
 from cathedra.clock import Clock
 from cathedra.cluster import InvalidOption
 from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.data.description import Description, read_description, write_description
-from cathedra.cluster.data.directories import DEFAULT_NAME
+from cathedra.cluster.data.directories import DEFAULT_NAME, Description, read_description, write_description
 from cathedra.files.atomic import sync_directory
 from cathedra.files.private import private_directory
 

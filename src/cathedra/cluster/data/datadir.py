@@ -94,7 +94,7 @@ class DataDir:
 
     @property
     def description(self) -> Path:
-        """The cluster's name and options, in the form of `cathedra.cluster.data.description`."""
+        """The cluster's name and options, in the form of `cathedra.cluster.data.directories`."""
         return self.path / "cluster.yaml"
 
     def exists(self) -> bool:

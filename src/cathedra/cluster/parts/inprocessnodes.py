@@ -31,12 +31,12 @@ from cathedra.cluster.parts.nodes import (
     fails,
     profiled_drivers,
 )
-from cathedra.cluster.views.wording import counted
 from cathedra.driver.driver import Driver
 from cathedra.node.claims.errors import CorruptCheckpoint
 from cathedra.node.config import NodeConfig
 from cathedra.node.runtime.runtime import UnusableRuntime
 from cathedra.node.server.tls import UnprotectedServer
+from cathedra.printable import counted
 from cathedra.profiles import HardwareProfile, node_capacity, node_labels
 from cathedra.releases import git_version
 

@@ -1,3 +1,1 @@
-"""Views of a cluster for commands: `overview` (nodes, devices, claims, pods), `waiting` (reasons of pending pods),
-`wording` (counts as text).
-"""
+"""Views of a cluster for commands: `overview` (nodes, devices, claims, pods) and `waiting` (why pods are pending)."""

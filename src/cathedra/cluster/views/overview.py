@@ -35,7 +35,7 @@ from cathedra.client.resources import (
 )
 from cathedra.client.transport import ResourceRef
 from cathedra.cluster.views.waiting import Surroundings, why_waiting
-from cathedra.cluster.views.wording import counted
+from cathedra.printable import counted
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.semantics.nodes import is_node_ready
 from cathedra.semantics.podclaims import claim_names

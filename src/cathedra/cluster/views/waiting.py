@@ -33,7 +33,7 @@ from cathedra.api.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from cathedra.cluster.views.wording import counted
+from cathedra.printable import counted
 from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.podclaims import claim_names

@@ -15,7 +15,8 @@ from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from cathedra.insight.explanation.analysis import Analysis, error_shape
 from cathedra.insight.explanation.report import Cause, NodeGroup, RequestFunnel
 from cathedra.insight.reading.state import ClusterState
-from cathedra.insight.rendering import amount_text, counted
+from cathedra.insight.rendering import amount_text
+from cathedra.printable import counted
 from cathedra.scheduler.judging import DEVICES, requests_of
 from cathedra.semantics.tolerations import HARD_EFFECTS, is_tolerated
 

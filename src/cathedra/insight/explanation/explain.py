@@ -36,7 +36,7 @@ from cathedra.insight.explanation.report import Cause, CauseGroup, ClaimReport, 
 from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates
 from cathedra.insight.reading.state import ClusterState, Note, key_of
-from cathedra.insight.rendering import counted
+from cathedra.printable import counted
 from cathedra.scheduler.judging import Filters
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.owners import controller_of

@@ -30,7 +30,7 @@ from cathedra.insight.explanation.analysis import Analysis
 from cathedra.insight.explanation.candidates import Candidate
 from cathedra.insight.explanation.report import Edit
 from cathedra.insight.reading.state import ClusterState
-from cathedra.insight.rendering import counted
+from cathedra.printable import counted
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.pods import is_active, is_terminal
 

@@ -14,7 +14,7 @@ from cathedra.allocation.checks.selectors import SelectorList
 from cathedra.allocation.claims.requests import Obstacle, RequestOption
 from cathedra.allocation.refusal import RefusalExplanation
 from cathedra.insight.explanation.report import FunnelStep, RequestFunnel, SelectorFunnel
-from cathedra.insight.rendering import counted
+from cathedra.printable import counted
 
 __all__ = [
     "AttributeCounts",

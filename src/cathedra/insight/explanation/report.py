@@ -10,8 +10,8 @@ import msgspec
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.insight.reading.state import Note
-from cathedra.insight.rendering import API_VERSION, Style, counted, names_text, plain, wrapped
-from cathedra.printable import printable_values
+from cathedra.insight.rendering import API_VERSION, Style, names_text, plain, wrapped
+from cathedra.printable import counted, printable_values
 
 __all__ = [
     "Cause",

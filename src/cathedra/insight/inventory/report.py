@@ -10,8 +10,8 @@ import msgspec
 
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.insight.reading.state import Note
-from cathedra.insight.rendering import API_VERSION, Style, counted, plain, table_lines, wrapped
-from cathedra.printable import printable_values
+from cathedra.insight.rendering import API_VERSION, Style, plain, table_lines, wrapped
+from cathedra.printable import counted, printable_values
 
 __all__ = ["DeviceEntry", "DeviceGroup", "DeviceHolder", "DeviceList", "Total", "devices_text"]
 

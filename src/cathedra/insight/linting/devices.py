@@ -15,9 +15,9 @@ from cathedra.cel.values import type_name
 from cathedra.insight.linting.expressions import semver_literal
 from cathedra.insight.linting.findings import Findings, ManifestObject, SelectorGroup, TextRange
 from cathedra.insight.reading.state import ClusterState
-from cathedra.insight.rendering import counted
 from cathedra.insight.selectors.devices import DeviceCatalog, matching_devices
 from cathedra.insight.selectors.reads import MAPS, Read, all_reads, path_of, read_of
+from cathedra.printable import counted
 
 __all__ = ["DeviceChecks"]
 

@@ -12,8 +12,8 @@ import msgspec
 from cathedra import __version__
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.insight.reading.state import Note
-from cathedra.insight.rendering import API_VERSION, Style, counted, plain, wrapped
-from cathedra.printable import printable_values
+from cathedra.insight.rendering import API_VERSION, Style, plain, wrapped
+from cathedra.printable import counted, printable_values
 
 __all__ = ["RULES", "FailOn", "Level", "LintFinding", "LintReport", "Rule", "lint_text", "sarif"]
 

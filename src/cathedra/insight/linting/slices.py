@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from cathedra.api.resource import Counter, DeviceTaintRule, ResourceSlice
 from cathedra.insight.linting.findings import Findings, ManifestObject
-from cathedra.insight.rendering import counted
+from cathedra.printable import counted
 from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["check_slices", "check_taint_rules"]

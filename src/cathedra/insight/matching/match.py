@@ -20,10 +20,10 @@ from cathedra.cel.program import Evaluation, Program
 from cathedra.cel.selector import COST_LIMIT
 from cathedra.cel.values import CELValue, text
 from cathedra.insight.reading.state import ClusterState, Note
-from cathedra.insight.rendering import API_VERSION, Style, counted, plain, table_lines, wrapped
+from cathedra.insight.rendering import API_VERSION, Style, plain, table_lines, wrapped
 from cathedra.insight.selectors.devices import DeviceCatalog
 from cathedra.insight.selectors.reads import conjuncts, source_of
-from cathedra.printable import printable_values
+from cathedra.printable import counted, printable_values
 
 __all__ = [
     "DeviceExpression",

@@ -11,8 +11,9 @@ from cathedra.allocation.supply.devices import DeviceRecord
 from cathedra.cel.values import text
 from cathedra.insight.matching.match import DeviceExpression, compiled_expression, devices_named, explained_parts
 from cathedra.insight.reading.state import ClusterState
-from cathedra.insight.rendering import attribute_text, counted, wrapped
+from cathedra.insight.rendering import attribute_text, wrapped
 from cathedra.insight.selectors.devices import DeviceCatalog
+from cathedra.printable import counted
 
 __all__ = ["ReplSession", "SessionEnded"]
 

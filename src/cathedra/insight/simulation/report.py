@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.insight.reading.state import Note
-from cathedra.insight.rendering import API_VERSION, Style, counted, names_text, plain, wrapped
-from cathedra.printable import printable_values
+from cathedra.insight.rendering import API_VERSION, Style, names_text, plain, wrapped
+from cathedra.printable import counted, printable_values
 
 __all__ = ["Copies", "NodeChange", "PendingPods", "PodPlacement", "Simulation", "simulation_text"]
 

@@ -11,7 +11,7 @@ from cathedra.cli.cluster.remembered import WantedCluster, field_name, remembere
 from cathedra.cli.options import CLUSTER, CONFIG, REMEMBERED
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.data.description import read_description, write_description
+from cathedra.cluster.data.directories import read_description, write_description
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from cathedra.clock import SystemClock
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.backup import BUMP, back_up, check_backup, restore
 from cathedra.cluster.data.datadir import DataDir, DataDirInUse
-from cathedra.cluster.data.description import Description, read_description, write_description
+from cathedra.cluster.data.directories import Description, read_description, write_description
 
 CLOCK = SystemClock()
 

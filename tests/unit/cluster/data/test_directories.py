@@ -14,8 +14,9 @@ from cathedra.client import kubeconfig
 from cathedra.client.kubeconfig import Target
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.datadir import DataDir
-from cathedra.cluster.data.description import Description, check_name, write_description
 from cathedra.cluster.data.directories import (
+    Description,
+    check_name,
     context_name,
     current_cluster,
     directory_of,
@@ -24,6 +25,7 @@ from cathedra.cluster.data.directories import (
     note_elsewhere,
     selected,
     selecting,
+    write_description,
 )
 
 

@@ -1,23 +1,30 @@
-"""Manifests that install a driver: the output of ``cathedra driver-manifest``, without Helm.
+"""Manifests that install a driver (``cathedra driver-manifest``), and the files of a new one (``driver-new``).
 
 Account, role, policy, device class, and a DaemonSet of ``cathedra driver --module MODULE:DRIVER``; for devices of a
 fabric also a Deployment of ``cathedra driver-fabric MODULE:DRIVER`` (docs/spec/driver-sdk.md §14 and §17.7).
+The templates in ``scaffold`` are a driver, its tests, an example pod, an image and a README.
 """
 
 from __future__ import annotations
 
+import keyword
+import re
+import sys
 from collections.abc import Iterator
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from string import Template
 from typing import Any, Final
 
 from cathedra.api import resource
 from cathedra.api.core import apps_v1, core_v1
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
 from cathedra.api.decoding.yaml import write_yaml
+from cathedra.api.formats import dns_subdomain
 from cathedra.api.struct import to_dict
+from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.identity.permissions import controller_account, driver_objects, fabric_objects
 
-__all__ = ["driver_manifest", "fabric_manifest"]
+__all__ = ["driver_manifest", "fabric_manifest", "scaffold_files"]
 
 _KUBELET: Final = PurePosixPath("/var/lib/kubelet")
 _CDI: Final = "/var/run/cdi"
@@ -160,3 +167,45 @@ def _environment() -> Iterator[core_v1.EnvVar]:
 
 def _probe(path: str) -> core_v1.Probe:
     return core_v1.Probe(http_get=core_v1.HTTPGetAction(path=path, port=_PORT, scheme="HTTP"))
+
+
+_TEMPLATES: Final = Path(__file__).with_name("scaffold")
+_LONGEST: Final = 63
+_NAMESPACE: Final = "dra-drivers"
+
+
+def scaffold_files(name: str) -> dict[str, str]:
+    """Return file name → content of a new driver ``name``: ``lamp.example.com``, or for a start ``lamp``.
+
+    Raises:
+        InvalidOption: ``name`` is no name of a driver, or its first part cannot be the name of a Python module.
+    """
+    name = name if "." in name else f"{name}.example.com"
+    if len(name) > _LONGEST or dns_subdomain(name):
+        raise InvalidOption(
+            f"{name!r} is no name of a driver: it must be a DNS subdomain in a domain that you own, of at most "
+            f"{_LONGEST} characters, as lamp.example.com"
+        )
+    word = name.partition(".")[0]
+    module = word.replace("-", "_")
+    if not module.isidentifier() or keyword.iskeyword(module) or module in {"cathedra", *sys.stdlib_module_names}:
+        raise InvalidOption(
+            f"{name!r}: the driver's module would be {module}.py, which Python cannot import; choose another first part"
+        )
+    values = {
+        "driver": name,
+        "word": word,
+        "module": module,
+        "project": f"{word}-driver",
+        "kind": "".join(part.capitalize() for part in re.split(r"[-_]", word)),
+        "variable": module.upper(),
+    }
+    files = {
+        path.name.removesuffix(".txt").replace("driver.py", f"{module}.py"): Template(path.read_text()).substitute(
+            values
+        )
+        for path in sorted(_TEMPLATES.glob("*.txt"))
+    }
+    target = f"{module}:{values['kind']}Driver"
+    files["manifest.yaml"] = driver_manifest(name, target, image=f"{word}:0.1.0", namespace=_NAMESPACE).decode()
+    return files

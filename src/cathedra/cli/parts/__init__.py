@@ -1,1 +1,0 @@
-"""Commands that run one part alone: API server, scheduler, controllers, node agent, driver, classic test driver."""
