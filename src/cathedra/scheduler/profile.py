@@ -110,6 +110,7 @@ class Profile:
         if self._enablement is None:
             return able
         order = self._enablement.points[point]
+        # The order decides which refusal is reported, and so which events wake the pod again.
         listed = sorted((plugin for plugin in able if plugin.name in order), key=lambda p: order.index(p.name))
         # A plugin may do at a point what kube-scheduler's does elsewhere: that follows its other points.
         return (*listed, *(plugin for plugin in able if plugin.name not in POINTS[point]))
@@ -120,6 +121,7 @@ class Profile:
     def _measured(self, plugin: Plugin, point: str, call: Callable[Args, R]) -> Callable[Args, R]:
         """Return ``call``, wrapped so that the observer gets its duration."""
         observer = self._observer
+        # Without an observer the call itself is returned: a wrapper would cost more than many filters take.
         if observer is None:
             return call
 
@@ -167,6 +169,7 @@ class Profile:
             ask = plugin.pre_enqueue
             try:
                 status = (self._measured(plugin, "PreEnqueue", ask) if measured else ask)(pod)
+            # A defect in one plugin refuses this pod. Raised, it would end the scheduling of all pods.
             except DEFECTS as defect:
                 status = defect_status(defect, _LOG, "%s: PreEnqueue plugin %s broke", pod.key, plugin.name)
             if status is not None:
@@ -199,6 +202,7 @@ class Profile:
                 continue
             if isinstance(answer, Narrowed):
                 narrowed_by.append(plugin.name)
+                # Each plugin only narrows: a node must be among those of all of them.
                 nodes = answer.nodes if nodes is None else nodes & answer.nodes
                 if not nodes:
                     return asked, _nothing_left(narrowed_by).of(plugin.name)
@@ -229,6 +233,7 @@ class Profile:
         for plugin in taking_part.filters:
             if plugin.name in skipped:
                 continue
+            # The common predicate holds for all these nodes, so none of its plugins can refuse one.
             if passing is not None and plugin in predicates:
                 calls.append(FilterCall(plugin, passing, _UNREFUSED))
                 continue
@@ -249,6 +254,7 @@ class Profile:
             plugin = call.plugin
             if observed is not None:
                 observed.evaluated((plugin.name,), "Filter", self.name)
+            # Tested before the refusals: nearly every node is in the set.
             if node in call.passing:
                 continue
             status = call.refused.get(node)
@@ -269,6 +275,8 @@ class Profile:
         for plugin in self._post_filter:
             answer = await self._awaited(plugin, "PostFilter", plugin.post_filter)(state, pod, diagnosis)
             if isinstance(answer, Nomination):
+                # The first plugin that finds a node ends the search. Evicting pods for two plugins would clear two
+                # nodes.
                 if answer.node:
                     return "", answer
                 withdrawn = answer
@@ -305,6 +313,7 @@ class Profile:
         """Return the plugins that must be called, and the total score of those that score each node by itself."""
         began = self._now() if state.measured else 0.0
         taking_part = state.plugins or self._searching.for_pod(pod)
+        # If every node scores zero for a plugin, adding the zeros changes no order, and the plugin need not be called.
         zero = self._zero_where is not None and state.snapshot.all_are(
             self._zero_where.key, self._zero_where.holds, nodes
         )

@@ -103,6 +103,7 @@ def enabled(changes: Plugins, scheduler_name: str = "default-scheduler") -> Enab
         if name not in KNOWN_PLUGINS:
             raise EnablementError(f'multiPoint: plugin "{name}" does not exist')
     points = {point: _expanded(point, everywhere, _changes_of(changes, point)) for point in POINTS}
+    # Two orders of one queue would contradict each other.
     if len(points["queueSort"]) != 1:
         raise EnablementError(f"one queue sort plugin required for profile with scheduler name {scheduler_name!r}")
     if not points["bind"]:
@@ -110,6 +111,7 @@ def enabled(changes: Plugins, scheduler_name: str = "default-scheduler") -> Enab
     _check_whole(points)
     weights = {name: everywhere.get(name, 0) for name in points["score"]}
     weights |= {ref.name: ref.weight for ref in changes.score.enabled or () if ref.weight is not None}
+    # Zero means "not set" in the file, and a score with weight zero would be computed for nothing.
     return Enablement(points, {name: weight or 1 for name, weight in weights.items()})
 
 
@@ -121,6 +123,8 @@ def _check_whole(points: Mapping[str, tuple[str, ...]]) -> None:
                 raise EnablementError(
                     f'plugin "{name}" is enabled at {later} and not at {earlier}: enable or disable it at both'
                 )
+    # A pod whose claims were allocated and never written, or written and never reserved, would start without its
+    # devices.
     there = [point for point in _CLAIMS if "DynamicResources" in points[point]]
     if there and len(there) < len(_CLAIMS):
         raise EnablementError(
@@ -138,6 +142,7 @@ def _merged(default: Mapping[str, int], changes: PluginSet) -> dict[str, int]:
     """The default set; what is enabled again keeps its place and gets its new weight, what is new comes last."""
     out = {ref.name for ref in changes.disabled or ()}
     again = {ref.name: ref.weight or 0 for ref in changes.enabled or ()}
+    # "*" removes the defaults only. What the same list enables is added after that, as in kube-scheduler.
     kept = {} if "*" in out else {name: weight for name, weight in default.items() if name not in out}
     merged = {name: again.pop(name) if name in again else weight for name, weight in kept.items()}
     return merged | again

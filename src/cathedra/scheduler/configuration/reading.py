@@ -140,12 +140,14 @@ def read_configuration(text: str | bytes) -> SchedulerConfiguration:
             f'no kind "{value.get("kind", "")}" is registered for version "{value.get("apiVersion", "")}": '
             f"the file must have apiVersion: {API_VERSION} and kind: {KIND}"
         )
+    # Strictly: an unknown field would be a setting that its author believes to be in force.
     document = _with_name(_strictly(value, Document))
     _check_durations(document.leader_election)
     given = [_arguments(one.plugin_config or [], position) for position, one in enumerate(document.profiles or ())]
     errors = document_errors(document)
     for position, arguments in enumerate(given):
         errors += _argument_errors(arguments, FieldPath("profiles").index(position).child("pluginConfig"))
+    # All errors together, so that a file is not corrected one start at a time.
     if errors:
         raise ConfigurationError(_aggregated([str(error) for error in errors]))
     profiles = tuple(
@@ -210,6 +212,7 @@ def _profile(profile: ProfileDocument, document: Document, arguments: Mapping[st
     fit: FitArgs = arguments.get("NodeResourcesFit", FitArgs())
     dynamic: DynamicResourcesArgs = arguments.get("DynamicResources", DynamicResourcesArgs())
     percentage = profile.percentage_of_nodes_to_score
+    # The profile's own value outranks that of the document. 0 in a profile is a value, so it is compared with None.
     if percentage is None:
         percentage = document.percentage_of_nodes_to_score
     affinity: InterPodAffinityArgs = arguments.get("InterPodAffinity", InterPodAffinityArgs())
@@ -268,6 +271,7 @@ def _arguments(given: list[PluginConfig], profile: int) -> list[_Arguments]:
 
 
 def _decoded(one: PluginConfig, profile: int, position: int) -> Any:
+    # Arguments of unknown plugins are left undecoded; `_argument_errors` reports the plugin itself.
     kind = _ARGUMENTS.get(one.name)
     if kind is None:
         return None

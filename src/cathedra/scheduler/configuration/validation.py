@@ -38,6 +38,7 @@ def document_errors(document: Document) -> ErrorList:
     errors = ErrorList()
     if document.client_connection.burst < 0:
         errors.invalid("clientConnection.burst", document.client_connection.burst, "must be non-negative")
+    # Absent means true: kube-scheduler elects a leader unless that is switched off.
     if document.leader_election.leader_elect is not False:
         _check_leader_election(errors, document.leader_election)
     if document.parallelism <= 0:
@@ -76,6 +77,7 @@ def _check_leader_election(errors: ErrorList, given: LeaderElection) -> None:
             _invalid_duration(errors, path.child(name), text, _POSITIVE)
     if _seconds(given.lease_duration) <= _seconds(given.renew_deadline):
         message = "LeaseDuration must be greater than RenewDeadline"
+        # kube-scheduler shows the other duration here, and the path of this one.
         _invalid_duration(errors, path.child("leaseDuration"), given.renew_deadline, message)
     for name, value in (("resourceNamespace", given.resource_namespace), ("resourceName", given.resource_name)):
         if not value:
@@ -138,6 +140,7 @@ def _check_shape(errors: ErrorList, path: FieldPath, shape: Sequence[Utilization
         if shape[position - 1].utilization >= at:
             where = path.index(position).child("utilization")
             errors.invalid(where, at, "values must be sorted in increasing order")
+            # Only the first disorder is reported: every later point may follow from it.
             break
     for position, point in enumerate(shape):
         if not 0 <= point.utilization <= 100:
@@ -171,6 +174,7 @@ def _preemption(errors: ErrorList, path: FieldPath, args: PreemptionArgs) -> Non
         errors.invalid(shares, percentage, "not in valid range [0, 100]")
     if absolute < 0:
         errors.invalid(numbers, absolute, "not in valid range [0, inf)")
+    # With both at zero no node would be a candidate, and preemption could never happen.
     if percentage == absolute == 0:
         errors.invalid(shares, percentage, "cannot be zero at the same time as minCandidateNodesAbsolute")
         errors.invalid(numbers, absolute, "cannot be zero at the same time as minCandidateNodesPercentage")

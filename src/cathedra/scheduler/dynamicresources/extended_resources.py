@@ -84,6 +84,8 @@ class Demand(msgspec.Struct):
         """The resources that devices must provide on ``node``; None if a resource cannot be had there at all."""
         if not self.others and self.all.isdisjoint(node.allocatable):
             return self.all  # as on most nodes
+        # A node with a device plugin of its own for the resource keeps using that plugin; both would hand out the same
+        # hardware.
         wanted = frozenset(name for name in self.classes if node.allocatable.get(name, 0) == 0)
         if any(name not in node.allocatable for name in self.others):
             return None
@@ -91,6 +93,7 @@ class Demand(msgspec.Struct):
 
     def requests(self, resources: frozenset[str]) -> ExtendedResourceRequests:
         """The requests for these resources."""
+        # Nodes differ in the resources that they have themselves. There are few such sets, and many nodes share each.
         made = self._requests.get(resources)
         if made is None:
             made = self._requests[resources] = requests_for(self.pod, {name: self.classes[name] for name in resources})
@@ -108,6 +111,8 @@ def class_of(resource: str, classes: Iterable[DeviceClass]) -> str | None:
     """The class behind an extended resource: by its own name, or by the implicit one."""
     named = [class_ for class_ in classes if class_.spec.extended_resource_name == resource]
     if named:
+        # Several classes may claim one name. The choice has to be the same in every cycle, or a pod's claim would
+        # change.
         return min(named, key=_newest_first).metadata.name
     if resource.startswith(IMPLICIT_PREFIX):
         wanted = resource.removeprefix(IMPLICIT_PREFIX)
@@ -123,6 +128,7 @@ def _newest_first(class_: DeviceClass) -> tuple[int, str]:
 
 def special_claim(pod: Pod, uid: str, spec: ResourceClaimSpec = _NO_REQUESTS) -> ResourceClaim:
     """The claim in memory, under a temporary UID."""
+    # Setting blockOwnerDeletion needs a permission on the pod's finalizers that the scheduler does not have.
     owner = replace(controller_reference(pod), block_owner_deletion=None)
     metadata = ObjectMeta(
         name=IN_MEMORY_NAME,
@@ -205,6 +211,7 @@ def _of_resource(
     for use in short_lived:
         left = use.quantity
         for other, name in lasting:
+            # Only containers that start later: those devices are free while this init container runs.
             if left > 0 and other.index >= use.index:
                 brief.append(_mapping(use, resource, name))
                 left -= other.quantity
@@ -235,6 +242,7 @@ def _uses(containers: _Containers, resource: str) -> tuple[list[_Use], list[_Use
 
 
 def _request_name(use: _Use, resource: str) -> str:
+    # Sorted, because the order of a mapping is not part of the object; the name must be the same after a restart.
     position = sorted(use.container.resources.requests).index(resource)
     return f"container-{use.index}-request-{position}"
 

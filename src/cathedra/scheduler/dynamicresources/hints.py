@@ -67,6 +67,7 @@ class QueueingHints:
         new: ResourceClaim | None = change.new
         if new is None:
             return old is None or old.status.allocation is not None
+        # Without its claims the pod fails in PreEnqueue again; waking it would only cost a cycle.
         if self._resolver.lacks_claims(pod):
             return False
         try:
@@ -77,6 +78,7 @@ class QueueingHints:
             return True
         if all(claim.metadata.uid != new.metadata.uid for claim in claims):
             return False
+        # Metadata of a claim, as its finalizers, decides nothing for the pod.
         return old is None or old.status != new.status
 
     def _pod_helps(self, pod: Pod, change: ClusterEvent) -> bool:

@@ -104,6 +104,8 @@ class NodeAllocatable:
         """Return the reason why ``pod`` cannot use a claim because another pod uses it and a device is part of its
         node; else ""."""
         allocation, consumers = claim.status.allocation, claim.status.reserved_for
+        # A mapped device stands for the node's own resources. With two consumers the amount would be counted for both
+        # pods.
         if allocation is None or not consumers or not self._is_mapped(allocation):
             return ""
         name = claim.metadata.name
@@ -129,6 +131,7 @@ class NodeAllocatable:
             for use in uses
             if self._takes_anything(use, node) and _is_something(total := self._total(use, node))
         ]
+        # Sorted, so that an unchanged set of claims makes an equal status and no write.
         return tuple(sorted(found, key=lambda status: status.resource_claim_name))
 
     def _takes_anything(self, use: ClaimUse, node: Node) -> bool:
@@ -173,6 +176,7 @@ def refusal(pod: Pod, node: NodeInfo) -> Status | None:
     short = [
         name
         for name in counted
+        # Not below zero: on an overcommitted node a demand of 0 would otherwise be refused.
         if demand.get(name, 0) > max(0, node.allocatable.get(name, 0) - node.requested.get(name, 0))
     ]
     if not short:
@@ -264,6 +268,7 @@ def _mapped(
     consumed = _by_qualified_name(result.consumed_capacity, key, result.driver)
     if consumed is None or mapping.capacity_multiplier is None:
         return consumed
+    # Exact integers: both factors are in nano-units, so the product is divided once.
     return Quantity.of_nanos(consumed.nanos * mapping.capacity_multiplier.nanos // _ONE, consumed.format)
 
 

@@ -93,6 +93,7 @@ class NodeUnschedulable(FilterPlugin):
 
     @staticmethod
     def _takes_pods(pod: Pod, change: ClusterEvent) -> bool:
+        # Without this hint any change of taints on a node that stays cordoned would wake all pods that it refused.
         return not change.new.spec.unschedulable or is_tolerated(_UNSCHEDULABLE_TAINT, pod.spec.tolerations)
 
 
@@ -123,6 +124,7 @@ class TaintToleration(FilterPlugin, ScorePlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Fewer taints that the pod would rather avoid are better."""
+        # None stands for zeros. Normalizing equal counts would add 100 to every node and change no order.
         if state.snapshot.all_are(_WITHOUT_SOFT_TAINTS.key, _WITHOUT_SOFT_TAINTS.holds, nodes):
             return None
         tolerations = [t for t in pod.pod.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
@@ -163,6 +165,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         names: set[str] = set()
         for term in required.node_selector_terms:
             named = _named_nodes(term)
+            # Terms are alternatives. One without a name can match any node, so the search cannot be narrowed.
             if named is None:
                 return None
             names |= named
@@ -183,6 +186,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
         terms = self._preferred(pod)
         if not terms:
             return None
+        # Made once per pod and not once per node: selectors are compared with every node.
         selectors = [(t.weight, NodeSelector(node_selector_terms=(t.preference,))) for t in terms if t.weight]
 
         def total(node: Node) -> int:
@@ -247,5 +251,6 @@ def _named_nodes(term: NodeSelectorTerm) -> set[str] | None:
     names: set[str] | None = None
     for requirement in term.match_fields:
         if requirement.key == "metadata.name" and requirement.operator == "In":
+            # Requirements of one term must all hold, hence the intersection.
             names = set(requirement.values) if names is None else names & set(requirement.values)
     return names

@@ -81,6 +81,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
     def predicate(self, pod: PodInfo) -> NodePredicate:
         """Return the predicate: nodes with room for one more pod and for its requests pass."""
         wanted = tuple(pod.requests.items())
+        # A node without the resource passes here, because DynamicResources may provide devices for it.
         backed = tuple([name for name in pod.qualified if self._backed_by_devices(name)])
         if not backed:
             return _room(wanted)
@@ -100,6 +101,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         ]
         if not full and not short:
             return None
+        # More than the empty node has: evicting pods cannot help, and preemption skips nodes with this code.
         hopeless = any(pod.requests[name] > allocatable.get(name, 0) for name in short)
         reasons = (*(("Too many pods",) if full else ()), *(f"Insufficient {name}" for name in short))
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if hopeless else Code.UNSCHEDULABLE, reasons)
@@ -109,6 +111,8 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         if self._options.scoring is not LEAST_ALLOCATED:
             return None
         wanted = pod.scoring_requests
+        # The key has everything that the function depends on besides the node; pods with equal requests share the
+        # values.
         return NodeScore(("least allocated", wanted), partial(_least_allocated, *wanted))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
@@ -136,6 +140,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         allocatable = amounts(change.new.status.allocatable)
         if allocatable.get(PODS, 0) < 1:
             return False
+        # A node that shrank, or changed another resource, cannot make the pod fit.
         if change.old is not None and not _grew(amounts(change.old.status.allocatable), allocatable):
             return False
         return all(
@@ -195,12 +200,14 @@ def _least_allocated(cpu: int, memory: int, node: NodeInfo) -> int:
         if capacity:
             weights += 1
             if used <= capacity:
+                # Integers, as in kube-scheduler: a score in floating point would order some nodes differently.
                 total += (capacity - used) * MAX_SCORE // capacity
     return total // weights if weights else 0
 
 
 def _balance(cpu: int, memory: int, node: NodeInfo) -> int:
     fractions = [
+        # Cut at 1, because requested amounts may exceed a node whose allocatable has shrunk.
         min((node.requested.get(name, 0) + wanted) / capacity, 1.0)
         for name, wanted in ((CPU, cpu), (MEMORY, memory))
         if (capacity := node.allocatable.get(name, 0))

@@ -64,6 +64,7 @@ class _Constraint(msgspec.Struct):
 
     def smallest(self) -> int:
         """The global minimum; 0 while there are fewer domains than there should be."""
+        # Too few domains count as if an empty one existed, so that pods wait for nodes in further zones.
         if len(self.counts) < self.min_domains:
             return 0
         return min(self.counts.values(), default=0)
@@ -73,6 +74,7 @@ class _Constraint(msgspec.Struct):
 
     def concerns(self, attempt: Attempt | None, pod: PodInfo, node: NodeInfo) -> bool:
         """Return True if the node counts for ``pod``."""
+        # Pods on nodes that this pod cannot use would make its own domains look empty, and the skew would never be met.
         if self.honors_affinity and not node_affinity_in_turns(attempt, pod.pod, node):
             return False
         tolerations = pod.pod.spec.tolerations
@@ -139,6 +141,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
             domain = labels.get(constraint.key)
             if domain is None:
                 return self._unlabelled
+            # A pod that its own selector does not match adds nothing to the count.
             skew = constraint.counts.get(domain, 0) + constraint.selects(pod) - constraint.smallest()
             if skew > constraint.max_skew:
                 return self._skewed
@@ -179,6 +182,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
                 )
                 for place, one in enumerate(given)
             ]
+            # The parsed selector is shared between attempts, the counts are not: pods have come and gone in between.
             return [replace(one, counts={}) for one in parsed]
         if own or not given:
             return [_parsed(pod, one, counts_empty=self._counts_empty) for one in given]
@@ -233,6 +237,7 @@ def _weight(constraint: _Constraint, nodes: Sequence[NodeInfo], usable: Sequence
     else:
         values = (node.node.metadata.labels.get(constraint.key) for node in nodes)
         size = len({value for value, ok in zip(values, usable, strict=True) if ok})
+    # The logarithm is kube-scheduler's: it keeps a topology of a thousand hosts from outweighing one of three zones.
     return math.log(size + 2)
 
 
@@ -240,6 +245,7 @@ def _part(constraint: _Constraint, weight: float, pod: PodInfo, node: NodeInfo) 
     domain = node.node.metadata.labels.get(constraint.key)
     if domain is None:
         return 0.0
+    # Hosts are counted when they are scored. Counting all of them before would visit every pod of the cluster.
     count = _matching(pod, constraint, node) if constraint.key == HOSTNAME else constraint.counts.get(domain, 0)
     return count * weight + (constraint.max_skew - 1)
 
@@ -252,6 +258,7 @@ def _rounded(score: float) -> int:
 def _inverted(raw: Sequence[int | None]) -> list[int]:
     known = [score for score in raw if score is not None]
     low, high = min(known, default=0), max(known, default=0)
+    # No matching pods anywhere: every usable node is equally good, and the division below would fail.
     if high == 0:
         return [0 if score is None else MAX_SCORE for score in raw]
     return [0 if score is None else MAX_SCORE * (high + low - score) // high for score in raw]
@@ -291,6 +298,7 @@ class RelatedPods:
         merged = from_label_selector(LabelSelector(match_labels=labels))
         if added is not None:
             merged = Selector((*merged.requirements, *added.requirements))
+        # An empty selector would match every pod of the namespace.
         return None if merged.empty else merged
 
     def _of_services(self, pod: Pod) -> dict[str, str]:

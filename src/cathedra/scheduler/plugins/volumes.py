@@ -88,6 +88,7 @@ class VolumeObjects:
     def is_delayed(self, claim: PersistentVolumeClaim) -> bool:
         """Return True if the claim is bound when a pod that uses it has a node (IsDelayBindingMode)."""
         found = self.class_of(claim)
+        # A claim that names its volume is bound at once, whatever its class says.
         return found is not None and found.volume_binding_mode == _DELAYED and not claim.spec.volume_name
 
 
@@ -176,6 +177,8 @@ class VolumeRestrictions(_VolumePlugin):
             claim = self._claim(pod.pod, name)
             if claim is None:
                 return unresolvable(_not_found("persistentvolumeclaim", name))
+            # Nothing else prevents two pods: the access mode is enforced by the scheduler, and by the kubelet when it
+            # is too late.
             if "ReadWriteOncePod" in claim.spec.access_modes:
                 alone.add(name)
         taken = bool(alone) and any(
@@ -183,6 +186,8 @@ class VolumeRestrictions(_VolumePlugin):
             for node in snapshot.nodes
             for other in node.pods.values()
         )
+        # The search over all pods of the cluster is done once per cycle. With neither finding, the filter is not called
+        # for any node.
         if not taken and not any(map(_is_disk, pod.pod.spec.volumes)):
             return _SKIP
         state.data[self.name] = taken
@@ -239,6 +244,7 @@ class NodeVolumeLimits(_VolumePlugin):
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Count the volumes of each driver that are attached, and those that the pod adds."""
+        # A node without a CSINode, or a driver without a count, has no known limit. Kubernetes lets such pods pass.
         csi_node = self._objects.csi_nodes.get("", node.name)
         limits = {
             driver.name: driver.allocatable.count
@@ -250,6 +256,7 @@ class NodeVolumeLimits(_VolumePlugin):
         wanted = set(self._attached(pod.pod))
         there = {handle for other in node.pods.values() for handle in self._attached(other.pod)}
         for driver, limit in limits.items():
+            # As sets: two pods that use one volume attach it once.
             new = sum(handle[0] == driver for handle in wanted - there)
             if new and sum(handle[0] == driver for handle in there) + new > limit:
                 return self._full
@@ -305,6 +312,8 @@ class VolumeBinding(_VolumePlugin):
             fault = _fault(claim, name, pod.pod, is_ephemeral=is_ephemeral)
             if fault or claim is None:
                 return unresolvable(fault)
+            # The name alone is not enough: it is set first, and the annotation when both sides of the binding are
+            # written.
             if claim.spec.volume_name and _BOUND in (claim.metadata.annotations or {}):
                 bound.append(claim)
             elif self._objects.is_delayed(claim):
@@ -323,6 +332,7 @@ class VolumeBinding(_VolumePlugin):
         claims: _Claims = state.data[self.name]
         volumes = [self._objects.volumes.get("", claim.spec.volume_name) for claim in claims.bound]
         reasons = []
+        # All reasons are collected, because kube-scheduler joins them in the pod's event.
         if not all(_reaches(volume, node) for volume in volumes if volume is not None):
             reasons.append(self._affinity)
         if claims.delayed and not self._can_bind(claims.delayed, node):
@@ -336,8 +346,11 @@ class VolumeBinding(_VolumePlugin):
         # Small claims first: a small volume is left to the claim that it suffices for.
         for claim in sorted(claims, key=lambda claim: _storage(claim.spec.resources.requests).nanos):
             selected = (claim.metadata.annotations or {}).get(_SELECTED_NODE)
+            # Another node was chosen in an earlier cycle and the volume may exist there by now. Choosing again would
+            # leave it unused.
             if selected is not None and selected != node.name:
                 return False
+            # A selected claim waits for its provisioner; an existing volume must not be bound to it meanwhile.
             found = None if selected is not None else self._matching_volume(claim, node, chosen)
             if found is not None:
                 chosen.add(found.metadata.name)
@@ -401,6 +414,7 @@ def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
         return False
     if owner is not None:
         mine = (owner.namespace, owner.name) == (claim.metadata.namespace, claim.metadata.name)
+        # An empty UID reserves the volume for a claim of that name. Another UID is that of a claim that was deleted.
         return mine and owner.uid in ("", claim.metadata.uid)
     if (spec.storage_class_name or "") != class_name(claim):
         return False
@@ -450,6 +464,7 @@ class VolumeZone(_VolumePlugin):
             if volume is None:
                 return unresolvable(_not_found("persistentvolume", claim.spec.volume_name))
             labels = volume.metadata.labels or {}
+            # Regional volumes are in several zones, which cloud providers join with two underscores.
             zones += [(key, frozenset(labels[key].split("__"))) for key in _ZONES if key in labels]
         if not zones:
             return _SKIP
@@ -473,5 +488,6 @@ class VolumeZone(_VolumePlugin):
         if not any(key in labels for key in _ZONES):
             return None
         zones: list[tuple[str, frozenset[str]]] = state.data[self.name]
+        # Old volumes carry the beta labels, and new nodes may have the stable ones only.
         fits = all(labels.get(key, labels.get(_ZONES[key])) in values for key, values in zones)
         return None if fits else self._refusal
