@@ -97,6 +97,7 @@ class NodeAgent:
         dependencies: NodeDependencies = NodeDependencies(),
     ) -> None:
         """``client`` is the Kubernetes API as this node's user. Nothing runs before `run`."""
+        # Without a name of its own the API server would name the owner of the fields after this program's user agent.
         client = client.as_manager(FIELD_MANAGER)
         self.config = config
         self.registry = PluginRegistry()
@@ -160,13 +161,16 @@ class NodeAgent:
             IncompatibleShim: a shim of another version holds the node's containers.
             UnusableRuntime: the configured runtime cannot be used on this machine.
         """
+        # Before anything is started: an agent without a certificate must not first adopt containers and then fail.
         tls = self._prepare()
+        # Before the runtime reports containers: they may use claims that only the checkpoint knows.
         self.claims.recover()
         runtime = await self._open_runtime()
         try:
             found = await runtime.open(self._container_ended)
             await self._run_parts(runtime, found, tls)
         finally:
+            # Usually containers go on running: the next agent adopts them, as after a kubelet's restart.
             await runtime.close(stop_containers=self.config.stop_containers)
 
     def _prepare(self) -> TLSFiles | None:
@@ -269,6 +273,7 @@ class NodeAgent:
             if wipes:
                 group.create_task(wiper.run())
             group.create_task(follower.run())
+            # One turn for the tasks above: drivers that register at once must find their listeners.
             await asyncio.sleep(0)
             self._register_plugins(group)
             group.create_task(self._become_ready(reporter, wiper if wipes else None))
@@ -304,6 +309,8 @@ class NodeAgent:
         cgroups = PodCgroups(mount, runtime.cgroup, facts.allocatable, self._gates)
         try:
             cgroups.open()
+        # Cgroups are missing inside many containers. Pods run without limits of their own then, and the message says
+        # so.
         except OSError as error:
             _LOG.warning("pods get no cgroups of their own: %s", error)
             return None
@@ -320,6 +327,7 @@ class NodeAgent:
         self._ready.set()
 
     async def _reconcile(self, source: PodSource, manager: PodManager) -> None:
+        # Before the first list every prepared claim looks unused, and would be unprepared under its running pod.
         await source.wait_synced()
         await self.claims.reconcile(manager.active, every=self.config.reconcile_seconds)
 

@@ -25,6 +25,7 @@ async def first_of(*work: Coroutine[Any, Any, object]) -> None:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(each) for each in work]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        # All of them, the finished one included, for which it has no effect. Leaving the group awaits them.
         for task in tasks:
             task.cancel()
 
@@ -64,6 +65,7 @@ class BlockTasks:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # Before the group is left, which would wait for its tasks, and these run until they are cancelled.
         self.cancel_all()
         group, self._group = self._group, None
         assert group is not None
@@ -80,6 +82,7 @@ class BlockTasks:
             raise RuntimeError("a task can only be started inside the block; enter it with `async with`")
         task = self._group.create_task(work)
         self._tasks.add(task)
+        # A pod that restarts its containers for months would otherwise keep every finished task.
         task.add_done_callback(self._tasks.discard)
         return task
 
@@ -121,6 +124,8 @@ async def readable(*descriptors: int) -> None:
         await ready
     finally:
         for descriptor in descriptors:
+            # Also on cancellation: a reader that is left would be called for another file with the same descriptor
+            # number.
             loop.remove_reader(descriptor)
 
 

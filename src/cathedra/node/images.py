@@ -85,6 +85,7 @@ class ImagePuller:
             message = f'Container image "{container.image}" is not present with pull policy of Never'
             tell("Warning", "ErrImageNeverPull", message)
             raise ImageUnavailable("ErrImageNeverPull", message)
+        # "Always" asks the registry even if the image is there: the tag may name another image by now.
         if present is not None and policy != "Always":
             text = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
             tell("Normal", "Pulled", text)
@@ -102,6 +103,7 @@ class ImagePuller:
     async def _pull(self, image: str, named: str, tell: Tell) -> Image:
         # By image, not by container: two containers of one image share the back-off, as in the kubelet.
         left = self._until.get(image, 0.0) - self._clock.monotonic()
+        # Registries limit anonymous pulls. A pod that retries at once would use up the limit for the whole node.
         if left > 0:
             message = f'Back-off pulling image "{image}"'
             tell("Normal", "BackOff", message)
@@ -128,6 +130,7 @@ class ImagePuller:
     async def _pull_with_logins(self, image: str, tell: Tell) -> None:
         """Try each login that fits, or none if none does; the last failure counts."""
         logins = logins_for(image, await self._secrets.contents(tell))
+        # Several secrets may fit one registry, and only a pull shows which of them is valid.
         for login in logins[:-1]:
             try:
                 return await self._images.pull(image, login)
@@ -205,6 +208,7 @@ def _split(image: str) -> tuple[str, bool]:
     host, slash, path = name.partition("/")
     if not slash or not ("." in host or ":" in host or host == "localhost" or host != host.lower()):
         host, path = DEFAULT_REGISTRY, name if "/" in name else f"library/{name}"
+    # The most frequent mistake has a text of its own, which is that of the reference parser.
     if path != path.lower() and _REPOSITORY.fullmatch(path.lower()):
         raise InvalidImageName(image, f"invalid reference format: repository name ({path}) must be lowercase")
     if not _HOST.fullmatch(host) or not _REPOSITORY.fullmatch(path):
@@ -243,6 +247,7 @@ def _entries(content: Mapping[str, bytes]) -> dict[str, Any]:
             entries = json.loads(content[_JSON]).get("auths", {})
         else:
             entries = json.loads(content.get(_OLD, b"{}"))
+    # A malformed secret counts as empty: an image that needs no login can still be pulled.
     except (ValueError, AttributeError):
         return {}
     return entries if isinstance(entries, dict) else {}

@@ -153,6 +153,7 @@ class NodeReporter:
         while True:
             try:
                 return await action()
+            # Retried without end. A node that gives up would count as lost, and its pods would be evicted.
             except (StatusError, ConnectionError) as error:
                 _LOG.warning("node %s: %s", self._config.name, error)
             await self._clock.sleep(pauses.take())
@@ -164,6 +165,7 @@ class NodeReporter:
             if not error.is_not_found or not self._config.register:
                 raise
             node = await self._nodes.create(self._new_node())
+        # An existing Node may come from an earlier agent with other labels; the scheduler would place pods by them.
         await self._on_fresh(node, self._label)
         await self._refresh()
         # Last: pods must not start before the Node has its labels and capacity.
@@ -224,6 +226,7 @@ class NodeReporter:
     async def _renew(self) -> None:
         now = MicroTime(self._clock.now())
         try:
+            # Read before each renewal: the controller or an administrator may have replaced the lease.
             lease = await self._leases.get(self._config.name)
         except StatusError as error:
             if not error.is_not_found:
@@ -243,6 +246,7 @@ class NodeReporter:
         owners: tuple[OwnerReference, ...] = ()
         if self.node is not None:
             metadata = self.node.metadata
+            # Owned by the Node, so that the garbage collector removes the lease with it.
             owners = (OwnerReference(api_version="v1", kind="Node", name=metadata.name, uid=metadata.uid),)
         metadata = ObjectMeta(name=self._config.name, namespace=LEASE_NAMESPACE, owner_references=owners)
         return Lease(metadata=metadata, spec=self._lease_spec(now))
@@ -296,7 +300,10 @@ class NodeReporter:
                 last_heartbeat_time=now,
                 last_transition_time=now,
             )
+            # The transition time changes with the status only. With each heartbeat a node would look as if it had just
+            # become ready, and evictions start from that time.
             made.append(keep_transition_time(new, find_condition(old.conditions, type_)))
+        # Conditions of other writers, as a problem detector's, are kept.
         names = {condition.type for condition in made}
         return (*(condition for condition in old.conditions if condition.type not in names), *made)
 
@@ -390,6 +397,7 @@ class RuntimeMonitor:
 
     async def run(self) -> None:
         """Poll until cancelled."""
+        # Measured by the monotonic clock: a step of the wall clock must not declare a working runtime down.
         answered = self._clock.monotonic()
         while True:
             await self._clock.sleep(PERIOD)

@@ -72,6 +72,7 @@ class RotatedCertificate:
 def newest_pair(file: Path, given: bytes, now: float) -> bytes | None:
     """The pair in ``file`` (PEM), if it holds and for longer than the certificate ``given`` (PEM); else None."""
     try:
+        # The renewed pair may be newer than the one in the configuration, which is not changed by a renewal.
         kept = file.read_bytes()
         until = validity(kept)[1]
         return kept if until > now and (not given or until > validity(given)[1]) else None
@@ -103,6 +104,7 @@ class CertificateRotation:
     def due(self) -> float:
         """Return a random time for the renewal, in seconds since the epoch."""
         begins, ends = validity(self._current)
+        # At random, so that a thousand nodes that were set up together do not send their requests together.
         return begins + (ends - begins) * (EARLIEST + (LATEST - EARLIEST) * self._random.random())
 
     async def run(self) -> None:
@@ -118,6 +120,7 @@ class CertificateRotation:
                 _LOG.warning("no new certificate from %s yet: %s", self._which.signer, error)
                 due = self._clock.now() + pauses.delay()
                 continue
+            # On disk before it is shown: after a crash the next agent must find a pair that is at least as new.
             await asyncio.to_thread(self._keep, pair)
             self._show(self._which.file)
             self._current = pair.certificate

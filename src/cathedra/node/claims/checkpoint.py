@@ -73,6 +73,8 @@ class FileCheckpoint:
         """
         try:
             data = self._path.read_bytes()
+        # The first start of a node. Any other error stops the agent: without the file it would not know the prepared
+        # claims, and never unprepare them.
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -109,6 +111,7 @@ def decode_checkpoint(data: bytes) -> list[ClaimInfo]:
     try:
         outer = load_json(data)
         text: str = outer["Data"]
+        # A torn write would otherwise be read as a shorter list, and prepared devices be given to other pods.
         if zlib.crc32(text.encode()) != outer["Checksum"]:
             raise CorruptCheckpoint("checkpoint is corrupted: checksum mismatch")
         content = load_json(text)
@@ -146,6 +149,7 @@ def _device_state(device: PluginDevice) -> dict[str, Any]:
     written: dict[str, Any] = {"PoolName": device.pool, "DeviceName": device.device}
     if device.share_id is not None:
         written["ShareID"] = device.share_id
+    # Go writes nil slices as null. Leaving the key out would change the text, and with it the checksum.
     written["RequestNames"] = list(device.request_names) or None
     written["CDIDeviceIDs"] = list(device.cdi_device_ids) or None
     return written

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlunsplit
 
 from cathedra.api.core.core_v1 import Container, GRPCAction, Probe
+from cathedra.api.protobuf.wire import delimited
 from cathedra.clock import Clock
 from cathedra.node.concurrency import BlockTasks
 from cathedra.node.containers.records import ContainerRecord
@@ -52,6 +53,7 @@ async def run_probe(
         last = good
         if count >= needed[good]:
             report(good, output)
+            # The caller starts the other probes after this one.
             if good and once:
                 return
         await clock.sleep(probe.period_seconds or 10)
@@ -71,6 +73,7 @@ async def run_action(probe: Probe, target: ProbeTarget, timeout: float) -> tuple
             return await _tcp(target, _port(port, target.container))
     except TimeoutError:
         return False, f"command timed out after {timeout:g}s" if probe.exec is not None else "context deadline exceeded"
+    # A container that ends during the probe looks like a failed probe. Its end is reported by the runtime.
     except (OSError, RuntimeFailure) as error:
         return False, str(error)
 
@@ -109,7 +112,7 @@ async def _grpc(action: GRPCAction, target: ProbeTarget, timeout: float) -> tupl
     async with grpc.aio.insecure_channel(where) as channel:
         check: Any = channel.unary_unary("/grpc.health.v1.Health/Check", bytes, bytes)
         try:
-            answer: bytes = await check(b"\x0a" + bytes([len(service)]) + service if service else b"", timeout=timeout)
+            answer: bytes = await check(b"\x0a" + delimited(service) if service else b"", timeout=timeout)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 text = "error: this server does not implement the grpc health protocol (grpc.health.v1.Health)"

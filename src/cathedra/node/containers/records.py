@@ -133,6 +133,7 @@ class ContainerRecord(msgspec.Struct, frozen=True):
             self,
             attempt=run.attempt,
             current=run,
+            # Shown as the last state. After a failed creation there is no new run, so the one before stays.
             previous=self.current or self.previous,
             waiting=None,
             stopping=False,
@@ -177,7 +178,10 @@ class ContainerRecord(msgspec.Struct, frozen=True):
         ended = replace(self, current=run, ready=False, started=False, waiting=None)
         if not restarts:
             return ended
+        # Both times come from the runtime's wall clock. Comparing one of them with the monotonic clock would give
+        # nonsense.
         ran = (run.finished_at or run.started_at) - run.started_at
+        # A container that ran for ten minutes has recovered; its next failure is treated as the first.
         pause = 0.0 if ran >= BACKOFF_RESET else self.backoff
         longer = BACKOFF_FIRST if pause == 0 else min(pause * 2, BACKOFF_MAX)
         return replace(ended, due=now + pause, backoff=longer)
@@ -260,6 +264,7 @@ class ContainerTable:
     def put(self, record: ContainerRecord) -> None:
         """Replace a container's record, or add it behind the others."""
         self._records[record.name] = record
+        # Replaced before it is set: a waiter that checks and waits again in the same turn gets the next change.
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
@@ -284,6 +289,7 @@ class ContainerPlan(msgspec.Struct, frozen=True):
 
 def initialized(records: Sequence[ContainerRecord]) -> bool:
     """Return True if all init containers are done or started, so that regular containers may start."""
+    # Once a regular container has run, init containers are never awaited again, even if their records were lost.
     if any(record.current is not None or record.attempt for record in of_kind(records, init=False)):
         return True
     return all(_done(record) for record in of_kind(records, init=True))
@@ -300,6 +306,7 @@ def make_plan(pod: Pod, records: Sequence[ContainerRecord], now: float) -> Conta
     begun = initialized(records)
     candidates = [record for record in records if record.ephemeral and record.current is None]
     for record in of_kind(records, init=True):
+        # Sidecars restart at any time, beside the init container whose turn it is.
         if record.sidecar and not record.running:
             candidates.append(record)
         if begun or _done(record):
@@ -309,6 +316,7 @@ def make_plan(pod: Pod, records: Sequence[ContainerRecord], now: float) -> Conta
             if ended is not None and not will_restart(pod, record, ended.exit_code or 0):
                 return ContainerPlan(finished=True)
             candidates.append(record)
+        # The first init container that is not done ends the search: those after it may depend on its result.
         return _start_those_due(candidates, now)
     regular = of_kind(records, init=False)
     if regular and all(is_over(pod, record) for record in regular):

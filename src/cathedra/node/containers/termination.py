@@ -39,6 +39,7 @@ class GracePeriod:
     def limit(self, seconds: float) -> None:
         """It ends in ``seconds`` at the latest."""
         until = self._clock.monotonic() + max(seconds, 0.0)
+        # Only shortened: a second deletion with a longer period must not keep the pod alive.
         if self._until is None or until < self._until:
             self._until = until
             self._changed.set()
@@ -51,6 +52,8 @@ class GracePeriod:
     async def over(self) -> None:
         """Wait for its end."""
         while (left := self.left) > 0:
+            # Cleared before the wait, so that a limit that is set during it ends the wait and the rest is computed
+            # anew.
             self._changed.clear()
             try:
                 async with asyncio.timeout(left):
@@ -85,6 +88,7 @@ class Terminator:
             for record in records:
                 if not record.sidecar:
                     group.create_task(self._end_one(record.name, grace))
+        # One after the other: a sidecar may use one that was started before it, as a log collector uses a proxy.
         for record in reversed(sidecars):
             await self._end_one(record.name, grace)
 
@@ -98,6 +102,8 @@ class Terminator:
         if self._containers[name].running and grace.left > 0:
             await self._runtime.signal(current.id, _stop_signal(record))
             await first_of(self._containers.until_ended(name), grace.over())
+        # Repeated, because a signal may be lost with the runtime's connection; nothing survives SIGKILL but a process
+        # in the kernel.
         while self._containers[name].running:
             await self._runtime.signal(current.id, signal.SIGKILL)
             await first_of(self._containers.until_ended(name), self._clock.sleep(_AFTER_KILL))
@@ -113,6 +119,7 @@ class Terminator:
         await first_of(hook, grace.over(), self._containers.until_ended(record.name))
         if grace.left >= _LEAST_AFTER_HOOK:
             return grace
+        # A hook that used up the period leaves two seconds for the signal, as in the kubelet.
         least = GracePeriod(self._clock)
         least.limit(_LEAST_AFTER_HOOK)
         return least
@@ -133,6 +140,7 @@ def _stop_signal(record: ContainerRecord) -> int:
     try:
         return signal.Signals[name].value
     except KeyError:
+        # A name that this platform does not know must not keep the container from ending.
         return signal.SIGTERM
 
 

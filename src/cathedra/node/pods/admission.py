@@ -50,6 +50,7 @@ class PodAdmission:
 
         If the Node cannot be read, the pod is admitted.
         """
+        # The cached Node may be outdated; a rejection is final, so it is only made by a fresh one.
         if self._node is None or self._rejection(pod, others) is not None:
             await self._look()
         return self._rejection(pod, others)
@@ -77,6 +78,8 @@ def rejection(pod: Pod, node: Node, others: Iterable[Pod], gates: FeatureGates) 
         return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
     if _port_clash(pod, others):
         return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+    # NoSchedule does not count here: pods that name their node, as daemon pods did, have skipped the scheduler on
+    # purpose.
     if first_untolerated(node.spec.taints, pod.spec.tolerations, {"NoExecute"}) is not None:
         return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
     return None
@@ -94,6 +97,7 @@ def _insufficient(pod: Pod, node: Node, others: tuple[Pod, ...], gates: FeatureG
     wanted = pod_requests(pod, gates)
     by_devices = _served_by_devices(pod, gates)
     used = [pod_requests(other, gates) for other in others]
+    # In a fixed order, since only the first shortage is reported.
     for name in sorted(wanted, key=_rank):
         have = allocatable.get(name)
         # What the node does not have at all is a cluster-wide resource, or served by a claim.

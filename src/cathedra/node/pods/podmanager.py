@@ -64,10 +64,12 @@ class PodManager:
                 # Only after the first complete list: until then a container without a pod may belong to a pod that is
                 # still to come.
                 self._remove_leftovers(group, self._found.keys() - self._undecodable)
+                # Never set: the manager runs until its task is cancelled.
                 await asyncio.get_running_loop().create_future()
             finally:
                 if stop is not None:
                     stop()
+                # Events that arrive during the shutdown find no group, and start no workers that nothing would await.
                 self._group = None
 
     def _remove_leftovers(self, group: asyncio.TaskGroup, uids: Iterable[str]) -> None:
@@ -130,6 +132,7 @@ class PodManager:
 
     def find(self, namespace: str, name: str) -> PodWorker | None:
         """The worker of a pod; of two with one name the later."""
+        # A pod that still ends and its successor may have the same name.
         for worker in reversed(self._workers.values()):
             if (worker.pod.metadata.namespace, worker.pod.metadata.name) == (namespace, name):
                 return worker
@@ -149,6 +152,7 @@ class PodManager:
             uid = pod.metadata.uid
             # An end that was reported before the worker existed replaces the run as it was listed.
             worker = self._worker(pod, [self._ended.pop(run.id, run) for run in self._found.pop(uid, ())])
+            # Entered before the task runs: an end of a container that is reported in this turn must find the worker.
             self._workers[uid] = worker
             self._group.create_task(self._work(uid, worker))
 
@@ -175,6 +179,7 @@ class PodManager:
             if other == uid:
                 earlier = False
             elif worker.counts and (earlier or not worker.new):
+                # Granted and not requested amounts: a resize that was postponed must not take room from other pods.
                 yield worker.granted
 
     def _beside(self, uid: str) -> Iterator[Pod]:
@@ -295,6 +300,7 @@ class InformerPods:
             on_resolved=lambda what, pod: on_resolved(what, pod) if self._followed else None,
         )
 
+        # Informers have no way to remove a handler, and they outlive an agent that is restarted in one process.
         def stop() -> None:
             self._followed = False
 

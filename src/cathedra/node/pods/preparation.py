@@ -71,6 +71,8 @@ class PodPreparation:
         self._directories.make()
         if anew:
             self._generation += 1
+        # On disk before the first container starts: an agent that is killed now must not give the same IDs to other
+        # runs.
         self._directories.set_generation(self._generation)
 
     async def make_volumes(self) -> None:
@@ -80,6 +82,7 @@ class PodPreparation:
         pauses = DoublingPauses(*_VOLUME_RETRY)
         while True:
             context = self._context
+            # New for each attempt: the pod may have changed meanwhile, and a missing config map may exist now.
             maker = VolumeMaker(
                 context.client,
                 self._pod.pod,
@@ -92,6 +95,7 @@ class PodPreparation:
                 self._volumes = await maker.make()
             except VolumeError as error:
                 self._warn("FailedMount", str(error))
+                # Ends early when the pod changes: its deletion must not wait for the pause.
                 await self._wakeup.wait(pauses.take())
             else:
                 self._maker = maker
@@ -112,6 +116,7 @@ class PodPreparation:
         if self._maker is None or not any(is_payload(volume) for volume in self._pod.pod.spec.volumes):
             return
         while True:
+            # Spread at random, or all pods of a node would read their secrets in the same second after a start.
             await self._context.clock.sleep(_VOLUME_REFRESH * (1 + 0.5 * self._context.random.random()))
             try:
                 await self._maker.refresh(self._pod.pod)
@@ -186,6 +191,7 @@ class PodPreparation:
         found = await sandboxes.run(sandbox_spec(self._pod.pod, self._directories, self._generation - 1))
         # Before containers start: their environment may contain the pod's address.
         self._life.note_address(found.address)
+        # The first sandbox of this agent's life is no replacement, although an earlier agent may have made it.
         changed = self._sandbox not in ("", found.id)
         self._sandbox = found.id
         return changed

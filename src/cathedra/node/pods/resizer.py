@@ -70,6 +70,7 @@ class ResourceGrants:
         every = (*pod.status.init_container_statuses, *pod.status.container_statuses)
         for status in every:
             asked = self._containers.get(status.name)
+            # Only running containers have limits in effect; the others start with those of the spec.
             if asked is not None and status.resources is not None and status.state.running is not None:
                 self._containers[status.name] = replace(status.resources, claims=asked.claims)
         if self._whole is not None and pod.status.resources is not None:
@@ -137,16 +138,20 @@ class PodResizer:
             await self._resize(pod, granted)
             return
         self._pending = None
+        # ``step`` runs at every change of the pod; without the pause a failing runtime would be called each time.
         if self._before and self._context.clock.monotonic() >= self._retry_at:
             await self._actuate()
 
     async def _resize(self, pod: Pod, granted: Pod) -> None:
         refusal = postponement(pod, self._context.facts.allocatable, self._others(), self._context.gates)
         if refusal is not None:
+            # The old grant stays in effect: the pod runs on with its former limits.
             self._postpone(pod, refusal)
             return
         self._pending = None
         before = _asked(granted)
+        # Before the limits are applied. A failure leaves the grant in place, so that other pods cannot take the room
+        # meanwhile.
         self.grants.give(pod)
         # Containers that do not run get their new limits when they start.
         running = {record.name for record in self._table.all if record.running}
@@ -173,6 +178,7 @@ class PodResizer:
         pod, cgroups = self.grants.of(self._object.pod), self._context.cgroups
         try:
             if cgroups is not None:
+                # Before the containers: a larger container must not be held down by the pod's former limit.
                 cgroups.apply(pod)
             for container in (*pod.spec.init_containers, *pod.spec.containers):
                 await self._update(pod, container)

@@ -83,6 +83,7 @@ class StatusWriter:
         """Delete the object of a pod that has ended. Return True if it no longer exists."""
         metadata = self._object.pod.metadata
         try:
+            # With the UID: a StatefulSet may have created the next pod of that name, which must not be deleted.
             await self._pods.delete(metadata.name, grace_period_seconds=0, uid=metadata.uid)
         except UndecodableObject:
             _LOG.debug("pod %s: its deletion was answered with what cannot be decoded", identity_of(self._object.pod))
@@ -106,6 +107,7 @@ class StatusWriter:
         for _ in range(_CONFLICTS):
             # Made again after each conflict: `_refresh` may have changed the pod from which it is computed.
             status, pod = make(), self._object.pod
+            # An unchanged status is not written: each write is an event for every watcher of pods.
             if status == pod.status:
                 return True
             try:
@@ -118,6 +120,8 @@ class StatusWriter:
             except StatusError as error:
                 if error.is_not_found:
                     return True
+                # After a conflict the status is computed again from the newer pod. Sending the old one would undo
+                # conditions of other writers.
                 if not error.is_conflict or not await self._refresh():
                     _LOG.warning("status of pod %s cannot be written: %s", identity_of(pod), error)
                     return False
@@ -228,7 +232,9 @@ def pod_status(pod: Pod, records: Sequence[ContainerRecord], view: PodView) -> P
     ephemeral = tuple(_container_status(pod, record, view, records) for record in records if record.ephemeral)
     phase = _phase(pod, records, view)
     addresses = view.sandbox and view.pod_ip
+    # Set once. activeDeadlineSeconds counts from it, also after a restart of the agent.
     started = old.start_time or (Time(view.started_at) if view.started_at is not None else None)
+    # The reason of an eviction was written by a controller, and stays.
     reason, message = view.failure or (old.reason, old.message)
     return replace(
         old,
@@ -283,6 +289,7 @@ def _container_status(
 ) -> ContainerStatus:
     state, last = _states(pod, record, view, records)
     ended = record.ended
+    # A terminating pod is not ready from the first moment, so that endpoints stop sending requests before it ends.
     ready = record.running and record.started and record.ready and not view.stopping and not record.ephemeral
     if record.init and not record.sidecar:
         ready = ended is not None and ended.exit_code == 0
@@ -391,6 +398,7 @@ def _containers_ready(
         return PodCondition(type="ContainersReady", status="False", reason="PodCompleted")
     if phase == "Failed":
         return PodCondition(type="ContainersReady", status="False", reason="PodFailed")
+    # Init containers have ended when the pod is ready, so only sidecars count among them.
     counted = {record.name for record in records if not record.init or record.sidecar}
     unready = [status.name for status in statuses if status.name in counted and not status.ready]
     if not unready:

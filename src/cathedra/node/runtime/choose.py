@@ -90,6 +90,7 @@ async def choose_runtime(
     if candidates:
         none = "not root" if os.geteuid() != 0 else f"no {' or '.join(candidates)} here"
         why = f"{why}; {none}" if sockets else none
+    # Without root neither namespaces nor device mounts can be made. The trial would only fail more slowly.
     for name in candidates if os.geteuid() == 0 else ():
         program = shutil.which(name)
         if program is None:
@@ -125,6 +126,8 @@ async def _behind(
         try:
             features = await endpoint.features()
         except CRIError as error:
+            # At boot the socket exists before containerd serves it. Giving up at once would choose another runtime
+            # until the next restart.
             if error.description == _STARTING and clock.monotonic() < until:
                 await clock.sleep(_AGAIN_SECONDS)
                 continue
@@ -146,6 +149,7 @@ async def _failure(
             except (RuntimeFailure, ShimLost, TimeoutError) as error:
                 return error
     except asyncio.CancelledError:
+        # The shim that was started beside the probe would outlive a cancelled start.
         await runtime.abandon()
         raise
     return None
@@ -255,6 +259,7 @@ async def choose_configured(config: NodeConfig, clock: Clock) -> ChosenRuntime:
         orphan_seconds=config.orphan_seconds,
         networks=networks,
     )
+    # Processes share the host's network. Two pods with one port would collide without an error of this agent.
     if chosen.missing and networks is not None:
         raise UnusableRuntime("with --pod-network", chosen.why)
     if chosen.missing and wanted not in {"auto", "process"}:
@@ -302,6 +307,7 @@ class EarlyRuntime:
         """End a runtime that was not taken, unless it holds containers."""
         if self._taken:
             return
+        # A selection that has ended is unaffected by the cancellation, and its result is closed below.
         self._choosing.cancel()
         (chosen,) = await asyncio.gather(self._choosing, return_exceptions=True)
         if isinstance(chosen, ChosenRuntime):

@@ -67,6 +67,7 @@ def container_id(pod_uid: str, name: str, attempt: int, generation: int) -> str:
 
     ``generation`` counts how often the pod was set up from the beginning on this node.
     """
+    # A repeated start after a lost answer has the same ID, and the runtime refuses the second container.
     return hashlib.sha256(f"{pod_uid}/{generation}/{name}/{attempt}".encode()).hexdigest()
 
 
@@ -113,6 +114,7 @@ def container_spec(pod: Pod, container: Container, inputs: LaunchInputs, *, atte
         group = group if group is not None else shared.run_as_group
     groups = (*(shared.supplemental_groups if shared is not None else ()),)
     if shared is not None and shared.fs_group is not None:
+        # Volumes are given to this group. Without it a container that is not root could not write them.
         groups = (*groups, shared.fs_group)
     log = termination = ""
     if inputs.directories is not None:
@@ -197,6 +199,7 @@ def _resolver_option(option: PodDNSConfigOption) -> str:
 def _must_not_be_root(pod: Pod, container: Container) -> bool:
     own, shared = container.security_context, pod.spec.security_context
     if own is not None and own.run_as_non_root is not None:
+        # False counts as a value: it overrides the pod's setting.
         return own.run_as_non_root
     return bool(shared is not None and shared.run_as_non_root)
 
@@ -207,6 +210,7 @@ def seccomp_source(pod: Pod, container: Container) -> SeccompSource:
     profile = own.seccomp_profile if own is not None else None
     if profile is None and shared is not None:
         profile = shared.seccomp_profile
+    # Privileged containers are never filtered, whatever their profile says, as in the kubelet.
     if profile is None or bool(own and own.privileged):
         return SeccompSource()
     path = str(SECCOMP_DIRECTORY / (profile.localhost_profile or "")) if profile.type == "Localhost" else ""
@@ -294,12 +298,14 @@ class _Walk:
 
     def to_the_end(self) -> int:
         """Take all steps; answers the last descriptor, which stays the walk's."""
+        # A stack, so that the steps of a link are put before the rest of the path.
         ahead = _steps(self._subpath)
         while ahead:
             step = ahead.pop()
             if step == "..":
                 self._back()
                 continue
+            # Opened first and examined by its descriptor: a check by name could be outdated when the name is opened.
             descriptor = self._enter(step)
             if not stat.S_ISLNK(os.fstat(descriptor).st_mode):
                 self._open.append(descriptor)
@@ -319,6 +325,7 @@ class _Walk:
             # Another container of the pod may make the same directory now.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=parent)
+            # O_NOFOLLOW, because a container may have replaced the new directory by a link to the node's files.
             made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         os.fchmod(made, self._mode)  # whatever the umask is
         return made

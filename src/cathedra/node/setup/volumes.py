@@ -96,6 +96,7 @@ class VolumeMaker:
             directory = self._directory(EMPTY_DIR, volume.name)
             if volume.empty_dir.medium == "Memory" and self._memory:
                 make_memory_volume(directory, memory_size(self._pod, volume.empty_dir, self._node))
+            # After creation, because the process' umask narrows the mode of mkdir. Containers run as any user.
             directory.chmod(0o777)
             give_to_group(directory, self._owner, writable=True)
             return str(directory)
@@ -158,8 +159,10 @@ class VolumeMaker:
         token = await self._tokens.get(wanted, self._clock.monotonic())
         if token is None:
             return []
+        # Without an own user or group all users of the container may read the token, as any other file of the volume.
         if self._owner == Owner():
             return [PayloadFile(wanted.path, token.encode(), _mode(None, mode))]
+        # With one, only that user may: other processes of the container must not act as its service account.
         return [PayloadFile(wanted.path, token.encode(), _TOKEN_MODE, private=True)]
 
 
@@ -237,6 +240,7 @@ def make_memory_volume(directory: Path, size: int) -> None:
     Raises:
         OSError: it cannot be mounted.
     """
+    # A second mount would hide the files of a running container.
     if not directory.is_mount():
         mount_tmpfs(str(directory), size)
 
@@ -250,4 +254,5 @@ def memory_size(pod: Pod, source: EmptyDirVolumeSource, node: NodeFacts) -> int:
         sum(limit.value() for limit in limits if limit is not None),
         have.value() if have is not None else 0,
     )
+    # Zero means unlimited in all three, so it does not take part in the minimum.
     return min((size for size in sizes if size > 0), default=0)

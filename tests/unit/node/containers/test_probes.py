@@ -18,6 +18,7 @@ from cathedra.api.core.core_v1 import (
     Probe,
     TCPSocketAction,
 )
+from cathedra.api.protobuf.wire import delimited
 from cathedra.clock import LoopClock, SystemClock, run_virtual
 from cathedra.node.concurrency import BlockTasks
 from cathedra.node.containers import probes
@@ -37,6 +38,7 @@ def target() -> ProbeTarget:
     [
         ("", b"\x08\x01", (True, "")),
         ("db", b"\x08\x01", (True, "")),
+        ("d" * 300, b"\x08\x01", (True, "")),
         ("", b"\x08\x02", (False, 'service unhealthy (responded with "NOT_SERVING")')),
         ("", b"", (False, 'service unhealthy (responded with "UNKNOWN")')),
     ],
@@ -61,7 +63,7 @@ async def test_a_grpc_service_says_itself_whether_it_serves(
         assert await run_action(Probe(grpc=GRPCAction(port=port, service=service)), target(), 5) == verdict
     finally:
         await server.stop(None)
-    assert asked == [b"\x0a\x02db" if service else b""]
+    assert asked == [b"\x0a" + delimited(service.encode()) if service else b""]
 
 
 async def test_a_grpc_server_without_a_health_service_is_not_well() -> None:
