@@ -59,6 +59,7 @@ class Interruption:
         now = self._monotonic()
         if now >= self._end or self.cancelled:
             return True
+        # Python threads switch every 5 ms only. Without pauses each system call of the event loop would wait that long.
         if now >= self._next_pause and self._sleep is not None:
             self._sleep(_PAUSE)
             self._next_pause = self._monotonic() + _PAUSE_EVERY
@@ -105,7 +106,11 @@ class TimeSlice(Interruption):
         """
         if not self._started:
             self._started = True
+            # Counted from the first call, since parsing and sorting before it are done once, and starting again would
+            # repeat them.
             self._end = self._monotonic() + self.seconds
         elif self._monotonic() >= self._end:
+            # An exception and no True: the computation may treat True as "invalid" and return a result that is only
+            # half computed.
             raise TimeSliceOver
         return False

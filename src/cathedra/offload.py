@@ -66,6 +66,7 @@ class ComputeThread:
             DeadlineExceeded: ``work`` raised it, because ``seconds`` in the thread were not enough.
         """
         try:
+            # Most computations end here. A thread costs a switch and two turns of the loop.
             return work(TimeSlice(turn, monotonic=self._monotonic))
         except TimeSliceOver:
             return await self.run(work, seconds=seconds, owner=owner)
@@ -78,6 +79,7 @@ class ComputeThread:
         Raises:
             DeadlineExceeded: ``work`` raised it.
         """
+        # Before the deadline is set: waiting for others must not use up the time of this computation.
         await self._acquire(owner)
         interruption = Interruption(seconds, monotonic=self._monotonic, sleep=self._sleep)
         try:
@@ -92,12 +94,15 @@ class ComputeThread:
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
+            # A thread cannot be cancelled from outside; it has to find this flag. Until then it would hold the thread
+            # for a client that has gone.
             interruption.cancelled = True
             raise
 
     def close(self) -> None:
         """End the thread when it is idle. Its owner calls this once nothing runs any more."""
         if self._executor is not None:
+            # Without waiting, because this runs on the loop; the thread ends after its present computation.
             self._executor.shutdown(wait=False)
             self._executor = None
 
@@ -114,6 +119,7 @@ class ComputeThread:
         try:
             await granted
         except asyncio.CancelledError:
+            # The turn was given in the moment of the cancellation. Not passed on, the thread would be idle for ever.
             if granted.done() and not granted.cancelled():
                 self._release()
             raise

@@ -27,6 +27,8 @@ class ExponentialBackoff:
     def delay(self) -> float:
         """Return the delay for one more failure."""
         now = self._clock.monotonic()
+        # Only a quiet time counts as recovery. Resetting after each success would let a flapping connection retry at
+        # full speed.
         if now - self._last > self._reset_after:
             self._next = self._base
         self._last = now
@@ -101,6 +103,7 @@ class DatedBackoff(Generic[K]):
     def failed(self, item: K) -> None:
         """Count a failure of ``item``: its pause begins."""
         now = self._clock.monotonic()
+        # Items that vanished, as deleted pods, never succeed and would stay here for ever.
         self._pauses = {known: kept for known, kept in self._pauses.items() if now - kept[1] <= 2 * self._maximum}
         pause, _ = self._pauses.get(item, (self._base / 2, now))
         self._pauses[item] = (min(2 * pause, self._maximum), now)
@@ -118,6 +121,8 @@ class TokenBucket:
     def reserve(self) -> float:
         """Take a token, if necessary a future one. Return the seconds until it is valid."""
         self._refill()
+        # May become negative: the tokens of the future are given out in order, so that waiting callers are spread
+        # evenly.
         self._tokens -= 1
         return max(0.0, -self._tokens / self._rate)
 

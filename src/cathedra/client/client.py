@@ -71,6 +71,7 @@ class Client:
 
     def as_manager(self, field_manager: str) -> Client:
         """Return a client on the same connection that writes as another field manager."""
+        # The negotiated transport is shared, so the served versions are found out once for all managers.
         return Client(self._negotiated, clock=self.clock, field_manager=field_manager)
 
     def served_kind(self, gvk: GroupVersionKind) -> GroupVersionKind:
@@ -175,6 +176,7 @@ class ResourceClient(msgspec.Struct, Generic[T], frozen=True):
         Fields that this field manager applied before and that are missing now are removed.
         """
         gvk = GroupVersionKind(self.ref.group, self.ref.version, self.ref.kind)
+        # The server requires the name in an applied body, and it must be that of the URL.
         metadata = {**fields.get("metadata", {}), "name": name}
         if self.namespace:
             metadata["namespace"] = self.namespace

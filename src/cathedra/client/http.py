@@ -85,6 +85,7 @@ class HTTPTransport:
             self._tokens = TokenFile(target.token_file, target.token)
         self._server = target.server
         self._tls_name = target.tls_server_name or None
+        # Credentials are sent over TLS only. On a plain connection anyone on the way could read them.
         self._token = target.token if secure and target.token_file is None else ""
         self._tls: ssl.SSLContext | None = None
         self._received = ReceivedObjects()
@@ -145,6 +146,7 @@ class HTTPTransport:
         """Return a transport of another user on the same connections, which are closed with this transport."""
         other = HTTPTransport(self._session, target, self.denials)
         other._tokens = tokens
+        # Shared, so that both decode an unchanged object once.
         other._received = self._received
         return other
 
@@ -243,6 +245,8 @@ class HTTPTransport:
                 continue
             pause = response.headers.get("Retry-After", "")
             attempt += 1
+            # Only with Retry-After, as client-go does: without it the server has not said that a repeated request is
+            # welcome.
             if attempt > RETRIES or not pause.isdigit() or response.status not in (429, 500, 503, 504):
                 raise refusal_of(response.status, answer) if probe else self._refusal(response.status, answer)
             await asyncio.sleep(min(float(pause), LONGEST_PAUSE))
@@ -293,6 +297,8 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     with _translated():
         async for chunk in content.iter_any():
             rest += chunk
+            # A long event arrives in many chunks. Splitting each time would copy what has arrived before again and
+            # again.
             if b"\n" not in chunk:
                 continue
             *complete, last = bytes(rest).split(b"\n")
@@ -314,6 +320,7 @@ class _translated:  # noqa: N801 - it reads as a word after «with»
         # Loaded by now: this only names it without importing it with the module.
         import aiohttp
 
+        # One exception for all transports: callers retry a ConnectionError, whatever library raised it.
         if isinstance(error, (aiohttp.ClientError, OSError)):
             raise ConnectionError(str(error) or type(error).__name__) from error
 
@@ -371,6 +378,7 @@ def _list_query(options: ListOptions) -> dict[str, str]:
         "resourceVersion": options.resource_version,
         "resourceVersionMatch": options.resource_version_match,
     }
+    # Empty parameters are left out. Some proxies and servers treat "limit=" as an error.
     return {name: value for name, value in query.items() if value}
 
 
@@ -406,5 +414,6 @@ def tls_context(target: Target) -> ssl.SSLContext:
         with tempfile.NamedTemporaryFile(prefix="cathedra-") as pem:
             pem.write(target.client_certificate + b"\n" + target.client_key)
             pem.flush()
+            # Within the block: the file with the key is deleted as soon as it was read.
             context.load_cert_chain(pem.name)
     return context

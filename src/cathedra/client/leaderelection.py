@@ -95,6 +95,8 @@ class LeaderElector:
         Raises:
             LostLeadership: the lease was lost; ``lead`` has been cancelled and has ended.
         """
+        # The first attempt observes the lease, so a foreign one is taken at the earliest when its duration has passed
+        # here.
         while not await self._try():
             await self._clock.sleep(self._timing.retry)
         self._leading = True
@@ -131,6 +133,8 @@ class LeaderElector:
             if held:
                 renewed = self._clock.monotonic()
             elif self._clock.monotonic() - renewed >= self._timing.renew_deadline or self._taken():
+                # Raised before the lease ends for others (10 s against 15 s), so that this process stops before the
+                # next one starts.
                 raise LostLeadership(f"{self.identity} could not renew lease {self._namespace}/{self._name}")
 
     def _taken(self) -> bool:
@@ -168,10 +172,12 @@ class LeaderElector:
             wanted = replace(
                 wanted, acquire_time=lease.spec.acquire_time, lease_transitions=lease.spec.lease_transitions
             )
+        # Compared with the time of observation, not with renewTime, which was written by another machine's clock.
         elif lease.spec.holder_identity and not self._expired(lease.spec):
             return False
         else:
             wanted = replace(wanted, lease_transitions=(lease.spec.lease_transitions or 0) + 1)
+        # With the resource version that was read. Of two candidates one gets a conflict, and only the other leads.
         updated = await self._leases.update(replace(lease, spec=wanted))
         self._observe(updated.spec)
         return True
@@ -203,6 +209,7 @@ class LeaderElector:
         if lease.spec.holder_identity != self.identity:
             return True
         now = MicroTime(self._clock.now())
+        # A duration of one second as in client-go: candidates that look only at times take over at once, too.
         spec = replace(lease.spec, holder_identity="", lease_duration_seconds=1, renew_time=now, acquire_time=now)
         try:
             await self._leases.update(replace(lease, spec=spec))

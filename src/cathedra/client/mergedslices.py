@@ -36,6 +36,8 @@ class MergedSliceInformer:
         self._rules = informers.of(DEVICETAINTRULES)
         self._classes = informers.of(DEVICECLASSES)
         self._slices = informers.of(RESOURCESLICES)
+        # Existing objects are reported at once, so classes and rules come before slices: a slice that is merged before
+        # its rules are known would be shown without their taints, and pods could be placed on it.
         self._classes.add_handler(self._class_set, lambda _, class_: self._class_set(class_), self._class_gone)
         self._rules.add_handler(self._rule_set, lambda _, rule: self._rule_set(rule), self._rule_gone)
         self._slices.add_handler(self._slice_set, lambda _, slice_: self._slice_set(slice_), self._slice_gone)
@@ -88,6 +90,7 @@ class MergedSliceInformer:
             if new is None:
                 self._removed(old)
                 continue
+            # Before the handlers: what they look up must be the state that they are notified of.
             self.store.put(new)
             for handler in self._handlers:
                 if old is None and handler.on_add is not None:

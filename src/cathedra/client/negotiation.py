@@ -124,6 +124,7 @@ class NegotiatedTransport:
         The body of a patch is passed on as it is: it must hold only what all versions have in the same place.
         """
         served, version = await self._resolve(call.ref)
+        # The call itself stays one request: conversion happens in memory on both sides of it.
         answer = await self._inner.call(structs.replace(call, ref=served, body=_body(call, served, version)))
         if call.verb == "list":
             return _upgraded_page(answer, version, served)
@@ -182,12 +183,15 @@ class NegotiatedTransport:
                 if version is not newest:
                     _LOG.info("%s.%s: the server has %s, not %s", ref.resource, ref.group, version.name, ref.version)
                 else:
+                    # Later clients skip this transport altogether (`transport_of`): on a new server it would only add a
+                    # call to each request.
                     self._as_they_are.add((ref.group, ref.version, ref.resource))
                 self._missing.discard(ref)
                 self._served[ref] = (candidate, version)
                 kind = GroupVersionKind(ref.group, ref.version, ref.kind)
                 self._served_kinds[kind] = GroupVersionKind(candidate.group, candidate.version, candidate.kind)
                 return candidate, version
+        # Logged once; informers try again every few seconds.
         if ref not in self._missing:
             self._missing.add(ref)
             names = ", ".join(version.name for version in versions)
@@ -257,6 +261,7 @@ async def _upgraded(
     ref: ResourceRef[T],
 ) -> AsyncIterator[WatchEvent[T]]:
     async for event in events:
+        # Passed on as undecodable. Dropping the event would leave the old state in the informer's store.
         if event.undecodable is not None:
             yield undecodable_event(ref.type, event.type, event.undecodable, event.object.metadata.resource_version)
             continue

@@ -71,6 +71,7 @@ class _Index(Generic[T]):
         """Replace the values of an object."""
         values = self._values_of(key, new)
         before = self.values.get(key, ())
+        # Most events change nothing that an index reads, so the buckets are left alone.
         if before == values:
             return
         for value in before:
@@ -101,6 +102,7 @@ class _Index(Generic[T]):
             return
         bucket = self.entries[value]
         bucket.pop(key, None)
+        # Values come from objects, as UIDs do. Empty buckets would accumulate for ever.
         if not bucket:
             del self.entries[value]
 
@@ -141,6 +143,7 @@ class Store(Generic[T]):
             KeyError: no such index was added.
         """
         entries = self._indexes[index].entries
+        # A snapshot, since a reconciler may await between two objects while events change the index.
         return tuple(map(self._objects.__getitem__, entries[value])) if value in entries else ()
 
     def index_values(self, index: str) -> Sequence[str]:
@@ -158,6 +161,7 @@ class Store(Generic[T]):
         """
         existing = self._indexes.get(name)
         if existing is not None:
+            # Two readers of one name with different functions would each get the other's objects.
             if existing.indexer != indexer:
                 raise IndexConflict(name)
             return
@@ -190,6 +194,8 @@ class Store(Generic[T]):
     def put_undecodable(self, what: Undecodable) -> T | None:
         """Enter an object that cannot be decoded, instead of what was known of it, which is returned."""
         self._undecodable[what.key] = what
+        # The last decodable state is outdated. A reader that finds nothing waits; one that finds the old state acts on
+        # it.
         return self.remove(what.key)
 
     def remove_undecodable(self, key: _Key) -> Undecodable | None:

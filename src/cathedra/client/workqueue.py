@@ -103,12 +103,14 @@ class WorkQueue(Generic[K]):
             if waiting.when() <= due:
                 return
             waiting.cancel()
+        # One timer per key. Several would add the key again after it was processed by the first.
         self._timers[key] = loop.call_at(due, self._due, key)
 
     def add_rate_limited(self, key: K) -> None:
         """Queue ``key`` again after a failure, when its back-off and the common rate allow it."""
         if self._observer is not None:
             self._observer.retried()
+        # The larger of both: the bucket protects the server when many keys fail at once, as during an outage.
         self.add_after(key, max(self._backoff.delay(key), self._bucket.reserve()))
 
     def forget(self, key: K) -> None:
@@ -153,6 +155,7 @@ class WorkQueue(Generic[K]):
         self._processing.discard(key)
         if self._observer is not None:
             self._observer.done(key)
+        # Queued only now, so that the next worker sees the state after this one's writes.
         if key in self._dirty and not self._shut_down:
             self._queue.append(key)
             self._wake_one()
@@ -212,6 +215,7 @@ async def run_workers(
             for _ in range(workers):
                 group.create_task(_work(queue, reconcile))
     finally:
+        # The timers belong to the loop and would otherwise add keys to a queue that no worker reads.
         queue.shut_down()
 
 
@@ -223,6 +227,7 @@ async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | 
             return
         try:
             again = await reconcile(key)
+        # Its back-off is forgotten, too: the next event is a new beginning.
         except NotRetryable as error:
             _LOG.warning("%s: not retried: %s", key, error)
             queue.forget(key)

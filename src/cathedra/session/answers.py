@@ -72,6 +72,7 @@ class AnswerSender:
         """Begin to send on a connection."""
         self._transport = transport
         self._writer = MessageWriter(transport, self._before_flush)
+        # Beyond this the transport calls `pause`. The default of 64 KiB would pause for a single list.
         transport.set_write_buffer_limits(high=_BUFFERED)
 
     def close(self) -> None:
@@ -173,6 +174,8 @@ class AnswerSender:
         objects: list[Payload] = []
         size = 0
         for entry in listing.entries:
+            # Encoded here and not taken from the store: keeping the JSON of a whole table for one list would double its
+            # memory.
             payload = self.made(entry.view(version), request.form)
             objects.append(payload)
             size += len(payload.body) + _ENVELOPE
@@ -182,6 +185,7 @@ class AnswerSender:
                 # Other connections are served between the pieces.
                 await asyncio.sleep(0)
                 await self.until_taken()
+        # Only the last message has the revision: a client that loses the connection before it has no list at all.
         last = ListMessage(request.id, objects, str(listing.revision), listing.continue_, listing.remaining)
         self.put(last, size)
 

@@ -125,6 +125,7 @@ class SessionConnection(asyncio.Protocol, ABC):
             ConnectionRetired: the request was not begun, and is to be sent over another connection.
             ConnectionError: the server cannot be reached, or the connection was lost before the answer.
         """
+        # A request that finds the connection open makes no further await: nearly all do.
         if self._writer is None:
             await self._connected()
         self._send_request(request)
@@ -171,6 +172,7 @@ class SessionConnection(asyncio.Protocol, ABC):
         self._loop = asyncio.get_running_loop()
         connected: asyncio.Transport = transport  # type: ignore[assignment]  # uvloop's are none of asyncio's, and the same
         self._transport, self._writer = connected, MessageWriter(connected)
+        # Attached in the same order, because requests name users by their position.
         for user in range(len(self._tokens)):
             self._send(self._attachment(user))
 
@@ -206,6 +208,7 @@ class SessionConnection(asyncio.Protocol, ABC):
         try:
             await self.dial()
         finally:
+            # Also after a failure, so that the next request dials anew instead of getting the old error for ever.
             self._connecting = None
 
     def _attachment(self, user: int) -> Attach:
@@ -237,6 +240,7 @@ class SessionConnection(asyncio.Protocol, ABC):
         if kind is EventMessage:
             shown = self._object(message.object)
             watching = self._watches.get(message.id)
+            # The watch was cancelled while its events were on the way. The object was counted above nevertheless.
             if watching is None:
                 return
             if type(shown) is _UndecodablePayload:
@@ -292,6 +296,7 @@ class SessionConnection(asyncio.Protocol, ABC):
 
     def _list(self, message: ListMessage) -> None:
         objects = [self._object(one) for one in message.objects]
+        # Cancelled meanwhile; the objects had to be counted in any case.
         if message.id not in self._answers:
             return
         listed = self._listed.setdefault(message.id, [])
@@ -305,6 +310,7 @@ class SessionConnection(asyncio.Protocol, ABC):
 
     def _object(self, shown: Payload) -> Any:
         """Return the object of a payload. It counts even if its request was cancelled: the sender has counted it."""
+        # An object that arrived before. The same Python object is returned, so that comparisons by identity hold.
         if not shown.body:
             return self._received.find(shown.number)
         kind, read = self._readers[shown.number]
@@ -323,6 +329,7 @@ class SessionConnection(asyncio.Protocol, ABC):
             watching = self._watches.pop(number, None)
             if watching is not None:
                 watching.end()
+        # A done future belongs to a caller that was cancelled in this very turn.
         elif not waiting.done():
             waiting.set_result(answer)
 

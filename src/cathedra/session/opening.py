@@ -48,6 +48,7 @@ async def open_transport(
     """
     if target.socket is None:
         async with await HTTPTransport.open(target, user_agent=user_agent, denials=denials) as http:
+            # Without TLS the token of the session could be read on the way; a password has no place in the protocol.
             if http.tls is None or target.username or os.environ.get(DISABLED):
                 yield http
                 return
@@ -102,6 +103,7 @@ class UpgradingTransport:
                 # HTTP's transport has obeyed the times to retry after by itself.
                 pause = 0.0 if transport is self._http else _pause(error)
                 attempt += 1
+                # Bounded, so that a server that always refuses is reported to the caller in the end.
                 if attempt > RETRIES or not pause:
                     raise
             await asyncio.sleep(pause)
@@ -171,6 +173,7 @@ class UpgradingTransport:
 
     def _refuse(self) -> None:
         self._session = None
+        # Not for ever: the server may be upgraded, or a proxy that refused the upgrade be replaced.
         self._refused_until = asyncio.get_running_loop().time() + REFUSED_SECONDS
 
 

@@ -233,6 +233,8 @@ class SendWindow:
         place = self._last % WINDOW
         oldest = self._kept[place]
         if oldest is not None:
+            # The receiver overwrites this place at the same count. A number that outlives it would name another object
+            # there.
             del self._numbers[oldest[1]]
         self._kept[place] = obj, key
         self._last += 1
@@ -258,6 +260,8 @@ class ReceiveWindow:
         Raises:
             IndexError: it is not among the last `WINDOW` objects.
         """
+        # A number outside the window means that the counts differ. The connection is closed, because every later object
+        # could be wrong.
         if not max(self._last - WINDOW, 0) < number <= self._last:
             raise IndexError(number)
         return self._kept[(number - 1) % WINDOW]

@@ -119,6 +119,7 @@ class Backlog:
     def begin_turn(self, now: float) -> None:
         """Set the allowance of the next turn by the duration of the last one."""
         if now - self._turn_ended > TURN_SECONDS:
+            # At least one, or a busy loop would stop this connection for good.
             self.allowance = max(1, self.allowance // 2)
         else:
             self.allowance = min(MOST_BEGUN, self.allowance * 2)
@@ -284,6 +285,8 @@ class ServerSession(asyncio.Protocol):
     def _attach(self, message: Attach) -> None:
         if message.protocol != PROTOCOL:
             raise FrameError(f"protocol {message.protocol}; this server speaks {PROTOCOL}")
+        # Each user costs memory for as long as the connection lasts, and a client can attach them at no cost of its
+        # own.
         if len(self._users) >= self._server.most_users:
             raise FrameError("too many users")
         # No answer to an unknown token: its requests are refused one by one, as over HTTP.
@@ -311,6 +314,8 @@ class ServerSession(asyncio.Protocol):
         if request.id in self._tasks or request.id in self._watches:
             raise FrameError(f"a second request {request.id}")
         record = record_of(self._pipeline, request, user.info, agent=user.agent)
+        # Decided once per user and not per request: the components of the cluster send thousands of requests per
+        # second.
         record.trusted = user.trusted
         record.source = self._server.source
         self._pipeline.begin(record)

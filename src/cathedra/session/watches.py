@@ -96,6 +96,7 @@ class Watches:
     def begin(self, request: RequestMessage, record: RequestRecord) -> None:
         """Begin a watch, now or when it has a seat."""
         has_seat = not self._server.limited or self._pipeline.take_seat(record)
+        # The usual case needs no task: on the only server of a store the watch can begin at once.
         if has_seat and not self._requests.context.registry.shared:
             self._begin_now(request, record)
             return
@@ -114,6 +115,7 @@ class Watches:
         """End all watches. Each gets a last bookmark, so that the client's next watch continues from there."""
         self._retiring = True
         self.put_events()
+        # A copy, since `_end` removes entries.
         for watch in tuple(self._watches.values()):
             if watch.id not in self._ready:
                 self._put_bookmark(watch)
@@ -140,6 +142,8 @@ class Watches:
             watch = self._watches.get(number)
             if watch is None:
                 continue
+            # A watch that is skipped stays in the order of arrival, so that one busy watch does not keep the others
+            # waiting.
             if left > 0 and not self._sender.is_slow:
                 left = self._put_events_of(watch, left)
             if left <= 0 or self._sender.is_slow:
@@ -170,6 +174,7 @@ class Watches:
             if self._retiring:
                 self._sender.put(EndMessage(request.id))
             raise
+        # From here on no await follows: a cancellation can no longer leave the watch in neither table.
         del self._tasks[request.id]
         self._begin_now(request, record)
 
@@ -200,6 +205,7 @@ class Watches:
     def _start(self, request: RequestMessage, record: RequestRecord) -> tuple[Call, WatchStart]:
         if len(self) >= MOST_WATCHES:
             raise failure(429, "TooManyRequests", "too many watches on one connection", StatusDetails())
+        # Over all connections, because a user may open any number of them.
         if sum(one.watches for one in self._server.siblings) >= MOST_WATCHES_OF_USER:
             raise failure(429, "TooManyRequests", "too many watches of one user", StatusDetails())
         route = self._requests.find(request, record.info, limited=self._server.limited)
