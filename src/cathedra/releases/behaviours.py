@@ -325,6 +325,11 @@ POST_FILTER_IS_SILENT: Final = Behaviour(
 
 # --- controllers
 
+JOB_SCHEDULING_DECLARED: Final = Behaviour(
+    "A job's spec.scheduling states how its pods are scheduled together; before, a gang was inferred from the job.",
+    since="1.37",
+    source="KEP-5547; pkg/controller/job/job_scheduling_manager.go",
+)
 GROUP_CLAIMS_BLOCKED_WITHOUT_GATE: Final = Behaviour(
     "Pods of a PodGroup get no claims while a gate for shared claims is off; before, each pod got its own.",
     since="1.37",

@@ -120,6 +120,12 @@ CALLS: Final[Mapping[str, frozenset[str]]] = {
         "delete pods",
         "list pods",
         "patch pods",
+        "create podgroups.scheduling.k8s.io",
+        "list podgroups.scheduling.k8s.io",
+        "update podgroups.scheduling.k8s.io",
+        "create workloads.scheduling.k8s.io",
+        "list workloads.scheduling.k8s.io",
+        "update workloads.scheduling.k8s.io",
     ),
     "cronjob-controller": _calls(
         "update cronjobs.batch/status",

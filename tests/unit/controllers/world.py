@@ -22,7 +22,7 @@ from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.identity.permissions import CONTROLLER_MANAGER, controller_user
 from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.controller_manager import CONTROLLERS, FIELD_MANAGER, account_of
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 from tests.unit.controllers.calls import CallRecorder
 
 T = TypeVar("T", bound=KubeStruct)
@@ -168,6 +168,7 @@ def _with_transport(context: ControllerContext, transport: Any) -> ControllerCon
 async def open_server(gates: FeatureGates) -> APIServer:
     """An API server with a memory store, in this event loop's time."""
     clock = LoopClock(asyncio.get_running_loop())
-    more = dict.fromkeys(("resource.k8s.io/v1alpha3", "scheduling.k8s.io/v1beta1"), True)
+    groups = "v1beta1" if gates.has(behaviours.GANGS_WITH_WORKLOADS) else "v1alpha2"
+    more = dict.fromkeys(("resource.k8s.io/v1alpha3", f"scheduling.k8s.io/{groups}"), True)
     config = ServerConfig(gates=gates, runtime_config=more, authorization=True)
     return await APIServer.open(config, clock=clock, random=random.Random(2))

@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from cathedra.api.core.batch_v1 import Job, JobStatus
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.api.undecodable import Undecodable, rest_of
@@ -22,6 +23,7 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
 from cathedra.controllers.finalizers import remove_finalizer
 from cathedra.controllers.job import outcome as outcomes
+from cathedra.controllers.job.groups import JobGroups, in_group
 from cathedra.controllers.job.outcome import JobOutcome, with_condition
 from cathedra.controllers.job.pods import (
     TRACKING,
@@ -90,6 +92,7 @@ class JobController:
         self._jobs.store.add_index(BY_NAMESPACE, by_namespace)
         self._pods.store.add_index(BY_CONTROLLER, controller_uid, same_owners)
         self._pods.store.add_index(ORPHANS, orphan_namespace, same_owners)
+        self.groups = JobGroups(context, self._recorder) if context.enabled("WorkloadWithJob") else None
         self._jobs.add_handler(
             on_add=self._enqueue,
             on_update=lambda _, job: self._enqueue(job),
@@ -109,6 +112,8 @@ class JobController:
         """Reconcile objects until cancelled."""
         await self._jobs.wait_synced()
         await self._pods.wait_synced()
+        if self.groups is not None:
+            await self.groups.wait_synced()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run())
             group.create_task(run_workers(self._queue, self._reconcile, workers=WORKERS))
@@ -215,6 +220,8 @@ class _Sync:
         known = controller._failures.get(job.metadata.uid, PodFailures())
         self._failures = known.after(self._tally.newly_succeeded, self._tally.newly_failed, self._now)
         self._short_of_pods = False
+        self._group: PodGroup | None = None
+        """The group of the job's pods, if they are scheduled as one."""
 
     async def run(self) -> float | None:
         """Reconcile the job. Return the seconds after which it must be reconciled again."""
@@ -233,6 +240,7 @@ class _Sync:
             active, terminating = active - len(gone), terminating + len(gone)
             ready -= sum(map(is_ready, gone))
         elif job.metadata.deletion_timestamp is None:
+            self._group = await self._controller.groups.of(job, self._pods) if self._controller.groups else None
             created, gone, pause = await self._manage()
             if pause is not None and ready:
                 # Kubernetes reports no active pods during the pause, and its API server refuses that as long as others
@@ -345,6 +353,8 @@ class _Sync:
 
     async def _create(self, pods: Sequence[Pod]) -> int:
         created, batch = 0, 1
+        if self._group is not None:
+            pods = [in_group(pod, self._group) for pod in pods]
         # Batches grow while all goes well, so that a full quota costs few refused requests.
         while created < len(pods):
             part = pods[created : created + batch]

@@ -13,6 +13,7 @@ __all__ = [
     "down_step",
     "limits",
     "resolve",
+    "safe_hash",
     "same_template",
     "template_hash",
     "up_step",
@@ -44,8 +45,13 @@ def same_template(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
 
 def template_hash(template: PodTemplateSpec, collisions: int) -> str:
     """Return a short safe name for a template; ``collisions`` distinguishes templates with the same hash."""
+    return safe_hash(encode(template) + (str(collisions).encode() if collisions else b""))
+
+
+def safe_hash(data: bytes) -> str:
+    """Return the 32-bit FNV-1a hash of ``data`` in characters that are safe in names."""
     digest = 2166136261
-    for byte in encode(template) + (str(collisions).encode() if collisions else b""):
+    for byte in data:
         digest = (digest ^ byte) * 16777619 & 0xFFFFFFFF
     return "".join(_SAFE[ord(character) % len(_SAFE)] for character in str(digest))
 

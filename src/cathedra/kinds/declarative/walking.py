@@ -206,7 +206,7 @@ def _key(names: tuple[str, ...], item: Any) -> Hashable:
 
 def _union(errors: ErrorList, path: FieldPath, members: tuple[str, ...], obj: Any, old: Any) -> None:
     kind: Any = type(obj)
-    read = _getter(kind, members)
+    read = _union_reader(kind, members)
     given = [value is not None and value != () for value in read(obj)]
     if sum(given) == 1:
         return
@@ -235,6 +235,12 @@ def _plan(
     attributes = _attributes(kind)
     names = [attributes[name][0] for name in tags.fields]
     return _reader(names), tuple((name, attributes[name][1], field) for name, field in tags.fields.items())
+
+
+@cache
+def _union_reader(kind: type[KubeStruct], members: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    # A reader returns a tuple for one member, too; an attrgetter would return the bare value.
+    return _reader([_attributes(kind)[name][0] for name in members])
 
 
 def _reader(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:

@@ -206,3 +206,9 @@ def test_a_type_without_tags_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(walking, "declared_errors", None)
     found = errors(required("a"))
     assert walking.with_tags(found, TypeTags(), ConfigMap(), None, gates()) is found
+
+
+def test_a_union_may_have_one_member() -> None:
+    tags = TypeTags({"part": FieldTags(of=TypeTags(union=("weight",)))})
+    assert found(tags, Whole(part=Part(weight=1))) == []
+    assert found(tags, Whole(part=Part())) == ['part: Invalid value: "": must specify one of: `weight`']

@@ -180,6 +180,7 @@ CONTROLLER_ROLES: Final = (
         rule("update", "batch", "jobs/finalizers"),
         _OWN_PODS,
         EVENTS,
+        when("WorkloadWithJob", rule("read create patch update", "scheduling.k8s.io", "podgroups workloads")),
     ),
     _controller(
         "namespace-controller",

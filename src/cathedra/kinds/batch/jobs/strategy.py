@@ -9,6 +9,7 @@ from cathedra.api.core import batch_v1
 from cathedra.api.core.meta_v1 import DeleteOptions, LabelSelector
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
+from cathedra.kinds.batch.jobs.scheduling import validate_job_scheduling
 from cathedra.kinds.batch.jobs.status import validate_job_status
 from cathedra.kinds.batch.jobs.validation import validate_job, validate_job_update
 from cathedra.kinds.builtin import BuiltinKind
@@ -66,11 +67,15 @@ class JobStrategy(GenerationStrategy[batch_v1.Job]):
 
     def validate_create(self, obj: batch_v1.Job, context: RequestContext) -> ErrorList:
         """A job's own rules and those of its template."""
-        return validate_job(obj, context.gates)
+        errors = validate_job(obj, context.gates)
+        errors += validate_job_scheduling(obj, None, context.gates)
+        return errors
 
     def validate_update(self, new: batch_v1.Job, old: batch_v1.Job, context: RequestContext) -> ErrorList:
         """Require that immutable fields are unchanged."""
-        return validate_job_update(new, old, context.gates)
+        errors = validate_job_update(new, old, context.gates)
+        errors += validate_job_scheduling(new, old, context.gates)
+        return errors
 
 
 def _enabled(job: batch_v1.Job, old: batch_v1.Job | None, context: RequestContext) -> batch_v1.Job:
