@@ -273,6 +273,7 @@ class ControllerManager:
 
     async def _run_all(self) -> None:
         async with asyncio.TaskGroup() as group:
+            # Informers of a cluster in one process are shared with the scheduler, and run by their owner.
             if self._owns_informers:
                 # Beside the controllers: each waits for the informers that it uses.
                 group.create_task(self._informers.run(), name="informers")

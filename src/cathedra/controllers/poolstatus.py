@@ -109,6 +109,7 @@ class ResourcePoolStatusRequestController:
             message=f"Calculated status for {len(shown)} pools",
         )
         status = ResourcePoolStatusRequestStatus(pools=tuple(shown), conditions=(condition,), pool_count=len(pools))
+        # With the resource version that was read, and only once: a second manager's answer is refused.
         await self._client.resource(RESOURCEPOOLSTATUSREQUESTS).update_status(replace(request, status=status))
 
     def _is_tainted(self, driver: str, pool: str, device: Device) -> bool:
@@ -200,6 +201,7 @@ def pool_statuses(
 def _pool_status(
     slices: Sequence[ResourceSlice], held: Usage, rules: Rules, default_partition_attribute: str
 ) -> PoolStatus:
+    # Slices of older generations are about to be removed. Counting them would show devices twice.
     generation = max(slice_.spec.pool.generation for slice_ in slices)
     slices = sorted(
         (slice_ for slice_ in slices if slice_.spec.pool.generation == generation), key=lambda s: s.metadata.name
@@ -313,6 +315,8 @@ def _debit(counters: dict[tuple[str, str], Quantity], device: Device) -> None:
     for use in device.consumes_counters:
         for name, counter in use.counters.items():
             key = (use.counter_set, name)
+            # May become negative if a driver published less than is allocated. Such a pool then has no allocatable
+            # partitions.
             counters[key] = counters.get(key, _ZERO) - counter.amount
 
 
@@ -321,6 +325,7 @@ def _allocatable(devices: Iterable[Device], counters: dict[tuple[str, str], Quan
     for device in devices:
         after = dict(counters)
         _debit(after, device)
+        # Greedy, in the order of the devices. That is exact because all devices of a type cost the same (`_same_cost`).
         if all(after[use.counter_set, name].sign() >= 0 for use in device.consumes_counters for name in use.counters):
             counters, count = after, count + 1
     return count
@@ -346,6 +351,7 @@ def _shares(devices: Sequence[Device], held: Usage) -> ShareableSummaryStatus | 
                 name=name,
                 total=total,
                 consumed=held.consumed.get(name, _ZERO),
+                # Not below zero: capacity may shrink while claims hold it.
                 available=max(total - held.consumed.get(name, _ZERO), _ZERO),
             )
             for name, total in sorted(totals.items())

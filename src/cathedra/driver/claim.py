@@ -120,6 +120,7 @@ class ClaimedDevice:
 
         Entries are never merged: the highest wins as a whole.
         """
+        # Entries are in rising precedence: the claim's override the class's.
         for config in reversed(self.configs):
             if isinstance(config, model):
                 return config
@@ -188,6 +189,7 @@ class Claim:
         allocation = raw.status.allocation
         if allocation is None:
             return Claim(ref, (), raw)
+        # A driver that received the devices of others could prepare hardware that it does not control.
         own = [result for result in allocation.devices.results if result.driver == driver]
         return Claim(
             ref, tuple(_allocation(result, allocation.devices.config, driver, models or {}) for result in own), raw
@@ -221,9 +223,12 @@ def _parameters(
     base = request.partition("/")[0]
     found: list[tuple[str, str, Mapping[str, Any]]] = []
     for i, entry in enumerate(entries):
+        # An entry may name a subrequest or its request. No requests mean all of them.
         if entry.requests and request not in entry.requests and base not in entry.requests:
             continue
         where = f"status.allocation.devices.config[{i}]"
+        # A kind of parameters that this SDK does not know. Ignoring it would run the device with other settings than
+        # its owner chose.
         if entry.opaque is None:
             raise ConfigError(f"{where}: no opaque parameters; this needs a newer version of the driver {driver}")
         if entry.opaque.driver != driver:

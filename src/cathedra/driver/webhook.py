@@ -104,6 +104,7 @@ def judge(body: bytes, driver: str, models: ConfigModels) -> dict[str, Any]:
     """
     try:
         review = decode(_Review, body)
+    # The body comes from anyone who reaches the port. Deep nesting must be an answer with 400 and not end the server.
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadReview(f"the body is no {_KIND}: {error}") from error
     if (review.api_version, review.kind) != (_API_VERSION, _KIND):
@@ -126,6 +127,7 @@ def _faults(request: _Request, driver: str, models: ConfigModels) -> Iterator[st
     if place == "spec.spec":
         spec = spec.spec or _Spec()
     for i, config in enumerate(spec.devices.config or ()):
+        # Parameters of other drivers are theirs to judge. Refusing them would make claims with two drivers impossible.
         if config.opaque is None or config.opaque.driver != driver:
             continue
         where = f"{place}.devices.config[{i}].opaque.parameters"
@@ -198,6 +200,7 @@ async def _read(receive: Receive) -> bytes | None:
         message = await receive()
         part = message.get("body", b"")
         size += len(part)
+        # Callers are not authenticated, so the limit holds before anything is decoded.
         if size > _MOST_BYTES:
             return None
         parts.append(part)
@@ -270,6 +273,8 @@ async def register(client: Client, driver: str, address: WebhookAddress, authori
         ],
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
+        # With "Ignore" claims would pass while the webhook is down, and fail on the node, where only events show the
+        # reason.
         "failurePolicy": "Fail",
     }
     await client.resource(_CONFIGURATIONS).apply(driver, {"webhooks": [webhook]})
@@ -299,6 +304,7 @@ async def serving_webhook(
         authority, certificate, key = (Path(directory) / name for name in _FILES)
         app = WebhookApplication(driver.name, driver.configs)
         listener = Listener(app, listening, TLSFiles(certificate, key, authority))
+        # Before the registration: from then on every claim waits for this webhook.
         await listener.start()
         try:
             found = address if address.port else replace(address, port=listener.port)
@@ -320,10 +326,12 @@ async def _certificate(client: Client, driver: str, address: WebhookAddress) -> 
     secrets = client.resource(SECRETS, namespace)
     metadata = ObjectMeta(name=f"{name}-tls")
     try:
+        # Created and not read first: of instances that start together one succeeds, and the others use its certificate.
         await secrets.create(Secret(metadata=metadata, type="kubernetes.io/tls", data=made))
     except StatusError as error:
         if not error.is_already_exists:
             raise
+        # One certificate for all instances: the registration has one authority, and calls are spread over them.
         kept = (await secrets.get(metadata.name)).data
         if not set(_FILES) <= set(kept):
             lacking = ", ".join(sorted(set(_FILES) - set(kept)))

@@ -110,6 +110,7 @@ class CronJobController:
                 again = following - self._clock.now() if following is not None else None
         if status != cron_job.status:
             wanted = replace(cron_job, status=status)
+            # Until the event of this write arrives, the informer has the old status and would start the same job again.
             self._expected.expect(uid, await self._client.resource(CRONJOBS, key.namespace).update_status(wanted))
         return again
 
@@ -147,6 +148,7 @@ class CronJobController:
             ("Failed", spec.failed_jobs_history_limit, KEPT_FAILED),
         ):
             kept = default if limit is None else limit
+            # Oldest first, with the name as a second key, so that the choice does not depend on the order of events.
             ended = sorted((job for job in jobs if is_true(job.status.conditions, kind)), key=_age)
             for job in ended[: max(0, len(ended) - kept)]:
                 await self._delete(cron_job, job.metadata.name, job.metadata.uid)
@@ -184,7 +186,11 @@ class CronJobController:
         due = self._due(cron_job, schedule)
         if due is None:
             return status
+        # The name follows from the time, so that a second attempt after a crash finds the first job instead of starting
+        # another.
         name = f"{cron_job.metadata.name}-{int(due) // 60}"
+        # The status may be ahead of the informer of jobs, or behind it; either one is enough to know that the job
+        # exists.
         if any(reference.name == name for reference in status.active) or status.last_schedule_time == Time(due):
             return status
         policy = cron_job.spec.concurrency_policy
@@ -194,6 +200,7 @@ class CronJobController:
             return status
         if policy == "Replace":
             for reference in status.active:
+                # With the UID: a job of that name that a user has made must not be deleted.
                 await self._delete(cron_job, reference.name, reference.uid)
             status = replace(status, active=())
         job = await self._create(cron_job, name, due)
@@ -207,6 +214,7 @@ class CronJobController:
         last = cron_job.status.last_schedule_time or cron_job.metadata.creation_timestamp
         earliest = last.timestamp if last is not None else now
         if spec.starting_deadline_seconds is not None:
+            # Bounds the search, too: a cron job that was suspended for a year has half a million missed minutes.
             earliest = max(earliest, now - spec.starting_deadline_seconds)
         due, missed = most_recent(schedule, earliest, now)
         if missed > TOO_MANY_MISSED:
@@ -235,6 +243,7 @@ class CronJobController:
             # Made before a crash, or while the informer was behind.
             job = await jobs.get(name)
             owner = controller_of(job)
+            # A job of that name with another owner is left alone and not counted as started.
             return job if owner is not None and owner.uid == cron_job.metadata.uid else None
         self._expected_jobs.expect(cron_job.metadata.uid, job)
         self._record(cron_job, "Normal", "SuccessfulCreate", f"Created job {name}")

@@ -70,6 +70,7 @@ def with_condition(status: JobStatus, kind: str, value: str, reason: str, messag
 def decide(job: Job, counted: Tally, pods: Iterable[Pod], now: float) -> JobOutcome | None:
     """Return True if the job is to end now, and how; None while it goes on."""
     earlier = interim_outcome(job)
+    # A decision stays: pods that succeed while the job is being ended must not turn a failed job into a complete one.
     if earlier is not None:
         return earlier
     if counted.policy_match is not None:
@@ -85,6 +86,7 @@ def decide(job: Job, counted: Tally, pods: Iterable[Pod], now: float) -> JobOutc
 
 def reached_completions(job: Job, counted: Tally) -> JobOutcome | None:
     """Complete, if enough pods have succeeded and none is active."""
+    # The job would otherwise be Complete while pods of it still run and use devices.
     if counted.active:
         return None
     wanted = job.spec.completions
@@ -96,9 +98,12 @@ def reached_completions(job: Job, counted: Tally) -> JobOutcome | None:
 def deadline_in(job: Job, now: float) -> float | None:
     """Seconds until the job has been active for too long, 0 from then on; None without a deadline."""
     deadline, start = job.spec.active_deadline_seconds, job.status.start_time
+    # A suspended job has no clock running; its start time is set anew when it resumes.
     if deadline is None or start is None or job.spec.suspend:
         return None
     left = start.timestamp + deadline - now
+    # Without the margin a timer that fires a moment early would find the deadline ahead, and set itself again and
+    # again.
     return left if left > _TIMER_SECONDS else 0.0
 
 
@@ -111,6 +116,7 @@ def _too_many_restarts(job: Job, pods: Iterable[Pod], limit: int) -> bool:
         if pod.status.phase in ("Running", "Pending"):
             statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
             restarts += sum(status.restart_count for status in statuses)
+    # Kubernetes counts so: a limit of zero allows no restart, any other limit is reached by that many restarts.
     return restarts > 0 if limit == 0 else restarts >= limit
 
 
@@ -120,6 +126,7 @@ def _failed_indexes(job: Job, counted: Tally) -> JobOutcome | None:
     most = job.spec.max_failed_indexes
     if most is not None and len(counted.failed_indexes) > most:
         return _failed("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes")
+    # The job goes on after a failed index: the others may have results that are worth keeping.
     over = len(counted.completed_indexes) + len(counted.failed_indexes) >= (job.spec.completions or 0)
     if counted.failed_indexes and over:
         return _failed("FailedIndexes", "Job has failed indexes")

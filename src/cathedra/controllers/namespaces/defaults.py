@@ -78,6 +78,7 @@ class RootCAPublisher:
         await run_workers(self._queue, self._reconcile)
 
     def _changed(self, obj: KubeObject) -> None:
+        # The informer has all config maps; without the test each change of any would be a reconciliation.
         if obj.metadata.name == ROOT_CA:
             self._queue.add(obj.metadata.namespace)
 
@@ -113,4 +114,5 @@ def _is_active(namespaces: Informer[Namespace], name: str) -> bool:
 
 def _is_settled(error: StatusError) -> bool:
     """Another client was faster, or the namespace is going away."""
+    # None of them needs a retry: the object is there, or must not be.
     return error.is_already_exists or error.is_not_found or error.is_namespace_terminating

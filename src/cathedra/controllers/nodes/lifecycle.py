@@ -116,6 +116,8 @@ class NodeLifecycleController:
         node = self._nodes.store.get("", name)
         if node is None:
             return
+        # Taints of other writers, and those with other effects, are kept below: this controller owns a fixed set of
+        # keys only.
         wanted = no_schedule_keys(node)
         kept = tuple(
             taint
@@ -175,8 +177,10 @@ class NodeLifecycleController:
             age = 0.0
             if ready is None and node.metadata.creation_timestamp is not None:
                 age = max(0.0, self._clock.now() - node.metadata.creation_timestamp.timestamp)
+            # A node that never reported gets its grace from its creation, also after a restart of this controller.
             health = _Health(sign, self._clock.monotonic() - age, grace)
             self._health[node.metadata.name] = health
+        # Any change counts as a sign of life. The times in it come from the node's clock, which may be wrong.
         elif health.sign != sign:
             health.sign, health.seen, health.grace = sign, self._clock.monotonic(), grace
         return health
@@ -229,6 +233,8 @@ class NodeLifecycleController:
                 marked = replace(pod, status=replace(pod.status, conditions=conditions))
                 await self._client.resource(PODS, pod.metadata.namespace).update_status(marked)
             except StatusError as error:
+                # A conflict means that the kubelet, or another controller, wrote the pod: the next round sees that
+                # state.
                 if not (error.is_not_found or error.is_conflict):
                     raise
                 marked_all = marked_all and error.is_not_found
@@ -238,6 +244,8 @@ class NodeLifecycleController:
 
     async def _sync_no_execute(self) -> None:
         nodes = self._nodes.store.list()
+        # If no node is healthy the controller itself is cut off from all of them, most likely. There is nowhere to
+        # evict to.
         everything_down = bool(nodes) and all(no_execute_key(node) for node in nodes)
         for zone, members in _zones(nodes).items():
             unhealthy = [node for node in members if no_execute_key(node)]
@@ -248,9 +256,12 @@ class NodeLifecycleController:
                     await self._set_no_execute(node, wanted, zone, rate)
 
     def _rate(self, cluster: int, zone: int, unhealthy: int) -> float:
+        # Many nodes of one zone that fail together usually mean a broken network. Evicting their pods would overload
+        # the others and gain nothing.
         partial = unhealthy > 2 and unhealthy < zone and unhealthy / zone >= self._timing.unhealthy_share
         if not partial:
             return self._timing.taint_rate
+        # A small cluster has no room for the pods of a zone, so nothing is evicted at all.
         return self._timing.slow_taint_rate if cluster > self._timing.large_cluster else 0.0
 
     async def _set_no_execute(self, node: Node, wanted: str, zone: str, rate: float) -> None:

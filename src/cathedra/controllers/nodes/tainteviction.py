@@ -54,6 +54,7 @@ class TaintEvictionController:
             self._reconsider(node)
 
     def _node_updated(self, old: Node, node: Node) -> None:
+        # Heartbeats change a node every few seconds; only a change of these taints concerns its pods.
         if _no_execute(old) != _no_execute(node):
             self._reconsider(node)
 
@@ -84,6 +85,7 @@ class TaintEvictionController:
         if pod is None:
             return None
         ahead = self._scheduled.get(key)
+        # A recreated pod has the same name. The time of its predecessor must not count against it.
         if ahead is not None and ahead.uid != pod.metadata.uid:
             del self._scheduled[key]
             ahead = None
@@ -93,6 +95,7 @@ class TaintEvictionController:
         if delay is None:
             self._cancel(pod)
             return None
+        # Evicted at once, whatever time another taint's toleration would grant.
         if first_untolerated(taints, pod.spec.tolerations) is not None:
             self._cancel(pod)
         else:
@@ -105,6 +108,8 @@ class TaintEvictionController:
         self._scheduled.pop(key, None)
         self._recorder.record(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}")
         message = "Taint manager: deleting due to NoExecute taint"
+        # The condition DisruptionTarget is written before the deletion, so that a job's failure policy can tell an
+        # eviction from a failure.
         await evict(self._client, self._clock, pod, "DeletionByTaintManager", message)
         return None
 

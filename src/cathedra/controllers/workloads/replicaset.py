@@ -39,13 +39,17 @@ class _ReplicasController(WorkloadController[T]):
             if missing > 0:
                 pod = pod_from_template(spec.template, obj)
                 failure, reason = (
+                    # Bounded: an object of a million replicas must not keep the worker from all others.
                     await self.control.create_all(obj, [pod] * min(missing, MOST_PER_SYNC)),
                     "FailedCreate",
                 )
             elif missing < 0:
+                # Pods without a node or not ready go first, so that scaling down interrupts as little service as
+                # possible.
                 ranked = surplus_first(active, self.related(obj), self.clock.now())
                 for pod in ranked[: min(-missing, MOST_PER_SYNC)]:
                     await self.control.delete(obj, pod)
+        # Also after a failure, so that users find its reason in the conditions.
         await self._write_status(obj, pods, active, reason if failure else "", str(failure or ""))
         if failure is not None:
             raise failure
@@ -70,6 +74,7 @@ class _ReplicasController(WorkloadController[T]):
             conditions=conditions,
             **self.more_status(pods),
         )
+        # An unchanged status would be a write, and an event for all watchers, for each reconciliation.
         if status != old:
             changed: Any = obj
             await self.client.resource(self.ref, obj.metadata.namespace).update_status(replace(changed, status=status))

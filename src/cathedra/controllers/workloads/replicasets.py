@@ -99,6 +99,8 @@ def by_age(sets: Sequence[ReplicaSet]) -> list[ReplicaSet]:
 def newest_of(deployment: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet | None:
     """The set of the present template; the oldest if there are several."""
     matching = [s for s in sets if same_template(s.spec.template, deployment.spec.template)]
+    # Several may match after a lost race. All readers must choose the same one, or two rollouts would work against each
+    # other.
     return next(iter(by_age(matching)), None)
 
 
@@ -114,6 +116,7 @@ def newest_annotations(deployment: Deployment, newest: ReplicaSet, old: Sequence
     """
     annotations = {**newest.metadata.annotations, **copied_annotations(deployment)}
     before, revision = annotations.get(REVISION), max(map(revision_of, old), default=0) + 1
+    # An annotation that a user has changed is left alone, as in Kubernetes: it has no number to compare.
     if before is not None and not before.isdigit():
         return annotations
     if revision_of(newest) >= revision:
@@ -126,6 +129,7 @@ def newest_annotations(deployment: Deployment, newest: ReplicaSet, old: Sequence
 
 def _longer_history(history: str, revision: str) -> str:
     revisions = [*filter(None, history.split(",")), revision]
+    # Annotations are limited in size; the oldest revisions are of the least use.
     while len(revisions) > 1 and len(",".join(revisions)) > _LONGEST_HISTORY:
         del revisions[0]
     return ",".join(revisions)
@@ -169,6 +173,8 @@ def proportional_sizes(deployment: Deployment, sets: Sequence[ReplicaSet]) -> li
         sizes.append(size_of(replica_set) + share)
         added += share
     if sizes:
+        # Rounding leaves a rest, and the largest set takes it. Otherwise the deployment would stay short of pods for
+        # ever.
         sizes[0] = max(0, sizes[0] + missing - added)
     return list(zip(ranked, sizes, strict=True))
 
@@ -182,6 +188,7 @@ def _fraction(deployment: Deployment, replica_set: ReplicaSet) -> int:
     before = int(text) if text.isdigit() and int(text) else deployment.status.replicas
     if before == 0:
         return 0
+    # Halves are rounded up as by Go; Python's ``round`` takes the even neighbour and would give other sizes.
     return int(size * (replicas + surge_of(deployment)) / before + 0.5) - size
 
 
@@ -222,6 +229,7 @@ def paused_status(deployment: Deployment, now: float) -> DeploymentStatus:
     status = deployment.status
     known = find_condition(status.conditions, "Progressing")
     reason = known.reason if known is not None else ""
+    # A rollout that has timed out stays so when it is paused, or the failure would be hidden.
     if not has_deadline(deployment) or reason == _TIMED_OUT:
         return status
     if deployment.spec.paused and reason != "DeploymentPaused":
@@ -271,6 +279,7 @@ def seconds_left(deployment: Deployment, status: DeploymentStatus, now: float) -
     if deadline is None or not has_deadline(deployment) or known is None or known.reason in (_TIMED_OUT, _AVAILABLE):
         return None
     since = known.last_update_time.timestamp if known.last_update_time else now
+    # One second later, because the stored time has whole seconds and the deadline would not be over yet.
     return max(since + deadline - now, 0.0) + 1.0
 
 

@@ -81,6 +81,7 @@ class FabricController:
             Exception: what `FabricDriver.pools` raises at the first attempt.
         """
         self._say(f"waiting to lead: one instance holds the lease {self._elector.name}")
+        # Two leaders would attach devices for the same claims, and each would withdraw the other's slices.
         await self._elector.run(self._lead)
 
     async def _lead(self) -> None:
@@ -108,6 +109,7 @@ class FabricController:
                 group.create_task(attaching.run())
                 group.create_task(print_published(slices, self._say, "leading, "))
         finally:
+            # Also after an error: an instance that has lost its lease must not report itself as publishing.
             self.slices = None
 
     async def _owner(self) -> meta_v1.OwnerReference | None:
@@ -127,9 +129,12 @@ class FabricController:
         """The pool with devices that wait to be attached, for all nodes unless it selects some."""
         devices = tuple(map(self._waited_for, pool.devices))
         selects = pool.node_selector is not None or any(map(_selects_nodes, devices))
+        # A fabric device can be attached to any node, so without a selector the pool is for all of them. A slice
+        # without nodes would be refused.
         return dataclasses.replace(pool, devices=devices, all_nodes=pool.all_nodes or not selects)
 
     def _waited_for(self, device: Device) -> Device:
+        # A driver that sets its own conditions knows more about its devices.
         if device.binding_conditions:
             return device
         return dataclasses.replace(

@@ -83,6 +83,7 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         given_up, failure = 0, None
         if obj.metadata.deletion_timestamp is None:
             try:
+                # The status is written even if this fails: a broken template must be visible before it is repaired.
                 given_up = await self._step(obj, by_ordinal, current, update)
             except (StatusError, ConnectionError, RetryLater) as error:
                 failure = error
@@ -158,6 +159,7 @@ class StatefulSetController(WorkloadController[StatefulSet]):
             blocked = not self._is_fine(obj)(pod) and ordinal != unwell
             if pod.metadata.deletion_timestamp is None and (parallel or not blocked):
                 await self.control.delete(obj, pod)
+            # One at a time: the application may have to hand over data before the next replica goes.
             if not parallel:
                 return True
         return False
@@ -179,6 +181,7 @@ class StatefulSetController(WorkloadController[StatefulSet]):
             if pod is None:
                 return 0
             outdated = pod.metadata.labels.get(REVISION_HASH) != f"{obj.metadata.name}-{update}"
+            # The next pod waits until this one is back and ready, so that at most one replica is missing.
             if outdated and pod.metadata.deletion_timestamp is None:
                 await self.control.delete(obj, pod)
                 return 1
@@ -207,9 +210,11 @@ class StatefulSetController(WorkloadController[StatefulSet]):
     async def _create(self, obj: StatefulSet, ordinal: int, current: str, update: str) -> None:
         strategy = obj.spec.update_strategy.rolling_update
         partition = (strategy.partition or 0) if strategy else 0
+        # Below the partition a lost pod comes back in its old revision; a staged rollout must not advance by accident.
         digest = current if ordinal < ordinals_of(obj).start + partition else update
         template = self._revisions.template(obj, digest) if digest != update else None
         pod = _pod(obj, template or obj.spec.template, ordinal, digest)
+        # A claim that is being deleted would be mounted by the new pod and vanish under it.
         if self._volume_claims.is_waiting_for_old(obj, pod.metadata.name):
             return
         try:
@@ -228,6 +233,8 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         of_current = max(0, revisions.count(f"{name}-{current}") - given_up)
         ready = sum(pod.status.phase == "Running" and is_ready(pod) for pod in pods)
         complete = updated == ready == len(pods) == wanted
+        # Only now the new revision becomes the current one: until then pods below the partition are created from the
+        # old one.
         if complete and obj.spec.update_strategy.type != "OnDelete":
             current, of_current = update, updated
         status = StatefulSetStatus(
@@ -265,6 +272,7 @@ def _pod(obj: StatefulSet, template: PodTemplateSpec, ordinal: int, digest: str)
     }
     metadata: ObjectMeta = replace(made.metadata, generate_name="", name=name, labels=labels)
     own = {claim.metadata.name for claim in obj.spec.volume_claim_templates}
+    # Claims take precedence over volumes of the same name in the template, as in Kubernetes.
     volumes = pod_volumes(obj, name)
     kept = tuple(volume for volume in made.spec.volumes if volume.name not in own)
     spec = replace(made.spec, hostname=name, subdomain=obj.spec.service_name, volumes=(*kept, *volumes))
