@@ -93,6 +93,7 @@ class _JumpingSelector(selectors.SelectSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
+        # Real I/O first, as of the loop's own wake-up socket; time stands still while there is any.
         if ready or timeout == 0:
             return ready
         if timeout is None:
@@ -126,6 +127,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         try:
             future.set_result(func(*args))
         except Exception as error:
+            # ``Exception`` only: an interrupt of the test run must not end up in a future.
             future.set_exception(error)
         return future
 

@@ -83,6 +83,7 @@ class FittingNodes:
             return
         changed = None if self._mark is None else mark.since(self._mark)
         self._mark = mark
+        # The history does not reach back to the last mark, so any node may have changed.
         if changed is None:
             self.fitting.clear()
             self.refusing.clear()
@@ -164,6 +165,7 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
             return [place for place in wanted if fits[place]]
         fitting, refusing, erring = fitting_now.fitting, fitting_now.refusing, fitting_now.erring
         if not fitting.issuperset(wanted):
+            # Errors are sets of their own: a node with one must neither be offered nor searched again.
             others = [place for place in wanted if place not in fitting and place not in refusing]
             self._compute(fitting_now, [place for place in others if place not in erring])
         return list(filter(fitting.__contains__, wanted))
@@ -176,6 +178,7 @@ class Answers(Sequence["Allocation | Refusal | NodeError"]):
     def _compute(self, fitting_now: FittingNodes, places: Sequence[int]) -> None:
         """Compute the results of positions that are not cached."""
         classes = self._classes_of(places)
+        # One search for each class and not for each node: a thousand equal nodes are one class.
         answers = {one: self._answer(one) for one in dict.fromkeys(classes)}
         for place, one in zip(places, classes, strict=True):
             fitting_now.note(place, one, answers[one])

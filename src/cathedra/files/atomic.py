@@ -54,6 +54,7 @@ def replacement(path: Path, *, mode: int) -> Iterator[int]:
             os.close(descriptor)
         os.replace(temporary, path)
     except BaseException:
+        # Also on cancellation: nothing else ever removes a temporary file, whose name is random.
         temporary.unlink(missing_ok=True)
         raise
 

@@ -37,6 +37,7 @@ class DurableFile:
         self._content = content
         self._wanted += 1
         mine = self._wanted
+        # One write at a time. Two threads that rename in the wrong order would leave the older content on disk.
         async with self._turn:
             # Another call has written this content, or later content, while this one waited for its turn.
             if self._written >= mine:
@@ -44,6 +45,7 @@ class DurableFile:
             # Everything that was wanted until now is in `_content`, and done with this one write.
             number = self._wanted
             await _completed(asyncio.get_running_loop().run_in_executor(None, self._replace, self._content))
+            # Only after the thread has succeeded. After an error the calls that wait write again, each for itself.
             self._written = number
 
     def _replace(self, content: bytes) -> None:

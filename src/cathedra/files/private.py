@@ -48,6 +48,7 @@ def private_file(path: Path) -> Path:
         NotPrivate: it is another user's, or a link.
         OSError: it cannot be closed.
     """
+    # ``lexists``: a dangling link must not count as absent, or the file would be made where the link leads.
     if not os.path.lexists(path):
         return path
     return _close(path, os.O_NOFOLLOW, PRIVATE_FILE)
@@ -67,6 +68,7 @@ def _close(path: Path, kind: int, mode: int) -> Path:
         # A device, as /dev/null for an audit log, is the machine's: closed to others it would be of no use to them.
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
             return path
+        # The sticky bit marks a directory that many users share. Closing it would take it away from all of them.
         if found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX:
             raise NotPrivate(
                 errno.EPERM,

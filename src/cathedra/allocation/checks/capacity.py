@@ -66,6 +66,7 @@ def usage(
     in the cache."""
     cache = signature.caches.of(_USAGES)
     cache_key = (key, features.fractional_capacity_range, features.behaviour.name)
+    # Kept with the signature, so the results vanish with the last device that has it.
     found = cache.get(cache_key)
     if found is None:
         found = cache[cache_key] = _usage(signature, requests or {}, features)
@@ -78,6 +79,7 @@ def _usage(signature: Signature, requests: Mapping[str, Quantity], features: Fea
     if isinstance(wanted, Unusable):
         return wanted
     amounts: dict[str, Quantity] = {}
+    # Capacities that the request does not name are consumed, too: by their policy's default, or as a whole.
     for name, capacity in capacities.items():
         amount = _consumed(wanted.get(name), capacity, features)
         if isinstance(amount, str):
@@ -123,6 +125,7 @@ def _wanted(
         return dict(requests)
     spelled = {qualified(name, signature.driver): name for name in capacities}
     wanted: dict[str, Quantity] = {}
+    # Plain names first, so that a qualified name of the same capacity overrides it.
     for name, amount in sorted(requests.items(), key=lambda item: "/" in item[0]):
         full = qualified(name, signature.driver)
         if full not in spelled:
@@ -141,6 +144,8 @@ def _consumed(requested: Quantity | None, capacity: DeviceCapacity, features: Fe
     if policy.valid_range is not None and policy.valid_range.min is not None:
         return _in_range(requested, policy.valid_range, features)
     if policy.valid_values:
+        # Rounded up to the next valid value. A request beyond the last one stays as it is, and violates the policy
+        # later.
         return next((value for value in policy.valid_values if value >= requested), requested)
     return requested
 
@@ -158,7 +163,10 @@ def _in_range(requested: Quantity, limits: CapacityRequestPolicyRange, features:
     first, wanted, size = (_units(amount, unit) for amount in (low, requested, step))
     if size == 0:
         return requested
+    # Rounded up in exact integers. Kubernetes does this in int64, therefore the bound below.
     result = first + -(-(wanted - first) // size) * size
+    # Go would overflow silently before this check existed. Allocating such an amount could consume less than was
+    # requested.
     if any(abs(number) > _INT64 for number in (first, wanted, size, result)):
         return f"capacity request cannot be represented in the device's range arithmetic: {requested}"
     if result < 0 and features.behaviour.negative_capacity_is_fatal:
@@ -184,6 +192,7 @@ def _units(amount: Quantity, unit: int) -> int:
 
 
 def _violates(amount: Quantity, policy: CapacityRequestPolicy, features: Features) -> bool:
+    # The default is valid by itself, even between two steps. Kubernetes compares the format as well.
     if policy.default is not None and amount == policy.default and amount.format == policy.default.format:
         return False
     limits = policy.valid_range

@@ -97,6 +97,7 @@ class SearchAllowance:
     def with_states(self, states: int) -> SearchAllowance:
         """Return the same allowance of time for searches with fewer states."""
         twin = SearchAllowance(self._budget, self.interrupted)
+        # Never more than before: nested searches share the limit of the pod.
         twin.states = min(self.states, states)
         twin.exhausted = self.exhausted
         return twin
@@ -113,9 +114,12 @@ class SearchAllowance:
             Aborted: the caller cancelled.
         """
         cancelled = self._budget.cancelled
+        # Before the time, so that a pod that was deleted is reported as such and not as a time-out.
         if cancelled is not None and (cause := cancelled()):
             raise Aborted(f"filter operation aborted: {cause}")
         if self.interrupted is not None and self.interrupted():
+            # Remembered, because the time does not come back: further nodes would each start a search that ends at its
+            # first state.
             self.exhausted = True
             raise BudgetExceeded(states)
         return False
@@ -143,6 +147,7 @@ class Meter:
             return
         if self.states > self._allowance.states:
             raise BudgetExceeded(self.states - 1)
+        # The limit of states is exact, the time is read now and then.
         self._look_at = min(self.states + _LOOK_EVERY, self._allowance.states + 1)
         self._allowance.look(self.states)
 

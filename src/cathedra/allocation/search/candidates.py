@@ -62,6 +62,7 @@ class Candidates:
 
         A claim may have a constraint for each pair of its requests, so that few of many concern one request.
         """
+        # Computed on demand: most options of a claim are never reached.
         known = self._concerning.get(option.number)
         if known is None:
             rules = enumerate(self.rules[option.claim])
@@ -77,6 +78,7 @@ class Candidates:
 
     def untied(self, option: RequestOption, state: State) -> int:
         """The same, but for constraints."""
+        # Admin access may use devices that others hold, but no device twice within the pod.
         left = self._bases.masks[option.number] & ~(state.mine if option.admin else state.used)
         if self.counters is not None and state.counters is not None:
             left = self.counters.admitted(option, state.counters, left)
@@ -114,6 +116,7 @@ class Candidates:
         constraints, counters = state.constraints, state.counters
         concerning = self.concerning(option)
         if concerning:
+            # A copy: the former state is still needed when the search backtracks to it.
             changed = list(constraints)
             for place, rule in concerning:
                 changed[place] = rule.after(option, changed[place], position)
@@ -123,6 +126,7 @@ class Candidates:
         shares = self.shares.after(option, state.shares, position)
         placed = state.placed + 1
         bit = 1 << position
+        # A device that may be shared stays available. What is left of its capacity is tested by `shares`.
         if self.shareable & bit:
             after = State(state.used, state.mine, placed, constraints, counters, shares)
             return after, DevicePlacement(choice, position, self.shares.usage(option, position))

@@ -30,7 +30,9 @@ class NodeTarget:
         self.name = name or ""
         self.all_nodes = bool(all_nodes)
         self.selector = selector
+        # Found once. Selectors are evaluated for each pair of slice and node.
         self.problem = "" if selector is None else _what_is_wrong(selector)
+        # Only these labels of a node can change the result, so a change of others keeps the node in its class.
         self.label_keys = _keys(selector) if selector and not self.name and not self.all_nodes else frozenset()
 
         self.asks_name = bool(self.name) or _asks_name(selector)
@@ -67,6 +69,7 @@ def _asks_name(selector: core_v1.NodeSelector | None) -> bool:
 
 
 def _term_matches(term: core_v1.NodeSelectorTerm, node: core_v1.Node) -> bool:
+    # An empty term matches nothing, as in Kubernetes, and not everything.
     if not term.match_expressions and not term.match_fields:
         return False
     labels = node.metadata.labels or {}
@@ -81,6 +84,7 @@ def _label_matches(requirement: core_v1.NodeSelectorRequirement, labels: Mapping
         case "In":
             return value in requirement.values if value is not None else False
         case "NotIn":
+            # A node without the label satisfies NotIn.
             return value is None or value not in requirement.values
         case "Exists":
             return value is not None
@@ -88,6 +92,7 @@ def _label_matches(requirement: core_v1.NodeSelectorRequirement, labels: Mapping
             return value is None
     if value is None or not _INTEGER.fullmatch(value):
         return False
+    # The selector's side was validated when the slice arrived; a label with any other text does not match.
     ours, theirs = int(value), int(requirement.values[0])
     return ours > theirs if requirement.operator == "Gt" else ours < theirs
 

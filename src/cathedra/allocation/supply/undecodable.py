@@ -84,6 +84,7 @@ def _claim(what: Undecodable) -> tuple[_Held, tuple[Withheld, ...]]:
     withheld: list[Withheld] = []
     for one in results:
         if not isinstance(one, Mapping):
+            # A result that cannot be read may be any device. Without this, the device could be allocated a second time.
             withheld.append(everywhere)
             continue
         if one.get("adminAccess") is True:
@@ -92,6 +93,7 @@ def _claim(what: Undecodable) -> tuple[_Held, tuple[Withheld, ...]]:
         if driver is None or pool is None or device is None:
             withheld.append(msgspec.structs.replace(everywhere, driver=driver, pool=pool))
         else:
+            # As a whole device, even if it was a share: how much of it is consumed cannot be read.
             held.append(DeviceRequestAllocationResult(driver=driver, pool=pool, device=device))
     return tuple(held), tuple(dict.fromkeys(withheld))
 

@@ -41,6 +41,7 @@ def main(words: list[str]) -> int:
     import uvloop  # start-up time: in programs alone
 
     suspend_collection()
+    # The terminal sends the signal to all processes at once. This one would end before its requests are answered.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     inherited = {name: socket.socket(fileno=int(number)) for name, _, number in (word.partition("=") for word in words)}
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -101,6 +101,7 @@ async def restart_after_lost_lease(run: Callable[[], Awaitable[None]], clock: Cl
             return await run()
         except ExceptionGroup as errors:
             lost, others = errors.split(LostLeadership)
+            # A lost lease alone is expected. Any other error beside it is a defect and must not be hidden by a restart.
             if lost is None or others is not None:
                 raise
         if clock.monotonic() - began > _STABLE:
@@ -154,6 +155,7 @@ def _scheduler(base: Foundation, informers: SharedInformers) -> Scheduler:
 
 def _elector(base: Foundation, user: UserInfo, lease: str) -> LeaderElector | None:
     """Return the elector; None for a cluster with a store of its own, which has no other candidates."""
+    # Without other candidates a lease would only cost a write every two seconds.
     if not base.config.shares_store:
         return None
     return make_elector(base.client_of(user), lease, clock=base.clock, random=base.random)

@@ -93,6 +93,7 @@ class InProcessNodes:
         Raises:
             KeyError: no node of that name runs.
         """
+        # Taken off the table first, so that nothing waits for a node that is being stopped.
         task = self._tasks.pop(name)
         self._nodes.pop(name)
         task.cancel()
@@ -233,6 +234,7 @@ async def early_runtimes(config: ClusterConfig, clock: Clock) -> AsyncIterator[M
                 pod_network=config.pod_network,
             )
             early = EarlyRuntime(node, clock)
+            # Registered before the next selection begins: if that fails, the shims of the earlier ones are ended.
             stack.push_async_callback(early.close)
             choosing[name] = early.take
         yield choosing
@@ -277,6 +279,7 @@ class SupervisedNode:
                 return await self.node.run()
             except Exception as error:
                 cause = _cause(error)
+                # Started again it would fail in the same way, and the user would not learn of the wrong option.
                 if isinstance(cause, _OPTIONS):
                     raise cause from error
                 if self._clock.monotonic() - begun > _STABLE:
@@ -285,6 +288,7 @@ class SupervisedNode:
                 self._note(cause, pause)
             await self._clock.sleep(pause)
             self.failure = ""
+            # A new object: the failed one may hold half-open files, tasks and connections.
             self.node = self._make()
 
     async def wait_settled(self) -> None:
@@ -298,6 +302,7 @@ class SupervisedNode:
         finally:
             ready.cancel()
             failed.cancel()
+            # Awaited, so that neither task outlives this call and is reported as never retrieved.
             await asyncio.gather(ready, failed, return_exceptions=True)
 
     def _note(self, cause: BaseException, pause: float) -> None:

@@ -93,6 +93,7 @@ class HealthApplication:
         plain = b"text/plain; charset=utf-8"
         if method not in ("GET", "HEAD"):
             return 405, "method not allowed\n", plain
+        # Before authentication: a probe has no credentials, and must work while the API server is down.
         if path in HEALTH_PATHS:
             return 200, health_text(scope, self._denials), plain
         try:
@@ -160,6 +161,7 @@ async def serving_health(
     with tempfile.TemporaryDirectory(prefix="cathedra-") as folder:
         files = TLSFiles(Path(folder, "tls.crt"), Path(folder, "tls.key"), Path(folder, "client-ca.crt"))
         pair = self_signed(f"{options.address}@{int(clock.now())}", (options.address, "localhost"), clock.now())
+        # Created closed, before anything is in it: a file that is closed afterwards was readable for a moment.
         files.key.touch(0o600)
         files.key.write_bytes(pair.key)
         files.certificate.write_bytes(pair.certificate)
