@@ -272,7 +272,7 @@ class Refusal:
         return f"{self.node}: " + "; ".join(str(reason) for reason in self.reasons)
 
     def __bool__(self) -> bool:
-        """Return False, so that ``if allocate(…):`` asks whether the claims fit."""
+        """Return False, so that ``if allocate(…):`` tests whether the claims fit."""
         return False
 
     def __repr__(self) -> str:

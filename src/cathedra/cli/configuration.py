@@ -72,7 +72,7 @@ class DriverPlace(NamedTuple):
 
 
 def driver_place(arguments: argparse.Namespace, environment: Mapping[str, str]) -> DriverPlace:
-    """Return the place of a driver: as the options say, else as the environment of a DaemonSet's pod, else a node of
+    """Return the place of a driver: by the options, else as the environment of a DaemonSet's pod, else a node of
     ``cathedra up``.
 
     Raises:

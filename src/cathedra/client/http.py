@@ -245,7 +245,7 @@ class HTTPTransport:
                 continue
             pause = response.headers.get("Retry-After", "")
             attempt += 1
-            # Only with Retry-After, as client-go does: without it the server has not said that a repeated request is
+            # Only with Retry-After, as client-go does: without it nothing shows that a repeated request is
             # welcome.
             if attempt > RETRIES or not pause.isdigit() or response.status not in (429, 500, 503, 504):
                 raise refusal_of(response.status, answer) if probe else self._refusal(response.status, answer)

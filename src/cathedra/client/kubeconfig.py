@@ -176,7 +176,7 @@ def merge(
         KubeconfigLocked: kubectl or another program is writing the file.
         KubeconfigError: the file is no kubeconfig.
     """
-    # Links are followed: replacing the link by a file would detach users who keep the file elsewhere.
+    # Links are followed: replacing the link by a file would detach a file that is kept elsewhere.
     home = _merge_path(path, os.environ if environment is None else environment).resolve()
     home.parent.mkdir(parents=True, exist_ok=True)
     with _locked(home):

@@ -96,7 +96,7 @@ class ResourcePoolStatusRequestController:
         incomplete = [pool for pool in pools if pool.total_devices is None]
         if incomplete:
             text = incomplete[0].validation_error or ""
-            # A driver may be writing its slices now, so an incomplete pool is looked at again before the request fails.
+            # A driver may be writing its slices now, so an incomplete pool is computed again before the request fails.
             if self._queue.failures(name) >= ATTEMPTS:
                 raise NotRetryable(text)
             raise RetryLater(text)

@@ -104,7 +104,8 @@ def judge(body: bytes, driver: str, models: ConfigModels) -> dict[str, Any]:
     """
     try:
         review = decode(_Review, body)
-    # The body comes from anyone who reaches the port. Deep nesting must be an answer with 400 and not end the server.
+    # The body comes from any process that reaches the port. Deep nesting must be answered with 400 and not end the
+    # server.
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadReview(f"the body is no {_KIND}: {error}") from error
     if (review.api_version, review.kind) != (_API_VERSION, _KIND):

@@ -50,7 +50,7 @@ def imported_groups(state: ClusterState) -> tuple[NodeGroupSpec, ...]:
                 profile,
                 names=(name,),
                 labels={key: value for key, value in node.metadata.labels.items() if key not in _OWN},
-                # Those of the node controller say how the node was at the moment of the dump.
+                # Those of the node controller describe the node at the moment of the dump.
                 taints=tuple(taint for taint in node.spec.taints if not taint.key.startswith("node.kubernetes.io/")),
                 capacity={key: str(node.status.capacity[key]) for key in _CAPACITY if key in node.status.capacity},
             )

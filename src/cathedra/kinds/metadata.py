@@ -203,7 +203,7 @@ def _items(path: FieldPath, labels: Mapping[str, str]) -> tuple[object, ...] | N
     return (path, *labels.items()) if len(labels) <= _FEW_LABELS else None
 
 
-# Objects of one workload have equal labels. By identity, each new object would be looked at anew.
+# Objects of one workload have equal labels. By identity, each new object would be validated anew.
 @remembered("labels without errors", key=_items, size=64, keep=not_)
 def _label_errors(path: FieldPath, labels: Mapping[str, str]) -> ErrorList:
     errors = ErrorList()

@@ -309,8 +309,8 @@ class NodeAgent:
         cgroups = PodCgroups(mount, runtime.cgroup, facts.allocatable, self._gates)
         try:
             cgroups.open()
-        # Cgroups are missing inside many containers. Pods run without limits of their own then, and the message says
-        # so.
+        # Cgroups are missing inside many containers. Pods run without limits of their own then, which is
+        # logged.
         except OSError as error:
             _LOG.warning("pods get no cgroups of their own: %s", error)
             return None

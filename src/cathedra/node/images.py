@@ -85,7 +85,7 @@ class ImagePuller:
             message = f'Container image "{container.image}" is not present with pull policy of Never'
             tell("Warning", "ErrImageNeverPull", message)
             raise ImageUnavailable("ErrImageNeverPull", message)
-        # "Always" asks the registry even if the image is there: the tag may name another image by now.
+        # "Always" calls the registry even if the image is there: the tag may name another image by now.
         if present is not None and policy != "Always":
             text = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
             tell("Normal", "Pulled", text)

@@ -17,7 +17,7 @@ from cathedra.semantics.pods import is_terminal
 __all__ = ["PodObstacle", "deletion_text", "obstacles_on_node", "warnings_about"]
 
 _STARTING: Final = frozenset(("", "ContainerCreating", "PodInitializing"))
-"""Reasons of containers that say no more than that the pod is being set up."""
+"""Reasons of containers while the pod is being set up."""
 _OF_SCHEDULER: Final = "FailedScheduling"
 
 

@@ -1,4 +1,4 @@
-"""Shared counters of which a device takes what the request asks of a capacity (KEP-5941).
+"""Shared counters of which a device takes the amount that the request consumes of a capacity (KEP-5941).
 
 A device names the capacity in ``valueFrom``; the policy and the whole amount stand in the counter set. Unlike a fixed
 value, which a device takes once, each allocation of a shared device takes the amount of its own request.

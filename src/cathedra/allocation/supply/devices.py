@@ -94,7 +94,7 @@ class Signature:
         """Return `seen` for a projection in `short_names` of the driver, with the ``variant`` of a device."""
         if self.frame < 0:
             return variant, self.number
-        # Attributes are compared in C: a cluster has hundreds of thousands, and a new node is looked at as a whole.
+        # Attributes are compared in C: a cluster has hundreds of thousands, and a new node brings all of its own.
         return variant, self.frame, *map(self._by_name.get, names)
 
 

@@ -143,7 +143,7 @@ class Pipeline(Recorder):
         if certificate is not None:
             der, ended = certificate.der, certificate.has_ended(self._server.clock.now())
         user = self.authenticator.authenticate(headers, der, path=record.info.path, ended=ended)
-        # Set before impersonation is checked: the audit event of a denied impersonation names the user who tried.
+        # Set before impersonation is checked: the audit event of a denied impersonation names the user that tried.
         record.user = record.acting = user
         if asks_to_impersonate(headers):
             record.impersonated = record.acting = impersonated(user, headers, self._server.authorizer)

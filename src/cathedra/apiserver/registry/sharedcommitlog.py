@@ -219,7 +219,7 @@ class SharedCommitLog:
         return await self._write(table, previous.key, shown, shown.object, None, unlocks=False)
 
     async def _ask(self) -> None:
-        """Ask the store for its revision until no caller waits for a further answer."""
+        """Read the store's revision until no caller waits for a further answer."""
         asked: list[asyncio.Future[int]] = []
         try:
             while self._unasked:

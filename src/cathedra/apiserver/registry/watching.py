@@ -56,7 +56,7 @@ class StoredChange(msgspec.Struct, eq=False):
                     namespace, _ = split_key(self.entry.key)
                 if selection.namespace != namespace:
                     continue
-            # Most informers select nothing. They need no look at the state before, because it always matched.
+            # Most informers select nothing. The state before need not be tested, because it always matched.
             seen = Seen(kind, self.entry) if selection.matches is None else self.seen_by(selection)
             if seen is not None:
                 alike.push(seen)

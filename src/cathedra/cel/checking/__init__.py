@@ -2,5 +2,5 @@
 of every node, `validators` check literals, and `cost` estimates the cost of an evaluation.
 
 `types` are what signatures and `wellknown` messages are made of; the `checker` finds the type of every node,
-`validators` look at literals, and `cost` estimates in `ranges` what an evaluation may cost.
+`validators` check literals, and `cost` estimates in `ranges` what an evaluation may cost.
 """

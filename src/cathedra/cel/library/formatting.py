@@ -96,7 +96,7 @@ def _clause(pattern: str, position: int) -> tuple[int, str, int | None]:
         position = end
     letter = pattern[position]
     if letter not in "sdfebxXo":
-        # Go's library looks at one byte of the text, not at the character.
+        # Go's library reads one byte of the text, not at the character.
         shown = letter if letter.isascii() else chr(letter.encode()[0])
         raise FormatError(f'could not parse formatting clause: unrecognized formatting clause "{shown}"')
     return position + 1, letter, precision

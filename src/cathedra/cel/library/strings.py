@@ -75,7 +75,7 @@ def last_index_of_from(value: CELValue, wanted: CELValue, start: CELValue) -> CE
 def replace(value: CELValue, old: CELValue, new: CELValue, limit: CELValue = -1) -> str:
     """replace; an empty text to be replaced stands between all code points."""
     count = value.count(old)
-    # Computed before the text is built: a short expression can ask for gigabytes.
+    # Computed before the text is built: a short expression can require gigabytes.
     holdable(len(value) + (count if limit < 0 else min(count, limit)) * len(new), str)
     return str(value.replace(old, new, limit if limit >= 0 else -1))
 

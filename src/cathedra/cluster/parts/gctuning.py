@@ -4,7 +4,7 @@ By default the collector runs whenever the number of objects has grown by a few 
 these were just stored and are no garbage: traversing the heap for them costs a quarter of a write's time and blocks
 every request for 100 ms now and then. Hardly anything here is cyclic, so garbage can wait.
 
-The number of objects says little about memory: ten objects in a cycle may hold a hundred megabytes. `MemoryWatch`
+The number of objects is no measure of memory: ten objects in a cycle may hold a hundred megabytes. `MemoryWatch`
 therefore also collects when the process has grown, and then returns freed memory to the system.
 """
 

@@ -177,7 +177,7 @@ def _authority_file(root: Path, target: Target) -> Path | None:
 
 
 class NodeRotation:
-    """Renews the node's certificates, if the options say so."""
+    """Renews the node's certificates, if the options enable that."""
 
     def __init__(self, config: PartConfig, target: Target, clock: Clock, random: Random) -> None:
         """Check the options.

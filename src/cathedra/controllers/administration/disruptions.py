@@ -190,7 +190,7 @@ class DisruptionController:
         scales: dict[str, int] = {}
         for pod in pods:
             owner = controller_of(pod)
-            # Pods without a controller do not count, as in Kubernetes; an event says so.
+            # Pods without a controller do not count, as in Kubernetes; an event reports them.
             if owner is None or owner.uid in scales:
                 continue
             scale = self._scale(pod.metadata.namespace, owner)

@@ -141,7 +141,7 @@ class ResourceQuotaController:
 
     async def _reconcile(self, key: Key) -> None:
         quota = self._quotas.store.get(*key)
-        # Admission no longer looks at a quota that is being deleted.
+        # Admission no longer reads a quota that is being deleted.
         if quota is None or quota.metadata.deletion_timestamp is not None:
             return
         used = await self._used(quota)

@@ -78,7 +78,7 @@ def distribute(
         deleted += draft.deleted
     # Ports that the service no longer has.
     deleted += [one for slices in by_ports.values() for one in slices]
-    # A service without endpoints keeps one empty slice, so that clients know that it was looked at.
+    # A service without endpoints keeps one empty slice, so that clients know that it was processed.
     if len(deleted) == len(existing) and not created:
         placeholder = _new_slice(service, address_type, ())
         if len(deleted) == 1 and _is_like(deleted[0], placeholder):

@@ -108,8 +108,8 @@ class TaintEvictionController:
         self._scheduled.pop(key, None)
         self._recorder.record(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}")
         message = "Taint manager: deleting due to NoExecute taint"
-        # The condition DisruptionTarget is written before the deletion, so that a job's failure policy can tell an
-        # eviction from a failure.
+        # The condition DisruptionTarget is written before the deletion, so that a job's failure policy can distinguish
+        # an eviction from a failure.
         await evict(self._client, self._clock, pod, "DeletionByTaintManager", message)
         return None
 

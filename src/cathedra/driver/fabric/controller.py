@@ -47,7 +47,7 @@ class FabricController:
         """Set up; nothing happens before `run`.
 
         Args: elector: a candidate for the lease that all instances share. owner_class: a DeviceClass with which the
-        slices are deleted; without one they stay when the driver is removed. say: receives lines of progress.
+        slices are deleted; without one they stay when the driver is removed. Lines of progress go to the last argument.
 
         Raises:
             OptionError: the driver has no name.

@@ -100,7 +100,7 @@ class CpuDriver(Driver):
         """Choose CPUs, and yield the edits that pin the container to them.
 
         Raises:
-            DriverError: no CPUs of a group are left, although its capacity said otherwise; or the claim would leave
+            DriverError: no CPUs of a group are left, although its capacity was sufficient; or the claim would leave
                 none to containers without claims.
         """
         # A repeated call must return the same CPUs: a container may be pinned to them already.

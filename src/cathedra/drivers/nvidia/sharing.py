@@ -34,8 +34,8 @@ class SharingError(DriverError):
 class Commands(Protocol):
     """Calls of programs of the machine."""
 
-    async def run(self, words: Sequence[str], *, env: Mapping[str, str] = {}, said: str = "") -> None:
-        """Run one command; ``env`` extends the driver's environment, ``said`` is its standard input.
+    async def run(self, words: Sequence[str], *, env: Mapping[str, str] = {}, stdin: str = "") -> None:
+        """Run one command; ``env`` extends the driver's environment, ``stdin`` is its standard input.
 
         Raises:
             SharingError: the program is missing or fails.
@@ -49,7 +49,7 @@ class HostCommands:
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
 
-    async def run(self, words: Sequence[str], *, env: Mapping[str, str] = {}, said: str = "") -> None:
+    async def run(self, words: Sequence[str], *, env: Mapping[str, str] = {}, stdin: str = "") -> None:
         """Run one command.
 
         Raises:
@@ -67,7 +67,7 @@ class HostCommands:
             )
         except OSError as error:
             raise SharingError(f"{program}: {error.strerror}") from error
-        out, _ = await process.communicate(said.encode())
+        out, _ = await process.communicate(stdin.encode())
         if process.returncode != 0:
             raise SharingError(f"{' '.join(words)}: {out.decode(errors='replace').strip()}")
 
@@ -127,7 +127,7 @@ class SharingManager:
         if place not in self._daemons(""):
             return False
         try:
-            await self._commands.run((_MPS,), env=_environment(place), said="get_server_list\n")
+            await self._commands.run((_MPS,), env=_environment(place), stdin="get_server_list\n")
         except SharingError:
             return False
         return True
@@ -139,18 +139,18 @@ class SharingManager:
             await self._commands.run((_SMI, "-i", uuid, "-c", "EXCLUSIVE_PROCESS"))
         env = {**_environment(place), "CUDA_VISIBLE_DEVICES": ",".join(uuids)}
         await self._commands.run((_MPS, "-d"), env=env)
-        said = [f"set_default_device_pinned_mem_limit {uuid} {limit}" for uuid, limit in limits.items()]
+        commands = [f"set_default_device_pinned_mem_limit {uuid} {limit}" for uuid, limit in limits.items()]
         if config.default_active_thread_percentage is not None:
-            said.insert(0, f"set_default_active_thread_percentage {config.default_active_thread_percentage}")
-        for line in said:
-            await self._commands.run((_MPS,), env=env, said=f"{line}\n")
+            commands.insert(0, f"set_default_active_thread_percentage {config.default_active_thread_percentage}")
+        for line in commands:
+            await self._commands.run((_MPS,), env=env, stdin=f"{line}\n")
 
     async def stop_daemons(self, claim: str) -> None:
         """Stop the daemons of a claim; no matter if they are gone."""
         for place in self._daemons(claim):
             # A daemon that has ended cannot be called; then only its directories are removed.
             with contextlib.suppress(SharingError):
-                await self._commands.run((_MPS,), env=_environment(place), said="quit\n")
+                await self._commands.run((_MPS,), env=_environment(place), stdin="quit\n")
             shutil.rmtree(place)
 
     def _daemons(self, claim: str) -> list[Path]:

@@ -28,10 +28,10 @@ _EXPLAINED: Final = 20
 """Largest number of pending pods that are explained one by one; others are counted with equal ones."""
 
 
-def compared(before: ClusterState, after: ClusterState, asked: Sequence[KubeObject] | None) -> Simulation:
+def compared(before: ClusterState, after: ClusterState, requested: Sequence[KubeObject] | None) -> Simulation:
     """Return the differences.
 
-    ``asked`` are the pods and workloads of the question. Other pods that waited before are not part of it. If it is
+    ``requested`` are the pods and workloads of the question. Other pods that waited before are not part of it. If it is
     None, nothing was changed, and the question is about all pods.
     """
     was = {pod.metadata.uid: pod for pod in before.pods if not is_terminal(pod)}
@@ -42,8 +42,8 @@ def compared(before: ClusterState, after: ClusterState, asked: Sequence[KubeObje
     back = {one.pod for one in placed if one.before}
     gone = [pod for name, pod in sorted(old.items()) if name not in back and pod.metadata.uid not in ended]
     waiting = [pod for pod in sorted(now.values(), key=_name) if not pod.spec.node_name]
-    waited = {uid for uid, pod in was.items() if not pod.spec.node_name} if asked is not None else set()
-    waited -= {pod.metadata.uid for pod in _pods_of(asked or (), after)}
+    waited = {uid for uid, pod in was.items() if not pod.spec.node_name} if requested is not None else set()
+    waited -= {pod.metadata.uid for pod in _pods_of(requested or (), after)}
     return Simulation(
         placed=placed,
         gone=tuple(_placement(pod, before) for pod in gone),
@@ -72,8 +72,8 @@ def _placed(
         yield PodPlacement(here.pod, here.node, here.devices, there.node, there.devices, owner=here.owner)
 
 
-def _pods_of(asked: Iterable[KubeObject], after: ClusterState) -> Iterator[Pod]:
-    for one in asked:
+def _pods_of(requested: Iterable[KubeObject], after: ClusterState) -> Iterator[Pod]:
+    for one in requested:
         metadata = one.metadata
         found: Any = after.get(type(one), metadata.name, metadata.namespace)
         if isinstance(found, Pod):

@@ -132,7 +132,7 @@ class DeploymentStatusStrategy(StatusStrategy[apps_v1.Deployment]):
     ) -> apps_v1.Deployment:
         """Keep the stored spec and labels."""
         kept = super().prepare_update(new, old, context)
-        # Deployments alone keep their labels here: Kubernetes' strategy says so, and the other workloads' do not.
+        # Deployments alone keep their labels here, because Kubernetes' strategies of other workloads let them change.
         return replace(kept, metadata=replace(kept.metadata, labels=old.metadata.labels))
 
 

@@ -91,7 +91,7 @@ class PluginRegistry(msgspec.Struct):
             raise RegistrationError(
                 f"endpoint {instance.endpoint} already registered for DRA driver plugin {instance.driver}"
             )
-        # Read before the change: listeners are told about transitions, not about states.
+        # Read before the change: listeners are notified of transitions, not of states.
         usable = self._usable(instance.driver)
         instances.append(instance)
         self._tell_preferred(instance.driver)

@@ -67,7 +67,7 @@ class SocketWatcher:
 
     def _receive(self, inotify: Inotify) -> None:
         for event in inotify.read():
-            # The kernel dropped events because the queue was full, so only the directory itself tells what is there.
+            # The kernel dropped events because the queue was full, so only the directory itself shows what is there.
             if event.path is None:
                 self._look()
             elif event.path.name.startswith("."):

@@ -121,7 +121,7 @@ class SandboxSpec(msgspec.Struct, frozen=True):
     hostname: str = ""
     host_network: bool = False
     host_ports: bool = False
-    """True if a container asks for ports of the node."""
+    """True if a container requests ports of the node."""
     host_pid: bool = False
     host_ipc: bool = False
     shared_pid: bool = False

@@ -4,7 +4,7 @@ docs/spec/kubectl.md §6.3 and §11. kubectl uses SPDY, inside a WebSocket or af
 error stream for each forwarded connection. The Python clients use two channels of a WebSocket for each port that it
 names beforehand.
 
-Pods without sandboxes share the node's network; pods with sandboxes are reached through the runtime. A user who may
+Pods without sandboxes share the node's network; pods with sandboxes are reached through the runtime. A user that may
 forward ports of a pod must not reach other servers on the node's loopback, so a connection is made only to a socket
 that a process of the pod holds. The kernel lists listening sockets in /proc/net/tcp and tcp6, and their holders in
 /proc/PID/fd.

@@ -210,7 +210,7 @@ def seccomp_source(pod: Pod, container: Container) -> SeccompSource:
     profile = own.seccomp_profile if own is not None else None
     if profile is None and shared is not None:
         profile = shared.seccomp_profile
-    # Privileged containers are never filtered, whatever their profile says, as in the kubelet.
+    # Privileged containers are never filtered, whatever their profile is, as in the kubelet.
     if profile is None or bool(own and own.privileged):
         return SeccompSource()
     path = str(SECCOMP_DIRECTORY / (profile.localhost_profile or "")) if profile.type == "Localhost" else ""

@@ -88,7 +88,7 @@ class VolumeObjects:
     def is_delayed(self, claim: PersistentVolumeClaim) -> bool:
         """Return True if the claim is bound when a pod that uses it has a node (IsDelayBindingMode)."""
         found = self.class_of(claim)
-        # A claim that names its volume is bound at once, whatever its class says.
+        # A claim that names its volume is bound at once, whatever its class is.
         return found is not None and found.volume_binding_mode == _DELAYED and not claim.spec.volume_name
 
 

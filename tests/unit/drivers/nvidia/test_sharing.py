@@ -27,9 +27,9 @@ class Recorded:
         self.calls: list[str] = []
         self.failing = ""
 
-    async def run(self, words: Sequence[str], *, env: Mapping[str, str] = {}, said: str = "") -> None:
+    async def run(self, words: Sequence[str], *, env: Mapping[str, str] = {}, stdin: str = "") -> None:
         devices = [f"{name}={value}" for name, value in env.items() if name == "CUDA_VISIBLE_DEVICES"]
-        self.calls.append(" ".join([*devices, *words, *([f"< {said.strip()}"] if said else [])]))
+        self.calls.append(" ".join([*devices, *words, *([f"< {stdin.strip()}"] if stdin else [])]))
         if self.failing and self.failing in self.calls[-1]:
             raise SharingError(f"{words[0]}: no")
 
@@ -149,7 +149,7 @@ async def test_programs_are_those_of_the_machine_and_their_failure_is_shown(tmp_
     program.write_text("\n".join(("#!/bin/sh", *script, "")))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     commands = HostCommands(tmp_path)
-    await commands.run(("nvidia-smi", "-i", "0"), env={"WHO": "me"}, said="quit\n")
+    await commands.run(("nvidia-smi", "-i", "0"), env={"WHO": "me"}, stdin="quit\n")
     assert (folder / "called").read_text() == "-i 0 me quit\n"
     with pytest.raises(SharingError, match="nvidia-smi fail: no GPU"):
         await commands.run(("nvidia-smi", "fail"))

@@ -127,8 +127,8 @@ class Proxy:
     def _authorize_upgrade(self, call: Call) -> None:
         """Authorize an upgrade behind ``proxy``.
 
-        The agent of a node runs commands over such connections, by GET as well. Users who may only read must not be
-        able to.
+        The agent of a node runs commands over such connections, by GET as well. Users with read permissions alone must
+        not be able to.
 
         Raises:
             StatusError: 403, the user may not create there, either.

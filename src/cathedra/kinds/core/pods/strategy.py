@@ -44,7 +44,7 @@ POD_FIELDS: Final[Mapping[str, Callable[[core_v1.Pod], str]]] = {
     "spec.serviceAccountName": lambda pod: pod.spec.service_account_name,
     "spec.hostNetwork": lambda pod: "true" if pod.spec.host_network else "false",
     "status.phase": lambda pod: pod.status.phase,
-    # Kubernetes' internal form has the list only. The selector reads its first entry, whatever ``podIP`` says.
+    # Kubernetes' internal form has the list only. The selector reads its first entry, whatever ``podIP`` is.
     "status.podIP": lambda pod: pod.status.pod_ips[0].ip if pod.status.pod_ips else pod.status.pod_ip,
     "status.nominatedNodeName": lambda pod: pod.status.nominated_node_name,
 }

@@ -63,7 +63,7 @@ class DeviceRules:
     ) -> None:
         """Return the errors of the device; ``old`` is the stored device of that name."""
         check(errors, path.child("name"), device.name, formats.dns_label)
-        # Releases whose devices sit in «basic» report the missing part alone; other rules have nothing to look at.
+        # Releases whose devices sit in «basic» report the missing part alone; other rules have nothing to validate.
         if isinstance(device.name, BareName) and self._context.gates.has(behaviours.DEVICES_NEED_BASIC):
             errors.required(path.child("basic"))
             return
