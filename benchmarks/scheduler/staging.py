@@ -28,7 +28,7 @@ from cathedra.clock import SystemClock
 from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.metrics import SchedulerMetrics
-from cathedra.scheduler.scheduler import Scheduler
+from cathedra.scheduler.scheduler import Scheduler, SchedulerDependencies
 from cathedra.session.opening import DISABLED, open_transport
 
 __all__ = ["Arrangement", "Stage", "cluster", "stage"]
@@ -118,8 +118,7 @@ async def _control_plane(transport_of: TransportOf, usage: Usage) -> AsyncIterat
         clock=clock,
         random=random.Random(3),
         gates=gates,
-        informers=informers,
-        metrics=attempts,
+        dependencies=SchedulerDependencies(informers=informers, metrics=attempts),
     )
     async with _running(controllers, scheduler, informers):
         yield Stage(client, informers, usage, attempts.durations)

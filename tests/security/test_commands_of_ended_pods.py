@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from cathedra.clock import SystemClock
-from cathedra.node.runtime.choose import choose_runtime
+from cathedra.node.runtime.choose import ContainerHome, choose_runtime
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity, Runtime
 from cathedra.node.server.portforward import port_connector
 from cathedra.node.shim.processes import matching, process_session
@@ -77,7 +77,7 @@ async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
     directory = Path(tempfile.mkdtemp(prefix="commands-"))
     name = container_runtime(request.param)
     candidates = () if name == "process" else (name,)
-    chosen = await choose_runtime(directory / "containers", (), candidates=candidates, clock=SystemClock())
+    chosen = await choose_runtime(ContainerHome(directory / "containers"), candidates=candidates, clock=SystemClock())
     found = Place(chosen.runtime, directory)
     await chosen.runtime.open(found.on_exit)
     yield found

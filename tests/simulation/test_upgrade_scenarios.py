@@ -20,7 +20,7 @@ from cathedra.apiserver.config import ServerConfig
 from cathedra.client.resources import DEVICETAINTRULES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.driver import Device, Pool
-from cathedra.driver.publishing.controller import ResourceSliceController
+from cathedra.driver.publishing.controller import ResourceSliceController, SliceScope
 from cathedra.driver.publishing.layout import lay_out
 from cathedra.drivers.example.controls import PREPARE, UNPREPARE
 from tests.simulation.actors import NAME, TEST, Actors, a_driver, request
@@ -347,10 +347,9 @@ def test_m7_a_slice_that_is_deleted_comes_back_where_pools_cannot_be_selected() 
         slices = ResourceSliceController(
             on.stage.client,
             "other.example.com",
+            SliceScope(NODE, pool),
             clock=on.stage.clock,
             on_error=lambda error, _: errors.append(error),
-            node_name=NODE,
-            pool_name=pool,
         )
         slices.update(lay_out([Pool(devices=[Device("device-00")], name=pool, all_nodes=True)], NODE))
         running = asyncio.ensure_future(slices.run())

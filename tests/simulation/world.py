@@ -19,7 +19,7 @@ from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef, Transport
 from cathedra.clock import Clock, LoopClock
 from cathedra.cluster.manifests import Manifest, read_manifests
-from cathedra.cluster.parts.nodes import RunningNode
+from cathedra.cluster.parts.nodes import NodeEnvironment, RunningNode
 from cathedra.controllers.controller_manager import ControllerManager
 from cathedra.drivers.example.gpu import GpuOptions
 from cathedra.drivers.gpu import GpuDriver
@@ -115,11 +115,10 @@ class World:
         return RunningNode(
             NodeConfig(name=name, root=None, capacity={"cpu": "8", "memory": "32Gi", "pods": "110"}),
             [driver],
-            node_client=self.part(f"system:node:{name}", ("system:nodes",)),
+            NodeEnvironment(
+                self.part(f"system:node:{name}", ("system:nodes",)), clock=self.clock, random=self.random, gates=GATES
+            ),
             driver_client=lambda driver: self.part(f"system:serviceaccount:kube-system:{driver}"),
-            clock=self.clock,
-            random=self.random,
-            gates=GATES,
         )
 
 

@@ -23,7 +23,7 @@ from cathedra.allocation.claims.problem import (
     expand,
 )
 from cathedra.allocation.claims.requests import ClaimPlan, ClassLookup, plan_claims
-from cathedra.allocation.claims.result import write_results
+from cathedra.allocation.claims.result import FoundDevices, write_results
 from cathedra.allocation.claims.tables import SPEC_CACHE, PreparedSpecs, bases
 from cathedra.allocation.equivalence import NodeEquivalence, search_key
 from cathedra.allocation.errors import Aborted, AllocationError, FatalError, NodeError
@@ -289,16 +289,8 @@ class PreparedRequests:
     def _results(self, answer: SharedAnswer, supply: NodeSupply, name: str) -> tuple[AllocationResult, ...]:
         assert answer.solution is not None
         allocator = self.allocator
-        return write_results(
-            self._claims,
-            self._specs.plans,
-            self._tables.options,
-            answer.solution,
-            supply.devices,
-            name,
-            allocator.features,
-            allocator.new_share_id,
-        )
+        found = FoundDevices(answer.solution, self._tables.options, supply.devices, name)
+        return write_results(self._claims, self._specs.plans, found, allocator.features, allocator.new_share_id)
 
     def _solve(self, node: core_v1.Node, supply: NodeSupply, node_class: NodeClass) -> SharedAnswer:
         """Search for nodes of that class.

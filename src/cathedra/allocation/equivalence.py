@@ -237,7 +237,7 @@ class NodeEquivalence:
             del self._supplies_of_pool[pool.id][supply]
             for record in pool.devices if self._finders.get(pool.id) else ():
                 self._finders[pool.id][record.name].discard(supply)
-        for name, _ in supply.depends:
+        for name, _ in supply.sources.depends:
             self._supplies_of_extent[name].discard(supply)
 
     def _index(self, row: int, supply: NodeSupply) -> None:
@@ -250,7 +250,7 @@ class NodeEquivalence:
             self._supplies_of_pool.setdefault(pool.id, {})[supply] = pool
             if pool.id in self._finders:
                 _enlist(self._finders[pool.id], supply, pool)
-        for name, known in supply.depends:
+        for name, known in supply.sources.depends:
             self._supplies_of_extent.setdefault(name, set()).add(supply)
             self._extents[name] = known
 

@@ -139,25 +139,24 @@ class EventRecorder:
         message: str,
         *,
         action: str = "",
-        field_path: str = "",
         component: str = "",
     ) -> None:
-        """Record an event about ``involved`` (an object, or an `ObjectReference` to one).
+        """Record an event about ``involved`` (an object, or an `ObjectReference` to one or to a part of it).
 
-        ``reason`` is one word in CamelCase; ``field_path`` names a part, as ``spec.containers{app}``; ``component`` is
-        named as the source instead of the recorder's own, for a part that has a name of its own in Kubernetes.
+        ``reason`` is one word in CamelCase; ``component`` is named as the source instead of the recorder's own, for a
+        part that has a name of its own in Kubernetes.
         """
         # Dropped and counted: waiting would let a slow API server stop the scheduler.
         if self._queue.full():
             self.dropped += 1
             return
-        regarding, now = self._reference(involved, field_path), self._clock.now()
+        regarding, now = self._reference(involved), self._clock.now()
         note = _Note(regarding, type_, reason, shortened(message), action, now, component or self._component)
         self._queue.put_nowait(note)
 
-    def _reference(self, involved: KubeObject | ObjectReference, field_path: str) -> ObjectReference:
+    def _reference(self, involved: KubeObject | ObjectReference) -> ObjectReference:
         """The reference, in the version that the server has of the kind."""
-        reference = reference_to(involved, field_path)
+        reference = reference_to(involved)
         named = (
             GroupVersionKind.parse(reference.api_version, reference.kind)
             if isinstance(involved, ObjectReference)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -24,7 +25,7 @@ from cathedra.client.store import Store
 from cathedra.client.transport import EventType, MalformedAnswer, ResourceRef, WatchEvent
 from cathedra.clock import Clock
 
-__all__ = ["Handler", "Informer", "InformerObserver", "SharedInformers", "Unobserved"]
+__all__ = ["Handler", "Informer", "InformerObserver", "InformerSelection", "SharedInformers", "Unobserved"]
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -69,6 +70,15 @@ class Handler(msgspec.Struct, Generic[T], frozen=True):
     """An object that could not be decoded can be now, and is reported as added next; None: it has been deleted."""
 
 
+@dataclass(frozen=True, slots=True)
+class InformerSelection:
+    """The objects of a resource that an informer follows: in one namespace ("": in all), and by selectors."""
+
+    namespace: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
+
+
 class Informer(Generic[T]):
     """A store that follows one resource, and its handlers.
 
@@ -81,20 +91,17 @@ class Informer(Generic[T]):
         self,
         client: Client,
         ref: ResourceRef[T],
+        selection: InformerSelection = InformerSelection(),
         *,
         clock: Clock,
-        namespace: str = "",
-        field_selector: str = "",
-        label_selector: str = "",
         resync_seconds: float = 0.0,
         observer: InformerObserver | None = None,
     ) -> None:
         self.ref = ref
         self.store: Store[T] = Store()
-        self._resource = client.resource(ref, namespace)
+        self._resource = client.resource(ref, selection.namespace)
         self._clock = clock
-        self._field_selector = field_selector
-        self._label_selector = label_selector
+        self._selection = selection
         self._resync_seconds = resync_seconds
         self._observer = observer or Unobserved()
         self._handlers: list[Handler[T]] = []
@@ -200,7 +207,7 @@ class Informer(Generic[T]):
         self._first_list.set()
 
     async def _list(self) -> None:
-        page = await self._resource.list(self._label_selector, self._field_selector)
+        page = await self._resource.list(self._selection.label_selector, self._selection.field_selector)
         present: set[tuple[str, str]] = {key_of(obj) for obj in page.items}
         present.update(what.key for what in page.undecodable)
         # Deletions first: an index must not hold an old and a new owner of one device at the same time.
@@ -223,7 +230,7 @@ class Informer(Generic[T]):
         started = self._clock.monotonic()
         received = 0
         stream = self._resource.watch(
-            self._label_selector, self._field_selector, resource_version=self._resource_version
+            self._selection.label_selector, self._selection.field_selector, resource_version=self._resource_version
         )
         async with stream as events:
             async for event in events:
@@ -337,13 +344,6 @@ class Informer(Generic[T]):
                     self._call(on_update, obj, obj)
 
 
-class _InformerKey(msgspec.Struct, frozen=True):
-    ref: ResourceRef[KubeObject]
-    namespace: str
-    field_selector: str
-    label_selector: str
-
-
 class SharedInformers:
     """One informer per resource and selection, for all parts of a process."""
 
@@ -352,25 +352,18 @@ class SharedInformers:
         self._client = client
         self._clock = clock
         self._observer = observer
-        self._informers: dict[_InformerKey, Informer[Any]] = {}
+        self._informers: dict[tuple[ResourceRef[Any], InformerSelection], Informer[Any]] = {}
         self._group: asyncio.TaskGroup | None = None
 
     def of(
         self, ref: ResourceRef[T], *, namespace: str = "", field_selector: str = "", label_selector: str = ""
     ) -> Informer[T]:
         """Return the informer of that resource and selection; it runs while `run` does, also if it is created later."""
-        key = _InformerKey(ref, namespace, field_selector, label_selector)
+        selection = InformerSelection(namespace, field_selector, label_selector)
+        key = (ref, selection)
         informer = self._informers.get(key)
         if informer is None:
-            informer = Informer(
-                self._client,
-                ref,
-                clock=self._clock,
-                namespace=namespace,
-                field_selector=field_selector,
-                label_selector=label_selector,
-                observer=self._observer,
-            )
+            informer = Informer(self._client, ref, selection, clock=self._clock, observer=self._observer)
             self._informers[key] = informer
             if self._group is not None:
                 self._group.create_task(informer.run())

@@ -32,7 +32,7 @@ from cathedra.driver.preparing.checkpoint import Checkpoint, FileLock, NoLock, P
 from cathedra.driver.preparing.service import ORPHANED, ClaimFiles, ClaimService
 from cathedra.driver.preparing.specs import ClaimSpecs, MetadataFiles, vendor_for
 from cathedra.driver.progress import print_progress
-from cathedra.driver.publishing.controller import ResourceSliceController, keep_published
+from cathedra.driver.publishing.controller import ResourceSliceController, SliceScope, keep_published
 from cathedra.driver.publishing.layout import DesiredPool
 from cathedra.driver.serving.registration import PluginInfo, Registration, socket_paths, supported_services
 from cathedra.files.inotify import is_removal, wait_for_files
@@ -113,10 +113,9 @@ class DriverRunner:
         self.slices = ResourceSliceController(
             client,
             driver.name,
+            SliceScope(node_name, instance.pool_name),
             clock=clock,
             on_error=self._on_error,
-            node_name=node_name,
-            pool_name=instance.pool_name,
             validate_names=driver.validate_names,
         )
         self.service = self._make_service()
@@ -180,15 +179,14 @@ class DriverRunner:
             yield
             return
         # Imported here because gRPC is heavy and a simulated node never listens.
-        from cathedra.driver.serving.plugin import PluginServers
+        from cathedra.driver.serving.plugin import HealthSource, PluginServers
 
         servers = PluginServers(
             self.service,
             self.registration,
             self._registration_socket,
             clock=self._clock,
-            pool_of=self.pool_of,
-            health=self.health,
+            health=HealthSource(self.health, self.pool_of) if self.health is not None else None,
             interceptors=self.driver.interceptors(),
         )
         async with servers.serving():

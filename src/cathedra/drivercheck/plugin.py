@@ -19,6 +19,7 @@ from cathedra.node.plugins.grpcclient import (
     HEALTH_SERVICES,
     GRPCPluginClient,
     PluginAnnouncement,
+    PluginServices,
     RegistrationSocket,
 )
 from cathedra.node.plugins.sockets import SocketWatcher
@@ -69,8 +70,7 @@ class ExaminedPlugin:
             service: GRPCPluginClient(
                 info.name,
                 info.endpoint or str(info.socket),
-                service=service,
-                health_service=health,
+                PluginServices(service, health),
                 clock=clock,
                 metrics=NodeMetrics(clock),
             )

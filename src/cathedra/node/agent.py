@@ -19,7 +19,7 @@ from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.quantity import Quantity
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
-from cathedra.client.informer import Informer
+from cathedra.client.informer import Informer, InformerSelection
 from cathedra.client.resources import PODS
 from cathedra.clock import Clock
 from cathedra.node.claims.checkpoint import CheckpointStore, FileCheckpoint, MemoryCheckpoint
@@ -29,7 +29,14 @@ from cathedra.node.deviceplugins.client import DevicePluginClient
 from cathedra.node.deviceplugins.manager import DeviceManager
 from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.metrics import NodeMetrics
-from cathedra.node.nodestatus import NodeReporter, RuntimeInfo, RuntimeMonitor, node_allocatable, node_capacity
+from cathedra.node.nodestatus import (
+    NodeReporter,
+    ReportSources,
+    RuntimeInfo,
+    RuntimeMonitor,
+    node_allocatable,
+    node_capacity,
+)
 from cathedra.node.plugins.client import HealthClient, MakeDial, PluginClient
 from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener, SliceWiper
@@ -232,8 +239,8 @@ class NodeAgent:
         async with asyncio.TaskGroup() as group:
             group.create_task(runtime.supervise())
             if source is None:
-                selector = f"spec.nodeName={config.name}"
-                own = Informer(self._client, PODS, clock=self._clock, field_selector=selector, observer=self.metrics)
+                selection = InformerSelection(field_selector=f"spec.nodeName={config.name}")
+                own = Informer(self._client, PODS, selection, clock=self._clock, observer=self.metrics)
                 group.create_task(own.run())
                 source = InformerPods(own)
             self._manager = manager = PodManager(context, source)
@@ -247,10 +254,12 @@ class NodeAgent:
                 info,
                 clock=self._clock,
                 gates=self._gates,
-                heard=self._given.heard,
-                # The runtime of a simulated node cannot fail, and polling thousands of them would cost time.
-                monitor=RuntimeMonitor(runtime.status, self._clock) if config.root is not None else None,
-                devices=devices,
+                sources=ReportSources(
+                    heard=self._given.heard,
+                    # The runtime of a simulated node cannot fail, and polling thousands of them would cost time.
+                    monitor=RuntimeMonitor(runtime.status, self._clock) if config.root is not None else None,
+                    devices=devices,
+                ),
             )
             if devices is not None:
                 self._follow_devices(group, devices)
@@ -371,7 +380,7 @@ class NodeAgent:
     ) -> None:
         # start-up time: a simulated node serves nothing
         from cathedra.asgi.listener import Listener, bind
-        from cathedra.node.server.app import NodeApp
+        from cathedra.node.server.app import NodeApp, ServedNode
         from cathedra.node.server.authentication import RequestAuthenticator
         from cathedra.node.server.authorization import RequestAuthorizer
         from cathedra.node.server.podresources import PodResourcesServer
@@ -379,13 +388,10 @@ class NodeAgent:
         listening = bind(self.config.listen_address or self.config.address, self.config.port)
         self.port = listening.getsockname()[1]
         app = NodeApp(
-            manager,
-            runtime,
-            self.metrics,
-            meter,
-            root=root,
+            ServedNode(manager, runtime, meter, root),
             authenticator=RequestAuthenticator(self._client, self._clock),
             authorizer=RequestAuthorizer(self._client, self.config.name, self._clock),
+            metrics=self.metrics,
             clock=self._clock,
         )
         self._listener = Listener(app, listening, tls)

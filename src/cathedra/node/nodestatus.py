@@ -13,6 +13,7 @@ import logging
 import os
 import platform
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -46,6 +47,7 @@ from cathedra.semantics.conditions import find_condition, keep_transition_time
 __all__ = [
     "DOWN",
     "NodeReporter",
+    "ReportSources",
     "RuntimeInfo",
     "RuntimeMonitor",
     "machine_capacity",
@@ -98,6 +100,18 @@ class RuntimeInfo(msgspec.Struct, frozen=True):
     port: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReportSources:
+    """Parts of the node that its reporter follows; None: absent."""
+
+    heard: asyncio.Event | None = None
+    """While it is not set, nothing is reported after registration."""
+    monitor: RuntimeMonitor | None = None
+    """Observes the container runtime; None: the runtime counts as healthy."""
+    devices: DeviceManager | None = None
+    """Has the resources of device plugins."""
+
+
 class NodeReporter:
     """Keeps Node and Lease of one node."""
 
@@ -109,16 +123,11 @@ class NodeReporter:
         *,
         clock: Clock,
         gates: FeatureGates,
-        heard: asyncio.Event | None = None,
-        monitor: RuntimeMonitor | None = None,
-        devices: DeviceManager | None = None,
+        sources: ReportSources = ReportSources(),
     ) -> None:
-        """``heard``: while it is not set, nothing is reported after registration. ``monitor``: observes the runtime;
-        None: it counts as healthy. ``devices``: source of the resources of device plugins.
-        """
-        self._devices = devices
-        self._monitor = monitor
-        self._heard = heard
+        self._devices = sources.devices
+        self._monitor = sources.monitor
+        self._heard = sources.heard
         self._nodes = client.resource(NODES)
         self._leases = client.resource(LEASES, LEASE_NAMESPACE)
         self._config = config

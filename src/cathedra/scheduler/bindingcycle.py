@@ -14,16 +14,14 @@ from typing import Final
 import msgspec
 
 from cathedra.client.events import EventRecorder
-from cathedra.scheduler.background import STOP_SECONDS, Background
-from cathedra.scheduler.failure import Failures
+from cathedra.scheduler.background import STOP_SECONDS
+from cathedra.scheduler.failure import Failures, SharedState
 from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import DEFECTS, Code, Status, defect_status, error
 from cathedra.scheduler.profile import Profile
-from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
-from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 
 __all__ = ["BindingCycle", "HeldPod"]
@@ -47,20 +45,17 @@ class BindingCycle:
     def __init__(
         self,
         profile: Profile,
-        cache: Cache,
-        queue: SchedulingQueue,
-        nominations: Nominations,
+        shared: SharedState,
         failures: Failures,
         recorder: EventRecorder,
-        background: Background,
     ) -> None:
         self._profile = profile
-        self._cache = cache
-        self._queue = queue
-        self._nominations = nominations
+        self._cache = shared.cache
+        self._queue = shared.queue
+        self._nominations = shared.nominations
         self._failures = failures
         self._recorder = recorder
-        self._background = background
+        self._background = shared.background
         self.bound = 0
         """Number of bound pods."""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+import msgspec
+
 from cathedra.api.core.core_v1 import Pod, PodCondition
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import StatusError
@@ -23,16 +25,25 @@ from cathedra.scheduler.framework.diagnosis import UnschedulablePod
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
-from cathedra.scheduler.state.cache import Nominations
+from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.conditions import find_condition
 
-__all__ = ["FailureReport", "Failures", "shortened"]
+__all__ = ["FailureReport", "Failures", "SharedState", "shortened"]
 
 LONGEST_NOTE = 1024
 """Largest number of bytes in the message of an event."""
 
 _LOG = logging.getLogger(__name__)
+
+
+class SharedState(msgspec.Struct, frozen=True, eq=False):
+    """State of one scheduler that the cycles of all its profiles share."""
+
+    cache: Cache
+    queue: SchedulingQueue
+    nominations: Nominations
+    background: Background
 
 
 class Failures:
@@ -42,19 +53,17 @@ class Failures:
         self,
         client: Client,
         clock: Clock,
-        queue: SchedulingQueue,
         pods: Store[Pod],
+        shared: SharedState,
         recorder: EventRecorder,
-        background: Background,
-        nominations: Nominations,
     ) -> None:
         self._client = client
         self._clock = clock
-        self._queue = queue
+        self._queue = shared.queue
         self._pods = pods
         self._recorder = recorder
-        self._background = background
-        self._nominations = nominations
+        self._background = shared.background
+        self._nominations = shared.nominations
 
     def refused(self, entry: QueuedPodInfo, refused: UnschedulablePod) -> None:
         """No node will do; the plugins of the diagnosis decide what wakes the pod."""

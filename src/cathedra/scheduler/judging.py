@@ -297,7 +297,14 @@ def scheduler_over(
     """Return a scheduler of default configuration on shared informers, as a simulation runs it; without the plugins on
     ``volumes`` if persistent volumes are not known."""
     # start-up time: only simulations run a scheduler
-    from cathedra.scheduler.scheduler import Scheduler
+    from cathedra.scheduler.scheduler import Scheduler, SchedulerDependencies
 
     configuration = _configuration(volumes=volumes)
-    return Scheduler(client, clock=clock, random=random, gates=gates, informers=informers, configuration=configuration)
+    return Scheduler(
+        client,
+        clock=clock,
+        random=random,
+        gates=gates,
+        configuration=configuration,
+        dependencies=SchedulerDependencies(informers=informers),
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -133,7 +133,7 @@ class NodeSearch:
             asked = min(left, max(missing, FEWEST_NODES))
             part = _around(nodes, start, asked) if start or asked < count else nodes
             filters = self._profile.batch_filters(state, pod, part) if whole else self._profile.filters(state)
-            broken = self._pass_part(part, wanted, filters, feasible, state, pod, diagnosis)
+            broken = self._pass_part(_Part(part, filters, wanted), feasible, state, pod, diagnosis)
             if broken is not None:
                 return broken
             left -= asked
@@ -143,15 +143,14 @@ class NodeSearch:
 
     def _pass_part(
         self,
-        nodes: Sequence[NodeInfo],
-        wanted: int,
-        filters: Sequence[FilterCall],
+        part: _Part,
         feasible: list[NodeInfo],
         state: CycleState,
         pod: PodInfo,
         diagnosis: Diagnosis,
     ) -> Status | None:
         """Add nodes that pass to ``feasible`` until there are enough; return the error of a plugin."""
+        nodes, filters, wanted = part
         nominations = self._nominations.node_of
         if not nominations and _all_pass(filters, nodes, len(state.snapshot.nodes)):
             taken = nodes[: wanted - len(feasible)]
@@ -190,6 +189,14 @@ class NodeSearch:
         """The node must do both with and without the pods that room is being made for."""
         refusal = _beside_nominated(self._profile, self._nominations, pod, state, node)
         return refusal if refusal is not None else self._profile.filter(filters, state, pod, node)
+
+
+class _Part(NamedTuple):
+    """Nodes that are tried together: the calls of the filters for them, and the number of nodes that are enough."""
+
+    nodes: Sequence[NodeInfo]
+    filters: Sequence[FilterCall]
+    wanted: int
 
 
 def _place_of(total: int, totals: Sequence[int], before: int) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,7 @@ from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER
 from cathedra.scheduler.configuration.enablement import VOLUME_PLUGINS
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.eventhandlers import EventHandlers
-from cathedra.scheduler.failure import Failures
+from cathedra.scheduler.failure import Failures, SharedState
 from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
 from cathedra.scheduler.framework.plugin import CycleState, PluginContext
@@ -52,7 +53,7 @@ from cathedra.semantics.podclaims import pod_group_name
 if TYPE_CHECKING:
     from cathedra.scheduler.metrics import SchedulerMetrics
 
-__all__ = ["Scheduler"]
+__all__ = ["Scheduler", "SchedulerDependencies"]
 
 FIELD_MANAGER: Final = "kube-scheduler"
 """The name under which the scheduler owns the fields that it writes."""
@@ -77,6 +78,20 @@ class _Framework(msgspec.Struct, frozen=True):
     groups: GroupCycle
 
 
+@dataclass(frozen=True, kw_only=True)
+class SchedulerDependencies:
+    """Objects that a scheduler uses instead of making its own. None: the scheduler makes them."""
+
+    informers: SharedInformers | None = None
+    """Informers that their maker runs."""
+    metrics: SchedulerMetrics | None = None
+    """Observes the scheduler; None: nothing is counted."""
+    make_claim_plugin: MakeClaimPlugin = device_plugin
+    """Makes the plugin DynamicResources, which all profiles share."""
+    compute: ComputeThread | None = None
+    """Thread in which long searches are made; `Scheduler.run` ends it."""
+
+
 class Scheduler:
     """Gives pods their nodes and claims their devices. `run` until cancelled."""
 
@@ -87,17 +102,10 @@ class Scheduler:
         clock: Clock,
         random: Random,
         gates: FeatureGates,
-        informers: SharedInformers | None = None,
         configuration: SchedulerConfiguration = DEFAULT_CONFIGURATION,
-        metrics: SchedulerMetrics | None = None,
-        make_claim_plugin: MakeClaimPlugin = device_plugin,
-        compute: ComputeThread | None = None,
+        dependencies: SchedulerDependencies = SchedulerDependencies(),
     ) -> None:
-        """``informers`` are run by their maker; without any the scheduler makes and runs its own. Long searches are
-        made in ``compute``, by default a thread of the scheduler's own; `run` ends it.
-
-        ``make_claim_plugin`` makes the plugin DynamicResources, which all profiles share.
-        """
+        informers, metrics = dependencies.informers, dependencies.metrics
         client = client.as_manager(FIELD_MANAGER)
         self._clock = clock
         self._own_informers = informers is None
@@ -106,7 +114,7 @@ class Scheduler:
         )
         self._cache = Cache()
         self._background = Background(WRITERS)
-        self._compute = compute or ComputeThread(monotonic=clock.monotonic)
+        self._compute = dependencies.compute or ComputeThread(monotonic=clock.monotonic)
         # One attempt at a time changes cache, queue and ledger. A second one could choose the device that the first has
         # found and not reserved yet.
         self._cycle = asyncio.Lock()
@@ -125,7 +133,7 @@ class Scheduler:
         self._follows_volumes = any(one.plugins.plugins() & VOLUME_PLUGINS for one in configuration.profiles)
         first = configuration.profiles[0]
         # One plugin for all profiles: two ledgers of one cluster would give the same device away twice.
-        self._devices = make_claim_plugin(contexts[first.name], first)
+        self._devices = dependencies.make_claim_plugin(contexts[first.name], first)
         if metrics is not None:
             self._devices.observe(metrics)
         profiles = {
@@ -154,12 +162,9 @@ class Scheduler:
 
     def _framework(self, client: Client, profile: Profile, random: Random, percentage: int) -> _Framework:
         recorder = self._recorders[profile.name]
-        failures = Failures(
-            client, self._clock, self._queue, self._pods.store, recorder, self._background, self._nominations
-        )
-        binding = BindingCycle(
-            profile, self._cache, self._queue, self._nominations, failures, recorder, self._background
-        )
+        shared = SharedState(self._cache, self._queue, self._nominations, self._background)
+        failures = Failures(client, self._clock, self._pods.store, shared, recorder)
+        binding = BindingCycle(profile, shared, failures, recorder)
         search = NodeSearch(profile, self._nominations, random, percentage=percentage)
 
         async def find(

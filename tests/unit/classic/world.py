@@ -28,13 +28,13 @@ from cathedra.client.resources import CONFIGMAPS, PODS
 from cathedra.client.transport import APICall, ResourceRef
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.parts.generations import generation_of
-from cathedra.cluster.parts.nodes import BareNode
+from cathedra.cluster.parts.nodes import BareNode, NodeEnvironment
 from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions, served_resources
 from cathedra.driver.files import MemoryFiles
 from cathedra.node.config import NodeConfig
 from cathedra.node.runtime.simulated import RUN_SECONDS
 from cathedra.releases import FeatureGates
-from cathedra.scheduler.scheduler import Scheduler
+from cathedra.scheduler.scheduler import Scheduler, SchedulerDependencies
 
 __all__ = ["World", "claim", "gates", "play", "pod", "resource_class", "template"]
 
@@ -251,7 +251,7 @@ class World:
             clock=self.clock,
             random=self.random,
             gates=self.gates,
-            make_claim_plugin=self.generation.make_claim_plugin,
+            dependencies=SchedulerDependencies(make_claim_plugin=self.generation.make_claim_plugin),
         )
         self.start("scheduler", scheduler.run())
 
@@ -293,10 +293,7 @@ class World:
             }
         node = BareNode(
             NodeConfig(name=name, root=None, capacity={"cpu": "8", "memory": "32Gi", "pods": "110"}),
-            node_client=api,
-            clock=self.clock,
-            random=self.random,
-            gates=self.gates,
+            NodeEnvironment(api, self.clock, self.random, self.gates),
             make_dial=None,
             plugins={driver: InProcessNodeDriver(api, driver, one) for driver, one in drivers.items()},
         )

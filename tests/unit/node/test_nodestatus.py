@@ -21,6 +21,7 @@ from cathedra.node.nodestatus import (
     PATIENCE,
     PERIOD,
     NodeReporter,
+    ReportSources,
     RuntimeInfo,
     RuntimeMonitor,
     node_allocatable,
@@ -98,7 +99,7 @@ def test_a_runtime_that_is_silent_for_half_a_minute_makes_the_node_not_ready_unt
             RuntimeInfo("containerd", "1", 10250),
             clock=clock,
             gates=GATES,
-            monitor=RuntimeMonitor(runtime.status, clock),
+            sources=ReportSources(monitor=RuntimeMonitor(runtime.status, clock)),
         )
         task = asyncio.ensure_future(reporter.run())
 

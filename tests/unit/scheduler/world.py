@@ -23,7 +23,7 @@ from cathedra.offload import ComputeThread
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.metrics import SchedulerMetrics
-from cathedra.scheduler.scheduler import Scheduler
+from cathedra.scheduler.scheduler import Scheduler, SchedulerDependencies
 from tests.unit.apiserver.plain_definitions import plain_definitions
 from tests.unit.controllers.calls import CallRecorder
 
@@ -152,8 +152,7 @@ def play(
             random=random.Random(2),
             gates=chosen,
             configuration=configuration,
-            metrics=metrics,
-            compute=compute(monotonic=scheduling.monotonic),
+            dependencies=SchedulerDependencies(metrics=metrics, compute=compute(monotonic=scheduling.monotonic)),
         )
         running = asyncio.ensure_future(scheduler.run())
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -21,16 +22,23 @@ from cathedra.api.resource import (
     ResourceClaim,
 )
 
-__all__ = ["write_results"]
+__all__ = ["FoundDevices", "write_results"]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDevices:
+    """A solution with the devices and options that its numbers stand for, on one node."""
+
+    solution: Solution
+    options: Sequence[RequestOption]
+    devices: Sequence[DeviceRecord]
+    node_name: str
 
 
 def write_results(
     claims: Sequence[ResourceClaim],
     plans: tuple[ClaimPlan, ...],
-    options: Sequence[RequestOption],
-    solution: Solution,
-    devices: Sequence[DeviceRecord],
-    node_name: str,
+    found: FoundDevices,
     features: Features,
     new_share_id: Callable[[], str],
 ) -> tuple[AllocationResult, ...]:
@@ -39,6 +47,7 @@ def write_results(
     Raises:
         FatalError: a slice's node selector has several terms.
     """
+    solution, options, devices = found.solution, found.options, found.devices
     results = []
     for index, (claim, plan) in enumerate(zip(claims, plans, strict=True)):
         placements = solution.placements[index]
@@ -58,7 +67,7 @@ def write_results(
                     ),
                     config=tuple(_config(plan, chosen, features)) if _is_configured(plan, chosen) else (),
                 ),
-                node_selector=_node_selector(claim, [devices[one.position] for one in placements], node_name),
+                node_selector=_node_selector(claim, [devices[one.position] for one in placements], found.node_name),
             )
         )
     return tuple(results)

@@ -154,21 +154,20 @@ class DeviceRecord:
         slice_record: SliceRecord,
         device: Device,
         taints: tuple[DeviceTaint, ...],
-        signature: Signature,
-        variant: int,
-        kind: int,
-        own_target: NodeTarget | None,
+        interner: Interner,
     ) -> None:
         self.slice = slice_record
         self.device = device
         self.name = device.name
         self.id: DeviceID = (*slice_record.pool, device.name)
         self.taints = taints
-        self.signature = signature
-        self.variant = variant
+        signature = self.signature = interner.signature(slice_record.pool[0], device)
+        self.variant = interner.variant(device, taints, slice_record)
         """A number for all that matters beside signature and name."""
-        self.kind = kind
-        self.own_target = own_target
+        self.kind = interner.shape((signature.number, self.variant))
+        self.own_target = (
+            NodeTarget(device.node_name, device.all_nodes, device.node_selector) if slice_record.per_device else None
+        )
         self.shareable = signature.allow_multiple
         self.draws = any(
             counter.value_from is not None for one in device.consumes_counters for counter in one.counters.values()
@@ -246,11 +245,7 @@ class SliceRecord:
                 # In the order of the rules' names, as Kubernetes appends them: the first untolerated taint is named in
                 # texts.
                 taints = (*taints, rule.spec.taint)
-        own = NodeTarget(device.node_name, device.all_nodes, device.node_selector) if self.per_device else None
-        signature = interner.signature(self.pool[0], device)
-        variant = interner.variant(device, taints, self)
-        kind = interner.shape((signature.number, variant))
-        return DeviceRecord(self, device, taints, signature, variant, kind, own)
+        return DeviceRecord(self, device, taints, interner)
 
 
 def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from cathedra.allocation.supply.caches import Caches
@@ -24,40 +25,26 @@ EVERYWHERE: Final = ""
 """Slices without a node, or slices that count for all nodes, have changed."""
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class InventorySnapshot:
     """All slices at one moment. Immutable, apart from caches."""
 
-    __slots__ = (
-        *("asks_name", "bound", "caches", "counter_slices", "interner", "label_keys", "mark", "pools", "unbound"),
-        "withheld",
-    )
+    bound: Mapping[str, tuple[SliceRecord, ...]]
+    unbound: tuple[SliceRecord, ...]
+    asks_name: bool = field(init=False)
+    """True if nodes without slices of their own and with equal labels may still reach different devices."""
+    pools: Mapping[PoolID, tuple[SliceRecord, ...]]
+    counter_slices: tuple[SliceRecord, ...]
+    label_keys: tuple[str, ...]
+    """Labels that some node selector reads."""
+    interner: Interner
+    caches: Caches
+    mark: Mark[Change]
+    withheld: Mapping[PoolID, str]
+    """Pools that are not to be used, and why."""
 
-    def __init__(
-        self,
-        *,
-        bound: Mapping[str, tuple[SliceRecord, ...]],
-        unbound: tuple[SliceRecord, ...],
-        pools: Mapping[PoolID, tuple[SliceRecord, ...]],
-        counter_slices: tuple[SliceRecord, ...],
-        label_keys: tuple[str, ...],
-        interner: Interner,
-        caches: Caches,
-        mark: Mark[Change],
-        withheld: Mapping[PoolID, str],
-    ) -> None:
-        self.bound = bound
-        self.unbound = unbound
-        self.asks_name = any(record.asks_name for record in unbound)
-        """True if nodes without slices of their own and with equal labels may still reach different devices."""
-        self.pools = pools
-        self.counter_slices = counter_slices
-        self.label_keys = label_keys
-        """Labels that some node selector reads."""
-        self.interner = interner
-        self.caches = caches
-        self.mark = mark
-        self.withheld = withheld
-        """Pools that are not to be used, and why."""
+    def __post_init__(self) -> None:
+        self.asks_name = any(record.asks_name for record in self.unbound)
 
 
 class Inventory:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -43,59 +44,35 @@ _own_target: Final = attrgetter("own_target")
 _counters: Final = attrgetter("counters")
 
 
+@dataclass(slots=True, eq=False)
 class PoolSupply:
     """One pool as some node sees it."""
 
-    __slots__ = (
-        "_project",
-        "_state",
-        "_trouble",
-        "counters",
-        "definitions",
-        "devices",
-        "has_binding",
-        "id",
-        "others",
-        "shape",
-        "shareable",
-        "status",
-    )
+    id: PoolID
+    status: PoolStatus
+    devices: tuple[DeviceRecord, ...]
+    others: tuple[DeviceRecord, ...]
+    counters: Mapping[tuple[str, str], int]
+    shape: int
+    definitions: Mapping[tuple[str, str], Counter] = field(default_factory=dict)
+    """The counters as the slices have them, with their policies."""
+    has_binding: bool = False
+    withheld: str = ""
+    """The reason why the pool is withheld; "" if it is not."""
+    shareable: int = field(init=False, default=0)
+    """Mask of the devices that may be allocated several times."""
+    # One of each is enough: nodes remember more. A dict per pool would be felt by the garbage collector.
+    _state: tuple[PoolLedger, bool, PoolState] | None = field(init=False, default=None)
+    _project: tuple[Projection, int] | None = field(init=False, default=None)
 
-    def __init__(
-        self,
-        pool: PoolID,
-        status: PoolStatus,
-        devices: tuple[DeviceRecord, ...],
-        others: tuple[DeviceRecord, ...],
-        counters: Mapping[tuple[str, str], int],
-        *,
-        has_binding: bool,
-        shape: int,
-        definitions: Mapping[tuple[str, str], Counter] | None = None,
-        trouble: str = "",
-    ) -> None:
-        self.id = pool
-        self.status = status
-        self._trouble = trouble
-        self.devices = devices
-        self.others = others
-        self.counters = counters
-        self.definitions: Mapping[tuple[str, str], Counter] = definitions or {}
-        """The counters as the slices have them, with their policies."""
-        self.has_binding = has_binding
-        self.shape = shape
-        self.shareable = 0
-        if any(map(_is_shareable, devices)):
-            self.shareable = sum([1 << place for place, record in enumerate(devices) if record.shareable])
-        """Mask of the devices that may be allocated several times."""
-        # One of each is enough: nodes remember more. A dict per pool would be felt by the garbage collector.
-        self._state: tuple[PoolLedger, bool, PoolState] | None = None
-        self._project: tuple[Projection, int] | None = None
+    def __post_init__(self) -> None:
+        if any(map(_is_shareable, self.devices)):
+            self.shareable = sum([1 << place for place, record in enumerate(self.devices) if record.shareable])
 
     @property
     def trouble(self) -> str:
         """The problem of a pool that is not complete, as the end of «pool … is»."""
-        return self._trouble or self.status.value
+        return self.withheld or self.status.value
 
     def state(self, ledger: PoolLedger, *, shares: bool) -> PoolState:
         """Return the part that ``ledger`` leaves; the last result is cached. Without ``shares`` every holding is a
@@ -133,6 +110,34 @@ _PROJECTIONS: Final = 16
 """Largest number of projections that a node caches."""
 
 
+@dataclass(frozen=True, slots=True)
+class SupplySources:
+    """The slices from which the supply of a node was made."""
+
+    bound: tuple[SliceRecord, ...] | None
+    """Slices of the node itself; None if it has none."""
+    unbound: tuple[SliceRecord, ...]
+    counter_slices: tuple[SliceRecord, ...] | None
+    """Slices with counters for all nodes; None where they do not reach every node."""
+    depends: tuple[tuple[PoolID, object], ...]
+    """Pools of which slices for other nodes matter too, each with its `extent`."""
+    groups: bool
+    """True if compatibility groups are enabled."""
+
+    def are_current(self, snapshot: InventorySnapshot, bound: tuple[SliceRecord, ...] | None) -> bool:
+        """Return True if nothing has changed in these slices."""
+        return (
+            # Tuples of slices are replaced when a slice changes, so comparing identities suffices and costs nothing.
+            self.bound is bound
+            and self.unbound is snapshot.unbound
+            and self.counter_slices in (None, snapshot.counter_slices)
+            and (
+                not self.depends
+                or all(extent(snapshot, pool, groups=self.groups) == known for pool, known in self.depends)
+            )
+        )
+
+
 class NodeSupply:
     """The pools of one node in the order of the search, and the usable devices in one row."""
 
@@ -140,12 +145,8 @@ class NodeSupply:
         "_pool_of",
         "_shapes_under",
         "_states",
-        "bound",
         "caches",
-        "counter_slices",
-        "depends",
         "devices",
-        "groups",
         "has_counters",
         "interner",
         "invalid",
@@ -153,7 +154,7 @@ class NodeSupply:
         "offsets",
         "pools",
         "shape",
-        "unbound",
+        "sources",
         "usable",
     )
 
@@ -161,20 +162,12 @@ class NodeSupply:
         self,
         pools: tuple[PoolSupply, ...],
         snapshot: InventorySnapshot,
-        bound: tuple[SliceRecord, ...] | None,
-        depends: tuple[tuple[PoolID, object], ...],
+        sources: SupplySources,
         node: core_v1.Node,
-        counter_slices: tuple[SliceRecord, ...] | None,
-        *,
-        groups: bool,
     ) -> None:
         self.pools = pools
-        self.bound = bound
-        self.unbound = snapshot.unbound
-        self.counter_slices = counter_slices
-        self.groups = groups
+        self.sources = sources
         self.caches = snapshot.caches
-        self.depends = depends
         usable = self.usable = tuple([pool for pool in pools if pool.status is PoolStatus.COMPLETE])
         self.invalid = len(usable) < len(pools) and any(pool.status is PoolStatus.INVALID for pool in pools)
         self.has_counters = any(map(_counters, usable))
@@ -217,19 +210,6 @@ class NodeSupply:
         twin = copy(self)
         twin.caches = Caches()
         return twin
-
-    def is_current(self, snapshot: InventorySnapshot, bound: tuple[SliceRecord, ...] | None) -> bool:
-        """Return True if nothing has changed from which this supply was made."""
-        return (
-            # Tuples of slices are replaced when a slice changes, so comparing identities suffices and costs nothing.
-            self.bound is bound
-            and self.unbound is snapshot.unbound
-            and self.counter_slices in (None, snapshot.counter_slices)
-            and (
-                not self.depends
-                or all(extent(snapshot, pool, groups=self.groups) == known for pool, known in self.depends)
-            )
-        )
 
     def place_of(self, pool: PoolSupply) -> int:
         """At which place of the usable pools ``pool`` stands."""
@@ -321,7 +301,7 @@ class NodeSupplyCache:
             # The supply of such nodes depends on their labels alone, so they share one.
             key = ("", *key[1:]) if snapshot.label_keys else ""
         supply = self._known.get(key)
-        if supply is None or not supply.is_current(snapshot, bound):
+        if supply is None or not supply.sources.are_current(snapshot, bound):
             if supply is None and len(self._known) >= _VIEWS:
                 self._known.clear()
             supply = self._known[key] = self._gathering.supply(node, bound)
@@ -416,15 +396,14 @@ class _Gathering:
                 pools.append(made)
         if len(pools) > 1 and not self.features.stable:
             pools.sort(key=lambda pool: (pool.has_binding and pool.status is PoolStatus.COMPLETE, _bytes(pool.id)))
-        return NodeSupply(
-            tuple(pools),
-            self.snapshot,
+        sources = SupplySources(
             bound,
-            tuple(depends),
-            node,
+            self.snapshot.unbound,
             self.snapshot.counter_slices if self.everywhere else None,
-            groups=self.features.compatibility_groups,
+            tuple(depends),
+            self.features.compatibility_groups,
         )
+        return NodeSupply(tuple(pools), self.snapshot, sources, node)
 
     def _relevant(self, node: core_v1.Node, bound: tuple[SliceRecord, ...]) -> list[SliceRecord]:
         candidates: Sequence[SliceRecord] = (*bound, *self.snapshot.unbound)
@@ -500,7 +479,7 @@ class _Gathering:
         trouble = self.snapshot.withheld.get(pool, "")
         if trouble or not complete:
             shape = interner.shape(("incomplete",))
-            return PoolSupply(pool, PoolStatus.INCOMPLETE, (), (), {}, has_binding=False, shape=shape, trouble=trouble)
+            return PoolSupply(pool, PoolStatus.INCOMPLETE, (), (), {}, shape, withheld=trouble)
         partitions = self.features.partitionable_devices
         targeting = [record for record in records if not (partitions and record.counter_sets)]
         elsewhere = [record for record in rest if not (partitions and record.counter_sets)]

@@ -6,7 +6,7 @@ from cathedra.classic.nodes.versions import RegisteredVersions
 from cathedra.clock import Clock
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ConnectedPlugin, DialPlugin, HealthClient, MakeDial
-from cathedra.node.plugins.grpcclient import NO_SERVICE, GRPCPluginClient
+from cathedra.node.plugins.grpcclient import NO_SERVICE, GRPCPluginClient, PluginServices
 from cathedra.releases import FeatureGates
 
 __all__ = ["control_plane_dial"]
@@ -43,7 +43,7 @@ class _Plugin(GRPCPluginClient):
     def __init__(
         self, driver: str, endpoint: str, versions: RegisteredVersions, *, clock: Clock, metrics: NodeMetrics
     ) -> None:
-        super().__init__(driver, endpoint, service=NO_SERVICE, health_service=None, clock=clock, metrics=metrics)
+        super().__init__(driver, endpoint, PluginServices(NO_SERVICE), clock=clock, metrics=metrics)
         self._versions = versions
 
     async def close(self) -> None:

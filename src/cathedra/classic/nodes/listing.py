@@ -20,7 +20,7 @@ from cathedra.api.protobuf.wire import LENGTH, ProtobufError, delimited, fields,
 from cathedra.api.struct import replace
 from cathedra.classic.resources import SLICES
 from cathedra.client.client import Client
-from cathedra.client.informer import Informer
+from cathedra.client.informer import Informer, InformerSelection
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.clock import Clock
 from cathedra.node.plugins.client import PluginCallError
@@ -69,7 +69,7 @@ class NodeSlices:
         self._slices = api.resource(SLICES)
         self._node = node
         self._queue: WorkQueue[str] = WorkQueue(clock)
-        self._seen = Informer(api, SLICES, clock=clock, field_selector=f"nodeName={node}")
+        self._seen = Informer(api, SLICES, InformerSelection(field_selector=f"nodeName={node}"), clock=clock)
         self._listings: dict[str, ResourceListing] = {}
         """By driver, while it is registered."""
         self._seen.add_handler(self._look, lambda _, piece: self._look(piece), self._look)

@@ -81,21 +81,23 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInput("only one of --dump and --apply can be standard input")
     # Imported late: a wrong call need not wait for the whole cluster.
     from cathedra.insight.simulation.report import simulation_text
-    from cathedra.insight.simulation.run import simulate
+    from cathedra.insight.simulation.run import Changes, simulate
 
     # The result contains what scheduler and controllers would log.
     logging.getLogger("cathedra").setLevel(logging.CRITICAL)
     manifests: Any = [Path(name) for name in arguments.apply] or None
     found = simulate(
         read_state(arguments),
-        apply=manifests,
-        delete=arguments.delete,
-        add_nodes=arguments.add_nodes,
-        drain=arguments.drain,
-        taint=arguments.taint,
-        replicas=arguments.replicas,
-        namespace=namespace_of(arguments),
-        templates=pod_templates_of(arguments),
+        Changes(
+            apply=manifests,
+            delete=arguments.delete,
+            add_nodes=arguments.add_nodes,
+            drain=arguments.drain,
+            taint=arguments.taint,
+            replicas=arguments.replicas,
+            namespace=namespace_of(arguments),
+            templates=pod_templates_of(arguments),
+        ),
         copies=arguments.copies,
         seed=arguments.seed,
         progress=_bar() if sys.stderr.isatty() else None,

@@ -26,7 +26,7 @@ from cathedra.cluster.identity.permissions import CONTROLLER_MANAGER, SCHEDULER,
 from cathedra.cluster.parts.generations import Generation
 from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.releases import FeatureGates
-from cathedra.scheduler.scheduler import Scheduler
+from cathedra.scheduler.scheduler import Scheduler, SchedulerDependencies
 
 __all__ = ["Foundation", "Served", "node_root", "restart_after_lost_lease", "run_control_plane"]
 
@@ -148,8 +148,7 @@ def _scheduler(base: Foundation, informers: SharedInformers) -> Scheduler:
         clock=base.clock,
         random=base.random,
         gates=base.gates,
-        informers=informers,
-        make_claim_plugin=base.generation.make_claim_plugin,
+        dependencies=SchedulerDependencies(informers=informers, make_claim_plugin=base.generation.make_claim_plugin),
     )
 
 

@@ -26,6 +26,7 @@ from cathedra.cluster.parts.nodes import (
     BareNode,
     Choosing,
     ClusterNode,
+    NodeEnvironment,
     RunningNode,
     driver_for,
     fails,
@@ -142,28 +143,21 @@ class InProcessNodes:
     def _make(self, name: str, profile: HardwareProfile | None) -> ClusterNode:
         base = self._base
         node = self._config(name, profile)
+        client = base.client_of(node_user(name))
+        environment = NodeEnvironment(client, base.clock, base.random, base.gates, self._choosing.pop(name, None))
         if not base.has_drivers:
-            client = base.client_of(node_user(name))
             simulated = node.root is None
             return BareNode(
                 node,
-                node_client=client,
-                clock=base.clock,
-                random=base.random,
-                gates=base.gates,
-                choosing=self._choosing.pop(name, None),
+                environment,
                 make_dial=None if simulated else base.generation.make_dial(client, base.gates, name),
                 plugins=base.generation.simulated_plugins(client, name) if simulated else None,
             )
         return RunningNode(
             node,
             self._drivers(name, profile),
-            node_client=base.client_of(node_user(name)),
+            environment,
             driver_client=lambda driver: base.client_of(driver_user(driver, name)),
-            clock=base.clock,
-            random=base.random,
-            gates=base.gates,
-            choosing=self._choosing.pop(name, None),
             faults=fails(base.config.faults, _number(name)),
         )
 

@@ -10,6 +10,7 @@ claims. Their times come from the cluster's random numbers, so that a simulation
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -58,6 +59,7 @@ __all__ = [
     "ClusterNode",
     "InProcessHealth",
     "InProcessPlugin",
+    "NodeEnvironment",
     "NodeFailures",
     "RunningNode",
     "SlowPlugin",
@@ -192,6 +194,29 @@ class InProcessHealth:
         return ReportedHealth(pool, report.device, _CONDITIONS[report.state], _FOR_EVER, report.message)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeEnvironment:
+    """A node's access to the API, its time and randomness, its gates, and its runtime."""
+
+    client: Client
+    clock: Clock
+    random: Random
+    gates: FeatureGates
+    choosing: Choosing | None = None
+    """Returns the container runtime, where its selection has already begun."""
+
+    def agent(self, config: NodeConfig, dependencies: NodeDependencies) -> NodeAgent:
+        """Return the agent of a node in this environment."""
+        return NodeAgent(
+            self.client,
+            config,
+            clock=self.clock,
+            random=self.random,
+            gates=self.gates,
+            dependencies=dataclasses.replace(dependencies, choosing=self.choosing),
+        )
+
+
 class RunningNode:
     """A node with drivers in this process: `run` until cancelled."""
 
@@ -199,17 +224,13 @@ class RunningNode:
         self,
         config: NodeConfig,
         drivers: Sequence[Driver],
+        environment: NodeEnvironment,
         *,
-        node_client: Client,
         driver_client: Callable[[str], Client],
-        clock: Clock,
-        random: Random,
-        gates: FeatureGates,
-        choosing: Choosing | None = None,
         faults: frozenset[str] = frozenset(),
     ) -> None:
-        """``driver_client``: the client of the driver of a name; ``choosing``: answers the container runtime, where it
-        is being chosen already; ``faults``: how the node fails on purpose."""
+        """``driver_client`` returns the client of the driver of a name; ``faults``: how the node fails on purpose."""
+        clock, random = environment.clock, environment.random
         self.name = config.name
         simulated = config.root is None
         root = config.root or Path("/")
@@ -245,14 +266,7 @@ class RunningNode:
         heard.set()
         self._failures = NodeFailures(faults, heard, clock=clock, random=random)
         self._controls = [driver.controls for driver in drivers if isinstance(driver, ExampleDriver)]
-        self.agent = NodeAgent(
-            node_client,
-            config,
-            clock=clock,
-            random=random,
-            gates=gates,
-            dependencies=NodeDependencies(choosing=choosing, plugins=plugins, plugin_health=health, heard=heard),
-        )
+        self.agent = environment.agent(config, NodeDependencies(plugins=plugins, plugin_health=health, heard=heard))
 
     @property
     def devices(self) -> dict[str, int]:
@@ -283,26 +297,14 @@ class BareNode:
     def __init__(
         self,
         config: NodeConfig,
+        environment: NodeEnvironment,
         *,
-        node_client: Client,
-        clock: Clock,
-        random: Random,
-        gates: FeatureGates,
         make_dial: MakeDial | None,
-        choosing: Choosing | None = None,
         plugins: Mapping[str, PluginClient] | None = None,
     ) -> None:
-        """``choosing``: as for `RunningNode`; ``plugins``: on a simulated node, which has no sockets, drivers as
-        objects of this process."""
+        """``plugins``: on a simulated node, which has no sockets, drivers as objects of this process."""
         self.name = config.name
-        self.agent = NodeAgent(
-            node_client,
-            config,
-            clock=clock,
-            random=random,
-            gates=gates,
-            dependencies=NodeDependencies(choosing=choosing, make_dial=make_dial, plugins=plugins or {}),
-        )
+        self.agent = environment.agent(config, NodeDependencies(make_dial=make_dial, plugins=plugins or {}))
 
     @property
     def devices(self) -> Mapping[str, int]:

@@ -102,7 +102,7 @@ async def run_scheduler(config: PartConfig, *, say: Say) -> None:
     # Only this part: the others would double the start of its process.
     from cathedra.cluster.parts.generations import generation_of
     from cathedra.scheduler.metrics import SchedulerMetrics
-    from cathedra.scheduler.scheduler import Scheduler
+    from cathedra.scheduler.scheduler import Scheduler, SchedulerDependencies
 
     chosen = _scheduler_configuration(config)
     if chosen.kubeconfig and config.kubeconfig is None:
@@ -120,8 +120,7 @@ async def run_scheduler(config: PartConfig, *, say: Say) -> None:
             random=_random(),
             gates=config.feature_gates,
             configuration=chosen,
-            metrics=metrics,
-            make_claim_plugin=generation.make_claim_plugin,
+            dependencies=SchedulerDependencies(metrics=metrics, make_claim_plugin=generation.make_claim_plugin),
         )
         metrics.show(scheduler.statistics)
         show_release(metrics.registry, config.feature_gates)

@@ -22,7 +22,7 @@ from cathedra.driver.fabric.attaching import AttachingController
 from cathedra.driver.fabric.driver import FabricDriver
 from cathedra.driver.metrics import FabricObserver, Silent
 from cathedra.driver.progress import print_published
-from cathedra.driver.publishing.controller import ResourceSliceController, keep_published
+from cathedra.driver.publishing.controller import ResourceSliceController, SliceScope, keep_published
 from cathedra.driver.publishing.layout import DesiredPool
 
 __all__ = ["TIMING", "FabricController"]
@@ -88,9 +88,9 @@ class FabricController:
         slices = self.slices = ResourceSliceController(
             self._client,
             self.driver.name,
+            SliceScope(owner=await self._owner()),
             clock=self._client.clock,
             on_error=self._on_error,
-            owner=await self._owner(),
             validate_names=self.driver.validate_names,
         )
         attaching = AttachingController(self._client, self.driver, observer=self._observer, on_error=self._on_error)

@@ -24,7 +24,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.api.undecodable import Undecodable, UndecodableObject
 from cathedra.client.client import Client
-from cathedra.client.informer import Informer
+from cathedra.client.informer import Informer, InformerSelection
 from cathedra.client.resources import NODES, RESOURCESLICES
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.clock import Clock
@@ -42,7 +42,14 @@ from cathedra.driver.publishing.layout import (
     without_refused,
 )
 
-__all__ = ["REPUBLISH_PAUSE", "ErrorHandler", "ResourceSliceController", "SliceStatistics", "keep_published"]
+__all__ = [
+    "REPUBLISH_PAUSE",
+    "ErrorHandler",
+    "ResourceSliceController",
+    "SliceScope",
+    "SliceStatistics",
+    "keep_published",
+]
 
 MUTATION_CACHE_TTL = 60.0
 """Seconds for which a slice that was written counts although the watch has not shown it."""
@@ -69,6 +76,18 @@ class _Reduced(Exception):
     """The API server has refused a part of the desired pool, which was left out."""
 
 
+@dataclass(frozen=True, slots=True)
+class SliceScope:
+    """Visibility and ownership of a driver's slices."""
+
+    node_name: str = ""
+    """The node that the slices belong to and with which they are deleted; "": none."""
+    pool_name: str = ""
+    """The only pool that is published, visible to the whole cluster although a node owns it; "": all pools."""
+    owner: meta_v1.OwnerReference | None = None
+    """For slices without a node, the object with which they are deleted; None: they stay."""
+
+
 class ResourceSliceController:
     """The slices of one driver on one node, or of a driver that serves all nodes."""
 
@@ -76,29 +95,23 @@ class ResourceSliceController:
         self,
         client: Client,
         driver: str,
+        scope: SliceScope = SliceScope(),
         *,
         clock: Clock,
         on_error: ErrorHandler,
-        node_name: str = "",
-        pool_name: str = "",
-        owner: meta_v1.OwnerReference | None = None,
         validate_names: bool = True,
     ) -> None:
-        """``node_name``: the slices belong to this node and are deleted with it. ``owner``: for slices without a node,
-        the object with which they are deleted; without one they stay. ``pool_name``: only this pool is published,
-        visible to the whole cluster although a node owns it. ``validate_names``: names with the driver's own domain are
-        refused.
-        """
+        """``validate_names``: names with the driver's own domain are refused."""
         self.statistics = SliceStatistics()
         self._client = client
         self._slices = client.resource(RESOURCESLICES)
         self._driver = driver
         self._clock = clock
         self._on_error = on_error
-        self._node_name = node_name
-        self._pool_name = pool_name
+        self._node_name = scope.node_name
+        self._pool_name = scope.pool_name
         self._own_domain = driver if validate_names else ""
-        self._owner = owner
+        self._owner = scope.owner
         self._desired: dict[str, DesiredPool] = {}
         self._started = False
         self._agent_came = -math.inf
@@ -215,8 +228,8 @@ class ResourceSliceController:
         informer = Informer(
             self._client,
             RESOURCESLICES,
+            InformerSelection(field_selector=f"spec.driver={self._driver},spec.nodeName={node}"),
             clock=self._clock,
-            field_selector=f"spec.driver={self._driver},spec.nodeName={node}",
         )
         informer.store.add_index("pool", lambda found: (found.spec.pool.name,))
         informer.add_handler(

@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import grpc
 import grpc.aio
@@ -45,7 +45,7 @@ from cathedra.driver.serving.registration import (
 )
 from cathedra.files.inotify import is_removal, wait_for_files
 
-__all__ = ["PluginServers", "RegistrationServicer", "listening"]
+__all__ = ["HealthSource", "PluginServers", "RegistrationServicer", "listening"]
 
 _GRACE = 5.0
 """Seconds that calls in progress get to finish when a server stops."""
@@ -62,6 +62,13 @@ class _Context(Protocol):
     async def abort(self, code: grpc.StatusCode, details: str) -> Any: ...
 
 
+class HealthSource(NamedTuple):
+    """The reports of a driver's devices, and the pool of a device whose report names none."""
+
+    board: HealthBoard
+    pool_of: Callable[[str], str]
+
+
 class PluginServers:
     """Both servers of a driver, for as long as the context lasts.
 
@@ -76,15 +83,13 @@ class PluginServers:
         registration_socket: Path,
         *,
         clock: Clock,
-        pool_of: Callable[[str], str],
-        health: HealthBoard | None,
+        health: HealthSource | None,
         interceptors: Sequence[grpc.aio.ServerInterceptor[Any, Any]] = (),
     ) -> None:
         self._service = service
         self._registration = registration
         self._registration_socket = registration_socket
         self._clock = clock
-        self._pool_of = pool_of
         self._health = health
         self._interceptors = tuple(interceptors)
 
@@ -106,7 +111,7 @@ class PluginServers:
             finally:
                 # Calls in progress are waited for, and a stream would go on for ever.
                 if self._health is not None:
-                    self._health.close()
+                    self._health.board.close()
                 for task in tasks:
                     task.cancel()
 
@@ -130,7 +135,7 @@ class PluginServers:
             ),
         ):
             if name in served:
-                add(_Health(self._health, module, self._clock, self._pool_of), server)
+                add(_Health(self._health, module, self._clock), server)
 
     def _add_registration(self, server: grpc.aio.Server) -> None:
         pluginregistration_v1_pb2_grpc.add_RegistrationServicer_to_server(
@@ -318,20 +323,19 @@ def _alpha_handler(service: _DRA) -> grpc.GenericRpcHandler[Any, Any]:
 class _Health:
     """NodeWatchResources in one version."""
 
-    def __init__(self, board: HealthBoard, messages: Any, clock: Clock, pool_of: Callable[[str], str]) -> None:
-        self._board = board
+    def __init__(self, source: HealthSource, messages: Any, clock: Clock) -> None:
+        self._source = source
         self._messages = messages
         self._clock = clock
-        self._pool_of = pool_of
 
     async def NodeWatchResources(self, request: Any, context: _Context) -> AsyncIterator[Any]:  # noqa: N802
-        async for reports in self._board.watch():
+        async for reports in self._source.board.watch():
             yield self._messages.NodeWatchResourcesResponse(devices=[self._report(report) for report in reports])
 
     def _report(self, report: DeviceHealth) -> Any:
         return self._messages.DeviceHealth(
             device=self._messages.DeviceIdentifier(
-                pool_name=report.pool or self._pool_of(report.device), device_name=report.device
+                pool_name=report.pool or self._source.pool_of(report.device), device_name=report.device
             ),
             health=report.state.value,
             last_updated_time=int(self._clock.now() if report.updated_at is None else report.updated_at),

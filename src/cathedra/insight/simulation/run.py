@@ -74,18 +74,24 @@ Progress = Callable[[int, int], None]
 """Callback with the number of pods that have a node, and the number of pods."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes:
-    """The changes in the words of the command line, as `simulate` documents them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Changes to simulate, in the form of the command line. Without any, the pending pods of the cluster are tried."""
 
-    apply: Input
-    delete: Sequence[str]
-    add_nodes: Sequence[str]
-    drain: Sequence[str]
-    taint: Sequence[str]
-    replicas: Sequence[str]
-    namespace: str
-    templates: PodTemplates
+    apply: Input = None
+    """Manifests; of kinds of other projects the pod templates in ``templates`` are read."""
+    delete: Sequence[str] = ()
+    """Objects: «pod/NAME», «node/NAME»."""
+    add_nodes: Sequence[str] = ()
+    """«N=NODE», for N copies of an existing node, or «N=PROFILE»."""
+    drain: Sequence[str] = ()
+    """Names of nodes."""
+    taint: Sequence[str] = ()
+    """«NODE=KEY[=VALUE]:EFFECT», or «DRIVER/POOL/DEVICE=…» for devices."""
+    replicas: Sequence[str] = ()
+    """«KIND/NAME=N»."""
+    namespace: str = "default"
+    templates: PodTemplates = field(default_factory=lambda: KNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,25 +112,15 @@ class _Plan:
 
 def simulate(
     state: ClusterState,
+    changes: Changes = Changes(),
     *,
-    apply: Input = None,
-    delete: Sequence[str] = (),
-    add_nodes: Sequence[str] = (),
-    drain: Sequence[str] = (),
-    taint: Sequence[str] = (),
-    replicas: Sequence[str] = (),
-    namespace: str = "default",
-    templates: PodTemplates = KNOWN,
     copies: int = COPIES,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Simulation:
     """Simulate changes of a cluster.
 
-    ``apply`` are manifests; of kinds of other projects the pod templates in ``templates`` are read. ``delete`` names
-    objects («pod/NAME», «node/NAME»); ``add_nodes`` has «N=NODE», for N copies of an existing node, or «N=PROFILE»;
-    ``drain`` names nodes; ``taint`` has «NODE=KEY[=VALUE]:EFFECT», or «DRIVER/POOL/DEVICE=…» for devices; ``replicas``
-    has «KIND/NAME=N». Of what is applied or scaled, up to ``copies`` more are tried after nothing changes any more.
+    Of what is applied or scaled, up to ``copies`` more are tried after nothing changes any more.
     Must not be called from a running event loop.
 
     Raises:
@@ -132,7 +128,6 @@ def simulate(
     """
     # Without a handler Python prints warnings to standard error: those of a scheduler that is only simulated.
     logging.getLogger("cathedra").addHandler(_SILENT)
-    changes = _Changes(apply, delete, add_nodes, drain, taint, replicas, namespace, templates)
     plan = dataclasses.replace(_plan(state, changes), copies=copies)
     try:
         # A loop of its own in virtual time: an hour of the cluster passes in the time of its events.
@@ -155,7 +150,7 @@ def _first(failures: BaseException) -> BaseException:
     return failures
 
 
-def _plan(state: ClusterState, changes: _Changes) -> _Plan:
+def _plan(state: ClusterState, changes: Changes) -> _Plan:
     """Parse the changes, and look up the objects that they name."""
     objects: tuple[KubeObject, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -189,7 +184,7 @@ def _plan(state: ClusterState, changes: _Changes) -> _Plan:
     )
 
 
-def _is_change(changes: _Changes) -> bool:
+def _is_change(changes: Changes) -> bool:
     words = (changes.delete, changes.add_nodes, changes.drain, changes.taint, changes.replicas)
     return changes.apply is not None or any(words)
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import grpc
 import grpc.aio
@@ -43,6 +43,7 @@ __all__ = [
     "GRPCPluginClient",
     "PluginAnnouncement",
     "PluginChannel",
+    "PluginServices",
     "RegistrationSocket",
     "call_error",
 ]
@@ -141,6 +142,13 @@ class PluginChannel:
             stream.cancel()
 
 
+class PluginServices(NamedTuple):
+    """The gRPC services of a driver that are called: for claims, and for health if it has one."""
+
+    dra: str
+    health: str | None = None
+
+
 class GRPCPluginClient(PluginChannel):
     """A driver instance with the current protocol."""
 
@@ -148,18 +156,17 @@ class GRPCPluginClient(PluginChannel):
         self,
         driver: str,
         endpoint: str,
+        services: PluginServices,
         *,
-        service: str,
-        health_service: str | None,
         clock: Clock,
         metrics: NodeMetrics,
         timeout: float = CALL_TIMEOUT,
     ) -> None:
         super().__init__(driver, endpoint, clock=clock, metrics=metrics, timeout=timeout)
-        self._messages, stub = _dra_stubs(service)
+        self._messages, stub = _dra_stubs(services.dra)
         self._stub = stub(self._channel)
-        self._method = f"/{_full_name(service)}/"
-        self._health_service = health_service
+        self._method = f"/{_full_name(services.dra)}/"
+        self._health_service = services.health
 
     async def prepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, PrepareOutcome]:
         """Make the claims' devices ready; by claim UID.

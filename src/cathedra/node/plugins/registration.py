@@ -41,6 +41,7 @@ from cathedra.node.plugins.grpcclient import (
     NO_SERVICE,
     GRPCPluginClient,
     PluginAnnouncement,
+    PluginServices,
     RegistrationSocket,
 )
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
@@ -66,7 +67,7 @@ def services_of(gates: FeatureGates) -> tuple[str, ...]:
 
 def choose_services(
     driver: str, endpoint: str, offered: tuple[str, ...], known: tuple[str, ...] = DRA_SERVICES
-) -> tuple[str, str | None]:
+) -> PluginServices:
     """The DRA service to call (the driver's order decides) and the health service, if any (the newest).
 
     ``known`` are the services that this node can call.
@@ -83,7 +84,7 @@ def choose_services(
             f"{what}none of services supported by the plugin ([{' '.join(offered)}]) "
             f"are supported by the kubelet ([{' '.join(known)}])"
         )
-    return service, next((name for name in HEALTH_SERVICES if name in offered), None)
+    return PluginServices(service, next((name for name in HEALTH_SERVICES if name in offered), None))
 
 
 class CurrentDial:
@@ -102,11 +103,9 @@ class CurrentDial:
         Raises:
             RegistrationError: there is no service that this node can call.
         """
-        service, health = choose_services(driver, endpoint, offered, self._known)
-        client = GRPCPluginClient(
-            driver, endpoint, service=service, health_service=health, clock=self._clock, metrics=self._metrics
-        )
-        return client, client if health else None
+        services = choose_services(driver, endpoint, offered, self._known)
+        client = GRPCPluginClient(driver, endpoint, services, clock=self._clock, metrics=self._metrics)
+        return client, client if services.health else None
 
     async def run(self) -> None:
         """Connections need nothing beside them."""

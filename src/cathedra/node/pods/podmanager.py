@@ -19,6 +19,7 @@ from cathedra.client.informer import Informer
 from cathedra.node.deviceplugins.manager import DevicesUnavailable
 from cathedra.node.pods.admission import PodAdmission, Rejection
 from cathedra.node.pods.context import PodContext
+from cathedra.node.pods.resizer import Neighbours
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import ContainerRun
 
@@ -159,7 +160,7 @@ class PodManager:
     def _worker(self, pod: Pod, found: Sequence[ContainerRun]) -> PodWorker:
         uid = pod.metadata.uid
         return PodWorker(
-            pod, self._context, found, admit=self._admit, others=lambda: self._beside(uid), freed=self._freed
+            pod, self._context, found, admit=self._admit, neighbours=Neighbours(lambda: self._beside(uid), self._freed)
         )
 
     async def _admit(self, pod: Pod) -> Rejection | None:

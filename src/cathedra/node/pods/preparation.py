@@ -39,7 +39,7 @@ class PodPreparation:
 
     def __init__(self, pod: PodObject, life: PodLifecycle, context: PodContext, wakeup: Wakeup) -> None:
         self._pod = pod
-        self._life = life
+        self.life = life
         self._sandbox = ""
         self._context = context
         self._wakeup = wakeup
@@ -190,7 +190,7 @@ class PodPreparation:
             return False
         found = await sandboxes.run(sandbox_spec(self._pod.pod, self._directories, self._generation - 1))
         # Before containers start: their environment may contain the pod's address.
-        self._life.note_address(found.address)
+        self.life.note_address(found.address)
         # The first sandbox of this agent's life is no replacement, although an earlier agent may have made it.
         changed = self._sandbox not in ("", found.id)
         self._sandbox = found.id

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import msgspec
@@ -27,9 +28,11 @@ from cathedra.releases import FeatureGates, behaviours
 from cathedra.semantics.pods import is_sidecar
 
 __all__ = [
+    "ALONE",
     "PENDING",
     "PROGRESS",
     "RESIZED",
+    "Neighbours",
     "PodResizer",
     "Postponement",
     "ResourceGrants",
@@ -77,11 +80,24 @@ class ResourceGrants:
             self._whole = replace(pod.status.resources, claims=self._whole.claims)
 
 
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The other pods of a pod's node, as far as they share its resources."""
+
+    others: Callable[[], Iterable[Pod]] = tuple
+    """Returns the pods whose requests count beside the pod's."""
+    freed: Callable[[], None] = lambda: None
+    """Called when the pod has released resources."""
+
+
+ALONE: Final = Neighbours()
+"""For the only pod of a node."""
+
+
 class PodResizer:
     """Compares what a pod requests with what it was granted.
 
-    ``others`` returns the pods that count beside it, ``restart`` stops a container that must start again, and ``freed``
-    is called when the pod has become smaller.
+    ``restart`` stops a container that must start again.
     """
 
     def __init__(
@@ -91,17 +107,15 @@ class PodResizer:
         table: ContainerTable,
         context: PodContext,
         *,
-        others: Callable[[], Iterable[Pod]],
+        neighbours: Neighbours,
         restart: Callable[[str], Awaitable[None]],
-        freed: Callable[[], None],
     ) -> None:
         self._object = pod
         self.grants = grants
         self._table = table
         self._context = context
-        self._others = others
+        self._neighbours = neighbours
         self._restart = restart
-        self._freed = freed
         self._pending: PodCondition | None = None
         self._progress: PodCondition | None = None
         self._before: dict[str, ResourceRequirements] = {}
@@ -143,7 +157,7 @@ class PodResizer:
             await self._actuate()
 
     async def _resize(self, pod: Pod, granted: Pod) -> None:
-        refusal = postponement(pod, self._context.facts.allocatable, self._others(), self._context.gates)
+        refusal = postponement(pod, self._context.facts.allocatable, self._neighbours.others(), self._context.gates)
         if refusal is not None:
             # The old grant stays in effect: the pod runs on with its former limits.
             self._postpone(pod, refusal)
@@ -194,7 +208,7 @@ class PodResizer:
         self._progress = None
         self._record("Normal", "ResizeCompleted", "Pod resize completed")
         # Wakes resizes of other pods that wait for room.
-        self._freed()
+        self._neighbours.freed()
 
     async def _update(self, pod: Pod, container: Container) -> None:
         """Hold one container to what it was granted; from the pod's own limits it may inherit."""

@@ -31,7 +31,6 @@ from cathedra.node.containers.termination import GracePeriod, Terminator, run_ho
 from cathedra.node.deviceplugins.client import DeviceGrant
 from cathedra.node.images import ImagePuller, ImageUnavailable, PullSecrets
 from cathedra.node.pods.context import PodContext
-from cathedra.node.pods.lifecycle import PodLifecycle
 from cathedra.node.pods.podobject import PodObject
 from cathedra.node.pods.preparation import PodPreparation
 from cathedra.node.pods.resizer import ResourceGrants
@@ -54,7 +53,6 @@ class ContainerRunner:
     def __init__(
         self,
         pod: PodObject,
-        life: PodLifecycle,
         preparation: PodPreparation,
         context: PodContext,
         *,
@@ -65,7 +63,7 @@ class ContainerRunner:
         self._grants = grants
         self.table = ContainerTable(records_for(pod.pod).values())
         self._pod = pod
-        self._life = life
+        self._life = preparation.life
         self._preparation = preparation
         self._context = context
         self._clock = context.clock

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -33,7 +33,7 @@ from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.lifecycle import PodLifecycle, PodStage
 from cathedra.node.pods.podobject import PodObject
 from cathedra.node.pods.preparation import PodPreparation
-from cathedra.node.pods.resizer import PodResizer, ResourceGrants
+from cathedra.node.pods.resizer import ALONE, Neighbours, PodResizer, ResourceGrants
 from cathedra.node.pods.runner import ContainerRunner
 from cathedra.node.pods.statuswriter import StatusWriter
 from cathedra.node.runtime.runtime import LOST_REASON, ContainerRun
@@ -52,8 +52,8 @@ _RETRY: Final = (1.0, 30.0)
 class PodWorker:
     """Runs one pod. `update`, `vanished` and `container_ended` may be called at any time.
 
-    ``admit`` is called once, for a pod that is new on this node. ``others`` returns the pods that count beside it, and
-    ``freed`` is called when it uses less of the node.
+    ``admit`` is called once, for a pod that is new on this node. ``neighbours`` are the node's other
+    pods.
     """
 
     def __init__(
@@ -63,8 +63,7 @@ class PodWorker:
         found: Sequence[ContainerRun] = (),
         *,
         admit: Admit | None = None,
-        others: Callable[[], Iterable[Pod]] = tuple,
-        freed: Callable[[], None] = lambda: None,
+        neighbours: Neighbours = ALONE,
     ) -> None:
         self._context = context
         self._clock = context.clock
@@ -78,11 +77,10 @@ class PodWorker:
         self._object = PodObject(pod, self._object_changed)
         self._life = PodLifecycle()
         self._grants = ResourceGrants(pod)
-        self._freed = freed
+        self._neighbours = neighbours
         self._preparation = PodPreparation(self._object, self._life, context, self._wakeup)
         self._runner = ContainerRunner(
             self._object,
-            self._life,
             self._preparation,
             context,
             grants=self._grants,
@@ -91,7 +89,7 @@ class PodWorker:
         )
         table = self._runner.table
         self._resizer = PodResizer(
-            self._object, self._grants, table, context, others=others, restart=self._runner.restart, freed=freed
+            self._object, self._grants, table, context, neighbours=neighbours, restart=self._runner.restart
         )
         self._status = StatusWriter(self._object, self._life, table, context, self._resizer)
         # The deletion may have been requested before this worker existed; no event will report it again.
@@ -195,7 +193,7 @@ class PodWorker:
                     await first_of(self._live(), self._stop.wait())
                 await self._terminate()
             self._life.advance(PodStage.OVER)
-            self._freed()
+            self._neighbours.freed()
             await self._wait_for_deletion()
 
     async def _is_rejected(self) -> bool:

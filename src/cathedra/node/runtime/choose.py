@@ -43,7 +43,16 @@ from cathedra.node.runtime.runtime import (
 )
 from cathedra.node.shim.protocol import IncompatibleShim, ShimLost
 
-__all__ = ["CANDIDATES", "SOCKETS", "ChosenRuntime", "EarlyRuntime", "choose_configured", "choose_runtime", "open_root"]
+__all__ = [
+    "CANDIDATES",
+    "SOCKETS",
+    "ChosenRuntime",
+    "ContainerHome",
+    "EarlyRuntime",
+    "choose_configured",
+    "choose_runtime",
+    "open_root",
+]
 
 CANDIDATES = ("crun", "runc")
 """OCI runtimes by preference; crun starts a container in half the time."""
@@ -67,21 +76,26 @@ class ChosenRuntime(msgspec.Struct, frozen=True):
     """Reason why better runtimes were not chosen."""
 
 
+class ContainerHome(msgspec.Struct, frozen=True):
+    """Place of a node's containers, and properties that any runtime gives them there."""
+
+    directory: Path
+    cdi_directories: Sequence[Path] = ()
+    orphan_seconds: float = 600.0
+    """Seconds after which containers end whose agent does not come back."""
+    networks: PodNetworks | None = None
+    """Networks of the pods; None: pods share the node's."""
+
+
 async def choose_runtime(
-    directory: Path,
-    cdi_directories: Sequence[Path],
-    *,
-    clock: Clock,
-    candidates: Sequence[str] = CANDIDATES,
-    sockets: Sequence[str] = (),
-    orphan_seconds: float = 600.0,
-    networks: PodNetworks | None = None,
+    home: ContainerHome, *, clock: Clock, candidates: Sequence[str] = CANDIDATES, sockets: Sequence[str] = ()
 ) -> ChosenRuntime:
-    """Return the best runtime for containers below ``directory``.
+    """Return the best runtime for the containers of ``home``.
 
     ``sockets`` are those of container runtimes (CRI), of which the first that answers is used. ``candidates`` () means
     plain processes without any trial.
     """
+    directory, cdi_directories = home.directory, home.cdi_directories
     why = "as asked for"
     for socket in sockets:
         answering, why = await _behind(socket, directory, cdi_directories, clock)
@@ -90,6 +104,7 @@ async def choose_runtime(
     if candidates:
         none = "not root" if os.geteuid() != 0 else f"no {' or '.join(candidates)} here"
         why = f"{why}; {none}" if sockets else none
+    hosted = partial(HostedRuntime, directory=directory, clock=clock, orphan_seconds=home.orphan_seconds)
     # Without root neither namespaces nor device mounts can be made. The trial would only fail more slowly.
     for name in candidates if os.geteuid() == 0 else ():
         program = shutil.which(name)
@@ -99,16 +114,14 @@ async def choose_runtime(
         def launcher(place: Path, version: str = "", name: str = name, program: Path = Path(program)) -> Launcher:
             return OCILauncher(name, version, program, place, cdi_directories, _cgroup(directory))
 
-        hosted = partial(HostedRuntime, directory=directory, clock=clock, orphan_seconds=orphan_seconds)
         async with asyncio.TaskGroup() as group:
             version = group.create_task(_version(program))
             failure = await _failure(hosted(launcher(directory)), launcher, directory, clock)
         if failure is None:
-            return ChosenRuntime(hosted(launcher(directory, version.result()), networks=networks), "")
+            return ChosenRuntime(hosted(launcher(directory, version.result()), networks=home.networks), "")
         why = f"{name} does not work here: {failure}"
         _LOG.warning("%s", why)
-    process = HostedRuntime(ProcessLauncher(cdi_directories), directory, clock=clock, orphan_seconds=orphan_seconds)
-    return ChosenRuntime(process, f"{MISSING} ({why})", why)
+    return ChosenRuntime(hosted(ProcessLauncher(cdi_directories)), f"{MISSING} ({why})", why)
 
 
 async def _behind(
@@ -251,13 +264,15 @@ async def choose_configured(config: NodeConfig, clock: Clock) -> ChosenRuntime:
             raise UnusableRuntime(wanted, "--pod-network needs crun or runc")
         await networks.probe()
     chosen = await choose_runtime(
-        root / "containers",
-        config.cdi_directories or (*DEFAULT_DIRECTORIES, root / "cdi"),
+        ContainerHome(
+            root / "containers",
+            config.cdi_directories or (*DEFAULT_DIRECTORIES, root / "cdi"),
+            config.orphan_seconds,
+            networks,
+        ),
         candidates=candidates,
         sockets=sockets if wanted in {"auto", "cri"} else (),
         clock=clock,
-        orphan_seconds=config.orphan_seconds,
-        networks=networks,
     )
     # Processes share the host's network. Two pods with one port would collide without an error of this agent.
     if chosen.missing and networks is not None:

@@ -25,6 +25,7 @@ import struct
 import tempfile
 import termios
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -33,7 +34,7 @@ from cathedra.node.concurrency import readable, writable
 from cathedra.node.runtime.runtime import STDERR, STDOUT, ExecProcess
 from cathedra.node.shim.processes import Belongs, descendants, in_session, kill, process_session, signal_all, writes_to
 
-__all__ = ["MAX_OUTPUT", "Command", "ConsoleSocket", "run_to_end"]
+__all__ = ["MAX_OUTPUT", "Command", "ConsoleSocket", "ExecCommand", "run_to_end"]
 
 MAX_OUTPUT = 10 * 1024
 """Bytes that are kept of what a probe or a hook writes."""
@@ -41,6 +42,18 @@ MAX_OUTPUT = 10 * 1024
 _CHUNK = 32 * 1024
 _HANGUP_SECONDS = 1.0
 """Time for a session that is hung up to end by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecCommand:
+    """A command that is to be executed in a running container."""
+
+    argv: tuple[str, ...]
+    tty: bool
+    log: Path
+    """File into which the program that executes it writes why it could not (JSON lines)."""
+    console: Path | None = None
+    """Socket that receives the command's terminal; None: the terminal is not handed over."""
 
 
 class Command:

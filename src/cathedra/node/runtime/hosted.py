@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import itertools
 import json
 import logging
@@ -25,7 +26,7 @@ from cathedra.client.backoff import DoublingPauses
 from cathedra.clock import Clock
 from cathedra.node.runtime.attached import AttachedProcess
 from cathedra.node.runtime.bundle import limit_resources
-from cathedra.node.runtime.command import Command, ConsoleSocket, run_to_end
+from cathedra.node.runtime.command import Command, ConsoleSocket, ExecCommand, run_to_end
 from cathedra.node.runtime.notstarted import LoggedCommand, UnstartedCommand, exit_code_of
 from cathedra.node.runtime.podnetworks import PodNetworks
 from cathedra.node.runtime.runtime import (
@@ -98,15 +99,11 @@ class Launcher(Protocol):
         directory: Path,
         container_id: str,
         shim_pid: int,
-        argv: tuple[str, ...],
-        *,
-        tty: bool,
-        log: Path,
-        console: Path | None = None,
+        command: ExecCommand,
     ) -> tuple[list[str], Mapping[str, str] | None, str]:
         """Command line, environment (None: this process's own) and directory of a command in a container.
 
-        A program that executes it may write into ``log`` why it could not (JSON lines).
+        A program that executes it may write into the command's ``log`` why it could not (JSON lines).
         """
         ...
 
@@ -361,16 +358,15 @@ class HostedRuntime:
         if container_id not in self._running or self._shim is None:
             raise RuntimeFailure("NotFound", f"container {container_id} is not running")
         log = self._directory / container_id / f"exec-{next(self._commands)}.log"
-        describe = partial(
-            self._launcher.exec_command, self._directory, container_id, self._shim.pid, argv, tty=tty, log=log
-        )
+        describe = partial(self._launcher.exec_command, self._directory, container_id, self._shim.pid)
+        wanted = ExecCommand(argv, tty, log)
         try:
             if tty and self._launcher.hands_over_terminals:
                 with ConsoleSocket() as console:
-                    line, _, _ = describe(console=console.path)
+                    line, _, _ = describe(dataclasses.replace(wanted, console=console.path))
                     command = await Command.start_on_console(line, console)
                     return await self._logged(container_id, command, log)
-            line, environment, directory = describe()
+            line, environment, directory = describe(wanted)
         except OSError as error:
             raise RuntimeFailure("ExecFailed", f'exec: "{argv[0]}": {error.strerror}') from error
         try:

@@ -17,6 +17,7 @@ from cathedra.cdi.catalogue import load
 from cathedra.cdi.edits import RealHostNodes, apply_edits
 from cathedra.cdi.spec import ContainerEdits
 from cathedra.node.runtime.bundle import oci_spec
+from cathedra.node.runtime.command import ExecCommand
 from cathedra.node.runtime.podnetworks import namespace_path
 from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.node.shim.pins import pin_path
@@ -85,19 +86,15 @@ class OCILauncher:
         directory: Path,
         container_id: str,
         shim_pid: int,
-        argv: tuple[str, ...],
-        *,
-        tty: bool,
-        log: Path,
-        console: Path | None = None,
+        command: ExecCommand,
     ) -> tuple[list[str], Mapping[str, str] | None, str]:
         """The runtime's own exec, inside the shim's mount namespace."""
         enter = ["nsenter", f"--mount=/proc/{shim_pid}/ns/mnt", "--"]
-        options = ["--tty"] if tty else []
-        if console is not None:
-            options += ["--console-socket", str(console)]
-        logging = ["--log", str(log), "--log-format", "json"]
-        return [*enter, *self._runtime, *logging, "exec", *options, container_id, *argv], None, "/"
+        options = ["--tty"] if command.tty else []
+        if command.console is not None:
+            options += ["--console-socket", str(command.console)]
+        logging = ["--log", str(command.log), "--log-format", "json"]
+        return [*enter, *self._runtime, *logging, "exec", *options, container_id, *command.argv], None, "/"
 
 
 def _pinned(spec: ContainerSpec, containers: Path) -> tuple[ContainerSpec, list[dict[str, Any]]]:

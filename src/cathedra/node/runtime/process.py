@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from cathedra.cdi.catalogue import load
 from cathedra.cdi.spec import ContainerEdits
+from cathedra.node.runtime.command import ExecCommand
 from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.node.shim.processes import Belongs, has_variable, in_session
 
@@ -77,15 +78,11 @@ class ProcessLauncher:
         directory: Path,
         container_id: str,
         shim_pid: int,
-        argv: tuple[str, ...],
-        *,
-        tty: bool,
-        log: Path,
-        console: Path | None = None,
+        command: ExecCommand,
     ) -> tuple[list[str], Mapping[str, str] | None, str]:
         """The command with the container's environment and directory."""
         environment, work = json.loads((directory / container_id / "environment.json").read_text())
-        return list(argv), environment, work
+        return list(command.argv), environment, work
 
 
 def _mounts(directory: Path) -> Path:

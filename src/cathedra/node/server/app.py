@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -34,9 +35,19 @@ from cathedra.node.server.request import NodeRequest, parsed
 from cathedra.node.server.streams import StreamServer
 from cathedra.node.setup.directories import log_directory
 
-__all__ = ["ROUTES", "NodeApp", "NodeRoute"]
+__all__ = ["ROUTES", "NodeApp", "NodeRoute", "ServedNode"]
 
 _PODS: Final = GroupResource("", "pods")
+
+
+@dataclass(frozen=True, slots=True)
+class ServedNode:
+    """The parts of a node that its server shows."""
+
+    pods: PodManager
+    runtime: Runtime
+    meter: UsageMeter
+    root: Path
 
 
 class NodeApp:
@@ -44,21 +55,18 @@ class NodeApp:
 
     def __init__(
         self,
-        pods: PodManager,
-        runtime: Runtime,
-        metrics: NodeMetrics,
-        meter: UsageMeter,
+        node: ServedNode,
         *,
-        root: Path,
         authenticator: RequestAuthenticator,
         authorizer: RequestAuthorizer,
+        metrics: NodeMetrics,
         clock: Clock,
     ) -> None:
-        self._pods = pods
-        self._streams = StreamServer(runtime)
+        self._pods = node.pods
+        self._streams = StreamServer(node.runtime)
         self._metrics = metrics
-        self._meter = meter
-        self._root = root
+        self._meter = node.meter
+        self._root = node.root
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._clock = clock

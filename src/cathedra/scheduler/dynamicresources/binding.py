@@ -17,11 +17,9 @@ from cathedra.api.resource import AllocatedDeviceStatus, AllocationResult, Devic
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace, to_dict
 from cathedra.client.backoff import ExponentialBackoff
-from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.resources import PODS
 from cathedra.client.transport import PatchType
-from cathedra.clock import Clock
 from cathedra.scheduler.dynamicresources.claims import ClaimCache, Resolver
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle, GroupClaims
 from cathedra.scheduler.dynamicresources.devices import Devices
@@ -49,25 +47,23 @@ class ClaimBinding:
 
     def __init__(
         self,
-        client: Client,
         writer: ClaimWriter,
         claims: ClaimCache,
         devices: Devices,
         resolver: Resolver,
         recorder: EventRecorder,
-        clock: Clock,
         timeout: float,
     ) -> None:
         """``timeout``: seconds until devices' binding conditions must be true."""
         self._observer: PluginObserver | None = None
         self._timeout = timeout
-        self._client = client
+        self._client = writer.client
         self._writer = writer
         self._claims = claims
         self._devices = devices
         self._resolver = resolver
         self._recorder = recorder
-        self._clock = clock
+        self._clock = writer.clock
 
     def observe(self, observer: PluginObserver) -> None:
         """Call ``observer`` when a wait for binding conditions ends."""

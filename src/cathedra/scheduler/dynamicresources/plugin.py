@@ -128,7 +128,7 @@ class DynamicResources(
         writer = ClaimWriter(client, clock, stamps=self._binding_conditions)
         self._writer = writer
         self._binding = binding.ClaimBinding(
-            client, writer, self._claims, self._devices, self._resolver, recorder, clock, timeouts.binding
+            writer, self._claims, self._devices, self._resolver, recorder, timeouts.binding
         )
 
     def listen(self, informers: SharedInformers, wake: Notify) -> None:

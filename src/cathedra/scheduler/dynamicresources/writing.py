@@ -35,8 +35,8 @@ class ClaimWriter:
 
     def __init__(self, client: Client, clock: Clock, *, stamps: bool) -> None:
         """``stamps``: allocations carry the time of writing, from which binding conditions time out."""
-        self._client = client
-        self._clock = clock
+        self.client = client
+        self.clock = clock
         self._stamps = stamps
 
     async def bind(
@@ -56,7 +56,7 @@ class ClaimWriter:
                 claim = await _protected(claims, claim, allocation)
                 return await self._reserved(claims, claim, allocation, consumer)
             except _Conflict:
-                await self._clock.sleep(pause)
+                await self.clock.sleep(pause)
                 pause *= 2
                 claim = await _refreshed(claims, claim)
         claim = await _protected(claims, claim, allocation)
@@ -142,7 +142,7 @@ class ClaimWriter:
             if stored is None:
                 raise WriteFailed(f"claim {key_of(claim)} got deallocated elsewhere in the meantime")
             if stored.allocation_timestamp is None:
-                stored = replace(stored, allocation_timestamp=Time(self._clock.now()))
+                stored = replace(stored, allocation_timestamp=Time(self.clock.now()))
         status = replace(claim.status, allocation=stored, reserved_for=(*claim.status.reserved_for, consumer))
         try:
             return await claims.update_status(replace(claim, status=status))
@@ -151,7 +151,7 @@ class ClaimWriter:
             raise _worded(f"{what} {key_of(claim)}", error) from error
 
     def _of(self, claim: ResourceClaim) -> ResourceClient[ResourceClaim]:
-        return self._client.resource(RESOURCECLAIMS, claim.metadata.namespace)
+        return self.client.resource(RESOURCECLAIMS, claim.metadata.namespace)
 
 
 async def _refreshed(claims: ResourceClient[ResourceClaim], claim: ResourceClaim) -> ResourceClaim:

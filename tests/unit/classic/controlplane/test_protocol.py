@@ -10,7 +10,7 @@ from cathedra.driver.files import DiskFiles
 from cathedra.driver.serving.registration import DRA_OF_131
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ClaimReference, PluginDevice
-from cathedra.node.plugins.grpcclient import NO_SERVICE, GRPCPluginClient
+from cathedra.node.plugins.grpcclient import NO_SERVICE, GRPCPluginClient, PluginServices
 from tests.unit.driver.world import NODE, Lamps, in_real_time, running
 
 
@@ -34,8 +34,7 @@ async def test_a_claim_is_prepared_and_let_go_of_by_a_driver_that_names_no_servi
             client = GRPCPluginClient(
                 info.name,
                 info.endpoint,
-                service=NO_SERVICE,
-                health_service=None,
+                PluginServices(NO_SERVICE),
                 clock=clock,
                 metrics=NodeMetrics(clock),
             )

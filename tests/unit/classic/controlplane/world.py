@@ -27,7 +27,7 @@ from cathedra.client.transport import ResourceRef
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.config import DriverConfig
 from cathedra.cluster.parts.generations import generation_of
-from cathedra.cluster.parts.nodes import BareNode, InProcessPlugin, driver_for
+from cathedra.cluster.parts.nodes import BareNode, InProcessPlugin, NodeEnvironment, driver_for
 from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions, served_resources
 from cathedra.driver.driver import Driver
 from cathedra.driver.files import MemoryFiles
@@ -35,7 +35,7 @@ from cathedra.driver.run import DriverPlacement, DriverRunner
 from cathedra.node.config import NodeConfig
 from cathedra.node.runtime.simulated import RUN_SECONDS
 from cathedra.releases import FeatureGates
-from cathedra.scheduler.scheduler import Scheduler
+from cathedra.scheduler.scheduler import Scheduler, SchedulerDependencies
 
 __all__ = ["GPU", "World", "claim", "device_class", "play", "pod", "template"]
 
@@ -164,7 +164,7 @@ class World:
             clock=self.clock,
             random=self.random,
             gates=self.gates,
-            make_claim_plugin=self.generation.make_claim_plugin,
+            dependencies=SchedulerDependencies(make_claim_plugin=self.generation.make_claim_plugin),
         )
         manager = ControllerManager(
             self.part("system:kube-controller-manager", ()),
@@ -190,10 +190,7 @@ class World:
         test.service.open()
         node = BareNode(
             NodeConfig(name=name, root=None, capacity={"cpu": "8", "memory": "32Gi", "pods": "110"}),
-            node_client=api,
-            clock=self.clock,
-            random=self.random,
-            gates=self.gates,
+            NodeEnvironment(api, self.clock, self.random, self.gates),
             make_dial=None,
             plugins={GPU: InProcessPlugin(gpu.service), DRIVER_NAME: InProcessPlugin(test.service)},
         )

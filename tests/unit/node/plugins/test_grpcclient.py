@@ -22,6 +22,7 @@ from cathedra.node.plugins.grpcclient import (
     DRIVER_TYPE,
     GRPCPluginClient,
     PluginChannel,
+    PluginServices,
     RegistrationSocket,
     call_error,
 )
@@ -35,10 +36,8 @@ CLAIMS = [ClaimReference("ns", "u1", "one"), ClaimReference("ns", "u2", "two")]
 
 def client_of(driver: DriverServer, service: str = "v1.DRAPlugin", **more: Any) -> GRPCPluginClient:
     clock = SystemClock()
-    options: dict[str, Any] = {"health_service": "v1.DRAResourceHealth", **more}
-    return GRPCPluginClient(
-        NAME, str(driver.socket), service=service, clock=clock, metrics=NodeMetrics(clock), **options
-    )
+    services = PluginServices(service, more.pop("health", "v1.DRAResourceHealth"))
+    return GRPCPluginClient(NAME, str(driver.socket), services, clock=clock, metrics=NodeMetrics(clock), **more)
 
 
 @asynccontextmanager
@@ -157,7 +156,7 @@ async def test_health_comes_as_the_driver_reports_it(driver: DriverServer) -> No
 
 
 async def test_a_driver_without_a_health_service_says_so_in_grpcs_words(driver: DriverServer) -> None:
-    async with connected(driver, health_service=None) as client:
+    async with connected(driver, health=None) as client:
         with pytest.raises(PluginCallError, match="code = Unimplemented"):
             await anext(client.watch_health())
 

@@ -21,7 +21,7 @@ from cathedra.node.plugins.client import (
     PluginNotRegistered,
     RegistrationError,
 )
-from cathedra.node.plugins.grpcclient import GRPCPluginClient
+from cathedra.node.plugins.grpcclient import GRPCPluginClient, PluginServices
 from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registration import PluginRegistrar, choose_services, services_of
 from cathedra.node.plugins.registry import PluginRegistry
@@ -303,8 +303,7 @@ async def test_a_call_outlives_its_connection_with_an_error_and_not_by_being_can
     client = GRPCPluginClient(
         NAME,
         str(tmp_path / "nobody.sock"),
-        service="v1.DRAPlugin",
-        health_service=None,
+        PluginServices("v1.DRAPlugin"),
         clock=clock,
         metrics=NodeMetrics(clock),
     )

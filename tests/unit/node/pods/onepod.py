@@ -25,7 +25,7 @@ from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.lifecycle import PodLifecycle
 from cathedra.node.pods.podobject import PodObject
 from cathedra.node.pods.preparation import PodPreparation
-from cathedra.node.pods.resizer import PodResizer, ResourceGrants
+from cathedra.node.pods.resizer import Neighbours, PodResizer, ResourceGrants
 from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from tests.unit.node.fakes import DRIVER, GATES, NODE, FakeDriver, NodeTransport, make_pod
@@ -92,9 +92,8 @@ class OnePod:
             grants or ResourceGrants(self.object.pod),
             table,
             self.context,
-            others=lambda: others,
+            neighbours=Neighbours(lambda: others, lambda: self.freed.append(self.clock.now())),
             restart=restart,
-            freed=lambda: self.freed.append(self.clock.now()),
         )
 
     async def create(self) -> None:

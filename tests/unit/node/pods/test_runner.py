@@ -46,7 +46,6 @@ def play(
         async with BlockTasks() as tasks:
             runner = ContainerRunner(
                 one.object,
-                one.life,
                 one.preparation(),
                 context,
                 grants=ResourceGrants(one.object.pod),

@@ -15,7 +15,7 @@ import pytest
 
 from cathedra.clock import SystemClock
 from cathedra.node.config import NodeConfig
-from cathedra.node.runtime.choose import EarlyRuntime, choose_runtime
+from cathedra.node.runtime.choose import ContainerHome, EarlyRuntime, choose_runtime
 from cathedra.node.runtime.process import MISSING
 from cathedra.node.runtime.runtime import UnusableRuntime
 from cathedra.node.shim.client import connect
@@ -31,14 +31,16 @@ def place() -> Iterator[Path]:
 
 
 async def test_without_candidates_containers_are_processes_and_what_is_missing_is_said(place: Path) -> None:
-    chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=())
+    chosen = await choose_runtime(ContainerHome(place / "containers"), clock=SystemClock(), candidates=())
     assert chosen.runtime.name == "process"
     assert chosen.missing.startswith(MISSING)
     assert chosen.missing.endswith(("(as asked for)", "(not root)"))
 
 
 async def test_a_runtime_that_is_not_there_is_passed_over(place: Path) -> None:
-    chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=("no-such-runtime",))
+    chosen = await choose_runtime(
+        ContainerHome(place / "containers"), clock=SystemClock(), candidates=("no-such-runtime",)
+    )
     assert chosen.runtime.name == "process"
     assert "no no-such-runtime here" in chosen.missing or "not root" in chosen.missing
 
@@ -47,7 +49,7 @@ async def test_a_probe_that_was_interrupted_earlier_does_no_harm(place: Path) ->
     container_runtime("crun")
     stale = place / "containers-probe-1"
     stale.mkdir()
-    chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=("crun",))
+    chosen = await choose_runtime(ContainerHome(place / "containers"), clock=SystemClock(), candidates=("crun",))
     assert (chosen.runtime.name, chosen.missing) == ("crun", "")
     assert not stale.exists()
     assert [name for name in os.listdir(place) if "-probe-" in name] == []
@@ -57,14 +59,16 @@ async def test_the_container_of_an_interrupted_probe_does_not_make_a_runtime_use
     """The program refuses a container whose name it has already."""
     container_runtime("crun")
     (place / "containers" / "runtime" / "probe").mkdir(parents=True)
-    chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=("crun",))
+    chosen = await choose_runtime(ContainerHome(place / "containers"), clock=SystemClock(), candidates=("crun",))
     assert (chosen.runtime.name, chosen.missing) == ("crun", "")
 
 
 async def test_a_runtime_that_answers_at_a_named_socket_comes_first(place: Path) -> None:
     async with serving(FakeCRI(name="cri-o"), place / "cri.sock") as socket:
         sockets = (str(place / "none.sock"), f"unix://{socket}")
-        chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=(), sockets=sockets)
+        chosen = await choose_runtime(
+            ContainerHome(place / "containers"), clock=SystemClock(), candidates=(), sockets=sockets
+        )
         assert (chosen.runtime.name, chosen.missing) == ("cri-o", "")
         await chosen.runtime.close(stop_containers=False)
 
@@ -73,7 +77,9 @@ async def test_without_an_answer_it_is_told_why(place: Path) -> None:
     fake = FakeCRI()
     fake.failures["Version"] = (grpc.StatusCode.UNIMPLEMENTED, "unknown service runtime.v1.RuntimeService")
     async with serving(fake, place / "cri.sock") as socket:
-        chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=(), sockets=(socket,))
+        chosen = await choose_runtime(
+            ContainerHome(place / "containers"), clock=SystemClock(), candidates=(), sockets=(socket,)
+        )
     assert chosen.runtime.name == "process"
     assert chosen.why == f"no container runtime answers at {socket}: unknown service runtime.v1.RuntimeService"
 
@@ -82,7 +88,9 @@ async def test_a_runtime_that_is_starting_is_waited_for(place: Path) -> None:
     fake = FakeCRI()
     fake.failures["Version"] = (grpc.StatusCode.UNKNOWN, "server is not initialized yet")
     async with serving(fake, place / "cri.sock") as socket:
-        chosen = await choose_runtime(place / "containers", (), clock=SystemClock(), candidates=(), sockets=(socket,))
+        chosen = await choose_runtime(
+            ContainerHome(place / "containers"), clock=SystemClock(), candidates=(), sockets=(socket,)
+        )
         assert chosen.runtime.name == "containerd"
         await chosen.runtime.close(stop_containers=False)
 

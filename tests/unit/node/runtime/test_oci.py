@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cathedra.cdi.errors import CDIError
+from cathedra.node.runtime.command import ExecCommand
 from cathedra.node.runtime.oci import OCILauncher
 from cathedra.node.runtime.runtime import BindMount, ContainerSpec, PodIdentity, ResourceLimits
 
@@ -94,7 +95,7 @@ def test_only_crun_hands_a_terminal_over_and_waits(tmp_path: Path, name: str, ha
 def test_a_command_runs_by_the_runtime_in_the_mounts_of_the_shim(tmp_path: Path) -> None:
     def command(**options: Any) -> list[str]:
         argv, environment, work = launcher(tmp_path).exec_command(
-            tmp_path, "i", 7, ("ls", "-l"), log=Path("/log"), **options
+            tmp_path, "i", 7, ExecCommand(("ls", "-l"), log=Path("/log"), **options)
         )
         assert (environment, work) == (None, "/")
         return argv

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cathedra.cdi.errors import CDIError
+from cathedra.node.runtime.command import ExecCommand
 from cathedra.node.runtime.process import MOUNTS_VARIABLE, ProcessLauncher
 from cathedra.node.runtime.runtime import BindMount, ContainerSpec, PodIdentity
 
@@ -81,5 +82,7 @@ def test_a_command_in_the_container_has_its_environment_and_directory(tmp_path: 
     launcher = ProcessLauncher(())
     (tmp_path / "i").mkdir()
     made = launcher.describe(spec(environment=(("A", "1"),)), tmp_path / "i")
-    argv, environment, work = launcher.exec_command(tmp_path, "i", 1, ("ls",), tty=False, log=tmp_path / "log")
+    argv, environment, work = launcher.exec_command(
+        tmp_path, "i", 1, ExecCommand(("ls",), tty=False, log=tmp_path / "log")
+    )
     assert (argv, environment, work) == (["ls"], made["env"], made["cwd"])

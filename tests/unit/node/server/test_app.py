@@ -13,7 +13,7 @@ from cathedra.client.client import Client
 from cathedra.clock import run_virtual
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.pods.usage import UsageMeter
-from cathedra.node.server.app import NodeApp
+from cathedra.node.server.app import NodeApp, ServedNode
 from cathedra.node.server.authentication import RequestAuthenticator
 from cathedra.node.server.authorization import RequestAuthorizer
 from tests.unit.node.fakes import NODE, NodeTransport, Setting, make_pod
@@ -44,13 +44,12 @@ def ask(
             assert manager is not None
             client = Client(server, clock=node.clock)
             app = NodeApp(
-                manager,
-                node.runtime,
-                NodeMetrics(node.clock),
-                UsageMeter(NODE, manager, node.runtime, node.clock),
-                root=Path("/nowhere"),
+                ServedNode(
+                    manager, node.runtime, UsageMeter(NODE, manager, node.runtime, node.clock), Path("/nowhere")
+                ),
                 authenticator=RequestAuthenticator(client, node.clock),
                 authorizer=RequestAuthorizer(client, NODE, node.clock),
+                metrics=NodeMetrics(node.clock),
                 clock=node.clock,
             )
             scope = {

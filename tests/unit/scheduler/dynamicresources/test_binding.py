@@ -69,13 +69,11 @@ class Bench:
         self.events: list[tuple[str, str]] = []
         recorder = SimpleNamespace(record=lambda _, __, reason, message, **___: self.events.append((reason, message)))
         self.binding = ClaimBinding(
-            api.client,
             writer(api.client, api.clock, stamps=True),
             self.claims,
             self.devices,  # type: ignore[arg-type]  # as much of them as is asked
             Resolver(self.claims.get, None),
             recorder,  # type: ignore[arg-type]  # as much of one as is asked
-            api.clock,
             60.0,
         )
 
