@@ -84,7 +84,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def api_version(self) -> str:
         """Group and version as objects name them."""
-        return _names(self.definition.group, self.version.name, self.definition.kind)[1]
+        return self.version.api_version
 
     @property
     def prefix(self) -> bytes:

@@ -158,7 +158,7 @@ class InProcessTransport:
             await asyncio.sleep(0)
         if self._is_shared and not is_compared("create", call.resource, call.subresource):
             await self._server.registry.catch_up()
-        is_stored = not call.subresource and call.resource not in REVIEWS
+        is_stored = not call.subresource and call.definition.group_resource not in REVIEWS
         return _shown(await self._operations.create(call, _of_release(call, obj) if is_stored else obj), record)
 
     async def _update(self, asked: APICall, record: RequestRecord | None) -> Any:
@@ -231,11 +231,10 @@ class InProcessTransport:
         Raises:
             StatusError: 403, the user lacks the right; 404, the resource is not served.
         """
-        ref, verb, name, subresource, options = asked.ref, asked.verb, asked.name, asked.subresource, asked.options
-        route = self._catalog.by_key.get((ref.group, ref.version, ref.resource, subresource))
-        definition, version = (None, None) if route is None else (route.definition, route.served)
-        if definition is None or version is None:
-            definition, version = _reviewed(ref, subresource)
+        ref, verb, name, options = asked.ref, asked.verb, asked.name, asked.options
+        route = self._catalog.by_key.get((ref.group, ref.version, ref.resource, asked.subresource))
+        if route is None or (definition := route.definition) is None or (version := route.served) is None:
+            definition, version = _reviewed(ref, asked.subresource)
         if not name and verb in _NAMED:
             raise not_found(GroupResource(ref.group, ref.resource), name)
         call = Call(
@@ -245,7 +244,7 @@ class InProcessTransport:
             version=version,
             namespace=(namespace or asked.namespace) if definition.namespaced else "",
             name=name,
-            subresource=subresource,
+            subresource=asked.subresource,
             release=self._release,
             dry_run=options.dry_run,
             field_manager=options.field_manager,

@@ -105,6 +105,7 @@ class Informer(Generic[T]):
         self._resync_seconds = resync_seconds
         self._observer = observer or Unobserved()
         self._handlers: list[Handler[T]] = []
+        self._on_add: list[Callable[[T], None]] = []
         self._on_update: list[Callable[[T, T], None]] = []
         self.synced = False
         """True if the first list has arrived and been handed to all handlers."""
@@ -137,6 +138,8 @@ class Informer(Generic[T]):
         """Register callbacks (`Handler`); what is here already is reported at once."""
         handler = Handler(on_add, on_update, on_delete, on_undecodable, on_resolved)
         self._handlers.append(handler)
+        if on_add is not None:
+            self._on_add.append(on_add)
         if on_update is not None:
             self._on_update.append(on_update)
         if on_undecodable is not None:
@@ -266,9 +269,11 @@ class Informer(Generic[T]):
             self.store.put(obj)
             old = None
         if old is None:
-            for handler in self._handlers:
-                if handler.on_add is not None:
-                    self._call(handler.on_add, obj)
+            for on_add in self._on_add:
+                try:
+                    on_add(obj)
+                except Exception:
+                    self._handler_failed(obj)
             return
         # The same state once more, as after a list: handlers have seen it.
         if old.metadata.resource_version == metadata.resource_version:

@@ -58,18 +58,15 @@ class _Index(Generic[T]):
         take half the time of an event.
         """
 
-    def add(self, key: _Key, new: T) -> None:
-        """File an object that is not here yet."""
-        values = self._values_of(key, new)
-        if not values:
-            return
-        self.values[key] = values
-        for value in values:
-            self.entries.setdefault(value, {})[key] = None
-
     def put(self, key: _Key, new: T) -> None:
-        """Replace the values of an object."""
-        values = self._values_of(key, new)
+        """File an object, or replace its values."""
+        try:
+            found = self.indexer(new)
+            values = found if type(found) is tuple else tuple(found)
+        except Exception:
+            # One odd object must not end the informer of all others: it is not found under this index.
+            _LOG.exception("%s/%s cannot be filed in an index", *key)
+            values = ()
         before = self.values.get(key, ())
         # Most events change nothing that an index reads, so the buckets are left alone.
         if before == values:
@@ -87,15 +84,6 @@ class _Index(Generic[T]):
     def remove(self, key: _Key) -> None:
         for value in self.values.pop(key, ()):
             self._drop(key, value)
-
-    def _values_of(self, key: _Key, new: T) -> tuple[str, ...]:
-        try:
-            found = self.indexer(new)
-            return found if type(found) is tuple else tuple(found)
-        except Exception:
-            # One odd object must not end the informer of all others: it is not found under this index.
-            _LOG.exception("%s/%s cannot be filed in an index", *key)
-            return ()
 
     def _drop(self, key: _Key, value: str) -> None:
         if value not in self.entries:
@@ -167,7 +155,7 @@ class Store(Generic[T]):
             return
         index = _Index(indexer)
         for key, obj in self._objects.items():
-            index.add(key, obj)
+            index.put(key, obj)
         self._indexes[name] = index
         self._filed = (*self._filed, index)
         if indexer is not by_namespace:  # the namespace is part of the key
@@ -183,7 +171,7 @@ class Store(Generic[T]):
         self._objects[key] = obj
         if old is None:
             for index in self._filed:
-                index.add(key, obj)
+                index.put(key, obj)
             return None
         for same, indexes in self._moving:
             if same is None or not same(old, obj):

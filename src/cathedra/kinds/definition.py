@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.field import ErrorList, ErrorType
@@ -200,6 +200,8 @@ class VersionDefinition(msgspec.Struct, frozen=True):
     deprecation_warning: str = ""
     shown: Callable[[Any], Any] | None = None
     """Returns the form of an object in answers, if it differs from that of the struct."""
+    api_version: str = ""
+    """Group and version as objects name them. The definition that the version belongs to sets it."""
 
 
 PROXY_VERBS: Final = ("create", "delete", "get", "patch", "update")
@@ -285,6 +287,9 @@ class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         # The struct is frozen, and a property would build the pair anew for each of those uses.
         force_setattr(self, "group_resource", GroupResource(self.group, self.plural))
+        group = f"{self.group}/" if self.group else ""
+        named = [replace(version, api_version=group + version.name) for version in self.versions]
+        force_setattr(self, "versions", tuple(named))
 
     def version(self, name: str) -> VersionDefinition:
         """The version of that name.

@@ -35,6 +35,9 @@ __all__ = [
 
 MAX_ANNOTATIONS: Final = 256 * 1024
 METADATA: Final = FieldPath("metadata")
+_LABELS: Final = METADATA.child("labels")
+_ANNOTATIONS: Final = METADATA.child("annotations")
+_OWNERS: Final = METADATA.child("ownerReferences")
 _IMMUTABLE: Final = (
     ("name", "name"),
     ("namespace", "namespace"),
@@ -134,29 +137,30 @@ def _changes(new: ObjectMeta, old: ObjectMeta) -> ErrorList:
 
 def _shared_errors(errors: ErrorList, metadata: ObjectMeta) -> None:
     if metadata.labels:
-        validate_labels(errors, METADATA.child("labels"), metadata.labels)
+        validate_labels(errors, _LABELS, metadata.labels)
     if metadata.annotations:
-        validate_annotations(errors, METADATA.child("annotations"), metadata.annotations)
+        validate_annotations(errors, _ANNOTATIONS, metadata.annotations)
     if metadata.owner_references:
         _owner_errors(errors, metadata.owner_references)
 
 
 def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...]) -> None:
-    path = METADATA.child("ownerReferences")
+    path = _OWNERS
     controller: OwnerReference | None = None
     shown: list[JSONObject] = []  # all owners; one list for all errors that show it
     for owner in owners:
+        version, kind = owner.api_version, owner.kind
         # A text with two slashes is no group and version, so that it has no version either.
-        if owner.api_version[-1:] in ("", "/") or owner.api_version.count("/") > 1:
-            errors.invalid(path.child("apiVersion"), owner.api_version, "version must not be empty")
-        if not owner.kind:
-            errors.invalid(path.child("kind"), owner.kind, "must not be empty")
+        if version[-1:] in ("", "/") or version.count("/") > 1:
+            errors.invalid(path.child("apiVersion"), version, "version must not be empty")
+        if not kind:
+            errors.invalid(path.child("kind"), kind, "must not be empty")
         if not owner.name:
             errors.invalid(path.child("name"), owner.name, "must not be empty")
         if not owner.uid:
             errors.invalid(path.child("uid"), owner.uid, "must not be empty")
         # Events expire. The garbage collector would delete their dependents an hour later.
-        if owner.api_version == "v1" and owner.kind == "Event":
+        if kind == "Event" and version == "v1":
             errors.invalid(path, _shown(owner), "/v1, Kind=Event is disallowed from being an owner")
         if owner.controller:
             if controller is not None:

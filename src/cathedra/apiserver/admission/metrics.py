@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
+from itertools import cycle
 from time import monotonic
 from typing import Final, TypeVar
 
@@ -34,7 +35,9 @@ class AdmissionMetrics:
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self.now = now
         """The clock's seconds."""
-        self._begun = 0
+        self.is_due = cycle([True, *[False] * (_SAMPLED - 1)]).__next__
+        """Returns True if the plugins of the step that begins now are to be measured one by one, once in ten calls. To
+        measure all of the eight plugins that handle a usual write takes 5 µs, of the 65 µs of the whole write."""
         self._steps: defaultdict[_Labels, Histogram] = defaultdict(lambda: Histogram(_BUCKETS))
         self._plugins: defaultdict[_Labels, Histogram] = defaultdict(lambda: Histogram(_BUCKETS))
         self._webhooks: defaultdict[_Labels, Histogram] = defaultdict(lambda: Histogram(_WEBHOOK_BUCKETS))
@@ -47,14 +50,8 @@ class AdmissionMetrics:
         """Measure a step, ``admit`` or ``validate``, that ends now."""
         self._steps[step, operation, rejected].add(self.now() - began)
 
-    def sampled(self, step: str, operation: str) -> Callable[[str, Awaitable[T]], Awaitable[T]] | None:
-        """Return the function that measures each plugin of the step that begins now; None nine times in ten.
-
-        To measure all of the eight plugins that handle a usual write takes 5 µs, of the 65 µs of the whole write.
-        """
-        self._begun += 1
-        if self._begun % _SAMPLED != 1:
-            return None
+    def measure(self, step: str, operation: str) -> Callable[[str, Awaitable[T]], Awaitable[T]]:
+        """Return the function that measures each plugin of a step."""
 
         async def measured(name: str, call: Awaitable[T]) -> T:
             began = self.now()

@@ -96,41 +96,46 @@ class AdmissionChain:
         plugins = self._called(request, ADMIT)
         if not plugins:
             return request.object
-        began = self.metrics.now()
+        metrics, operation = self.metrics, request.operation
+        began = metrics.now()
         try:
             obj, again = await self._pass(plugins, request)
             if again:
                 obj, _ = await self._pass(plugins, request.but(object=obj, again=True))
         except StatusError:
-            self.metrics.step_ended(began, _METHODS[ADMIT], request.operation, rejected="true")
+            metrics.step_ended(began, _METHODS[ADMIT], operation, rejected="true")
             raise
-        self.metrics.step_ended(began, _METHODS[ADMIT], request.operation)
+        metrics.step_ended(began, _METHODS[ADMIT], operation)
         return obj
 
     async def _pass(self, plugins: Sequence[AdmissionPlugin], request: AdmissionAttributes) -> tuple[Any, bool]:
-        again = False
-        measure = self.metrics.sampled(_METHODS[ADMIT], request.operation)
+        again, obj = False, request.object
+        measure = self.metrics.measure(_METHODS[ADMIT], request.operation) if self.metrics.is_due() else None
         for plugin in plugins:
-            changed = await (measure(plugin.name, plugin.admit(request)) if measure else plugin.admit(request))
-            if changed is not request.object:
-                again = again or (plugin in self._external and changed != request.object)
-                request = replace(request, object=changed)
-        return request.object, again
+            admitting = plugin.admit(request)
+            changed = await (admitting if measure is None else measure(plugin.name, admitting))
+            if changed is not obj:
+                again = again or (plugin in self._external and changed != obj)
+                obj = changed
+                request = replace(request, object=obj)
+        return obj, again
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Call every plugin that may refuse the write."""
         plugins = self._called(request, VALIDATE)
         if not plugins:
             return
-        began = self.metrics.now()
-        measure = self.metrics.sampled(_METHODS[VALIDATE], request.operation)
+        metrics, operation = self.metrics, request.operation
+        began = metrics.now()
+        measure = metrics.measure(_METHODS[VALIDATE], operation) if metrics.is_due() else None
         try:
             for plugin in plugins:
-                await (measure(plugin.name, plugin.validate(request)) if measure else plugin.validate(request))
+                validating = plugin.validate(request)
+                await (validating if measure is None else measure(plugin.name, validating))
         except StatusError:
-            self.metrics.step_ended(began, _METHODS[VALIDATE], request.operation, rejected="true")
+            metrics.step_ended(began, _METHODS[VALIDATE], operation, rejected="true")
             raise
-        self.metrics.step_ended(began, _METHODS[VALIDATE], request.operation)
+        metrics.step_ended(began, _METHODS[VALIDATE], operation)
 
     def _called(self, request: AdmissionAttributes, method: int) -> Sequence[AdmissionPlugin]:
         call = request.call

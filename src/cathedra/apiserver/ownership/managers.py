@@ -46,7 +46,7 @@ Held = tuple[ManagedFieldsEntry, FieldSet]
 """An entry and its fields; the entry's JSON is that of the set."""
 
 
-class Manager(NamedTuple):
+class Manager(msgspec.Struct, frozen=True, order=True):
     """The identity of an entry: the name of a writer, how and in which version it writes."""
 
     name: str
@@ -155,10 +155,12 @@ def held_fields(entries: Entries) -> list[Held]:
         if fields is not None:
             held.append((replace(entry, fields_v1=fields.expect_reading()), fields))
     if len(held) > 1:
-        identities = {(one.manager, one.operation, one.subresource, one.api_version) for one, _ in held}
-        if len(identities) < len(held):
+        if len({*map(_identity, entries)}) < len(entries):
             return _joined(held)
     return held
+
+
+_identity: Final = attrgetter("manager", "operation", "subresource", "api_version")
 
 
 def _decoded(raw: RawJSON) -> FieldSet | None:
@@ -225,17 +227,20 @@ def after_update(held: Sequence[Held], write: ManagedWrite, changes: Changes) ->
     Each entry loses what the write touched or removed, and the writer's own gains what it touched. An entry that loses
     nothing stays the same object.
     """
-    name, operation, version, subresource = write.manager
-    own, others = WRITER, 0
+    manager = write.manager
+    name, version = manager.name, manager.api_version
+    own = WRITER
     for position, (entry, _) in enumerate(held):
         if entry.api_version != version:
-            others += 1
-        elif entry.manager == name and entry.subresource == subresource and entry.operation == operation:
+            return _after_update_across_versions(held, write, changes)
+        if (
+            entry.manager == name
+            and entry.subresource == manager.subresource
+            and entry.operation == manager.operation
+        ):
             own = position
-    if others:
-        return _after_update_across_versions(held, write, changes)
     after = _after_update_in_version(held, own, write, changes)
-    return _in_order(_capped(after))
+    return _in_order(after if len(after) <= UPDATE_LIMIT else _capped(after))
 
 
 def _after_update_across_versions(held: Sequence[Held], write: ManagedWrite, changes: Changes) -> Entries:
@@ -374,8 +379,6 @@ def _moves(sets: tuple[FieldSet, ...], own: int, ignored: FieldSet) -> list[tupl
 
 def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
     """Return entries with at most ten updaters: the oldest are joined, by version, under one name."""
-    if len(entries) <= UPDATE_LIMIT:
-        return entries
     held = {_manager_of_entry(entry): (entry, fields) for entry, fields in held_fields(tuple(entries))}
     updaters = [manager for manager in held if manager.operation == UPDATE]
     if len(updaters) <= UPDATE_LIMIT:

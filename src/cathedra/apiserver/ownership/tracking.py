@@ -83,7 +83,7 @@ def tracked(call: Call, live: Any, new: Any, now: float, body: bytes = b"", othe
         held = held_fields(live.metadata.managed_fields)
         if not held:
             return with_entries(new, ())
-    manager = Manager(call.field_manager, UPDATE, call.api_version, call.subresource)
+    manager = Manager(call.field_manager, UPDATE, call.version.api_version, call.subresource)
     # Nearly all managers write in one version, so the comparison in others is made only when it is needed.
     write = ManagedWrite(
         manager,

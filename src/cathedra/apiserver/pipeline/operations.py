@@ -185,9 +185,11 @@ class ResourceOperations:
         """
         if call.subresource:
             return CallAnswer(call, 201, value=await connect_create(self._server, call, obj))
-        if (review := REVIEWS.get(call.resource)) is not None:
+        if (review := REVIEWS.get(call.definition.group_resource)) is not None:
             return CallAnswer(call, 201, value=review.answer(self._server, call, obj))
-        return CallAnswer(call, 201, await create.create(self._server, call, _hub(call, obj)))
+        if type(obj) is not call.definition.type:  # most kinds have one version, whose type is the hub type
+            obj = call.version.to_hub(obj)
+        return CallAnswer(call, 201, await create.create(self._server, call, obj))
 
     async def update(self, call: Call, obj: Any) -> CallAnswer:
         """Replace an object, or create it where the kind allows that.
@@ -195,7 +197,9 @@ class ResourceOperations:
         Raises:
             StatusError: it is refused.
         """
-        written = await update.update(self._server, call, _hub(call, obj))
+        if type(obj) is not call.definition.type:
+            obj = call.version.to_hub(obj)
+        written = await update.update(self._server, call, obj)
         return CallAnswer(call, 201 if written.created else 200, written.entry)
 
     async def patch(self, call: Call, patch_type: PatchType, body: Any, repeated: tuple[str, ...] = ()) -> CallAnswer:
@@ -229,12 +233,6 @@ class ResourceOperations:
         selection = Selection.parse(call.definition, call.namespace, listed.label_selector, listed.field_selector)
         deleted = await delete.delete_collection(self._server, call, selection, options)
         return CallAnswer(call, listing=read.Listing(deleted, self._server.registry.revision))
-
-
-def _hub(call: Call, obj: Any) -> Any:
-    """Return an object in the version in which verbs handle it."""
-    # Most kinds have one version, whose type is the hub type.
-    return obj if type(obj) is call.definition.type else call.version.to_hub(obj)
 
 
 def deletion_status(call: Call, entry: StoredObject) -> JSONObject:

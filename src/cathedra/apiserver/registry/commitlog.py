@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import internal_error
 from cathedra.api.struct import encode, replace
-from cathedra.apiserver.registry.layout import check_size, numbered
+from cathedra.apiserver.registry.layout import MAX_VALUE, check_size, numbered
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table, wake
 from cathedra.apiserver.registry.tables import Tables
@@ -89,7 +89,8 @@ class CommitLog:
         """
         entry, body = self._next(table, key, obj)
         # Checked before the revision is assigned, so that a refused write leaves no gap.
-        check_size(body)
+        if len(body) > MAX_VALUE:
+            check_size(body)
         self._assigned = entry.revision
         return self._commit(table, StoredChange(entry.revision, entry, previous), body)
 
@@ -161,55 +162,45 @@ class CommitLog:
         """Commit a last state whose removal follows in this turn of the loop, so in the same transaction. The removal
         ends the write and reports its error."""
 
+        write = Write(table.stored_under + change.entry.key, change.revision, body)
+
         def settled(error: StorageError | None) -> None:
             if error is None:
-                self._enter(table, change, body)
+                self._enter(table, change, write)
 
-        self._storage.commit(Write(table.stored_under + change.entry.key, change.revision, body), settled)
+        self._storage.commit(write, settled)
 
     def _next(self, table: Table, key: str, obj: KubeObject) -> tuple[StoredObject, bytes]:
         """Return the object at the next revision, which is not assigned yet, and its form in the store."""
         revision = self._assigned + 1
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
         body = encode(obj)
-        return StoredObject(key, obj, revision, {table.definition.type: body}), body
+        return StoredObject(key, obj, revision, {table.definition.type: body}, size=len(body)), body
 
     def _commit(self, table: Table, change: StoredChange, body: bytes | None) -> asyncio.Future[StoredObject]:
         done: asyncio.Future[StoredObject] = asyncio.Future(loop=self._loop)
+        write = Write(table.stored_under + change.entry.key, change.revision, body)
 
         def settled(error: StorageError | None) -> None:
-            self._end(table, change, body, error)
-            try:
-                if error is None:
-                    done.set_result(change.entry)
-                else:
-                    done.set_exception(internal_error(str(error)))
+            if error is None:
+                self._enter(table, change, write)
+            if waiting := table.under_way.pop(change.entry.key, None):
+                wake(waiting)
             # The write itself must not be undone, because the store has it. Only its result has no reader.
-            except asyncio.InvalidStateError:
+            if done.done():
                 return  # the caller was cancelled meanwhile
+            if error is None:
+                done.set_result(change.entry)
+            else:
+                done.set_exception(internal_error(str(error)))
 
-        self._storage.commit(Write(table.stored_under + change.entry.key, change.revision, body), settled)
+        self._storage.commit(write, settled)
         return done
 
-    def _end(
-        self,
-        table: Table,
-        change: StoredChange,
-        body: bytes | None,
-        error: StorageError | None,
-    ) -> None:
-        """Enter a write unless it failed, and wake requests that wait for its end."""
-        if error is None:
-            self._enter(table, change, body)
-        table.end(change.entry.key)
-
-    def _enter(self, table: Table, change: StoredChange, body: bytes | None) -> None:
+    def _enter(self, table: Table, change: StoredChange, write: Write) -> None:
         # Before the table is changed: observers and watchers that read the revision must not find one before their
         # event.
         self._settled = change.revision
         table.apply(change)
-        if self.followers:
-            # Without followers, which is the rule, no write is put together again.
-            write = Write(table.stored_under + change.entry.key, change.revision, body)
-            for follower in self.followers:
-                follower.settled(write, None)
+        for follower in self.followers:
+            follower.settled(write, None)

@@ -98,7 +98,8 @@ class LogLayout:
         self, definition: AnyDefinition, key: str, revision: int, obj: KubeObject, value: bytes
     ) -> StoredObject:
         """Return the state with the JSON that the store has: it is not encoded again for readers."""
-        return StoredObject(key, stamped(obj, revision), revision, {definition.type: numbered(value, revision)})
+        body = numbered(value, revision)
+        return StoredObject(key, stamped(obj, revision), revision, {definition.type: body}, size=len(body))
 
     def stored(
         self, definition: AnyDefinition, key: str, revision: int, value: bytes, previous: StoredObject | None

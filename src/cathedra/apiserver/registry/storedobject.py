@@ -36,8 +36,8 @@ class StoredObject(msgspec.Struct, eq=False):
     """
 
     key: str
-    _object: Any
-    """None until it is first read (`unread`)."""
+    object: Any
+    """The object, as its table holds it. It is missing until it is first read if it arrived as bytes (`unread`)."""
     revision: int
     _bodies: dict[type, bytes] = {}
     """JSON by type. Entries that were encoded elsewhere may be passed."""
@@ -49,24 +49,29 @@ class StoredObject(msgspec.Struct, eq=False):
     """The type of the JSON that it arrived as, until it is decoded."""
     _earlier: StoredObject | None = None
     """Until it is decoded: the last state before it that was."""
+    size: int = 0
+    """Bytes of the JSON that was encoded first; 0 if none was."""
 
     @staticmethod
     def unread(key: str, revision: int, kind: type, body: bytes, previous: StoredObject | None) -> StoredObject:
         """Return a state that arrived as the JSON of a type. When it is decoded, unchanged parts are shared with the
         last decoded state before it: comparisons by identity stay fast."""
         # A chain of undecoded states would keep every one of them in memory, so the chain has one link at most.
-        earlier = previous if previous is None or previous._object is not None else previous._earlier
-        return StoredObject(key, None, revision, {kind: body}, _unread=kind, _earlier=earlier)
+        earlier = previous if previous is None or previous._unread is None else previous._earlier
+        made = StoredObject(key, None, revision, {kind: body}, _unread=kind, _earlier=earlier, size=len(body))
+        del made.object
+        return made
 
-    @property
-    def object(self) -> Any:
-        """The object, as its table holds it.
+    def __getattr__(self, name: str) -> Any:
+        """Decode an object that arrived as bytes. Python calls this for a missing attribute alone: a property would
+        cost a call for each of the dozen times that a write reads its object.
 
         Raises:
-            StorageError: it arrived as bytes that cannot be decoded.
+            StorageError: the bytes cannot be decoded.
         """
-        found = self._object
-        return self._read() if found is None else found
+        if name != "object":
+            raise AttributeError(name)
+        return self._read()
 
     def __repr__(self) -> str:
         return f"StoredObject({self.key!r}, revision={self.revision})"
@@ -74,13 +79,14 @@ class StoredObject(msgspec.Struct, eq=False):
     def view(self, version: VersionDefinition) -> Any:
         """Return the object in a version; it is converted once."""
         # The hub version needs no conversion, and most requests use it.
-        if type(self.object) is version.type:
-            return self.object
+        stored = self.object
+        if type(stored) is version.type:
+            return stored
         if self._views is None:
             self._views = {}
         found = self._views.get(version.type)
         if found is None:
-            found = self._views[version.type] = version.from_hub(self.object)
+            found = self._views[version.type] = version.from_hub(stored)
         return found
 
     def body(self, version: VersionDefinition) -> bytes:
@@ -88,17 +94,11 @@ class StoredObject(msgspec.Struct, eq=False):
         found = self._bodies.get(version.type)
         if found is None:
             found = self._bodies[version.type] = encode(self.view(version))
+            self.size = self.size or len(found)
             # The encoder keeps its buffer at the size of the largest body. One object of a megabyte would hold that
             # memory for good.
             forget_large(len(found))
         return found
-
-    @property
-    def size(self) -> int:
-        """Bytes of the JSON that was encoded first; 0 if none was, or all were dropped."""
-        for body in self._bodies.values():
-            return len(body)
-        return 0
 
     def body_in(self, kind: type) -> bytes | None:
         """Return the JSON of a type; None if it was not encoded or was dropped."""
@@ -169,11 +169,12 @@ class StoredObject(msgspec.Struct, eq=False):
             # Without the earlier bytes there is nothing to compare parts with; they may have been dropped to save
             # memory.
             if earlier is None or before is None:
-                self._object = reader_of(kind)(body)
+                read = reader_of(kind)(body)
             else:
-                self._object = parts_decoder(kind).later(body, earlier.object, before)
+                read = parts_decoder(kind).later(body, earlier.object, before)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise StorageError(f"the object of {self.key} cannot be read: {error}") from error
+        self.object = read
         # The link to the earlier state is cut, so that its memory can be freed.
         self._unread = self._earlier = None
-        return self._object
+        return read

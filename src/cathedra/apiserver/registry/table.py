@@ -122,7 +122,8 @@ class Table:
     def apply(self, change: StoredChange) -> None:
         """Enter a settled write, then call observers, then offer it to watchers: indexes of the server must hold a
         change before any client can react to it."""
-        key = change.entry.key
+        entry = change.entry
+        key = entry.key
         if change.deleted:
             del self._entries[key]
             self._keys.remove(key)
@@ -133,18 +134,18 @@ class Table:
                 self.created += 1
             else:
                 self.changed += 1
-            self._entries[key] = change.entry
+            self._entries[key] = entry
         self._history.append(change)
         # The last state of a removed object has no encoded form; the one before has about its size.
-        change.size = change.entry.size or (0 if change.previous is None else change.previous.size)
-        self._history_bytes += change.size
+        change.size = size = entry.size or (0 if change.previous is None else change.previous.size)
+        self._history_bytes = size = self._history_bytes + size
         # Two bounds: many small objects would keep decoded structs, few large ones megabytes of JSON.
-        if len(self._history) > self.history_limit or self._history_bytes > HISTORY_BYTES:
+        if size > HISTORY_BYTES or len(self._history) > self.history_limit:
             self._drop_oldest()
         # Indexes before watchers: a client that reacts to the event must find the server's indexes up to date.
         for observer in self._observers:
             observer(change)
-        if self._watchers:
+        if self._watchers.alike:
             change.broadcast(self._watchers)
         if self._by_namespace and (here := self._by_namespace.get(split_key(key)[0])) is not None:
             change.broadcast(here)

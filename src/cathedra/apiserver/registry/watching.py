@@ -158,7 +158,8 @@ class Watcher:
         if events[0].entry.revision <= self.after:
             events = [seen for seen in events if seen.entry.revision > self.after]
         self._bytes += size
-        if len(self.queue) + len(events) > QUEUE_LIMIT or (self.queue and self._bytes > QUEUE_BYTES):
+        waiting = len(self.queue) + len(events)
+        if waiting > QUEUE_LIMIT or (self._bytes > QUEUE_BYTES and waiting > 1):
             self.close()
         else:
             self.queue.extend(events)
@@ -166,6 +167,7 @@ class Watcher:
     def end_if_behind(self, revision: int) -> None:
         """End the stream if an event up to a revision is still queued. The history has dropped it, and the queue must
         not keep it in memory for a client that reads nothing."""
+        self._gather()
         if self.queue and self.queue[0].entry.revision <= revision:
             self.close()
 
@@ -270,13 +272,15 @@ class Alike:
     the group, and the queues get what has gathered when the first watcher takes its events.
     """
 
-    __slots__ = ("fresh", "selection", "watchers")
+    __slots__ = ("_bytes", "fresh", "selection", "watchers")
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
         self.watchers: dict[Watcher, None] = {}
         self.fresh: list[Seen] = []
         """Events that are in no queue yet."""
+        self._bytes = 0
+        """Bytes of their objects."""
 
     def add(self, watcher: Watcher) -> None:
         """Add a watcher. Events that have gathered go to the others first: it must not receive what was before it."""
@@ -293,25 +297,21 @@ class Alike:
 
     def push(self, seen: Seen) -> None:
         """Append an event and wake the readers that have nothing else to take."""
-        # One watcher has nothing to share; gathering would cost a list for each event.
-        if len(self.watchers) == 1:
-            for watcher in self.watchers:
-                watcher.push(seen)
-            return
         fresh = self.fresh
         fresh.append(seen)
+        self._bytes += seen.entry.size
         if len(fresh) == 1:
             for watcher in self.watchers:
                 if not watcher.queue:  # else its reader was woken when that began to fill
                     watcher.wake()
-        elif len(fresh) >= FRESH_LIMIT:
+        elif len(fresh) >= FRESH_LIMIT or self._bytes > QUEUE_BYTES:
             self.give_out()
 
     def give_out(self) -> None:
         """Move the events that have gathered into the watchers' queues."""
         if self.fresh:
             fresh, self.fresh = self.fresh, []
-            size = sum([seen.entry.size for seen in fresh])
+            size, self._bytes = self._bytes, 0
             # A copy: a watcher that is cut here may be discarded by its callback during the iteration.
             for watcher in tuple(self.watchers):
                 watcher.extend(fresh, size)

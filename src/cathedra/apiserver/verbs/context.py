@@ -92,7 +92,7 @@ class ServerContext(msgspec.Struct, frozen=True):
         return RequestContext(
             gates=self.gates,
             now=self.clock.now(),
-            api_version=call.api_version,
+            api_version=call.version.api_version,
             namespace_labels=partial(self.namespace_labels, call.namespace),
             user=call.user.name,
             groups=call.user.groups,

@@ -34,7 +34,9 @@ async def create(server: ServerContext, call: Call, obj: Any) -> StoredObject:
         StatusError: it was refused; nothing changed.
     """
     obj = in_namespace(call, obj)
-    metadata = without_duplicate_owners(call, not_ending(obj.metadata))
+    metadata = not_ending(obj.metadata)
+    if len(metadata.owner_references) > 1:
+        metadata = without_duplicate_owners(call, metadata)
     if metadata is not obj.metadata:
         obj = replace(obj, metadata=metadata)
     context = server.strategy_context(call)
@@ -62,7 +64,9 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
     # Defaults come before admission, so plugins and webhooks see a complete object; validation comes after it, so that
     # what they changed is validated too.
     obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
-    metadata = without_duplicate_owners(call, obj.metadata)
+    metadata = obj.metadata
+    if len(metadata.owner_references) > 1:
+        metadata = without_duplicate_owners(call, metadata)
     now = server.clock.now()
     for attempt in range(NAME_ATTEMPTS):
         # Named before its kind prepares it: labels may contain the name.

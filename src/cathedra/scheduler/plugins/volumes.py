@@ -140,11 +140,7 @@ class _VolumePlugin(PreFilterPlugin, FilterPlugin):
 
     def skips(self, pod: PodInfo) -> bool:
         """Nothing to do for pods without persistent volumes."""
-        # For every pod, by several plugins: a generator would cost more than the loop.
-        for volume in pod.pod.spec.volumes:
-            if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
-                return False
-        return True
+        return not pod.uses_volume_claims
 
     def _claim(self, pod: Pod, name: str) -> PersistentVolumeClaim | None:
         return self._objects.claims.get(pod.metadata.namespace, name)
@@ -166,7 +162,7 @@ class VolumeRestrictions(_VolumePlugin):
 
     def skips(self, pod: PodInfo) -> bool:
         """Nothing to do for pods without disks and persistent volumes."""
-        return super().skips(pod) and not any(map(_is_disk, pod.pod.spec.volumes))
+        return not pod.uses_volume_claims and not any(map(_is_disk, pod.pod.spec.volumes))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | None:
         """Search the cluster for pods that use claims which one pod only may use."""

@@ -220,6 +220,15 @@ class PodInfo:
         return sums
 
     @_Derived
+    def uses_volume_claims(self) -> bool:
+        """True if some volume has a persistent volume claim, or one is made for it."""
+        # For every pod: a generator would cost more than the loop.
+        for volume in self.pod.spec.volumes:
+            if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
+                return True
+        return False
+
+    @_Derived
     def host_ports(self) -> tuple[tuple[str, str, int], ...]:
         """(address, protocol, port) for every port that the pod takes on its host."""
         spec = self.pod.spec

@@ -225,7 +225,7 @@ async def test_waiting_ends_with_the_next_event() -> None:
 def large(number: int, size: int) -> StoredObject:
     """An object whose JSON has so many bytes."""
     found = stored("yes", number)
-    found._bodies = {object: b"x" * size}
+    found.size = size
     return found
 
 
