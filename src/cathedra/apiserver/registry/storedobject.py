@@ -58,20 +58,9 @@ class StoredObject(msgspec.Struct, eq=False):
         last decoded state before it: comparisons by identity stay fast."""
         # A chain of undecoded states would keep every one of them in memory, so the chain has one link at most.
         earlier = previous if previous is None or previous._unread is None else previous._earlier
-        made = StoredObject(key, None, revision, {kind: body}, _unread=kind, _earlier=earlier, size=len(body))
+        made = _UnreadObject(key, None, revision, {kind: body}, _unread=kind, _earlier=earlier, size=len(body))
         del made.object
         return made
-
-    def __getattr__(self, name: str) -> Any:
-        """Decode an object that arrived as bytes. Python calls this for a missing attribute alone: a property would
-        cost a call for each of the dozen times that a write reads its object.
-
-        Raises:
-            StorageError: the bytes cannot be decoded.
-        """
-        if name != "object":
-            raise AttributeError(name)
-        return self._read()
 
     def __repr__(self) -> str:
         return f"StoredObject({self.key!r}, revision={self.revision})"
@@ -159,6 +148,24 @@ class StoredObject(msgspec.Struct, eq=False):
         return StoredObject(
             self.key, replace(self.object, metadata=replace(metadata, managed_fields=())), self.revision
         )
+
+
+class _UnreadObject(StoredObject, eq=False):
+    """A state that arrived as bytes. It is decoded when its object is first read.
+
+    Python calls `__getattr__` for a missing attribute alone. A property would cost all states a call for each of the
+    dozen times that a write reads its object. In the base class, this method would make all attributes slow.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        """Decode the object.
+
+        Raises:
+            StorageError: the bytes cannot be decoded.
+        """
+        if name != "object":
+            raise AttributeError(name)
+        return self._read()
 
     def _read(self) -> Any:
         kind, earlier = self._unread, self._earlier
