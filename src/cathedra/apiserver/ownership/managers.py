@@ -154,9 +154,8 @@ def held_fields(entries: Entries) -> list[Held]:
         fields = _decoded(raw)
         if fields is not None:
             held.append((replace(entry, fields_v1=fields.expect_reading()), fields))
-    if len(held) > 1:
-        if len({*map(_identity, entries)}) < len(entries):
-            return _joined(held)
+    if len(held) > 1 and len({*map(_identity, entries)}) < len(entries):
+        return _joined(held)
     return held
 
 
@@ -233,11 +232,7 @@ def after_update(held: Sequence[Held], write: ManagedWrite, changes: Changes) ->
     for position, (entry, _) in enumerate(held):
         if entry.api_version != version:
             return _after_update_across_versions(held, write, changes)
-        if (
-            entry.manager == name
-            and entry.subresource == manager.subresource
-            and entry.operation == manager.operation
-        ):
+        if entry.manager == name and entry.subresource == manager.subresource and entry.operation == manager.operation:
             own = position
     after = _after_update_in_version(held, own, write, changes)
     return _in_order(after if len(after) <= UPDATE_LIMIT else _capped(after))
