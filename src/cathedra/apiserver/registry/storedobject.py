@@ -176,7 +176,7 @@ class _UnreadObject(StoredObject, eq=False):
             # Without the earlier bytes there is nothing to compare parts with; they may have been dropped to save
             # memory.
             if earlier is None or before is None:
-                read = reader_of(kind)(body)
+                read: Any = reader_of(kind)(body)
             else:
                 read = parts_decoder(kind).later(body, earlier.object, before)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
