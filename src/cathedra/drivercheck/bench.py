@@ -56,6 +56,10 @@ class Bench:
         self.directory = directory
         self._client = client
         self._clock = clock
+        self.neighbour: Bench | None = None
+        """The same driver on a second node."""
+        self.previous: DriverProgram | None = None
+        """The driver's previous version, where one was given."""
         self._program = program
         self._running: DriverInstance | None = None
 
@@ -85,34 +89,61 @@ class Bench:
             raise CheckSkipped("needs a driver that is started here: put its command after --")
         return self._program
 
+    def require_neighbour(self) -> Bench:
+        """Return the bench of the second node.
+
+        Raises:
+            CheckSkipped: there is one node alone.
+        """
+        if self.neighbour is None:
+            raise CheckSkipped("needs a second node: --nodes 2")
+        return self.neighbour
+
+    def require_previous(self) -> DriverProgram:
+        """Return the program of the driver's previous version.
+
+        Raises:
+            CheckSkipped: none was given.
+        """
+        if self.previous is None:
+            raise CheckSkipped("needs the command of the previous version: --upgrade-from")
+        return self.previous
+
     async def connect(self, driver: str) -> None:
         """Start the driver, if it is to be started here, find it, and wait until its pools are complete.
 
         Raises:
             DriverCheckError: it does not come, ends by itself, or publishes nothing.
         """
-        self._running = await self.join(driver)
+        self._running = await self.join(driver, self._program)
         self.claims.driver = self.plugin.info.name
         await self.claims.open()
         await self._unless_ended(self.until_published(), self._running.process)
 
-    async def join(self, driver: str, *, but: frozenset[Path] = frozenset(), pod_uid: str = "") -> DriverInstance:
-        """An instance of the driver at a socket that is none of ``but``, taken as a kubelet does.
+    async def join(
+        self,
+        driver: str,
+        program: DriverProgram | None,
+        *,
+        but: frozenset[Path] = frozenset(),
+        pod_uid: str = "",
+    ) -> DriverInstance:
+        """Start ``program``, if any, and return the instance at a socket that is none of ``but``, registered.
 
         Raises:
             DriverCheckError: it does not come, or ends by itself.
         """
         process = None
-        if self._program is not None:
-            process = await self._program.start(**({"POD_UID": pod_uid} if pod_uid else {}))
+        if program is not None:
+            process = await program.start(**({"POD_UID": pod_uid} if pod_uid else {}))
         try:
             info = await self._unless_ended(self.directory.find(driver, but=but, seconds=PATIENCE), process)
             with contextlib.suppress(PluginCallError):
                 # A check of its own fails if the driver cannot be notified.
                 await tell(info.socket, registered=True)
         except BaseException:
-            if process is not None and self._program is not None:
-                await self._program.kill(process)
+            if process is not None and program is not None:
+                await program.kill(process)
             raise
         return DriverInstance(ExaminedPlugin(info, self._clock), process)
 
@@ -184,6 +215,43 @@ class Bench:
         except DriverCheckError as error:
             raise CheckFailed(f"it does not come back: {error}") from error
 
+    async def rejoin(self) -> None:
+        """Let the node leave the cluster and join again under its name, and start the driver there anew.
+
+        Raises:
+            CheckSkipped: it was not started here.
+            CheckFailed: it does not come back.
+        """
+        driver = self.plugin.info.name
+        await self.end(self.instance, kill=True)
+        await self.claims.renew_node()
+        try:
+            await self.connect(driver)
+        except DriverCheckError as error:
+            raise CheckFailed(f"it does not come back on a node that has joined again: {error}") from error
+
+    async def switch(self, program: DriverProgram) -> None:
+        """End the driver and run ``program`` in its place, as an update without surge does.
+
+        Raises:
+            CheckSkipped: it was not started here.
+            CheckFailed: it does not end.
+            DriverCheckError: ``program`` does not come, or publishes nothing.
+        """
+        driver = self.plugin.info.name
+        await self.end(self.instance)
+        self._program = program
+        await self.connect(driver)
+
+    async def hand_over(self, newer: DriverInstance, program: DriverProgram) -> None:
+        """End the driver, and go on with an instance of ``program`` that runs beside it.
+
+        Raises:
+            CheckFailed: it does not end.
+        """
+        await self.end(self.instance)
+        self._running, self._program = newer, program
+
     async def end(self, instance: DriverInstance, *, kill: bool = False) -> None:
         """End an instance that was started here.
 
@@ -204,6 +272,22 @@ class Bench:
         except TimeoutError as error:
             raise CheckFailed("it does not end when it is told to (SIGTERM)") from error
 
+    async def end_within(self, instance: DriverInstance, seconds: float) -> None:
+        """End an instance that was started here, while its connections stay open; it is killed after ``seconds``.
+
+        Raises:
+            CheckSkipped: it was not started here.
+            TimeoutError: it did not end by itself.
+        """
+        program = self.require_program()
+        assert instance.process is not None, "what a program starts has a process"
+        if instance is self._running:
+            self._running = None
+        try:
+            await program.stop(instance.process, seconds)
+        finally:
+            await instance.plugin.close()
+
     async def close(self) -> None:
         """Stop what was started here, and close connections."""
         if self._running is None:
@@ -213,11 +297,13 @@ class Bench:
             await self._program.kill(self._running.process)
 
     async def tidy(self) -> None:
-        """Unprepare every claim of a check, as far as the driver allows it."""
+        """Unprepare every claim of a check on every node, as far as the driver allows it."""
         for claim in tuple(self.claims.made):
             with contextlib.suppress(PluginCallError, CheckFailed, DriverCheckError):
                 await self.plugin.unprepare([claim.ref])
             await self.claims.delete(claim)
+        if self.neighbour is not None:
+            await self.neighbour.tidy()
 
     async def prepare(self, claim: AllocatedClaim, version: str = "") -> tuple[PluginDevice, ...]:
         """Its devices, prepared.

@@ -1,4 +1,4 @@
-"""One thing that a driver must do, and how it went."""
+"""Checks of a driver, and their execution one after the other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
-from xml.etree import ElementTree
 
 from cathedra.api.status import StatusError
 from cathedra.clock import Clock
@@ -14,17 +13,22 @@ from cathedra.drivercheck.bench import Bench
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped, DriverCheckError
 from cathedra.node.plugins.client import PluginCallError
 
-__all__ = ["PluginCheck", "PluginCheckResult", "examine", "junit", "line", "total"]
+__all__ = ["LEVELS", "PluginCheck", "PluginCheckResult", "examine"]
+
+
+LEVELS: Final = ("core", "partitionable", "shared capacity", "metadata", "health")
+"""Levels of conformance: ``core`` for every driver, the others for drivers that offer the feature."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginCheck:
-    """A check: its ``rule`` in one sentence, and the ``source`` of the rule."""
+    """A check: its ``rule`` in one sentence, the ``source`` of the rule, and the level to which it belongs."""
 
     name: str
     rule: str
     source: str
     run: Callable[[Bench], Awaitable[None]]
+    level: str = "core"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,43 +69,3 @@ async def _run(check: PluginCheck, bench: Bench) -> tuple[str, str]:
         # reason.
         await bench.tidy()
     return "passed", ""
-
-
-# --- report
-
-
-_SIGNS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
-
-
-def line(result: PluginCheckResult) -> str:
-    """One line for a check."""
-    # One line per check, so that output can be filtered.
-    reason = f": {' '.join(result.reason.split())}" if result.reason else ""
-    return f"{_SIGNS[result.outcome]} {result.check.name} – {result.check.rule} ({result.check.source}){reason}"
-
-
-def total(results: Sequence[PluginCheckResult]) -> str:
-    """All of them in one line."""
-    counts = {outcome: sum(one.outcome == outcome for one in results) for outcome in _SIGNS}
-    return f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped"
-
-
-def junit(driver: str, results: Sequence[PluginCheckResult]) -> bytes:
-    """The results as a JUnit document, which CI systems show."""
-    suite = ElementTree.Element(
-        "testsuite",
-        name=driver,
-        tests=str(len(results)),
-        failures=str(sum(one.outcome == "failed" for one in results)),
-        skipped=str(sum(one.outcome == "skipped" for one in results)),
-        time=f"{sum(one.seconds for one in results):.3f}",
-    )
-    for one in results:
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=driver, name=one.check.name, time=f"{one.seconds:.3f}"
-        )
-        if one.outcome == "failed":
-            ElementTree.SubElement(case, "failure", message=one.reason).text = f"{one.check.rule} ({one.check.source})"
-        elif one.outcome == "skipped":
-            ElementTree.SubElement(case, "skipped", message=one.reason)
-    return b"<?xml version='1.0' encoding='utf-8'?>\n" + ElementTree.tostring(suite, encoding="unicode").encode()

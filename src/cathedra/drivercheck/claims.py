@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from cathedra.allocation import AllocationError
 from cathedra.api import resource
-from cathedra.api.core.core_v1 import Namespace
+from cathedra.api.core.core_v1 import Namespace, Node
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
-from cathedra.client.resources import NAMESPACES, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.client.resources import NAMESPACES, NODES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.driver.kit.memoryapi import asked, results_for, smallest_requests
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped
 from cathedra.node.plugins.client import ClaimReference
@@ -70,6 +70,27 @@ class Claims:
         mine = [one for one in found if one.spec.driver == self.driver and one.spec.node_name in (None, "", self._node)]
         return sorted(mine, key=lambda one: one.metadata.name)
 
+    async def node_uid(self) -> str:
+        """Return the UID of the Node object.
+
+        Raises:
+            StatusError: it does not exist, or may not be read.
+        """
+        return (await self._client.resource(NODES).get(self._node)).metadata.uid
+
+    async def renew_node(self) -> None:
+        """Delete the node and the slices that it owns, as the garbage collector would, and create it under a new UID.
+
+        Raises:
+            StatusError: that is not allowed.
+        """
+        uid = await self.node_uid()
+        await self._client.resource(NODES).delete(self._node)
+        for one in await self.slices():
+            if uid in [owner.uid for owner in one.metadata.owner_references]:
+                await self._client.resource(RESOURCESLICES).delete(one.metadata.name)
+        await self._client.resource(NODES).create(Node(metadata=ObjectMeta(name=self._node)))
+
     async def allocate(self, count: int = 1) -> AllocatedClaim:
         """Create a claim with ``count`` devices, which the allocator chooses among the free ones.
 
@@ -91,6 +112,15 @@ class Claims:
         devices = replace(of.allocation.devices, results=(*of.results, *more))
         claim = await self._asked(len(of.results))
         return await self._make(claim, replace(of.allocation, devices=devices))
+
+    async def of_devices(self, names: Sequence[tuple[str, str]]) -> AllocatedClaim:
+        """A claim that was allocated exactly these devices, each a pool and a name."""
+        results = tuple(
+            resource.DeviceRequestAllocationResult(request="device", driver=self.driver, pool=pool, device=device)
+            for pool, device in names
+        )
+        devices = resource.DeviceAllocationResult(results=results)
+        return await self._make(await self._asked(len(names)), resource.AllocationResult(devices=devices))
 
     async def alternative(self, of: AllocatedClaim) -> AllocatedClaim:
         """A claim that got the device of ``of`` for the subrequest ``first`` of its request."""

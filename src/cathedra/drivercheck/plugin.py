@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -109,7 +109,7 @@ class ExaminedPlugin:
         """
         return await self.client(version).unprepare(claims)
 
-    def health(self) -> AsyncIterator[tuple[ReportedHealth, ...]]:
+    def health(self) -> AsyncGenerator[tuple[ReportedHealth, ...], None]:
         """The stream of health reports."""
         return self.client().watch_health()
 

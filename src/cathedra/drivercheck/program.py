@@ -49,8 +49,8 @@ class DriverProgram:
             except OSError as error:
                 raise DriverCheckError(f"cannot start {self._command[0]}: {error.strerror}") from error
 
-    async def stop(self, process: asyncio.subprocess.Process) -> int:
-        """End an instance as a pod is ended; its exit status.
+    async def stop(self, process: asyncio.subprocess.Process, seconds: float = _STOP_SECONDS) -> int:
+        """End an instance as a pod is ended, and return its exit status.
 
         Raises:
             TimeoutError: it does not end, and was killed.
@@ -59,7 +59,7 @@ class DriverProgram:
             # SIGTERM first, as the kubelet ends a pod: a driver may deregister and remove its sockets.
             process.terminate()
         try:
-            async with asyncio.timeout(_STOP_SECONDS):
+            async with asyncio.timeout(seconds):
                 return await process.wait()
         except TimeoutError:
             await self.kill(process)
@@ -78,8 +78,10 @@ class DriverProgram:
 
 
 @asynccontextmanager
-async def hosted_server(directory: Path, node: str, gates: FeatureGates, clock: Clock) -> AsyncIterator[Client]:
-    """A server with the one node, on the loopback; ``directory/kubeconfig`` leads there."""
+async def hosted_server(
+    directory: Path, nodes: Sequence[str], gates: FeatureGates, clock: Clock
+) -> AsyncIterator[Client]:
+    """A server with these nodes, on the loopback; ``directory/kubeconfig`` leads there."""
     config = ServerConfig(release=gates.release, gates=gates)
     server = await APIServer.open(config, clock=clock, random=random.Random())
     # A token of its own for each run: the server listens on the loopback, where other users of the machine can reach
@@ -91,7 +93,8 @@ async def hosted_server(directory: Path, node: str, gates: FeatureGates, clock: 
         authority = (directory / "pki" / "ca.crt").read_bytes()
         write(directory / "kubeconfig", Target(url, certificate_authority=authority, token=token))
         client = Client(server.transport(), clock=clock)
-        await client.resource(NODES).create(Node(metadata=ObjectMeta(name=node)))
+        for node in nodes:
+            await client.resource(NODES).create(Node(metadata=ObjectMeta(name=node)))
         yield client
     finally:
         await server.close()

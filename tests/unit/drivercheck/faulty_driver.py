@@ -23,12 +23,21 @@ from cathedra._proto import (
 )
 from cathedra.api import resource
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
+from cathedra.api.quantity import Quantity
 from cathedra.api.status import StatusError
+from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.devicemetadata import CONTAINER_DIRECTORY
 
 NAME = "lamps.example.com"
 KIND = f"{NAME}/claim"
+COUNTED = ("counted", "too many watts", "siblings go together")
+"""Drivers whose lamps consume counters; the first has no fault."""
+SHARED = ("shared", "no share IDs", "shares go together")
+"""Drivers whose lamps are shared; the first has no fault."""
+METADATA = ("metadata", "metadata of others", "metadata stays", "metadata once")
+"""Drivers that write metadata; the first has no fault."""
 
 
 @dataclass
@@ -45,6 +54,16 @@ class FaultyDriver:
     busy: int = 0
     choked: bool = False
     servers: list[grpc.aio.Server] = field(default_factory=list)
+    instance: str = ""
+    """Mark of its sockets, where several instances run at a time."""
+    shares: dict[str, str] = field(default_factory=dict)
+    """Share ID by claim UID."""
+    streams: int = 0
+    """Health streams that were opened."""
+
+    @property
+    def service_socket(self) -> Path:
+        return self.root / f"dra{self.instance}.sock"
 
     @property
     def registry(self) -> Path:
@@ -75,32 +94,60 @@ class FaultyDriver:
             dra_health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self), service)
         registration = grpc.aio.server()
         pluginregistration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registration(self), registration)
-        for server, path in ((service, self.root / "dra.sock"), (registration, self.registry / "lamps-reg.sock")):
+        for server, path in (
+            (service, self.service_socket),
+            (registration, self.registry / f"lamps{self.instance}-reg.sock"),
+        ):
             server.add_insecure_port(f"unix:{path}")
             await server.start()
             self.servers.append(server)
-        await self._publish()
+        await self.publish()
 
     async def stop(self) -> None:
         for server in self.servers:
             await server.stop(None)
 
-    async def _publish(self) -> None:
-        node = await self.client.resource(NODES).get(self.node)
-        owner = OwnerReference(api_version="v1", kind="Node", name=self.node, uid=node.metadata.uid, controller=True)
+    async def publish(self) -> None:
+        uid = await self.node_uid()
+        owner = OwnerReference(api_version="v1", kind="Node", name=self.node, uid=uid, controller=True)
         names = [f"lamp-{number}" for number in range(4)]
         pieces = [names, names] if self.fault == "device twice" else [names]
+        pool = "lamps" if self.fault == "one pool name" else self.node
+        counted = self.fault in COUNTED
         for devices in pieces:
             spec = resource.ResourceSliceSpec(
                 driver=NAME,
                 node_name=self.node,
-                pool=resource.ResourcePool(name=self.node, generation=1, resource_slice_count=len(pieces)),
-                devices=tuple(resource.Device(name=name) for name in devices),
+                pool=resource.ResourcePool(name=pool, generation=1, resource_slice_count=len(pieces) + counted),
+                devices=tuple(self._device(name) for name in devices),
             )
             metadata = ObjectMeta(
                 generate_name="lamps-", owner_references=() if self.fault == "unowned slices" else (owner,)
             )
             await self.client.resource(RESOURCESLICES).create(resource.ResourceSlice(metadata=metadata, spec=spec))
+            if counted:
+                sets = (resource.CounterSet(name="mains", counters={"watts": resource.Counter(value=Quantity(20))}),)
+                supply = replace(spec, devices=(), shared_counters=sets)
+                await self.client.resource(RESOURCESLICES).create(
+                    resource.ResourceSlice(metadata=metadata, spec=supply)
+                )
+
+    async def node_uid(self) -> str:
+        return (await self.client.resource(NODES).get(self.node)).metadata.uid
+
+    def _device(self, name: str) -> resource.Device:
+        """A lamp; those of ``COUNTED`` drivers take 10 of 20 watts, those of ``SHARED`` ones are shared."""
+        device = resource.Device(name=name)
+        if self.fault in COUNTED:
+            watts = 30 if self.fault == "too many watts" else 10
+            consumed = resource.DeviceCounterConsumption(
+                counter_set="mains", counters={"watts": resource.Counter(value=Quantity(watts))}
+            )
+            return replace(device, consumes_counters=(consumed,))
+        if self.fault in SHARED:
+            capacity = {"light": resource.DeviceCapacity(value=Quantity(100))}
+            return replace(device, allow_multiple_allocations=True, capacity=capacity)
+        return device
 
     async def rewrite_slice(self) -> None:
         slices = self.client.resource(RESOURCESLICES)
@@ -120,6 +167,7 @@ class FaultyDriver:
             allocation = found.status.allocation
             if allocation is None or self.choked:
                 raise ValueError("not allocated, or not readable any more")
+            self.shares[claim.uid] = next((one.share_id for one in allocation.devices.results if one.share_id), "")
             results = [one for one in allocation.devices.results if self.fault == "takes all" or one.driver == NAME]
             mine = [one.opaque for one in allocation.devices.config if one.opaque is not None]
             if self.fault == "chokes on parameters" and any(opaque.driver == NAME for opaque in mine):
@@ -132,10 +180,12 @@ class FaultyDriver:
         else:
             devices = [("device", self.node, "lamp-0")]
         held = {device for uid, held in self.prepared.items() if uid != claim.uid for device in held}
-        if self.fault != "gives twice" and any(one[1:] == other[1:] for one in devices for other in held):
+        shared = self.fault == "gives twice" or self.fault in SHARED
+        if not shared and any(one[1:] == other[1:] for one in devices for other in held):
             raise ValueError("the device is in use")
         if not (self.fault == "documents once" and claim.uid in self.prepared) and self.fault != "no documents":
             self._write(claim.uid)
+        self.write_metadata(claim, devices)
         self.prepared[claim.uid] = devices
         return devices
 
@@ -149,10 +199,31 @@ class FaultyDriver:
         return found
 
     def _write(self, uid: str) -> None:
-        edits = {"env": ["no variable"] if self.fault == "invalid documents" else ["LAMP=on"]}
+        edits: dict[str, Any] = {"env": ["no variable"] if self.fault == "invalid documents" else ["LAMP=on"]}
+        if self.fault in METADATA:
+            edits["mounts"] = [{"hostPath": str(self._metadata(uid)), "containerPath": f"{CONTAINER_DIRECTORY}/{uid}"}]
         devices = [{"name": uid, "containerEdits": edits}]
         text = json.dumps({"cdiVersion": "0.5.0", "kind": KIND, "devices": devices})
         (self.cdi / f"{uid}.json").write_text(text)
+
+    def _metadata(self, uid: str) -> Path:
+        return self.root / f"{uid}-metadata.json"
+
+    def write_metadata(self, claim: Any, devices: list[tuple[str, str, str]]) -> None:
+        """Write the metadata of a claim, as its fault demands."""
+        if self.fault not in METADATA or (self.fault == "metadata once" and claim.uid in self.prepared):
+            return
+        identity = {"name": claim.name, "namespace": claim.namespace, "uid": claim.uid}
+        if self.fault == "metadata of others":
+            identity["name"] = "another"
+        described = [{"driver": NAME, "pool": pool, "name": device} for _, pool, device in devices]
+        document = {
+            "apiVersion": "metadata.resource.k8s.io/v1beta1",
+            "kind": "DeviceMetadata",
+            "metadata": {**identity, "generation": 1},
+            "requests": [{"name": "device", "devices": described}],
+        }
+        self._metadata(claim.uid).write_text(json.dumps(document))
 
     def unprepare(self, uid: str) -> None:
         """Raises:
@@ -161,6 +232,11 @@ class FaultyDriver:
         if self.fault == "knows its claims only" and uid not in self.prepared:
             raise ValueError("unknown claim")
         self.prepared.pop(uid, None)
+        if self.fault in ("siblings go together", "shares go together"):
+            # What else uses the device gets a new name with its next answer.
+            self.calls += 1_000
+        if self.fault != "metadata stays":
+            self._metadata(uid).unlink(missing_ok=True)
         if self.fault != "leaves documents":
             (self.cdi / f"{uid}.json").unlink(missing_ok=True)
 
@@ -174,7 +250,7 @@ class _Registration(pluginregistration_v1_pb2_grpc.RegistrationServicer):
         return pluginregistration_v1_pb2.PluginInfo(
             type="DevicePlugin" if self.driver.fault == "wrong type" else "DRAPlugin",
             name=NAME,
-            endpoint=("" if self.driver.fault == "relative endpoint" else str(self.driver.root) + "/") + "dra.sock",
+            endpoint="dra.sock" if self.driver.fault == "relative endpoint" else str(self.driver.service_socket),
             supported_versions=self.driver.services,
         )
 
@@ -220,6 +296,10 @@ class _Plugin:
             for name, pool, device in devices:
                 prepared = answer.devices.add(pool_name=pool, device_name=device, request_names=[name])
                 marker = f"-{driver.calls}" if driver.fault == "answers differ" else ""
+                if driver.fault in ("siblings go together", "shares go together"):
+                    marker = f"-{driver.calls // 1_000}" if driver.calls >= 1_000 else ""
+                if self.messages is dra_v1_pb2 and driver.fault in ("shared", "shares go together"):
+                    prepared.share_id = driver.shares[claim.uid]
                 older = self.messages is dra_v1beta1_pb2 and driver.fault == "versions differ"
                 prepared.cdi_device_ids.append(f"{KIND}={claim.uid}{marker}{'-beta' if older else ''}")
         return response
@@ -241,6 +321,9 @@ class _Health(dra_health_v1_pb2_grpc.DRAResourceHealthServicer):
         self.driver = driver
 
     async def NodeWatchResources(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self.driver.streams += 1
+        if self.driver.fault == "one health stream" and self.driver.streams > 1:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "a stream is open")
         if self.driver.fault == "silent health":
             return
         name = "lamp-9" if self.driver.fault == "health of others" else "lamp-0"

@@ -6,13 +6,12 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from cathedra.clock import SystemClock
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import PluginCheck, PluginCheckResult, examine, junit, line, total
+from cathedra.drivercheck.check import LEVELS, PluginCheckResult, examine
 from cathedra.drivercheck.checks import CHECKS
 from cathedra.drivercheck.claims import Claims
 from cathedra.drivercheck.plugin import PluginDirectory
@@ -20,7 +19,9 @@ from cathedra.drivercheck.program import DriverProgram, hosted_server
 from cathedra.releases import FeatureGates
 from tests.unit.drivercheck.faulty_driver import FaultyDriver
 
-NEED_A_PROGRAM = {"restart", "unprepare-later", "killed", "reboot", "overlap", "stops"}
+NEED_A_PROGRAM = {"restart", "unprepare-later", "killed", "reboot", "remembers", "overlap", "stops", "health-ends"}
+NEED_ANOTHER = {"upgrade", "downgrade", "mixed-versions", "pools-apart", "nodes-at-once", "neighbours", "node-left"}
+NEED_A_FEATURE = {check.name for check in CHECKS if check.level not in ("core", "health")}
 FAULTS = {
     "wrong type": "describes-itself",
     "relative endpoint": "describes-itself",
@@ -51,6 +52,14 @@ FAULTS = {
     "unserved health": "health",
     "silent health": "health",
     "health of others": "health",
+    "one health stream": "health-again",
+    "too many watts": "counters-suffice",
+    "siblings go together": "partitions-together",
+    "no share IDs": "share-ids",
+    "shares go together": "shares-apart",
+    "metadata of others": "metadata-valid",
+    "metadata once": "metadata-again",
+    "metadata stays": "metadata-removed",
 }
 """What is wrong with a driver → the check that says so."""
 
@@ -65,7 +74,7 @@ def place() -> Iterator[Path]:
 @asynccontextmanager
 async def bench_of(place: Path, fault: str, program: DriverProgram | None = None) -> AsyncIterator[Bench]:
     clock = SystemClock()
-    async with hosted_server(place / "server", "node-0", FeatureGates.for_release(), clock) as client:
+    async with hosted_server(place / "server", ["node-0"], FeatureGates.for_release(), clock) as client:
         driver = FaultyDriver(client, place, "node-0", fault)
         await driver.start()
         directory = PluginDirectory(driver.registry, clock)
@@ -95,7 +104,18 @@ async def results_of(place: Path, fault: str, only: str = "") -> dict[str, Plugi
 async def test_a_right_driver_passes_all_that_its_process_is_not_needed_for(place: Path) -> None:
     results = await results_of(place, "")
     assert {name: one.reason for name, one in results.items() if one.outcome == "failed"} == {}
-    assert {name for name, one in results.items() if one.outcome == "skipped"} == NEED_A_PROGRAM
+    assert {name for name, one in results.items() if one.outcome == "skipped"} == (
+        NEED_A_PROGRAM | NEED_ANOTHER | NEED_A_FEATURE
+    )
+
+
+@pytest.mark.parametrize(
+    ("feature", "level"), [("counted", "partitionable"), ("shared", "shared capacity"), ("metadata", "metadata")]
+)
+async def test_a_right_driver_passes_the_level_of_its_feature(feature: str, level: str, place: Path) -> None:
+    results = await results_of(place, feature)
+    assert {name: one.reason for name, one in results.items() if one.outcome == "failed"} == {}
+    assert {one.outcome for one in results.values() if one.check.level == level} == {"passed"}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -108,6 +128,7 @@ def test_checks_have_names_rules_and_sources_of_their_own() -> None:
     for part in ("name", "rule"):
         assert len({getattr(check, part) for check in CHECKS}) == len(CHECKS)
     assert all(check.source.startswith("docs/spec/") for check in CHECKS)
+    assert {check.level for check in CHECKS} == set(LEVELS)
 
 
 async def test_a_driver_that_does_not_come_back_fails_what_comes_after(place: Path) -> None:
@@ -121,39 +142,3 @@ async def test_a_driver_that_does_not_come_back_fails_what_comes_after(place: Pa
         "it does not come back: the driver has ended by itself",
         "the driver is not running",
     ]
-
-
-CHECK = PluginCheck("prepares", "it prepares", "docs/spec/protocols.md §4", CHECKS[0].run)
-RESULTS = [
-    PluginCheckResult(CHECK, "passed", 0.25),
-    PluginCheckResult(CHECK, "failed", 1.0, "two\nlines & <signs>"),
-    PluginCheckResult(CHECK, "skipped", 0.0, "no device"),
-]
-
-
-def test_a_result_is_one_line_with_rule_and_source() -> None:
-    assert [line(one) for one in RESULTS] == [
-        "ok   prepares – it prepares (docs/spec/protocols.md §4)",
-        "FAIL prepares – it prepares (docs/spec/protocols.md §4): two lines & <signs>",
-        "skip prepares – it prepares (docs/spec/protocols.md §4): no device",
-    ]
-
-
-def test_the_total_counts_each_outcome() -> None:
-    assert total(RESULTS) == "1 passed, 1 failed, 1 skipped"
-
-
-def test_junit_says_what_failed_and_why_others_were_left_out() -> None:
-    suite = ElementTree.fromstring(junit("lamps.example.com", RESULTS))
-    assert suite.attrib == {
-        "name": "lamps.example.com",
-        "tests": "3",
-        "failures": "1",
-        "skipped": "1",
-        "time": "1.250",
-    }
-    failure, skipped = suite.find("testcase/failure"), suite.find("testcase/skipped")
-    assert failure is not None
-    assert skipped is not None
-    assert (failure.get("message"), failure.text) == ("two\nlines & <signs>", "it prepares (docs/spec/protocols.md §4)")
-    assert skipped.get("message") == "no device"

@@ -33,7 +33,7 @@ async def test_a_shared_device_serves_many_claims_with_the_least_amount_each() -
         devices=(shared,),
     )
     with tempfile.TemporaryDirectory(prefix="check-") as place:
-        async with hosted_server(Path(place), NODE, FeatureGates.for_release(), SystemClock()) as client:
+        async with hosted_server(Path(place), [NODE], FeatureGates.for_release(), SystemClock()) as client:
             await client.resource(RESOURCESLICES).create(ResourceSlice(metadata=ObjectMeta(name="one"), spec=spec))
             claims = Claims(client, NODE, "checked")
             claims.driver = DRIVER

@@ -1,15 +1,18 @@
-"""``cathedra driver-check``: does a driver keep the contract of a kubelet's drivers?
+"""``cathedra driver-check``: conformance tests of a running driver, and its certificate.
 
-Exit codes: 0 it does, 1 a check failed, 2 the driver cannot be examined.
+Exit codes: 0 no check failed, 1 a check failed, 2 the driver cannot be examined.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import shlex
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,12 +23,14 @@ from cathedra.client.kubeconfig import load
 from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.config import InvalidOption
 from cathedra.drivercheck.bench import Bench
-from cathedra.drivercheck.check import PluginCheck, PluginCheckResult, examine, junit, line, total
+from cathedra.drivercheck.check import LEVELS, PluginCheck, PluginCheckResult, examine
 from cathedra.drivercheck.checks import CHECKS
 from cathedra.drivercheck.claims import Claims
 from cathedra.drivercheck.plugin import PluginDirectory
 from cathedra.drivercheck.program import DriverProgram, hosted_server
+from cathedra.drivercheck.report import badge, junit, level_lines, line, page, total
 from cathedra.files.atomic import write_atomic
+from cathedra.node.plugins.grpcclient import PluginAnnouncement
 from cathedra.releases import FeatureGates
 
 __all__ = ["add", "run"]
@@ -38,6 +43,10 @@ examples:
       starts the driver, with an API server of its own, and ends it in every way
   cathedra driver-check --kubeconfig ~/.kube/config --socket /var/lib/kubelet/plugins_registry --node worker-1
       examines a driver that runs on a node of a cluster, as root there, in the kubelet's place
+  cathedra driver-check --nodes 2 --html report.html --badge badge.svg -- ./my-driver
+      plays two nodes, and writes the certificate: a page and a badge
+  cathedra driver-check --upgrade-from "./my-driver-1.4" -- ./my-driver
+      also updates from the previous version and back
   cathedra driver-check --list
 """
 
@@ -48,6 +57,19 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--list", action="store_true", help="list the checks and the sources of their rules")
     parser.add_argument("--only", action="append", metavar="CHECK", help="run this check only (repeatable)")
+    parser.add_argument(
+        "--level", action="append", choices=LEVELS, help="run the checks of this level only (repeatable)"
+    )
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        choices=(1, 2),
+        default=1,
+        help="number of nodes that are played, each with a driver of its own (default: 1)",
+    )
+    parser.add_argument(
+        "--upgrade-from", default="", metavar="COMMAND", help="command that starts the driver's previous version"
+    )
     parser.add_argument("--driver", default="", metavar="NAME", help="name of the driver, if the directory has several")
     parser.add_argument(
         "--socket", type=Path, metavar="DIR", help=f"directory of the registration sockets (default: {_REGISTRY})"
@@ -63,6 +85,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--cdi-dir", action="append", type=Path, metavar="DIR", help="directory of its CDI documents (repeatable)"
     )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="also write the results to this file, for CI")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with levels, checks and sources")
+    parser.add_argument("--badge", type=Path, metavar="FILE", help="also write an SVG badge with the levels passed")
     parser.add_argument(
         "program",
         nargs="*",
@@ -73,33 +97,62 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Examine; one line for each check."""
-    chosen = [check for check in CHECKS if not arguments.only or check.name in arguments.only]
+    """Examine; one line for each check, then one for each level."""
     if unknown := set(arguments.only or ()) - {check.name for check in CHECKS}:
         raise InvalidOption(f"there is no check {', '.join(sorted(unknown))}; see: cathedra driver-check --list")
+    chosen = [
+        check
+        for check in CHECKS
+        if check.name in (arguments.only or (check.name,)) and check.level in (arguments.level or LEVELS)
+    ]
     if arguments.list:
         for check in chosen:
             print(f"{check.name} – {check.rule} ({check.source})")
         return 0
-    if not arguments.program and arguments.kubeconfig is None:
-        raise InvalidOption("give the driver's command after --, or --kubeconfig of the API server that it speaks to")
-    driver, results = asyncio.run(_examine(arguments, chosen))
-    print(total(results))
-    if arguments.junit is not None:
-        write_atomic(arguments.junit.expanduser().absolute(), junit(driver, results), mode=0o644)
+    _validate(arguments)
+    info, results = asyncio.run(_examine(arguments, chosen))
+    print(*level_lines(results), total(results), sep="\n")
+    _write(arguments, info, results)
     return 1 if any(one.outcome == "failed" for one in results) else 0
 
 
-async def _examine(arguments: argparse.Namespace, checks: list[PluginCheck]) -> tuple[str, list[PluginCheckResult]]:
+def _validate(arguments: argparse.Namespace) -> None:
+    if not arguments.program and arguments.kubeconfig is None:
+        raise InvalidOption("give the driver's command after --, or --kubeconfig of the API server that it speaks to")
+    if arguments.nodes > 1 and (not arguments.program or arguments.kubeconfig is not None or arguments.socket):
+        raise InvalidOption(
+            "--nodes 2 plays both nodes and their API server: give the driver's command after --, "
+            "without --kubeconfig and --socket"
+        )
+    if arguments.upgrade_from and not arguments.program:
+        raise InvalidOption("--upgrade-from needs the command of the driver itself after --")
+
+
+def _write(arguments: argparse.Namespace, info: PluginAnnouncement, results: list[PluginCheckResult]) -> None:
+    for path, content in (
+        (arguments.junit, partial(junit, info.name)),
+        (arguments.html, partial(page, info.name, info.services)),
+        (arguments.badge, badge),
+    ):
+        if path is not None:
+            write_atomic(path.expanduser().absolute(), content(results), mode=0o644)
+
+
+async def _examine(
+    arguments: argparse.Namespace, checks: list[PluginCheck]
+) -> tuple[PluginAnnouncement, list[PluginCheckResult]]:
     clock = SystemClock()
     results: list[PluginCheckResult] = []
     with tempfile.TemporaryDirectory(prefix="driver-check-") as directory:
         async with _bench(arguments, Path(directory), clock) as bench:
-            await bench.connect(arguments.driver)
+            for one in (bench, bench.neighbour):
+                if one is not None:
+                    await one.connect(arguments.driver)
+            info = bench.plugin.info
             async for result in examine(bench, checks, clock):
                 print(line(result), flush=True)
                 results.append(result)
-            return bench.plugin.info.name, results
+            return info, results
 
 
 @asynccontextmanager
@@ -107,31 +160,61 @@ async def _bench(arguments: argparse.Namespace, directory: Path, clock: Clock) -
     """The bench, with an API server if none was named, and directories of its own for a driver that is started."""
     async with AsyncExitStack() as stack:
         node, kubeconfig = arguments.node or _NODE, arguments.kubeconfig
+        nodes = [node, *(f"{node}-{number}" for number in range(2, arguments.nodes + 1))]
         if kubeconfig is None:
-            client = await stack.enter_async_context(hosted_server(directory, node, FeatureGates.for_release(), clock))
+            client = await stack.enter_async_context(hosted_server(directory, nodes, FeatureGates.for_release(), clock))
             kubeconfig = directory / "kubeconfig"
         else:
             transport = await HTTPTransport.open(load(kubeconfig.expanduser()))
             client = Client(await stack.enter_async_context(transport), clock=clock)
-        registry = arguments.socket or (directory / "registry" if arguments.program else _REGISTRY)
-        own = (directory / "cdi",) if arguments.program else DEFAULT_DIRECTORIES
-        cdi = tuple(arguments.cdi_dir or own)
-        program = None
-        if arguments.program:
-            environment = {
-                "NODE_NAME": node,
-                "KUBECONFIG": str(kubeconfig),
-                "CDI_ROOT": str(cdi[-1]),
-                "KUBELET_REGISTRAR_DIRECTORY_PATH": str(registry),
-                "KUBELET_PLUGINS_DIRECTORY_PATH": str(directory / "plugins"),
-            }
-            program = DriverProgram(arguments.program, environment, directory / "driver.log")
-        elif not registry.is_dir():
-            raise InvalidOption(f"{registry} is no directory; name that of the registration sockets with --socket")
-        plugins = PluginDirectory(registry, clock)
-        await stack.enter_async_context(plugins.watched())
-        claims = Claims(client, node, arguments.namespace)
-        bench = Bench(client, clock=clock, directory=plugins, cdi_directories=cdi, claims=claims, program=program)
+        api = _API(client, kubeconfig, clock)
+        bench = await stack.enter_async_context(_node_bench(arguments, api, node, directory))
+        if arguments.nodes > 1:
+            second = directory / "2"
+            second.mkdir()
+            bench.neighbour = await stack.enter_async_context(_node_bench(arguments, api, nodes[1], second))
+        yield bench
+
+
+@dataclass(frozen=True, slots=True)
+class _API:
+    """The API server of the check, and the way there for a driver."""
+
+    client: Client
+    kubeconfig: Path
+    clock: Clock
+
+
+@asynccontextmanager
+async def _node_bench(arguments: argparse.Namespace, api: _API, node: str, directory: Path) -> AsyncIterator[Bench]:
+    """The bench of one node."""
+    registry = arguments.socket or (directory / "registry" if arguments.program else _REGISTRY)
+    own = (directory / "cdi",) if arguments.program else DEFAULT_DIRECTORIES
+    cdi = tuple(arguments.cdi_dir or own)
+    if not arguments.program and not registry.is_dir():
+        raise InvalidOption(f"{registry} is no directory; name that of the registration sockets with --socket")
+    environment = {
+        "NODE_NAME": node,
+        "KUBECONFIG": str(api.kubeconfig),
+        "CDI_ROOT": str(cdi[-1]),
+        "KUBELET_REGISTRAR_DIRECTORY_PATH": str(registry),
+        "KUBELET_PLUGINS_DIRECTORY_PATH": str(directory / "plugins"),
+    }
+    current, previous = (
+        DriverProgram(command, environment, directory / "driver.log") if command else None
+        for command in (arguments.program, shlex.split(arguments.upgrade_from))
+    )
+    plugins = PluginDirectory(registry, api.clock)
+    bench = Bench(
+        api.client,
+        clock=api.clock,
+        directory=plugins,
+        cdi_directories=cdi,
+        claims=Claims(api.client, node, arguments.namespace),
+        program=current,
+    )
+    bench.previous = previous
+    async with plugins.watched():
         try:
             yield bench
         finally:

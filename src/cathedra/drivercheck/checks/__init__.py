@@ -1,12 +1,25 @@
-"""The checks, in the order in which an author of a driver meets them: `registration`, `slices`, `preparing`,
-`documents`, `refusals`, `load`, `restarts`, `health`. Each module ends with its checks."""
+"""Checks in the order in which an author of a driver meets them: `registration`, `slices`, `preparing`, `documents`,
+`refusals`, `load`, `restarts`, `upgrades`, `nodes`, `features`, `health`. Each module ends with its checks.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
 from cathedra.drivercheck.check import PluginCheck
-from cathedra.drivercheck.checks import documents, health, load, preparing, refusals, registration, restarts, slices
+from cathedra.drivercheck.checks import (
+    documents,
+    features,
+    health,
+    load,
+    nodes,
+    preparing,
+    refusals,
+    registration,
+    restarts,
+    slices,
+    upgrades,
+)
 
 __all__ = ["CHECKS"]
 
@@ -18,6 +31,9 @@ CHECKS: Final[tuple[PluginCheck, ...]] = (
     *refusals.CHECKS,
     *load.CHECKS,
     *restarts.CHECKS,
+    *upgrades.CHECKS,
+    *nodes.CHECKS,
+    *features.CHECKS,
     *health.CHECKS,
 )
 """All checks."""

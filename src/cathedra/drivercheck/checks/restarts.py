@@ -62,6 +62,20 @@ async def _reboot(bench: Bench) -> None:
     bench.check_names(await bench.prepare(claim))
 
 
+async def _remembers(bench: Bench) -> None:
+    """A checkpoint is what tells a new process that a device is in use."""
+    bench.require_program()
+    first = await bench.claims.allocate()
+    if any(result.share_id or result.admin_access for result in first.results):
+        raise CheckSkipped("its devices may be used by several claims")
+    second = await bench.claims.another(first)
+    await bench.prepare(first)
+    await bench.restart(kill=True)
+    if not await bench.refuses(second.ref):
+        device = first.results[0].device
+        raise CheckFailed(f"after its process was killed, {device} of a prepared claim was prepared for another claim")
+
+
 async def _overlap(bench: Bench) -> None:
     """A rolling update with surge: the new instance comes before the old one goes."""
     program = bench.require_program()
@@ -69,7 +83,7 @@ async def _overlap(bench: Bench) -> None:
     before = await bench.prepare(claim)
     socket = bench.plugin.info.socket
     try:
-        newer = await bench.join(bench.plugin.info.name, but=frozenset({socket}), pod_uid=_POD_UID)
+        newer = await bench.join(bench.plugin.info.name, program, but=frozenset({socket}), pod_uid=_POD_UID)
     except DriverCheckError as error:
         raise CheckSkipped(f"a second instance with POD_UID shows no socket of its own ({error})") from error
     try:
@@ -113,6 +127,9 @@ CHECKS: Final = (
     ),
     PluginCheck(
         "reboot", "what a reboot removes is there again with prepare", "docs/spec/driver-sdk.md §1 (1)", _reboot
+    ),
+    PluginCheck(
+        "remembers", "a new process knows which devices are in use", "docs/spec/driver-sdk.md §1 (2)", _remembers
     ),
     PluginCheck(
         "overlap", "two instances share their claims in a rolling update", "docs/spec/driver-sdk.md §7", _overlap

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -191,7 +191,7 @@ class GRPCPluginClient(PluginChannel):
     def _claims(self, claims: Sequence[ClaimReference]) -> list[Any]:
         return [self._messages.Claim(namespace=c.namespace, uid=c.uid, name=c.name) for c in claims]
 
-    async def watch_health(self) -> AsyncIterator[tuple[ReportedHealth, ...]]:
+    async def watch_health(self) -> AsyncGenerator[tuple[ReportedHealth, ...], None]:
         """Reports until the stream ends.
 
         Raises:
