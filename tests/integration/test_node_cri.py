@@ -124,8 +124,10 @@ async def test_an_image_that_cannot_be_had_is_told_as_a_kubelet_tells_it(node: R
     await node.until(lambda: waiting("p") == "ImagePullBackOff")
     await node.until(lambda: waiting("q") == "ErrImageNeverPull")
     assert [event.message for event in node.server.events("Pulling")] == [f'Pulling image "{MISSING}"']
+    # Events are written after the status, by a task of their own.
+    expected = {"Error: ErrImagePull", "Error: ImagePullBackOff", "Error: ErrImageNeverPull"}
+    await node.until(lambda: expected <= {event.message for event in node.server.events("Failed")})
     said = {event.message for event in node.server.events("Failed")}
-    assert {"Error: ErrImagePull", "Error: ImagePullBackOff", "Error: ErrImageNeverPull"} <= said
     assert any(message.startswith(f'Failed to pull image "{MISSING}": rpc error: code = ') for message in said)
     for name in ("p", "q"):
         await node.client.resource(PODS, "default").delete(name)
