@@ -19,6 +19,7 @@ from cathedra.apiserver.admission.nodetaints import TaintNodesByCondition
 from cathedra.apiserver.admission.plugin import AdmissionChain, AdmissionPlugin
 from cathedra.apiserver.admission.pods.defaults import (
     DefaultTolerations,
+    GroupPriority,
     PodCredentials,
     PodPriority,
     PodServiceAccount,
@@ -48,7 +49,7 @@ from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.clock import Clock
 from cathedra.kinds.definition import AnyDefinition
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 
 __all__ = ["AccessControl", "AccessSetup", "access_control"]
 
@@ -120,6 +121,8 @@ def access_control(registry: Registry, setup: AccessSetup) -> AccessControl:
     ]
     if gates.get("PodTopologyLabelsAdmission", False):
         plugins.append(PodTopologyLabels(registry))
+    if gates.has(behaviours.GROUPS_SCHEDULED_AS_UNITS) and gates["GenericWorkload"]:
+        plugins.append(GroupPriority(registry, gates))
     plugins.append(PodCredentials(registry, random))
     plugins += mutating
     if rbac is not None:

@@ -20,6 +20,7 @@ from cathedra.api.core import (
     rbac_v1,
     resource_v1alpha3,
     scheduling_v1,
+    scheduling_v1alpha3,
     scheduling_v1beta1,
     storage_v1,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "CERTIFICATESIGNINGREQUESTS",
     "CLUSTERROLEBINDINGS",
     "CLUSTERROLES",
+    "COMPOSITEPODGROUPS",
     "CONFIGMAPS",
     "CONTROLLERREVISIONS",
     "CRONJOBS",
@@ -130,6 +132,7 @@ DEVICECLASSES: Final = _cluster(resource.DeviceClass, "deviceclasses")
 DEVICETAINTRULES: Final = _cluster(resource.DeviceTaintRule, "devicetaintrules")
 RESOURCEPOOLSTATUSREQUESTS: Final = _cluster(resource_v1alpha3.ResourcePoolStatusRequest, "resourcepoolstatusrequests")
 PRIORITYCLASSES: Final = _cluster(scheduling_v1.PriorityClass, "priorityclasses")
+COMPOSITEPODGROUPS: Final = _namespaced(scheduling_v1alpha3.CompositePodGroup, "compositepodgroups")
 PODGROUPS: Final = _namespaced(scheduling_v1beta1.PodGroup, "podgroups")
 WORKLOADS: Final = _namespaced(scheduling_v1beta1.Workload, "workloads")
 STORAGECLASSES: Final = _cluster(storage_v1.StorageClass, "storageclasses")

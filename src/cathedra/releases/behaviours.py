@@ -314,6 +314,13 @@ GANGS_WITH_WORKLOADS: Final = Behaviour(
     since="1.37",
     source="kubernetes/kubernetes#139520",
 )
+GROUPS_SCHEDULED_AS_UNITS: Final = Behaviour(
+    "A PodGroup waits in the queue as one entry, PlacementFeasible decides whether enough of it fits, its condition is "
+    "PodGroupInitiallyScheduled, and room is made for the group as a whole; before, pods waited one by one, Permit "
+    "decided, and the condition was PodGroupScheduled.",
+    since="1.37",
+    source="kubernetes/kubernetes#138567, #138643; KEP-4671, KEP-5710",
+)
 FILTER_TIMEOUT_IS_ERROR: Final = Behaviour(
     "A filter that exceeds its time ends the pod's attempt; before, it only excluded the node.",
     since="1.37",

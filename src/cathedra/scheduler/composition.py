@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import NAMESPACES, PODGROUPS, PODS
+from cathedra.client.resources import NAMESPACES
 from cathedra.releases import behaviours
 from cathedra.scheduler.configuration.enablement import VOLUME_PLUGINS
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
@@ -20,7 +20,7 @@ from cathedra.scheduler.framework.plugin import ClaimPlugin, CycleState, Plugin,
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.nodesearch import try_out_with_nominated
 from cathedra.scheduler.plugins.binder import DefaultBinder
-from cathedra.scheduler.plugins.gangs import GangScheduling
+from cathedra.scheduler.plugins.gangs import GangScheduling, StoredGroups
 from cathedra.scheduler.plugins.gates import SchedulingGates
 from cathedra.scheduler.plugins.image_locality import ImageLocality
 from cathedra.scheduler.plugins.interpod_affinity import InterPodAffinity
@@ -99,7 +99,7 @@ def compose(
     ]
     chosen = [plugin for plugin in plugins if plugin.name in there]
     if gates.gang_scheduling:
-        chosen.append(GangScheduling(informers.of(PODGROUPS).store, informers.of(PODS).store, has_place))
+        chosen.append(GangScheduling(StoredGroups.of(informers, gates), has_place))
     profile = Profile(chosen, configuration.name, configuration.plugins, observer)
     return profile
 

@@ -10,11 +10,12 @@ from collections.abc import Container
 
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.struct import replace
 from cathedra.api.undecodable import Undecodable, rest_of
 from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import NODES, PODGROUPS, PODS
+from cathedra.client.resources import COMPOSITEPODGROUPS, NODES, PODGROUPS, PODS
 from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
 from cathedra.scheduler.queue.queue import SchedulingQueue, pod_actions
@@ -40,11 +41,13 @@ class EventHandlers:
         self._nominations = nominations
         self._scheduler_names = scheduler_names
 
-    def listen(self, informers: SharedInformers, *, groups: bool = False) -> None:
+    def listen(self, informers: SharedInformers, *, groups: bool = False, composites: bool = False) -> None:
         """Register handlers for nodes, pods and pod groups. Nodes come first, so that pods find the node that they are
         on."""
         if groups:
             informers.of(PODGROUPS).add_handler(self.group_added, self.group_updated)
+        if composites:
+            informers.of(COMPOSITEPODGROUPS).add_handler(self.composite_added, self.composite_updated)
         informers.of(NODES).add_handler(self.node_added, self.node_updated, self.node_deleted)
         informers.of(PODS).add_handler(
             self.pod_added,
@@ -63,6 +66,14 @@ class EventHandlers:
     def group_updated(self, old: PodGroup, new: PodGroup) -> None:
         """A group has changed, perhaps because its claims have been made."""
         self._queue.move(ClusterEvent(EventResource.POD_GROUP, Action.UPDATE, old, new))
+
+    def composite_added(self, group: CompositePodGroup) -> None:
+        """A group of groups has appeared."""
+        self._queue.move(ClusterEvent(EventResource.COMPOSITE_POD_GROUP, Action.ADD, None, group))
+
+    def composite_updated(self, old: CompositePodGroup, new: CompositePodGroup) -> None:
+        """A group of groups has changed."""
+        self._queue.move(ClusterEvent(EventResource.COMPOSITE_POD_GROUP, Action.UPDATE, old, new))
 
     # --- nodes
 

@@ -71,10 +71,12 @@ class Failures:
         if self._put_back(entry, diagnosis.unschedulable_plugins, diagnosis.pending_plugins, refused.nominated):
             self._tell(entry, FailureReport("Unschedulable", refused.message, refused.nominated))
 
-    def held_back(self, entry: QueuedPodInfo, message: str, nominated: str | None = None) -> None:
-        """The pod could have a node, but others (its PodGroup, a driver) are not ready; it is tried again after its
-        back-off."""
-        if self._put_back(entry, (), (), nominated):
+    def held_back(
+        self, entry: QueuedPodInfo, message: str, nominated: str | None = None, plugins: Iterable[str] = ()
+    ) -> None:
+        """The pod could have a node, but others (its PodGroup, a driver) are not ready. It is woken by events for
+        ``plugins``, which refused the others; without any it is tried again after its back-off."""
+        if self._put_back(entry, plugins, (), nominated):
             self._tell(entry, FailureReport("Unschedulable", message, nominated))
 
     def broke(self, entry: QueuedPodInfo, status: Status) -> None:

@@ -1,4 +1,4 @@
-"""Cycle of a PodGroup: all its waiting pods are tried together, and bound together or not at all.
+"""Cycle of a PodGroup until 1.36: all its waiting pods are tried together, and bound together or not at all.
 
 A node is searched for each pod as if it were alone, and each pod is held on its node while the others are tried. After
 the last one, Permit decides whether the group may be bound with the nodes that it has: a group with the basic policy
@@ -8,32 +8,22 @@ others back to the queue; if not, everything is released (docs/spec/scheduling.m
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from cathedra.api.core.meta_v1 import Condition
-from cathedra.api.core.scheduling_v1beta1 import PodGroup
-from cathedra.api.status import StatusError
-from cathedra.api.struct import Time, to_dict
-from cathedra.client.client import Client
-from cathedra.client.resources import PODGROUPS
-from cathedra.client.store import Store
-from cathedra.client.transport import PatchType
-from cathedra.clock import Clock
 from cathedra.scheduler.bindingcycle import BindingCycle, HeldPod
 from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Code, Status
+from cathedra.scheduler.groupconditions import PodGroupOutcome
 from cathedra.scheduler.nodesearch import SelectedNode
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
-from cathedra.semantics.conditions import find_condition
 
-__all__ = ["GroupCycle", "PodGroupConditions", "PodGroupOutcome", "in_order"]
+__all__ = ["GroupCycle", "in_order"]
 
 UNSCHEDULABLE: Final = "pod group is unschedulable"
 _WAITS: Final = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
@@ -157,71 +147,3 @@ class GroupCycle:
 def in_order(entries: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
     """The pods of a group in the order in which they are tried: by priority, then as they came into the queue."""
     return sorted(entries, key=lambda entry: (-entry.info.priority, entry.first_active))
-
-
-# --- pod groups
-
-
-_SCHEDULED: Final = "PodGroupScheduled"
-_LOG = logging.getLogger(__name__)
-
-
-class PodGroupOutcome(msgspec.Struct, frozen=True):
-    """Outcome of trying the pods of a group."""
-
-    reason: str
-    """``Scheduled``, ``Unschedulable`` or ``SchedulerError``."""
-    message: str = ""
-
-    @property
-    def status(self) -> str:
-        """The condition's status."""
-        return "True" if self.reason == "Scheduled" else "False"
-
-
-class PodGroupConditions:
-    """Writes the condition ``PodGroupScheduled``."""
-
-    def __init__(self, client: Client, clock: Clock, groups: Store[PodGroup]) -> None:
-        self._client = client
-        self._clock = clock
-        self._groups = groups
-        self._scheduled: set[str] = set()
-        """UIDs of groups whose condition was written, until the informer has it."""
-
-    async def tell(self, namespace: str, name: str, outcome: PodGroupOutcome) -> None:
-        """Write ``outcome`` into the group's status. A group that was scheduled once stays so."""
-        group = self._groups.get(namespace, name)
-        if group is None:
-            return
-        old = find_condition(group.status.conditions, _SCHEDULED)
-        uid = group.metadata.uid
-        if old is not None and old.status == "True":
-            self._scheduled.discard(uid)
-            if outcome.status != "True":
-                return
-        elif outcome.status == "True":
-            self._scheduled.add(uid)
-        # The informer does not have the condition True yet. A failed attempt of further pods must not overwrite it.
-        elif uid in self._scheduled:
-            return
-        unchanged = old is not None and old.status == outcome.status
-        made = Condition(
-            type=_SCHEDULED,
-            status=outcome.status,
-            reason=outcome.reason,
-            message=outcome.message,
-            observed_generation=group.metadata.generation,
-            last_transition_time=old.last_transition_time if old is not None and unchanged else Time(self._clock.now()),
-        )
-        if made == old:
-            return
-        others = [one for one in group.status.conditions if one.type != _SCHEDULED]
-        conditions = [{"message": "", **to_dict(one)} for one in (*others, made)]
-        patch = {"metadata": {"uid": uid}, "status": {"conditions": conditions}}
-        try:
-            await self._client.resource(PODGROUPS, namespace).patch(name, PatchType.MERGE, patch, "status")
-        except (StatusError, ConnectionError) as failure:
-            # The next attempt writes the condition again.
-            self._scheduled.discard(uid)
-            _LOG.info("pod group %s/%s: condition not written: %s", namespace, name, failure)

@@ -7,7 +7,7 @@ errors, and multiplies scores by weights (docs/spec/scheduling.md §1 and §16).
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence, Set
 from typing import Final, ParamSpec, TypeVar
 
 import msgspec
@@ -268,11 +268,16 @@ class Profile:
             return error(f'running "{plugin.name}" filter plugin: {status.message}').of(plugin.name)
         return None
 
-    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> tuple[str, Nomination | None]:
-        """Call PostFilter plugins and return their messages, and the node that is being cleared."""
+    async def post_filter(
+        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, without: Container[str] = ()
+    ) -> tuple[str, Nomination | None]:
+        """Call PostFilter plugins and return their messages, and the node that is being cleared. Plugins ``without``
+        are left out."""
         messages: list[str] = []
         withdrawn: Nomination | None = None
         for plugin in self._post_filter:
+            if plugin.name in without:
+                continue
             answer = await self._awaited(plugin, "PostFilter", plugin.post_filter)(state, pod, diagnosis)
             if isinstance(answer, Nomination):
                 # The first plugin that finds a node ends the search. Evicting pods for two plugins would clear two

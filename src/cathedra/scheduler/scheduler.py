@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,14 +20,16 @@ import msgspec
 
 from cathedra.allocation import LongSearch
 from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import PODGROUPS, PODS
+from cathedra.client.resources import COMPOSITEPODGROUPS, PODGROUPS, PODS
 from cathedra.clock import Clock
 from cathedra.deadline import SLICE_SECONDS, Interruption, TimeSliceOver
 from cathedra.offload import ComputeThread
-from cathedra.releases import FeatureGates
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.scheduler.background import Background
 from cathedra.scheduler.bindingcycle import BindingCycle
 from cathedra.scheduler.composition import MakeClaimPlugin, compose, device_plugin
@@ -39,16 +42,21 @@ from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
 from cathedra.scheduler.framework.plugin import CycleState, PluginContext
 from cathedra.scheduler.framework.status import DEFECTS, Status, defect_status, error
-from cathedra.scheduler.groupcycle import GroupCycle, PodGroupConditions, PodGroupOutcome, in_order
+from cathedra.scheduler.groupconditions import PodGroupConditions, PodGroupOutcome
+from cathedra.scheduler.groupcycle import GroupCycle, in_order
+from cathedra.scheduler.grouppreemption import GroupPreemption
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
-from cathedra.scheduler.plugins.gangs import POD_GROUP_INDEX, group_key, groups_of, same_group
+from cathedra.scheduler.plugins.gangs import StoredGroups
+from cathedra.scheduler.plugins.preemption import DefaultPreemption
 from cathedra.scheduler.plugins.volumes import VolumeObjects
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
 from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.unitcycle import GroupResult, Pending, Room, Trial, UnitCycle, UnitOptions, mixed_group
 from cathedra.semantics.podclaims import pod_group_name
+from cathedra.semantics.podgroups import GroupKey, GroupNode, InvalidHierarchy, group_key, parent_name, topology_key
 
 if TYPE_CHECKING:
     from cathedra.scheduler.metrics import SchedulerMetrics
@@ -76,6 +84,7 @@ class _Framework(msgspec.Struct, frozen=True):
     failures: Failures
     binding: BindingCycle
     groups: GroupCycle
+    units: UnitCycle | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,9 +132,12 @@ class Scheduler:
         self._metrics = metrics
         self._recorders = {one.name: EventRecorder(client, one.name, clock) for one in configuration.profiles}
         self._groups: PodGroupConditions | None = None
-        if gates["GenericWorkload"]:
-            self._groups = PodGroupConditions(client, clock, self._informers.of(PODGROUPS).store)
-            self._informers.of(PODS).store.add_index(POD_GROUP_INDEX, groups_of, same_group)
+        self._stored_groups = StoredGroups.of(self._informers, gates) if gates["GenericWorkload"] else None
+        self._gates = gates
+        self._has_policies = gates.get("PodGroupPreemptionPolicy", False)
+        self._as_units = gates.has(behaviours.GROUPS_SCHEDULED_AS_UNITS)
+        if self._stored_groups is not None:
+            self._groups = PodGroupConditions(client, clock, self._stored_groups, gates)
         contexts = {
             name: PluginContext(client, self._informers, recorder, clock, random, gates)
             for name, recorder in self._recorders.items()
@@ -180,7 +192,58 @@ class Scheduler:
                     await self._beside_others(entry, attempt, rest)
 
         groups = GroupCycle(profile, binding, failures, find)
-        return _Framework(profile, recorder, search, failures, binding, groups)
+        units = self._unit_cycle(profile, search, binding, failures)
+        return _Framework(profile, recorder, search, failures, binding, groups, units)
+
+    def _unit_cycle(
+        self, profile: Profile, search: NodeSearch, binding: BindingCycle, failures: Failures
+    ) -> UnitCycle | None:
+        """Return the cycle of groups from 1.37 on."""
+        groups = self._stored_groups
+        if groups is None or not self._as_units:
+            return None
+
+        def state_of(group: dict[str, Any], within: frozenset[str] | None, attempt: Attempt | None) -> CycleState:
+            snapshot = self._cache.snapshot()
+            return CycleState(snapshot if within is None else snapshot.within(within), group, attempt)
+
+        async def find(
+            entry: QueuedPodInfo, group: dict[str, Any], within: frozenset[str] | None
+        ) -> tuple[SelectedNode | UnschedulablePod | Status, CycleState]:
+            attempt = Attempt(self._clock.monotonic)
+            while True:
+                state = state_of(group, within, attempt)
+                try:
+                    return _searched(search, entry, state), state
+                except (LongSearch, TimeSliceOver) as rest:
+                    await self._beside_others(entry, attempt, rest)
+
+        async def find_at_once(
+            entry: QueuedPodInfo, group: dict[str, Any], within: frozenset[str] | None
+        ) -> tuple[SelectedNode | UnschedulablePod | Status, CycleState]:
+            state = state_of(group, within, None)
+            try:
+                return _searched(search, entry, state), state
+            except LongSearch:
+                return error("the allocation takes too long for a trial of a preemption"), state
+
+        def placed(key: GroupKey) -> list[str]:
+            places = (self._cache.place_of(pod.metadata.uid) for pod in groups.pods(key.namespace, key.name))
+            return [place for place in places if place is not None]
+
+        topology = self._gates.get("TopologyAwareWorkloadScheduling", False)
+        options = UnitOptions(self._cache.snapshot, placed, topology)
+        preemption = next((one for one in profile.plugins if isinstance(one, DefaultPreemption)), None)
+
+        async def make_room(result: GroupResult, pending: Pending) -> Room:
+            await _free_claims(profile, result)
+            if preemption is None:
+                return Room()
+            trial = partial(Trial, binding, find_at_once, options=options)
+            evictor = GroupPreemption(preemption, self._cache, self._pods.store, groups, trial)
+            return await evictor.make_room(result, pending)
+
+        return UnitCycle(binding, failures, find, options, make_room)
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -189,7 +252,12 @@ class Scheduler:
         self._devices.listen(self._informers, self._queue.move)
         if self._follows_volumes:
             VolumeObjects.listen(self._informers, self._queue.move)
-        self._handlers.listen(self._informers, groups=self._groups is not None)
+        composites = self._groups is not None and self._gates.get("CompositePodGroup", False)
+        self._handlers.listen(self._informers, groups=self._groups is not None, composites=composites)
+        if composites:
+            # A new group may close a cycle, or have too many levels above it.
+            self._informers.of(PODGROUPS).add_handler(on_add=self._check_hierarchy)
+            self._informers.of(COMPOSITEPODGROUPS).add_handler(on_add=self._check_hierarchy)
         async with asyncio.TaskGroup() as group:
             helpers = [group.create_task(recorder.run()) for recorder in self._recorders.values()]
             if self._own_informers:
@@ -351,6 +419,9 @@ class Scheduler:
             self._cycle.release()
 
     async def _attempt_pods(self, framework: _Framework, popped: QueuedPodInfo, conditions: PodGroupConditions) -> None:
+        if framework.units is not None:
+            await self._attempt_unit(framework, framework.units, popped, conditions)
+            return
         namespace, name = popped.info.namespace, pod_group_name(popped.info.pod)
         entries: list[QueuedPodInfo] = []
         for entry in (popped, *self._siblings(popped)):
@@ -374,12 +445,84 @@ class Scheduler:
             outcome = PodGroupOutcome("SchedulerError", status.message)
             for entry in entries:
                 framework.failures.broke(entry, status)
-        self._background.start(conditions.tell(namespace, name, outcome))
+        self._background.start(conditions.tell(GroupKey("PodGroup", namespace, name), outcome))
+
+    async def _attempt_unit(
+        self, framework: _Framework, units: UnitCycle, popped: QueuedPodInfo, conditions: PodGroupConditions
+    ) -> None:
+        """Try all pods of a hierarchy that wait."""
+        pod = popped.info
+        pending: dict[GroupKey, list[QueuedPodInfo]] = {
+            GroupKey("PodGroup", pod.namespace, pod_group_name(pod.pod)): [popped]
+        }
+        try:
+            tree = self._tree(popped)
+            for leaf in tree.leaves():
+                pending.setdefault(leaf.key, []).extend(self._members(leaf.key, popped.uid))
+            for key, entries in list(pending.items()):
+                pending[key] = in_order([one for one in entries if not self._is_done_with(framework, one)])
+            if not any(pending.values()):
+                return
+            invalid = mixed_group(tree, pending, self._members_of, policies=self._has_policies)
+            if invalid:
+                raise InvalidHierarchy(invalid)
+            outcomes = await units.run(tree, pending)
+        except (InvalidHierarchy, *DEFECTS) as defect:
+            status = error(str(defect))
+            if not isinstance(defect, InvalidHierarchy):
+                status = defect_status(defect, _LOG, "%s: the scheduling cycle of the pod group broke", pod.key)
+            for entry in (one for entries in pending.values() for one in entries):
+                self._frameworks[_scheduler_of(entry.info.pod)].failures.broke(entry, status)
+            outcomes = dict.fromkeys(pending, PodGroupOutcome("SchedulerError", status.message))
+        for key, outcome in outcomes.items():
+            self._background.start(conditions.tell(key, outcome))
+
+    def _check_hierarchy(self, group: PodGroup | CompositePodGroup) -> None:
+        """Report a hierarchy that cannot be scheduled in the condition of the group that completed it."""
+        if self._stored_groups is None or self._groups is None or not parent_name(group):
+            return
+        try:
+            self._stored_groups.tree_at(group)
+        except InvalidHierarchy as invalid:
+            outcome = PodGroupOutcome("Invalid", str(invalid))
+            self._background.start(self._groups.tell(group_key(group), outcome))
+
+    def _tree(self, popped: QueuedPodInfo) -> GroupNode:
+        """Return the hierarchy of the pod's group.
+
+        Raises:
+            InvalidHierarchy: a group has gone since the pod entered the queue, or the hierarchy is broken.
+        """
+        assert self._stored_groups is not None, "the pod has a group"
+        namespace, name = popped.info.namespace, pod_group_name(popped.info.pod)
+        group = self._stored_groups.pod_group(namespace, name)
+        tree = self._stored_groups.tree_at(group) if group is not None else None
+        if tree is None:
+            raise InvalidHierarchy(f'podgroup.scheduling.k8s.io "{name}" not found')
+        return tree
+
+    def _members_of(self, key: GroupKey) -> Iterable[Pod]:
+        assert self._stored_groups is not None, "the group was found there"
+        return self._stored_groups.pods(key.namespace, key.name)
+
+    def _members(self, key: GroupKey, popped: str) -> Iterator[QueuedPodInfo]:
+        """Take the other pods of a group out of the queue, those too that no event has woken: they are one entry."""
+        for pod in self._members_of(key):
+            if pod.metadata.uid != popped:
+                entry = self._queue.pop_beside(pod.metadata.uid, asleep=True)
+                if entry is not None:
+                    yield entry
+
+    def _is_done_with(self, framework: _Framework, entry: QueuedPodInfo) -> bool:
+        pointless = self._is_pointless(framework, entry.info)
+        if pointless:
+            self._queue.done(entry.uid)
+        return pointless
 
     def _siblings(self, popped: QueuedPodInfo) -> list[QueuedPodInfo]:
         """The pods of the same group that wait too, out of the queue."""
-        members = self._pods.store.by_index(POD_GROUP_INDEX, group_key(popped.info.pod))
-        uids = (pod.metadata.uid for pod in members if pod.metadata.uid != popped.uid)
+        members = self._members_of(GroupKey("PodGroup", popped.info.namespace, pod_group_name(popped.info.pod)))
+        uids = [pod.metadata.uid for pod in members if pod.metadata.uid != popped.uid]
         return [entry for uid in uids if (entry := self._queue.pop_beside(uid)) is not None]
 
     def _is_pointless(self, framework: _Framework, pod: PodInfo) -> bool:
@@ -403,6 +546,24 @@ async def _find(
         return UnschedulablePod(outcome)
     outcome.postfilter_message, nomination = await profile.post_filter(state, pod, outcome)
     return UnschedulablePod(outcome, nomination.node if nomination is not None else None)
+
+
+async def _free_claims(profile: Profile, result: GroupResult) -> None:
+    """Have a claim freed that is allocated where the pods of a group cannot use it, as PostFilter does for one pod.
+
+    Not in hierarchies and under topology constraints: another placement may be able to use it.
+    """
+    if result.node.is_composite or topology_key(result.node.group):
+        return
+    for one in result.pods:
+        if isinstance(one.outcome, UnschedulablePod):
+            await profile.post_filter(one.state, one.entry.info, one.outcome.diagnosis, {DefaultPreemption.name})
+
+
+def _searched(search: NodeSearch, entry: QueuedPodInfo, state: CycleState) -> SelectedNode | UnschedulablePod | Status:
+    """The same without PostFilter, which from 1.37 on acts for a group as a whole."""
+    outcome = search.find(state, entry.info, entry.info.pod.status.nominated_node_name)
+    return UnschedulablePod(outcome) if isinstance(outcome, Diagnosis) else outcome
 
 
 def _different_schedulers(entries: Sequence[QueuedPodInfo]) -> Status | None:

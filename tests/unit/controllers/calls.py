@@ -254,6 +254,8 @@ CALLS: Final[Mapping[str, frozenset[str]]] = {
         "update resourcequotas/status",
     ),
     "podgroup-protection-controller": _calls(
+        "list compositepodgroups.scheduling.k8s.io",
+        "update compositepodgroups.scheduling.k8s.io",
         "list podgroups.scheduling.k8s.io",
         "update podgroups.scheduling.k8s.io",
     ),

@@ -168,7 +168,8 @@ def _with_transport(context: ControllerContext, transport: Any) -> ControllerCon
 async def open_server(gates: FeatureGates) -> APIServer:
     """An API server with a memory store, in this event loop's time."""
     clock = LoopClock(asyncio.get_running_loop())
-    groups = "v1beta1" if gates.has(behaviours.GANGS_WITH_WORKLOADS) else "v1alpha2"
-    more = dict.fromkeys(("resource.k8s.io/v1alpha3", f"scheduling.k8s.io/{groups}"), True)
+    groups = ("v1beta1", "v1alpha3") if gates.has(behaviours.GANGS_WITH_WORKLOADS) else ("v1alpha2",)
+    served = ("resource.k8s.io/v1alpha3", *(f"scheduling.k8s.io/{version}" for version in groups))
+    more = dict.fromkeys(served, True)
     config = ServerConfig(gates=gates, runtime_config=more, authorization=True)
     return await APIServer.open(config, clock=clock, random=random.Random(2))

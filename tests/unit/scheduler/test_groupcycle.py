@@ -1,4 +1,4 @@
-"""All waiting pods of a PodGroup are tried together (docs/spec/scheduling.md §14)."""
+"""Until 1.36 all waiting pods of a PodGroup are tried together, pod by pod (docs/spec/scheduling.md §14)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
 from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
-GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
+GATES = {"GenericWorkload": True, "GangScheduling": True, "DRAWorkloadResourceClaims": True}
 WAITS = (
     "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
     "one or more plugins asked to wait and no plugin rejected pod"
@@ -46,17 +46,17 @@ def test_a_gang_that_does_not_fit_gets_no_node_at_all() -> None:
         await world.create(node("n", cpu="1"), member("a"), member("b"))
         await world.elapse(3)
         assert [await world.node_of(name) for name in "ab"] == ["", ""]
-        reasons = {(await world.condition(name))[1].partition(" no new")[0] for name in "ab"}
+        reasons = {(await world.condition(name))[1] for name in "ab"}
         assert reasons == {
             WAITS,
-            "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: "
-            "1 No preemption victims found for incoming pod.",
+            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are "
+            "available: 1 No preemption victims found for incoming pod.",
         }
         assert await group_condition(world) == ("False", "Unschedulable", "pod group is unschedulable")
         held = world.scheduler.statistics()
         assert (held["assumed"], held["inflight"]) == (0, 0)
 
-    play(body, gates=GATES)
+    play(body, gates=GATES, release="1.36")
 
 
 def test_a_gang_is_bound_as_soon_as_there_is_room_for_enough_of_it() -> None:
@@ -70,7 +70,7 @@ def test_a_gang_is_bound_as_soon_as_there_is_room_for_enough_of_it() -> None:
         assert nodes == ["", "n1", "n2"]
         assert await group_condition(world) == ("True", "Scheduled", "")
 
-    play(body, gates=GATES)
+    play(body, gates=GATES, release="1.36")
 
 
 def test_pods_of_a_gang_that_run_already_count() -> None:
@@ -83,7 +83,7 @@ def test_pods_of_a_gang_that_run_already_count() -> None:
         assert sorted([await world.node_of(name) for name in "cd"]) == ["", "n2"]
         assert await group_condition(world) == ("True", "Scheduled", "")
 
-    play(body, gates=GATES)
+    play(body, gates=GATES, release="1.36")
 
 
 def test_a_group_with_the_basic_policy_is_bound_as_far_as_it_fits() -> None:
@@ -94,7 +94,7 @@ def test_a_group_with_the_basic_policy_is_bound_as_far_as_it_fits() -> None:
         assert sorted([await world.node_of(name) for name in "ab"]) == ["", "n"]
         assert await group_condition(world) == ("True", "Scheduled", "")
 
-    play(body, gates=GATES)
+    play(body, gates=GATES, release="1.36")
 
 
 def test_the_first_pod_of_a_gang_allocates_a_claim_for_all() -> None:
@@ -110,7 +110,7 @@ def test_the_first_pod_of_a_gang_allocates_a_claim_for_all() -> None:
         assert [reason for name in "ab" for reason, _ in await world.events(name)] == ["Scheduled", "Scheduled"]
         assert world.scheduler.statistics()["claims_in_flight"] == 0
 
-    play(body, gates=GATES)
+    play(body, gates=GATES, release="1.36")
 
 
 def test_a_gang_whose_claim_is_not_bound_lets_go_of_its_devices() -> None:
@@ -123,7 +123,7 @@ def test_a_gang_whose_claim_is_not_bound_lets_go_of_its_devices() -> None:
         assert await world.devices("c") == []
         assert world.scheduler.statistics()["claims_in_flight"] == 0
 
-    play(body, gates=GATES)
+    play(body, gates=GATES, release="1.36")
 
 
 async def make_priority(world: World) -> None:
@@ -147,7 +147,7 @@ def test_a_gang_waits_for_the_pods_that_are_evicted_for_it() -> None:
         await world.api(Pod).delete("low", grace_period_seconds=0)
         await world.bound("a", "b")
 
-    play(body, gates=GATES)
+    play(body, gates=GATES, release="1.36")
 
 
 def test_a_gang_that_would_not_fit_even_so_is_nominated_nowhere() -> None:
@@ -162,7 +162,7 @@ def test_a_gang_that_would_not_fit_even_so_is_nominated_nowhere() -> None:
         assert await group_condition(world) == ("False", "Unschedulable", "pod group is unschedulable")
         assert [(await world.pod(name)).status.nominated_node_name for name in "ab"] == ["", ""]
 
-    play(body, gates=GATES)
+    play(body, gates=GATES, release="1.36")
 
 
 def test_pods_of_one_group_must_have_one_scheduler() -> None:
@@ -179,7 +179,7 @@ def test_pods_of_one_group_must_have_one_scheduler() -> None:
     two = SchedulerConfiguration(
         profiles=(ProfileConfiguration(name="default-scheduler"), ProfileConfiguration(name="other"))
     )
-    play(body, gates=GATES, configuration=two)
+    play(body, gates=GATES, configuration=two, release="1.36")
 
 
 def test_a_broken_search_sends_the_whole_group_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,10 +204,10 @@ def test_a_broken_search_sends_the_whole_group_back(monkeypatch: pytest.MonkeyPa
         assert await world.condition("a") == ("SchedulerError", text)
         assert world.scheduler.statistics()["assumed"] == 0
 
-    play(body, gates=GATES)
+    play(body, gates=GATES, release="1.36")
 
 
-CLAIM_GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
+CLAIM_GATES = {"GenericWorkload": True, "GangScheduling": True, "DRAWorkloadResourceClaims": True}
 ENTRY = {"name": "gpu", "resourceClaimTemplateName": "t"}
 
 
@@ -258,7 +258,7 @@ def test_all_pods_of_a_group_use_its_claim_under_one_reservation() -> None:
             ("scheduling.k8s.io", "podgroups", "g", group.metadata.uid)
         ]
 
-    play(body, gates=CLAIM_GATES)
+    play(body, gates=CLAIM_GATES, release="1.36")
 
 
 def test_a_claim_that_is_not_the_groups_keeps_its_pods_out() -> None:
@@ -272,7 +272,7 @@ def test_a_claim_that_is_not_the_groups_keeps_its_pods_out() -> None:
         assert await world.node_of("p") == ""
         assert world.scheduler.statistics()["gated"] == 1
 
-    play(body, gates=CLAIM_GATES)
+    play(body, gates=CLAIM_GATES, release="1.36")
 
 
 def test_without_the_feature_a_group_means_nothing() -> None:
@@ -284,4 +284,4 @@ def test_without_the_feature_a_group_means_nothing() -> None:
         await world.quiet()
         assert await world.node_of("p") == ""
 
-    play(body)
+    play(body, release="1.36")

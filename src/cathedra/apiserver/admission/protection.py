@@ -1,7 +1,8 @@
 """Pod groups belong to a workload, and are protected from vanishing under their pods (docs/spec/controllers.md §11).
 
 The plugin PodGroupProtection puts a finalizer on a group. The controller of the same name takes it away once no pod of
-the deleted group is left. PodGroupWorkloadExists refuses a group whose workload or template is missing.
+the deleted group, or no group below it, is left. PodGroupWorkloadExists refuses a group whose workload or template is
+missing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from cathedra.kinds.definition import AnyDefinition
 __all__ = ["PodGroupProtection", "PodGroupWorkloadExists"]
 
 _POD_GROUPS: Final = GroupResource("scheduling.k8s.io", "podgroups")
+_COMPOSITES: Final = GroupResource("scheduling.k8s.io", "compositepodgroups")
 _WORKLOADS: Final = GroupResource("scheduling.k8s.io", "workloads")
 _FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 
@@ -29,12 +31,12 @@ _FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 class PodGroupProtection(AdmissionPlugin):
     """Puts a finalizer on new pod groups."""
 
-    kinds = frozenset({_POD_GROUPS})
+    kinds = frozenset({_POD_GROUPS, _COMPOSITES})
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The group with the finalizer."""
         group = request.object
-        if request.operation != "CREATE" or request.subresource or request.definition.group_resource != _POD_GROUPS:
+        if request.operation != "CREATE" or request.subresource or request.definition.group_resource not in self.kinds:
             return group
         finalizers = group.metadata.finalizers
         if _FINALIZER in finalizers:

@@ -188,5 +188,8 @@ def _group_status(group: scheduling_v1alpha3.PodGroup) -> str:
     disrupted = find_condition(group.status.conditions, "DisruptionTarget")
     if disrupted is not None and disrupted.status == "True":
         return disrupted.reason
-    scheduled = find_condition(group.status.conditions, "PodGroupScheduled")
+    conditions = group.status.conditions
+    scheduled = find_condition(conditions, "PodGroupInitiallyScheduled")
+    # The name until 1.36.
+    scheduled = scheduled or find_condition(conditions, "PodGroupScheduled")
     return {"True": "Scheduled", "False": "Unschedulable"}.get(scheduled.status if scheduled else "", "Pending")

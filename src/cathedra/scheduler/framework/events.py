@@ -40,6 +40,7 @@ class EventResource(enum.Enum):
     STORAGE_CLASS = "StorageClass"
     CSI_NODE = "CSINode"
     POD_GROUP = "PodGroup"
+    COMPOSITE_POD_GROUP = "CompositePodGroup"
     ANY = "*"
 
     __hash__ = object.__hash__

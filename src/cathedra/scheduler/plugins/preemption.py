@@ -36,7 +36,7 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.conditions import find_condition
 
-__all__ = ["DefaultPreemption", "TryOut"]
+__all__ = ["DefaultPreemption", "TryOut", "is_leaving", "started"]
 
 DEFAULT_SHARE: Final = (10, 100)
 """Largest number of candidate nodes that are compared: a percentage of those in question, and a minimum."""
@@ -58,7 +58,7 @@ class _Candidate(msgspec.Struct, frozen=True):
         top = max(victim.priority for victim in self.victims)
         # Shifted, so that many pods of negative priority do not look like a small sum.
         total = sum(victim.priority + 2**31 for victim in self.victims)
-        earliest = min(_started(victim.pod) for victim in self.victims if victim.priority == top)
+        earliest = min(started(victim.pod) for victim in self.victims if victim.priority == top)
         return (self.violations, top, total, len(self.victims), -earliest)
 
 
@@ -106,7 +106,7 @@ class DefaultPreemption(PostFilterPlugin):
             await self._withdraw_nominations(pod, chosen.node)
         try:
             for victim in victims:
-                await self._evict(victim, pod.pod, chosen.node)
+                await self.evict(victim, pod.pod, chosen.node)
         except (StatusError, ConnectionError) as failure:
             return error(f"preemption: {failure}")
         return Nomination(chosen.node)
@@ -120,7 +120,7 @@ class DefaultPreemption(PostFilterPlugin):
         if node is None or (refusal is not None and refusal.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
             # No eviction on the nominated node can help any longer: another one is looked for.
             return ""
-        leaving = any(other.priority < pod.priority and _is_leaving(other.pod) for other in node.pods.values())
+        leaving = any(other.priority < pod.priority and is_leaving(other.pod) for other in node.pods.values())
         return "not eligible due to a terminating pod on the nominated node." if leaving else ""
 
     def _candidates(
@@ -155,8 +155,8 @@ class DefaultPreemption(PostFilterPlugin):
         refusal = self._try_out(pod, state, trial)
         if refusal is not None:
             return refusal
-        lower.sort(key=lambda other: (-other.priority, _started(other.pod)))
-        violating, others = self._split(lower)
+        lower.sort(key=lambda other: (-other.priority, started(other.pod)))
+        violating, others = self.split(lower)
         victims: list[PodInfo] = []
         violations = 0
         # Pods under a disruption budget are added back first, so that the budget is violated only if it must be.
@@ -167,12 +167,12 @@ class DefaultPreemption(PostFilterPlugin):
                     trial.remove(other.uid)
                     victims.append(other)
                     violations += violates
-        victims.sort(key=lambda other: (-other.priority, _started(other.pod)))
+        victims.sort(key=lambda other: (-other.priority, started(other.pod)))
         if not victims:
             return unresolvable("No preemption victims found for incoming pod")
         return _Candidate(node.name, victims, violations)
 
-    def _split(self, pods: Iterable[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
+    def split(self, pods: Iterable[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
         """Split pods into those whose eviction violates a disruption budget, and the others."""
         budgets = [
             (budget.metadata.namespace, from_label_selector(budget.spec.selector), budget)
@@ -204,7 +204,8 @@ class DefaultPreemption(PostFilterPlugin):
             if other.pod.status.nominated_node_name:
                 await write_nomination(self._client, other.pod, "")
 
-    async def _evict(self, victim: Pod, preemptor: Pod, node: str) -> None:
+    async def evict(self, victim: Pod, preemptor: Pod, node: str) -> None:
+        """Delete a pod for ``preemptor``; its condition names the reason."""
         pods = self._client.resource(PODS, victim.metadata.namespace)
         condition = {
             "type": "DisruptionTarget",
@@ -229,7 +230,7 @@ class DefaultPreemption(PostFilterPlugin):
         self._recorder.record(victim, "Normal", "Preempted", note, action="Preempting")
 
 
-def _is_leaving(pod: Pod) -> bool:
+def is_leaving(pod: Pod) -> bool:
     """Return True if the pod is being ended because another preempted it."""
     condition = find_condition(pod.status.conditions, "DisruptionTarget")
     if pod.metadata.deletion_timestamp is None or condition is None:
@@ -237,6 +238,7 @@ def _is_leaving(pod: Pod) -> bool:
     return (condition.status, condition.reason) == ("True", "PreemptionByScheduler")
 
 
-def _started(pod: Pod) -> float:
+def started(pod: Pod) -> float:
+    """Return the time at which the pod started (epoch seconds); infinity if it has not."""
     start = pod.status.start_time
     return start.timestamp if start is not None else float("inf")

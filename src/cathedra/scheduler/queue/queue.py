@@ -128,13 +128,19 @@ class SchedulingQueue:
             await self._wake.wait()
         return entry
 
-    def pop_beside(self, uid: str) -> QueuedPodInfo | None:
+    def pop_beside(self, uid: str, *, asleep: bool = False) -> QueuedPodInfo | None:
         """A pod that is to be tried together with one that was popped, from the active or the back-off area.
 
-        None if it is not there: one that no event has woken would be refused again.
+        None if it is not there: one that no event has woken would be refused again. With ``asleep`` such a pod is taken
+        too, unless a plugin keeps it out of the queue: it belongs to the same entry of the queue.
         """
         entry = self._entries.get(uid)
-        return None if entry is None or uid in self._unschedulable else self._leave(entry)
+        sleeping = self._unschedulable.get(uid)
+        if entry is None or (sleeping is not None and (not asleep or sleeping.gated_by)):
+            return None
+        # Before its plugins are cleared: they are the key under which it waits for events.
+        self._leave_unschedulable(entry)
+        return self._leave(entry)
 
     def park(self, entry: QueuedPodInfo) -> None:
         """Keep a pod whose attempt is interrupted until `resume`. It needs no events, because it will be tried on the

@@ -300,6 +300,11 @@ class Snapshot(msgspec.Struct, frozen=True):
         with_affinity[node.name] = sum(pod.has_affinity for pod in node.pods.values())
         return Snapshot.of(nodes, {k: v for k, v in with_affinity.items() if v})
 
+    def within(self, names: Set[str]) -> Snapshot:
+        """Return a snapshot of some of the nodes. It keeps no results: those of all nodes must stay complete."""
+        with_affinity = {name: count for name, count in self.with_affinity.items() if name in names}
+        return Snapshot.of([node for node in self.nodes if node.name in names], with_affinity)
+
     def nodes_with_affinity(self) -> Iterable[NodeInfo]:
         """Return the nodes on which some pod has terms about other pods."""
         return [self.by_name[name] for name in self.with_affinity if name in self.by_name]

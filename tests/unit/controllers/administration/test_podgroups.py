@@ -6,13 +6,15 @@ from cathedra.api.core.core_v1 import (
     PodSchedulingGroup,
 )
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
 from cathedra.api.core.scheduling_v1beta1 import (
     BasicSchedulingPolicy,
     PodGroup,
     PodGroupSchedulingPolicy,
     PodGroupSpec,
 )
-from cathedra.client.resources import PODGROUPS, PODS
+from cathedra.api.struct import from_dict
+from cathedra.client.resources import COMPOSITEPODGROUPS, PODGROUPS, PODS
 from cathedra.controllers.administration.podgroups import FINALIZER, PodGroupProtectionController
 from cathedra.releases import FeatureGates
 from tests.unit.controllers.administration.objects import pod
@@ -37,4 +39,28 @@ def test_a_deleted_pod_group_stays_until_its_last_pod_has_ended() -> None:
         assert await world.names(PODGROUPS) == []
 
     gates = FeatureGates.for_release("1.37", {"GenericWorkload": True})
+    play(PodGroupProtectionController, story, gates=gates)
+
+
+def test_a_deleted_group_of_groups_stays_until_its_last_group_has_gone() -> None:
+    async def story(world: World) -> None:
+        reference = {"workloadName": "w", "templateName": "t"}
+        spec = {"schedulingPolicy": {"basic": {}}, "workloadRef": reference}
+        body = {"metadata": {"name": "root", "namespace": "default"}, "spec": spec}
+        await world.create(COMPOSITEPODGROUPS, from_dict(CompositePodGroup, body))
+        leaf = PodGroup(
+            metadata=ObjectMeta(name="g", namespace="default"),
+            spec=PodGroupSpec(scheduling_policy=BASIC, parent_composite_pod_group_name="root"),
+        )
+        await world.create(PODGROUPS, leaf)
+        (root,) = await world.list(COMPOSITEPODGROUPS)
+        assert root.metadata.finalizers == (FINALIZER,)
+        await world.of(COMPOSITEPODGROUPS).delete("root")
+        await world.quiet()
+        assert await world.names(COMPOSITEPODGROUPS) == ["root"]
+        await world.of(PODGROUPS).delete("g")
+        await world.quiet()
+        assert await world.names(PODGROUPS) == await world.names(COMPOSITEPODGROUPS) == []
+
+    gates = FeatureGates.for_release("1.37", {"GenericWorkload": True, "CompositePodGroup": True})
     play(PodGroupProtectionController, story, gates=gates)

@@ -37,7 +37,7 @@ def test_a_gang_enters_the_queue_when_it_is_complete() -> None:
         await world.create(member("b"))
         await world.bound("a", "b")
         await world.quiet()
-        assert await conditions(world) == [("PodGroupScheduled", "True", "Scheduled")]
+        assert await conditions(world) == [("PodGroupInitiallyScheduled", "True", "Scheduled")]
 
     play(body, gates=GATES)
 

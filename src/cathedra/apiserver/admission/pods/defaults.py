@@ -43,12 +43,14 @@ from cathedra.apiserver.routes import PODS
 from cathedra.clock import Clock
 from cathedra.kinds.core.pods.equivalence import declare_credentials
 from cathedra.kinds.definition import AnyDefinition
+from cathedra.releases import FeatureGates
 from cathedra.remembering import IDENTITY, remembered
 from cathedra.semantics.tolerations import concerns_taint
 
 __all__ = [
     "MOUNT_PATH",
     "DefaultTolerations",
+    "GroupPriority",
     "PodCredentials",
     "PodPriority",
     "PodServiceAccount",
@@ -57,6 +59,7 @@ __all__ = [
 ]
 
 SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
+_SCHEDULING: Final = "scheduling.k8s.io"
 PRIORITY_CLASSES: Final = GroupResource("scheduling.k8s.io", "priorityclasses")
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 DEFAULT_ACCOUNT: Final = "default"
@@ -219,14 +222,22 @@ class PodPriority(AdmissionPlugin):
         return replace(pod, spec=_prioritized(pod.spec, name, value, policy))
 
     def _chosen(self, pod: Pod, request: AdmissionAttributes) -> tuple[str, int, str]:
-        name = pod.spec.priority_class_name
+        return self.of_class(pod.spec.priority_class_name, request)
+
+    def of_class(self, name: str, request: AdmissionAttributes) -> tuple[str, int, str]:
+        """Return name, value and preemption policy of a class; without a name, of the cluster's default.
+
+        Raises:
+            StatusError: 403, there is no such class.
+        """
         if name:
             found: PriorityClass | None = self._registry.find(PRIORITY_CLASSES, name)
             # Pods of the control plane may come before the controller that makes these classes.
             if found is None and name in SYSTEM_PRIORITIES:
                 return name, SYSTEM_PRIORITIES[name], "PreemptLowerPriority"
             if found is None:
-                raise forbidden(PODS, request.name, f"no PriorityClass with name {name} was found")
+                resource = request.definition.group_resource
+                raise forbidden(resource, request.name, f"no PriorityClass with name {name} was found")
             return name, found.value, found.preemption_policy or "PreemptLowerPriority"
         if self._default is None:
             self._default = self._of_cluster()
@@ -246,6 +257,36 @@ class PodPriority(AdmissionPlugin):
 
     def _forget_default(self, _: StoredChange) -> None:
         self._default = None
+
+
+class GroupPriority(PodPriority):
+    """The plugin Priority for pod groups, whose pods must have the same priority (KEP-5710)."""
+
+    kinds = frozenset({GroupResource(_SCHEDULING, "podgroups"), GroupResource(_SCHEDULING, "compositepodgroups")})
+
+    def __init__(self, registry: Registry, gates: FeatureGates) -> None:
+        super().__init__(registry)
+        self._has_policies = gates.get("PodGroupPreemptionPolicy", False)
+
+    async def admit(self, request: AdmissionAttributes) -> Any:
+        """Fill in priority and, behind its gate, preemption policy.
+
+        Raises:
+            StatusError: 403, the class is missing, or the group has another priority than its class.
+        """
+        spec = request.object.spec
+        name, value, policy = self.of_class(spec.priority_class_name, request)
+        if spec.priority is not None and spec.priority != value:
+            raise forbidden(
+                request.definition.group_resource,
+                request.name,
+                f"the integer value of priority ({spec.priority}) must not be provided in pod group spec; priority "
+                f"admission controller computed {value} from the given PriorityClass name",
+            )
+        made = replace(spec, priority_class_name=name, priority=value)
+        if self._has_policies and spec.preemption_policy is None:
+            made = replace(made, preemption_policy=policy)
+        return replace(request.object, spec=made)
 
 
 @remembered("specs of pods with priorities", key=IDENTITY, size=64)

@@ -279,6 +279,7 @@ CONTROLLER_ROLES: Final = (
     _controller(
         "podgroup-protection-controller",
         rule("read update", "scheduling.k8s.io", "podgroups"),
+        when("CompositePodGroup", rule("read update", "scheduling.k8s.io", "compositepodgroups")),
         rule("read", "core", "pods"),
         gates="GenericWorkload",
     ),

@@ -99,6 +99,8 @@ _SCHEDULER: Final = (
     when(_DRA, rule("read", RESOURCE, "resourceclaimparameters resourceclassparameters"), classic.STRUCTURED_MODEL),
     when("GenericWorkload", rule("read", "scheduling.k8s.io", "podgroups")),
     when("GenericWorkload", rule("patch update", "scheduling.k8s.io", "podgroups/status")),
+    when("CompositePodGroup", rule("read", "scheduling.k8s.io", "compositepodgroups")),
+    when("CompositePodGroup", rule("patch update", "scheduling.k8s.io", "compositepodgroups/status")),
 )
 
 _CONTROLLER_MANAGER: Final = (

@@ -59,6 +59,10 @@ _VIEW: Final = (
         classic.SCHEDULING_CONTEXTS,
     ),
     when("GenericWorkload", rule("read", "scheduling.k8s.io", "podgroups podgroups/status workloads")),
+    when(
+        "CompositePodGroup",
+        rule("read", "scheduling.k8s.io", "compositepodgroups compositepodgroups/status"),
+    ),
 )
 
 _EDIT: Final = (
@@ -83,6 +87,7 @@ _EDIT: Final = (
     rule("read write", "coordination.k8s.io", "leases"),
     rule("write", RESOURCE, "resourceclaims resourceclaimtemplates"),
     when("GenericWorkload", rule("write", "scheduling.k8s.io", "podgroups workloads")),
+    when("CompositePodGroup", rule("write", "scheduling.k8s.io", "compositepodgroups")),
 )
 
 _ADMIN: Final = (

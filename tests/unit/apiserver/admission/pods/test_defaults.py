@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cathedra.api.core.core_v1 import Container, Namespace, Pod, PodSpec, ServiceAccount, Toleration
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.scheduling_v1 import PriorityClass
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.status import StatusError
 from cathedra.api.struct import from_dict, replace, to_dict
 from cathedra.apiserver.config import ServerConfig
@@ -21,6 +22,7 @@ from cathedra.client import resources
 from cathedra.client.client import Client
 from cathedra.client.resources import PODS
 from cathedra.clock import LoopClock, run_virtual
+from cathedra.releases import FeatureGates
 from cathedra.remembering import ObjectKeys
 
 KEYS = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
@@ -201,3 +203,32 @@ def test_a_class_that_becomes_the_default_counts_for_the_next_pod() -> None:
 
 def named(made: Pod, name: str) -> Pod:
     return replace(made, metadata=replace(made.metadata, name=name))
+
+
+def test_a_pod_group_gets_the_priority_of_its_class() -> None:
+    async def body() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        gates = FeatureGates.for_release("1.37", {"GenericWorkload": True, "PodGroupPreemptionPolicy": True})
+        config = ServerConfig(gates=gates, runtime_config={"scheduling.k8s.io/v1beta1": True})
+        server = await APIServer.open(config, clock=clock, random=random.Random(1))
+        client = Client(server.transport(), clock=clock)
+        polite = {"metadata": {"name": "high"}, "value": 7, "preemptionPolicy": "Never"}
+        await client.resource(resources.PRIORITYCLASSES).create(from_dict(PriorityClass, polite))
+        groups = client.resource(resources.PODGROUPS, "default")
+
+        def group(name: str, **spec: Any) -> PodGroup:
+            return from_dict(
+                PodGroup, {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"basic": {}}, **spec}}
+            )
+
+        plain = await groups.create(group("a"))
+        assert (plain.spec.priority, plain.spec.preemption_policy) == (0, "PreemptLowerPriority")
+        high = await groups.create(group("b", priorityClassName="high"))
+        assert (high.spec.priority, high.spec.preemption_policy) == (7, "Never")
+        with pytest.raises(StatusError, match="no PriorityClass with name missing was found"):
+            await groups.create(group("c", priorityClassName="missing"))
+        with pytest.raises(StatusError, match=r"the integer value of priority \(3\) must not be provided"):
+            await groups.create(group("d", priority=3))
+        await server.close()
+
+    run_virtual(body())

@@ -1,0 +1,351 @@
+"""Cycle of a hierarchy of pod groups, from 1.37 on: all its waiting pods are tried together.
+
+The hierarchy is walked from its root. A PodGroup tries its pods one after the other and holds each on its node; a
+CompositePodGroup tries its groups. After each child PlacementFeasible decides whether the group has enough, may still
+get enough, or fails; a group that fails gives up what it holds before its sibling is tried. A group with a topology
+constraint is tried in each domain of its parent's nodes, and placed in the best one. Nothing is bound unless the root
+succeeds (KEP-4671, KEP-5732, KEP-6012; docs/spec/scheduling.md §14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.goquote import go_quote
+from cathedra.scheduler.bindingcycle import BindingCycle, HeldPod
+from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER
+from cathedra.scheduler.failure import Failures
+from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
+from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.status import Code, Status, error, unschedulable
+from cathedra.scheduler.groupconditions import PodGroupOutcome
+from cathedra.scheduler.nodesearch import SelectedNode
+from cathedra.scheduler.placements import PlacedPods, domains, utilisation
+from cathedra.scheduler.plugins.gangs import placement_feasible
+from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
+from cathedra.scheduler.state.snapshot import Snapshot
+from cathedra.semantics.podgroups import GroupKey, GroupNode, topology_key
+
+__all__ = [
+    "FindWithin",
+    "GroupResult",
+    "MakeRoom",
+    "Pending",
+    "Room",
+    "Trial",
+    "UnitCycle",
+    "UnitOptions",
+    "mixed_group",
+]
+
+_PREEMPTS: Final = "PreemptLowerPriority"
+UNSCHEDULABLE: Final = "pod group is unschedulable"
+
+Within = frozenset[str] | None
+"""Names of the nodes that a group may use; None for all."""
+
+FindWithin = Callable[
+    [QueuedPodInfo, dict[str, Any], Within],
+    Awaitable[tuple[SelectedNode | UnschedulablePod | Status, CycleState]],
+]
+"""Searches the node of one pod among some nodes, given the plugins' state of the group."""
+
+Pending = Mapping[GroupKey, Sequence[QueuedPodInfo]]
+"""PodGroup → its pods that are tried, in their order."""
+
+
+class Room(msgspec.Struct, frozen=True):
+    """Outcome of a preemption for a hierarchy."""
+
+    message: str = ""
+    """The reason why no room could be made."""
+    nodes: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """UID of a pod → the node that is being cleared for it."""
+
+
+class TriedPod(msgspec.Struct, frozen=True):
+    """A pod and the outcome of its search."""
+
+    entry: QueuedPodInfo
+    outcome: HeldPod | UnschedulablePod | Status
+    state: CycleState
+    """What plugins found out for the pod."""
+
+
+class GroupResult(msgspec.Struct):
+    """Result of trying a group and all groups below it."""
+
+    node: GroupNode
+    status: Status | None = None
+    """None if the group has enough children; otherwise an Unschedulable or an error."""
+    pods: list[TriedPod] = msgspec.field(default_factory=list)
+    children: list[GroupResult] = msgspec.field(default_factory=list)
+
+    def held(self) -> Iterator[HeldPod]:
+        """Yield the pods that hold a node, in the order in which they were tried."""
+        for one in self.pods:
+            if isinstance(one.outcome, HeldPod):
+                yield one.outcome
+        for child in self.children:
+            yield from child.held()
+
+    def all(self) -> Iterator[GroupResult]:
+        """Yield the result and those of all groups that were tried below it."""
+        yield self
+        for child in self.children:
+            yield from child.all()
+
+
+class UnitOptions(msgspec.Struct, frozen=True):
+    """What a cycle knows of the cluster besides the pods."""
+
+    snapshot: Callable[[], Snapshot]
+    placed: PlacedPods
+    """Returns the nodes of a group's pods that have one, or are assumed on one."""
+    topology: bool
+    """True if topology constraints hold (gate TopologyAwareWorkloadScheduling)."""
+
+
+MakeRoom = Callable[[GroupResult, Pending], Awaitable[Room]]
+"""Makes room for a hierarchy that does not fit."""
+
+
+class Trial:
+    """Tries a hierarchy once; what it holds stays held until `give_up`."""
+
+    def __init__(self, binding: BindingCycle, find: FindWithin, pending: Pending, options: UnitOptions) -> None:
+        self._binding = binding
+        self._find = find
+        self._pending = pending
+        self._options = options
+        self._shared: dict[str, Any] = {}
+        self._held: list[HeldPod] = []
+        """All that is held now, the latest last."""
+
+    async def run(self, root: GroupNode) -> GroupResult:
+        """Try the hierarchy. If a plugin raises, nothing stays held."""
+        try:
+            result = await self._group(root, None)
+        # Cancellation included: pods that stay assumed would block their nodes until the scheduler restarts.
+        except BaseException:
+            await self.give_up()
+            raise
+        if result.status is None and not self._held:
+            # All children that are needed run already, and none of the waiting pods fits.
+            result.status = unschedulable(UNSCHEDULABLE)
+        return result
+
+    async def give_up(self, down_to: int = 0) -> None:
+        """Release what was held after the first ``down_to`` pods."""
+        # In reverse order, as Unreserve runs: a later pod may share the claim that an earlier one has decided.
+        while len(self._held) > down_to:
+            await self._binding.release(self._held.pop())
+
+    async def _group(self, node: GroupNode, within: Within) -> GroupResult:
+        key = topology_key(node.group) if self._options.topology else ""
+        if not key:
+            return await self._children(node, within)
+        placed = [name for leaf in node.leaves() for name in self._options.placed(leaf.key)]
+        placements = domains(self._options.snapshot(), key, within, placed)
+        # A nomination comes from a preemption for this very placement, which is therefore tried first.
+        wanted = {entry.info.pod.status.nominated_node_name for entry in self._entries(node)} - {""}
+        placements.sort(key=lambda names: -len(wanted & names))
+        best: tuple[float, ...] | None = None
+        chosen: frozenset[str] | None = None
+        first: GroupResult | None = None
+        for names in placements:
+            before = len(self._held)
+            result = await self._children(node, names)
+            score = (len(self._held) - before, utilisation(self._options.snapshot(), names))
+            await self.give_up(before)
+            if result.status is not None and not result.status.rejected:
+                return result
+            first = first or result
+            if result.status is None and (best is None or score > best):
+                best, chosen = score, names
+            if result.status is None and wanted & names:
+                break
+        if chosen is not None:
+            # Tried again instead of restored: plugins keep no decision of a pod that was released.
+            return await self._children(node, chosen)
+        result = first or GroupResult(node)
+        why = result.status.message if result.status is not None and result.status.message else UNSCHEDULABLE
+        said = f", first placement status: {why}" if first is not None else ""
+        result.status = unschedulable(f"0/{len(placements)} placements are available{said}")
+        return result
+
+    def _entries(self, node: GroupNode) -> Iterator[QueuedPodInfo]:
+        for leaf in node.leaves():
+            yield from self._pending.get(leaf.key, ())
+
+    async def _children(self, node: GroupNode, within: Within) -> GroupResult:
+        before = len(self._held)
+        result = GroupResult(node)
+        result.status = await (self._groups(result, within) if node.is_composite else self._pods(result, within))
+        if result.status is not None:
+            if result.status.code is Code.WAIT:
+                result.status = unschedulable(*result.status.reasons)
+            await self.give_up(before)
+        return result
+
+    async def _groups(self, result: GroupResult, within: Within) -> Status | None:
+        scheduled, remaining = 0, len(result.node.children)
+        status = placement_feasible(result.node, scheduled, remaining)
+        for child in result.node.children:
+            if status is not None and status.code is not Code.WAIT:
+                break
+            tried = await self._group(child, within)
+            result.children.append(tried)
+            if tried.status is not None and not tried.status.rejected:
+                return error(f"composite pod group evaluation failed due to child error: {tried.status.message}")
+            scheduled, remaining = scheduled + (tried.status is None), remaining - 1
+            status = placement_feasible(result.node, scheduled, remaining)
+        return status
+
+    async def _pods(self, result: GroupResult, within: Within) -> Status | None:
+        entries = self._pending.get(result.node.key, ())
+        scheduled, remaining = len(self._options.placed(result.node.key)), len(entries)
+        status = placement_feasible(result.node, scheduled, remaining)
+        for entry in entries:
+            if status is not None and status.code is not Code.WAIT:
+                break
+            outcome, state = await self._try(entry, within)
+            result.pods.append(TriedPod(entry, outcome, state))
+            if isinstance(outcome, Status):
+                return error(f"failed to schedule other pod from a pod group: {outcome.message}")
+            scheduled, remaining = scheduled + isinstance(outcome, HeldPod), remaining - 1
+            status = placement_feasible(result.node, scheduled, remaining)
+        return status
+
+    async def _try(
+        self, entry: QueuedPodInfo, within: Within
+    ) -> tuple[HeldPod | UnschedulablePod | Status, CycleState]:
+        outcome, state = await self._find(entry, self._shared, within)
+        if not isinstance(outcome, SelectedNode):
+            return outcome, state
+        held = await self._binding.hold(entry, state, outcome.node)
+        if isinstance(held, HeldPod):
+            self._held.append(held)
+        return UnschedulablePod(held) if isinstance(held, Diagnosis) else held, state
+
+
+class UnitCycle:
+    """Tries hierarchies, and has the outcome written."""
+
+    def __init__(
+        self, binding: BindingCycle, failures: Failures, find: FindWithin, options: UnitOptions, make_room: MakeRoom
+    ) -> None:
+        self._binding = binding
+        self._failures = failures
+        self._find = find
+        self._options = options
+        self._make_room = make_room
+
+    async def run(self, root: GroupNode, pending: Pending) -> Mapping[GroupKey, PodGroupOutcome]:
+        """Bind the hierarchy or return its pods to the queue, and return the outcome of every group."""
+        trial = Trial(self._binding, self._find, pending, self._options)
+        result = await trial.run(root)
+        room = Room()
+        if result.status is not None:
+            await trial.give_up()
+            if result.status.rejected:
+                room = await self._make_room(result, pending)
+                if room.message:
+                    result.status = unschedulable(*result.status.reasons, room.message)
+        tried = {one.node.key: one for one in result.all()}
+        outcomes: dict[GroupKey, PodGroupOutcome] = {}
+        plugins = {
+            name
+            for one in tried.values()
+            for pod in one.pods
+            if isinstance(pod.outcome, UnschedulablePod)
+            for name in pod.outcome.diagnosis.unschedulable_plugins
+        }
+        self._settle(root, result.status, tried, outcomes)
+        for leaf in root.leaves():
+            status = outcomes[leaf.key]
+            pods = {one.entry.uid: one.outcome for one in tried[leaf.key].pods} if leaf.key in tried else {}
+            for entry in pending.get(leaf.key, ()):
+                self._submit(entry, pods.get(entry.uid), status, room.nodes.get(entry.uid), plugins)
+        return outcomes
+
+    def _settle(
+        self,
+        node: GroupNode,
+        above: Status | None,
+        tried: Mapping[GroupKey, GroupResult],
+        outcomes: dict[GroupKey, PodGroupOutcome],
+    ) -> None:
+        """Enter the outcome of a group. What failed above fails it too, and an error above replaces its own refusal."""
+        result = tried.get(node.key)
+        status = result.status if result is not None else above
+        if above is not None and (status is None or not above.rejected):
+            status = above
+        outcomes[node.key] = _outcome(status)
+        for child in node.children:
+            self._settle(child, status, tried, outcomes)
+
+    def _submit(
+        self,
+        entry: QueuedPodInfo,
+        outcome: HeldPod | UnschedulablePod | Status | None,
+        group: PodGroupOutcome,
+        nominated: str | None,
+        plugins: Collection[str],
+    ) -> None:
+        if isinstance(outcome, Status):
+            self._failures.broke(entry, outcome)
+        elif group.reason == "SchedulerError":
+            self._failures.broke(entry, error(group.message))
+        elif isinstance(outcome, HeldPod) and group.reason == "Scheduled":
+            self._binding.write(outcome)
+        elif isinstance(outcome, UnschedulablePod):
+            # Without room being made, an older nomination is taken back.
+            self._failures.refused(entry, UnschedulablePod(outcome.diagnosis, nominated or ""))
+        else:
+            self._failures.held_back(entry, group.message or UNSCHEDULABLE, nominated or "", plugins)
+
+
+def _outcome(status: Status | None) -> PodGroupOutcome:
+    if status is None:
+        return PodGroupOutcome("Scheduled")
+    return PodGroupOutcome("Unschedulable" if status.rejected else "SchedulerError", status.message)
+
+
+def mixed_group(
+    root: GroupNode, pending: Pending, members: Callable[[GroupKey], Iterable[Pod]], *, policies: bool
+) -> str:
+    """Return the reason why the pods of a hierarchy cannot be tried as one; "" if there is none.
+
+    All pods, those that have nodes too, must have one scheduler name, and the root's priority. With ``policies`` (gate
+    PodGroupPreemptionPolicy) they must have the root's preemption policy, otherwise one of their own.
+    """
+    waiting = [entry.info.pod for entries in pending.values() for entry in entries]
+    policy = (root.group.spec.preemption_policy or _PREEMPTS) if policies else _policy(waiting[0])
+    of_group = "the pod group's preemption policy" if policies else ""
+    first = waiting[0].spec.scheduler_name or DEFAULT_SCHEDULER
+    priority = root.group.spec.priority or 0
+    for pod in (*waiting, *(pod for leaf in root.leaves() for pod in members(leaf.key))):
+        name = pod.spec.scheduler_name or DEFAULT_SCHEDULER
+        if name != first:
+            return (
+                "all pods in a single pod group should have the same .spec.schedulerName set, "
+                f"got: {go_quote(name)} and {go_quote(first)}"
+            )
+        if (pod.spec.priority or 0) != priority:
+            return (
+                "all pods in a single pod group should have the same priority as the pod group's priority, "
+                f"got {pod.spec.priority or 0} and {priority}"
+            )
+        if _policy(pod) != policy:
+            same = "all pods in a single pod group should have the same preemption policy"
+            return f"{same}{f' as {of_group}' if of_group else ''}, got {_policy(pod)} and {policy}"
+    return ""
+
+
+def _policy(pod: Pod) -> str:
+    return pod.spec.preemption_policy or _PREEMPTS
