@@ -390,14 +390,12 @@ def _sanitized(value: Any) -> Any:
 
 
 def _of_version(one: Plain, gvk: GroupVersionKind) -> Decoded[KubeObject]:
-    definition = _definitions()[gvk.kind]
-    try:
-        version = definition.version(gvk.version)
-    except KeyError as error:
-        served = ", ".join(known.name for known in definition.versions)
+    versions = _versions()[gvk.kind]
+    version = versions.get(gvk.version)
+    if version is None:
         raise UndecodableInput(
-            f"{gvk.kind} {name_of(one)}: {gvk.api_version} is no version of it; known are {served}"
-        ) from error
+            f"{gvk.kind} {name_of(one)}: {gvk.api_version} is no version of it; known are {', '.join(versions)}"
+        )
     decoded = _decoded(version.type, gvk, one)
     try:
         return Decoded(version.to_hub(decoded.object), decoded.problems)
@@ -422,12 +420,21 @@ def _release_of(gvk: GroupVersionKind, one: Plain) -> str:
 
 
 @cache
-def _definitions() -> Mapping[str, Any]:
+def _versions() -> Mapping[str, Mapping[str, Any]]:
+    """Kind → its versions by name, newest first: those of all releases, because a dump may be of any."""
     # Only where versions are converted: the rules of the kinds would double the import of the package.
     from cathedra.kinds.resource.definitions import device_definitions
-    from cathedra.releases import FeatureGates
+    from cathedra.releases import RELEASES, FeatureGates
 
-    return {definition.kind: definition for definition in device_definitions(FeatureGates.for_release())}
+    found: dict[str, dict[str, Any]] = {}
+    # The newest form of a version wins. With the default release alone, dumps of older clusters would become unreadable
+    # on the day on which a release that drops their version becomes the default.
+    for release in reversed(RELEASES):
+        for definition in device_definitions(FeatureGates.for_release(release)):
+            known = found.setdefault(definition.kind, {})
+            for version in definition.versions:
+                known.setdefault(version.name, version)
+    return found
 
 
 def _fields(one: Plain) -> str:

@@ -149,6 +149,14 @@ def test_every_version_becomes_the_newest() -> None:
     assert typed_object(flat, strict=True) == typed_object(as_dict, strict=True) == wanted
 
 
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1", "v1alpha3"])
+def test_an_object_is_read_in_a_version_that_only_older_releases_serve(version: str) -> None:
+    given = {"kind": "DeviceClass", "apiVersion": f"resource.k8s.io/{version}", "metadata": {"name": "c"}, "spec": {}}
+    read = decoded_object(given)
+    assert read is not None
+    assert type(read.object) is DeviceClass
+
+
 def test_an_object_of_the_newest_version_is_taken_as_it_is() -> None:
     claim = from_dict(ResourceClaim, CLAIM)
     assert typed_object(claim, strict=True) is claim
