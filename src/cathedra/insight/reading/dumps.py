@@ -24,7 +24,7 @@ from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates, job_of, t
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, note_on, with_one_device_note
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 from cathedra.kinds.served import all_definitions
-from cathedra.releases import RELEASES, FeatureGates
+from cathedra.releases import DEFAULT_RELEASE, RELEASES, FeatureGates
 
 __all__ = [
     "COMMAND",
@@ -302,26 +302,34 @@ def read_object(given: KubeObject | Plain) -> Decoded[KubeObject] | None:
 
 
 def definition_of(group: str, kind: str) -> AnyDefinition | None:
-    """The rules of a kind, gated ones included; None if it is no built-in kind."""
+    """The rules of a kind, gated ones included, with the versions of all releases; None if it is no built-in kind."""
     return _definitions().get((group, kind))
 
 
 @cache
 def _definitions() -> Mapping[tuple[str, str], AnyDefinition]:
-    every = FeatureGates.for_release(overrides={"AllAlpha": True, "AllBeta": True})
-    return {(one.group, one.kind): one for one in all_definitions(every)}
+    """The kinds of the default release, each with all versions that any release has, newest first."""
+    versions: dict[tuple[str, str], dict[str, VersionDefinition]] = {}
+    # With the versions of the default release alone, clusters and dumps of older releases would become unreadable on the
+    # day on which a release that drops their version becomes the default.
+    for release in reversed(RELEASES):
+        for one in all_definitions(_every_gate(release)):
+            known = versions.setdefault((one.group, one.kind), {})
+            for version in one.versions:
+                known.setdefault(version.name, version)
+    return {
+        (one.group, one.kind): msgspec.structs.replace(one, versions=tuple(versions[one.group, one.kind].values()))
+        for one in all_definitions(_every_gate(DEFAULT_RELEASE))
+    }
 
 
-@cache
+def _every_gate(release: str) -> FeatureGates:
+    return FeatureGates.for_release(release, {"AllAlpha": True, "AllBeta": True})
+
+
 def _versions_of(group: str, kind: str) -> Mapping[str, VersionDefinition]:
-    """The versions of a kind that any release has: dumps of older clusters have versions that are gone since."""
-    found: dict[str, VersionDefinition] = {}
-    for release in RELEASES:
-        every = FeatureGates.for_release(release, {"AllAlpha": True, "AllBeta": True})
-        for one in all_definitions(every):
-            if (one.group, one.kind) == (group, kind):
-                found.update((version.name, version) for version in one.versions)
-    return found
+    definition = definition_of(group, kind)
+    return {} if definition is None else {version.name: version for version in definition.versions}
 
 
 @cache

@@ -21,7 +21,7 @@ from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight.explanation.explain import explain
-from cathedra.insight.reading.dumps import read_dump, read_manifests
+from cathedra.insight.reading.dumps import definition_of, read_dump, read_manifests
 from cathedra.insight.reading.state import ClusterState
 from cathedra.releases import DEFAULT_RELEASE
 from tests.goapiserver.writing import go_object, to_json
@@ -317,3 +317,9 @@ def test_an_object_of_another_version_ends_no_command(version: str, known: bool)
     state = read_dump([node(), group])
     assert [one.spec.scheduling_policy.gang.min_count for one in state.all(PodGroup) if known] == [2] * known
     assert any(f"scheduling.k8s.io/{version} is no version of it" in one.text for one in state.notes) is not known
+
+
+def test_a_kind_has_the_versions_of_all_releases_newest_first() -> None:
+    definition = definition_of("resource.k8s.io", "ResourceClaim")
+    assert definition is not None
+    assert [version.name for version in definition.versions] == ["v1", "v1beta2", "v1beta1", "v1alpha3"]
