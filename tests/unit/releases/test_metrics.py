@@ -28,7 +28,7 @@ def test_every_metric_has_a_type_and_a_help() -> None:
 
 
 def test_a_process_shows_its_release_and_gates() -> None:
-    gates = FeatureGates.for_release(overrides={"DRAPartitionableDevices": False})
+    gates = FeatureGates.for_release("1.37", {"DRAPartitionableDevices": False})
     shown = text_of(release_families(gates)).decode()
     assert "kubernetes_build_info{" in shown
     assert 'kubernetes_feature_enabled{name="DynamicResourceAllocation",stage=""} 1' in shown

@@ -310,8 +310,8 @@ def definition_of(group: str, kind: str) -> AnyDefinition | None:
 def _definitions() -> Mapping[tuple[str, str], AnyDefinition]:
     """The kinds of the default release, each with all versions that any release has, newest first."""
     versions: dict[tuple[str, str], dict[str, VersionDefinition]] = {}
-    # With the versions of the default release alone, clusters and dumps of older releases would become unreadable on the
-    # day on which a release that drops their version becomes the default.
+    # With the versions of the default release alone, clusters and dumps of older releases would become unreadable on
+    # the day on which a release that drops their version becomes the default.
     for release in reversed(RELEASES):
         for one in all_definitions(_every_gate(release)):
             known = versions.setdefault((one.group, one.kind), {})

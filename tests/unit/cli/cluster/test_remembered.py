@@ -12,6 +12,7 @@ from cathedra.cli.options import CLUSTER, CONFIG, REMEMBERED
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.directories import read_description, write_description
+from cathedra.releases import DEFAULT_RELEASE
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +147,7 @@ def test_the_gates_of_a_cluster_are_those_of_its_last_start() -> None:
 
 
 def test_a_directory_that_remembers_nothing_stands_for_the_newest_release(tmp_path: Path) -> None:
-    assert remembered_gates(DataDir(tmp_path)).release == "1.37"
+    assert remembered_gates(DataDir(tmp_path)).release == DEFAULT_RELEASE
 
 
 def test_a_profile_is_kept_by_name_and_a_file_of_one_by_its_absolute_path(

@@ -32,10 +32,10 @@ INDENT = "\n               "
 MODEL = 'device.attributes["d.com"].model == "é" && device.attributes["d.com"].modle == "b"'
 
 
-def places(text: str, rule: str) -> list[str]:
+def places(text: str, rule: str, **more: Any) -> list[str]:
     """What the carets of a rule's findings are under."""
     lines = text.split("\n")
-    found = [one for one in lint(text).findings if one.rule == rule]
+    found = [one for one in lint(text, **more).findings if one.rule == rule]
     return [lines[one.line - 1][one.column - 1 : one.column - 1 + one.length] for one in found]
 
 
@@ -73,7 +73,7 @@ spec:
       allocationMode: All
       count: 3
 """
-    assert places(text, "all-with-count") == ["3"]
+    assert places(text, "all-with-count", release="1.37") == ["3"]
 
 
 def test_objects_of_lists_are_read() -> None:

@@ -227,8 +227,9 @@ def test_every_rule_has_examples() -> None:
 @pytest.mark.parametrize("rule", CASES)
 def test_a_rule_finds_what_it_is_for_and_leaves_alone_what_is_right(rule: str) -> None:
     bad, good = CASES[rule]
-    assert [text for text in bad if rule not in rules_of(text)] == []
-    assert [text for text in good if rule in rules_of(text)] == []
+    # In a release that still serves v1beta1, of which some examples are.
+    assert [text for text in bad if rule not in rules_of(text, release="1.37")] == []
+    assert [text for text in good if rule in rules_of(text, release="1.37")] == []
 
 
 @pytest.mark.parametrize("rule", AGAINST)
@@ -297,7 +298,7 @@ def test_warnings_alone_do_not_fail_unless_they_are_to() -> None:
     ],
 )
 def test_a_hint_is_what_to_write_instead(text: str, hint: str) -> None:
-    hints = [one.hint for one in lint(text).findings]
+    hints = [one.hint for one in lint(text, release="1.37").findings]
     assert any(hint in one for one in hints), hints
 
 
