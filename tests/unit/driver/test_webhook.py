@@ -304,7 +304,8 @@ async def test_a_driver_without_models_has_nothing_to_judge() -> None:
 @pytest.mark.parametrize("plural", ["resourceclaims", "resourceclaimtemplates"])
 async def test_claims_and_templates_of_each_version_are_checked(version: str, plural: str) -> None:
     """P3 of docs/spec/driver-sdk.md §20."""
-    config = ServerConfig(runtime_config={"resource.k8s.io/v1beta1": True})
+    # A release that still has v1beta1.
+    config = ServerConfig(release="1.37", runtime_config={"resource.k8s.io/v1beta1": True})
 
     def body(name: str, **fields: Any) -> dict[str, Any]:
         opaque = {"driver": Lamps.name, "parameters": parameters(**fields)}
