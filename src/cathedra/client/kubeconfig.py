@@ -234,15 +234,12 @@ def _locked(home: Path) -> Iterator[None]:
     """Hold the lock file that kubectl holds while it writes."""
     lock = home.with_name(home.name + ".lock")
     try:
-        # O_EXCL is the lock: of two programs that merge at the same time one fails, instead of losing the other's
-        # context.
         os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError as error:
         raise KubeconfigLocked(lock) from error
     try:
         yield
     finally:
-        # Also after an error, or kubectl could not write its configuration any more.
         lock.unlink(missing_ok=True)
 
 
@@ -265,7 +262,6 @@ def _files(path: str | Path | None, environment: Mapping[str, str]) -> list[Path
         return [Path(path)]
     listed = [Path(part) for part in environment.get("KUBECONFIG", "").split(os.pathsep) if part]
     if listed:
-        # Missing files are skipped as by kubectl: the variable often names one that is made later.
         return [file for file in listed if file.exists()]
     standard = _home(environment) / ".kube" / "config"
     return [standard] if standard.exists() else None
