@@ -534,8 +534,32 @@ SITUATIONS: tuple[Situation, ...] = (
             *(in_group("p"), in_group("q"), pod_group("ring", 2)),
         ],
         ("reach",),
+        # One device for each of two pods would not do: no single change is proposed.
         ("request 'gpu' needs 2, 1 device in reach",),
+        source="scheduling §14",
+        more=GANGS,
+    ),
+    Situation(
+        "a smaller request makes the whole group fit",
+        [
+            *(node(), device_class(), template("t", request("gpu", "gpu", 3)), gpus(2)),
+            *(in_group("p"), in_group("q"), pod_group("ring", 2)),
+        ],
+        ("reach",),
+        ("request 'gpu' needs 3, 2 devices in reach", "count of request 'gpu' of template default/t from 3 to 1"),
         ("lower count",),
+        source="scheduling §14",
+        more=GANGS,
+    ),
+    Situation(
+        "the pods of a group fit alone and not together",
+        [
+            *(node(), device_class(), template("t", request("gpu", "gpu", 1)), gpus(1)),
+            *(in_group("p"), in_group("q"), in_group("r"), pod_group("ring", 3)),
+        ],
+        ("pod group", "allocated"),
+        ("is bound with its gang only (PodGroup ring): 1 of 3 pods fit together, q finds no node", "add 2 nodes like"),
+        ("add node",),
         source="scheduling §14",
         more=GANGS,
     ),

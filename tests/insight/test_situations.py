@@ -127,9 +127,7 @@ def test_the_text_keeps_to_the_width(one: Situation, width: int) -> None:
         assert len(line) <= max(width, len(longest) + 12), line
 
 
-GROUP = "a group that is complete finds too few devices"
-"""The change of one template serves two pods, and one device is enough for one of them alone."""
-SIMULATED = [one for one in SITUATIONS if one.subject == "pod/p" and one.name != GROUP]
+SIMULATED = [one for one in SITUATIONS if one.subject == "pod/p"]
 
 
 @pytest.mark.parametrize("one", SIMULATED, ids=str)

@@ -21,6 +21,7 @@ from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import (
+    COMPOSITEPODGROUPS,
     CSINODES,
     DEVICECLASSES,
     DEVICETAINTRULES,
@@ -71,7 +72,7 @@ DEVICES: Final = "DynamicResources"
 """Name of the plugin that allocates claims."""
 _WATCHED: Final[tuple[ResourceRef[Any], ...]] = (
     *(DEVICECLASSES, DEVICETAINTRULES, RESOURCECLAIMS, RESOURCESLICES),
-    *(NAMESPACES, PODGROUPS, PODDISRUPTIONBUDGETS, PODS),
+    *(NAMESPACES, COMPOSITEPODGROUPS, PODGROUPS, PODDISRUPTIONBUDGETS, PODS),
     *(CSINODES, PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, STORAGECLASSES),
 )
 """Resources that the filters read from informers."""

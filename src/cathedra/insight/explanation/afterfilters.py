@@ -40,13 +40,16 @@ def binding_causes(pod: Pod, claims: Iterable[ResourceClaim], state: ClusterStat
             yield Cause("consumers", f"{text}: must have at most {limit} items")
 
 
-def gang_causes(pod: Pod, state: ClusterState) -> Iterator[Cause]:
-    """Yield the scheduler's refusal of a gang whose pods fit one by one."""
+def gang_causes(pod: Pod, state: ClusterState, counted: str) -> Iterator[Cause]:
+    """Yield the reason why a gang does not fit whose pods fit one by one: the scheduler's refusal, or how many of its
+    pods fit together (``counted``, "" if that was not tried or all do)."""
     group = _gang(pod, state)
     condition = refusal_of(pod)
-    if group is not None and condition is not None and condition.message:
-        text = f"the pod fits alone, and is bound with its gang only (PodGroup {group.metadata.name})"
-        yield Cause("pod group", f"{text}: {condition.message}")
+    said = condition.message if condition is not None else ""
+    if (group is not None and said) or counted:
+        name = group.metadata.name if group is not None else pod_group_name(pod)
+        text = f"the pod fits alone, and is bound with its gang only (PodGroup {name})"
+        yield Cause("pod group", f"{text}: {said or counted}")
 
 
 def _gang(pod: Pod, state: ClusterState) -> PodGroup | None:
@@ -57,10 +60,10 @@ def _gang(pod: Pod, state: ClusterState) -> PodGroup | None:
     return group if group is not None and group.spec.scheduling_policy.gang is not None else None
 
 
-def not_examined(pod: Pod, state: ClusterState) -> Iterator[Note]:
+def not_examined(pod: Pod, state: ClusterState, *, gang_tried: bool) -> Iterator[Note]:
     """Yield notes on what the verdict on a pod that passes the filters leaves out."""
     group = _gang(pod, state)
-    if group is not None and group.spec.scheduling_policy.gang is not None:
+    if group is not None and group.spec.scheduling_policy.gang is not None and not gang_tried:
         size = group.spec.scheduling_policy.gang.min_count
         text = f"the pod is judged alone; whether {size} pods of its gang fit together, kubectl dra simulate tells"
         yield Note("podgroups", "not examined", text)

@@ -20,6 +20,7 @@ from cathedra.insight.explanation.analysis import Analysis, analyse_claims, anal
 from cathedra.insight.explanation.causes import causes_of, place_of, summary_of
 from cathedra.insight.explanation.claims import claim_report, claim_state
 from cathedra.insight.explanation.freeing import ROLLOUT
+from cathedra.insight.explanation.gangs import gang_fit, gang_text, helps_gang
 from cathedra.insight.explanation.question import (
     WORKLOADS,
     PodSubject,
@@ -317,12 +318,20 @@ class _Explainer:
             causes += [Cause("quota", text) for text in quotas]
         causes += binding_causes(subject.pod, self._claims(subject), state)
         found = analyse_pod(subject.state, subject.pod, self.filters(subject.state), self.only)
+        gang = gang_fit(subject.pod, subject.state) if found.fitting else None
         if found.fitting:
-            causes += gang_causes(pod, state)
-        notes = (*notes, *(not_examined(pod, state) if found.fitting else volume_notes([pod], state)))
-        changes = find_remedies(found, subject)
-        said = [one for one in causes_of(found) if not (subject.faults and one.kind == "claims")]
-        said = [*_rollout_causes(changes), *with_largest_counts(said, found, changes)]
+            causes += gang_causes(pod, state, gang_text(gang))
+            notes = (*notes, *not_examined(pod, state, gang_tried=gang is not None))
+        else:
+            notes = (*notes, *volume_notes([pod], state))
+        stuck, stuck_in = found, subject
+        if gang is not None and not gang.fits and gang.obstacle is not None and gang.state is not None:
+            # The pod fits, so what would help is found at the first of its gang that does not.
+            stuck_in = with_claims(gang.obstacle, gang.state)
+            stuck = analyse_pod(stuck_in.state, stuck_in.pod, Filters(stuck_in.state), gang.within)
+        changes = find_remedies(stuck, stuck_in, lambda remedy: helps_gang(subject.pod, subject.state, remedy))
+        said = [one for one in causes_of(stuck) if not (subject.faults and one.kind == "claims")]
+        said = [*_rollout_causes(changes), *with_largest_counts(said, stuck, changes)]
         blocked = bool(causes)
         summary = summary_of(found, (*causes, *said)) if not (blocked and found.fitting) else causes[0].text
         if blocked and not found.fitting:
@@ -337,7 +346,7 @@ class _Explainer:
             tuple(self._reports(subject)),
             found.fitting if not blocked else (),
             len(found.judgement.nodes),
-            found.groups,
+            stuck.groups,
             changes,
             notes,
         )

@@ -8,7 +8,7 @@ and a new node like an existing one.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Final
 
@@ -47,6 +47,10 @@ _PAIRS: Final = 250
 """Pairs that are tried."""
 _TOGETHER: Final = 16
 """Claims that are freed together at most."""
+_CONFIRMED: Final = 24
+"""Changes that are tried for the whole gang of a pod at most: each of its pods is filtered anew."""
+_NEW_NODES: Final = 8
+"""Nodes that are proposed to be added at most."""
 _STATES: Final = 5_000
 """States of the search for one proposal: one that takes longer is not reported."""
 _COUNTS: Final = frozenset(("allocated", "taints", "capacity", "counters", "combination"))
@@ -55,12 +59,23 @@ _EVERYWHERE: Final = 200
 """Largest number of nodes on which a change that works is tried again, to report where."""
 
 
-def find_remedies(analysis: Analysis, subject: PodSubject | None) -> tuple[Remedy, ...]:
-    """The changes with which it fits, the smallest first; none if it fits already, or if nothing helps."""
+Helps = Callable[[Remedy], bool]
+"""Return True if a change is enough, for what is scheduled together with the pod too."""
+
+
+def _always(_: Remedy) -> bool:
+    return True
+
+
+def find_remedies(analysis: Analysis, subject: PodSubject | None, helps: Helps = _always) -> tuple[Remedy, ...]:
+    """The changes with which it fits, the smallest first; none if it fits already, or if nothing helps.
+
+    Only changes that ``helps`` confirms are returned.
+    """
     if analysis.fitting or (analysis.prepared is not None and analysis.prepared.allowance.exhausted):
         # A search that was stopped for time would be stopped with other claims as well.
         return ()
-    finder = _RemedySearch(analysis, subject)
+    finder = _RemedySearch(analysis, subject, helps)
     return tuple(finder.find())
 
 
@@ -100,8 +115,10 @@ class _TriedChange(msgspec.Struct, frozen=True):
 
 
 class _RemedySearch:
-    def __init__(self, analysis: Analysis, subject: PodSubject | None) -> None:
+    def __init__(self, analysis: Analysis, subject: PodSubject | None, helps: Helps) -> None:
         self.analysis, self.subject = analysis, subject
+        self._helps = helps
+        self._confirmations = _CONFIRMED
         self.state = analysis.state
         prepared = analysis.prepared
         self.allocator = prepared.allocator if prepared is not None else self.state.cluster.allocator()
@@ -144,11 +161,18 @@ class _RemedySearch:
             nodes = self._everywhere(one)
             if not nodes:
                 continue
+            remedy = remedy_of(one.parts, nodes, self.analysis, self.subject)
+            if not self._is_enough(remedy):
+                continue
             told[kind] = told.get(kind, 0) + 1
             touched.add(target)
             number += 1
-            yield remedy_of(one.parts, nodes, self.analysis, self.subject)
+            yield remedy
         yield from self._new_nodes()
+
+    def _is_enough(self, remedy: Remedy) -> bool:
+        self._confirmations -= 1
+        return self._confirmations >= 0 and self._helps(remedy)
 
     def _candidates(self) -> Iterator[Candidate]:
         if self.claims:
@@ -275,7 +299,9 @@ class _RemedySearch:
 
     def _new_nodes(self) -> Iterator[Remedy]:
         """A node more, like one that is there, as it would be if nothing ran on it."""
-        if self._search_fails():
+        waiting = self.analysis.judgement.waiting
+        # No node helps a pod whose group, or whose siblings, do not exist.
+        if self._search_fails() or (waiting is not None and waiting.plugin == "GangScheduling"):
             return
         seen: set[tuple[tuple[int, ...], ...]] = set()
         for node in self.state.nodes:
@@ -290,11 +316,20 @@ class _RemedySearch:
             new, pieces = node_like(node, [record.source for record in bound])
             if self._fits_alone(new, pieces):
                 devices = sum(len(record.devices) for record in bound)
-                text = (
-                    f"add a node like {node.metadata.name} ({devices} {'device' if devices == 1 else 'devices'} of "
-                    f"{', '.join(sorted({record.pool[0] for record in bound}))})"
+                what = (
+                    f"like {node.metadata.name} ({devices} {'device' if devices == 1 else 'devices'} of "
+                    f"{', '.join(sorted({record.pool[0] for record in bound}))}"
                 )
-                yield Remedy("add node", text, (new.metadata.name,), (), set=(new, *pieces))
+                added: tuple[KubeObject, ...] = ()
+                # A gang may need several: with each of them one more of its pods fits.
+                for count in range(1, _NEW_NODES + 1):
+                    another, its = node_like(node, [record.source for record in bound], count)
+                    added = (*added, another, *its)
+                    text = f"add a node {what})" if count == 1 else f"add {count} nodes {what} each)"
+                    remedy = Remedy("add node", text, (new.metadata.name,), (), set=added)
+                    if self._is_enough(remedy):
+                        yield remedy
+                        return
                 return
 
     def _search_fails(self) -> bool:
@@ -330,13 +365,15 @@ class _RemedySearch:
         ]
         kinds: tuple[type[KubeObject], ...] = (PersistentVolumeClaim, PersistentVolume, StorageClass)
         volumes = [one for kind in kinds for one in self.state.all(kind)]
+        # Alone: whether its gang fits as well is tried afterwards, on all nodes.
+        pod = replace(self.subject.pod, spec=replace(self.subject.pod.spec, scheduling_group=None))
         small = ClusterState.of(
-            [node, *pieces, *classes, *self.state.all(DeviceTaintRule), *mine, *volumes, self.subject.pod],
+            [node, *pieces, *classes, *self.state.all(DeviceTaintRule), *mine, *volumes, pod],
             "a new node",
             gates=self.state.gates,
             unknown=self.state.unknown & {PersistentVolumeClaim},
         )
-        return bool(analyse_pod(small, self.subject.pod, Filters(small)).fitting)
+        return bool(analyse_pod(small, pod, Filters(small)).fitting)
 
     # --- on all nodes
 
@@ -358,26 +395,31 @@ def _smallest(candidates: Iterable[Candidate]) -> list[Candidate]:
     return [found[place] for place in sorted(kept)]
 
 
-def node_like(node: Node, slices: Sequence[ResourceSlice]) -> tuple[Node, tuple[ResourceSlice, ...]]:
-    """Another node with the same labels, room and devices."""
-    old, new = node.metadata.name, f"{node.metadata.name}-new"
+def node_like(node: Node, slices: Sequence[ResourceSlice], number: int = 1) -> tuple[Node, tuple[ResourceSlice, ...]]:
+    """Another node with the same labels, room and devices; ``number`` tells several apart."""
+    suffix = "new" if number == 1 else f"new-{number}"
+    old, new = node.metadata.name, f"{node.metadata.name}-{suffix}"
     labels = {key: new if value == old else value for key, value in (node.metadata.labels or {}).items()}
     made = replace(node, metadata=replace(node.metadata, name=new, uid=f"Node//{new}", labels=labels))
     pieces = tuple(
         replace(
             piece,
-            metadata=replace(piece.metadata, name=f"{piece.metadata.name}-new", uid=f"ResourceSlice//{number}-{new}"),
+            metadata=replace(
+                piece.metadata, name=f"{piece.metadata.name}-{suffix}", uid=f"ResourceSlice//{place}-{new}"
+            ),
             spec=replace(
-                piece.spec, node_name=new, pool=replace(piece.spec.pool, name=_renamed(piece.spec.pool.name, old, new))
+                piece.spec,
+                node_name=new,
+                pool=replace(piece.spec.pool, name=_renamed(piece.spec.pool.name, old, new, suffix)),
             ),
         )
-        for number, piece in enumerate(slices)
+        for place, piece in enumerate(slices)
     )
     return made, pieces
 
 
-def _renamed(pool: str, old: str, new: str) -> str:
-    return pool.replace(old, new) if old in pool else f"{pool}-new"
+def _renamed(pool: str, old: str, new: str, suffix: str) -> str:
+    return pool.replace(old, new) if old in pool else f"{pool}-{suffix}"
 
 
 def _with_classes(allocator: Allocator, changed: dict[str, DeviceClass]) -> ClassLookup:

@@ -33,6 +33,7 @@ _IMPLIED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "devicetaintrules": ("DRADeviceTaints", "DRADeviceTaintRules"),
     "podgroups": ("GenericWorkload",),
+    "compositepodgroups": ("GenericWorkload", "CompositePodGroup"),
 }
 """Resource → the gates that are on in a server that has it."""
 

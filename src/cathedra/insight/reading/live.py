@@ -105,7 +105,7 @@ async def read_client(client: Client, *, source: str, gates: FeatureGates | None
     undecodable: list[Undecodable] = []
     gates = gates or FeatureGates.for_release()
     for kind in READ_KINDS:
-        if kind.plural == "podgroups" and not gates["GenericWorkload"]:
+        if kind.gate and not gates.get(kind.gate, False):
             continue
         try:
             page = await client.resource(kind.ref).list()

@@ -21,6 +21,7 @@ from cathedra.api.core import (
     policy_v1,
     rbac_v1,
     scheduling_v1,
+    scheduling_v1alpha3,
     scheduling_v1beta1,
     storage_v1,
 )
@@ -55,6 +56,8 @@ class ReadKind(msgspec.Struct, frozen=True):
     ref: ResourceRef[KubeObject]
     consequence: str = ""
     """Information that is missing without it; "" for kinds that few clusters have, and that are not missed."""
+    gate: str = ""
+    """The gate without which no server has it, if it is not part of Dynamic Resource Allocation."""
 
     @property
     def plural(self) -> str:
@@ -62,8 +65,10 @@ class ReadKind(msgspec.Struct, frozen=True):
         return self.ref.resource
 
 
-def _kind(kind: type[KubeObject], plural: str, consequence: str = "", *, namespaced: bool = True) -> ReadKind:
-    return ReadKind(resource_ref(kind, plural, namespaced=namespaced), consequence)
+def _kind(
+    kind: type[KubeObject], plural: str, consequence: str = "", *, namespaced: bool = True, gate: str = ""
+) -> ReadKind:
+    return ReadKind(resource_ref(kind, plural, namespaced=namespaced), consequence, gate)
 
 
 READ_KINDS: Final = (
@@ -95,7 +100,8 @@ READ_KINDS: Final = (
     _kind(core_v1.ReplicationController, "replicationcontrollers"),
     _kind(policy_v1.PodDisruptionBudget, "poddisruptionbudgets"),
     _kind(scheduling_v1.PriorityClass, "priorityclasses", namespaced=False),
-    _kind(scheduling_v1beta1.PodGroup, "podgroups"),
+    _kind(scheduling_v1beta1.PodGroup, "podgroups", gate="GenericWorkload"),
+    _kind(scheduling_v1alpha3.CompositePodGroup, "compositepodgroups", gate="CompositePodGroup"),
     _kind(core_v1.PersistentVolumeClaim, "persistentvolumeclaims"),
     _kind(core_v1.PersistentVolume, "persistentvolumes", namespaced=False),
     _kind(storage_v1.StorageClass, "storageclasses", namespaced=False),

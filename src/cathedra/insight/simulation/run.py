@@ -239,7 +239,7 @@ class _Run:
         provisioners = SimulatedVolumes(client, informers, self.state)
         self.clock, self.client, self.informers = clock, client, informers
         for kind in READ_KINDS:
-            if kind.plural != "events" and (kind.plural != "podgroups" or gates["GenericWorkload"]):
+            if kind.plural != "events" and (not kind.gate or gates.get(kind.gate, False)):
                 ref: Any = kind.ref
                 informers.of(ref).add_handler(self._note, self._note, self._note)
         informers.of(PODS).add_handler(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from cathedra.insight.explanation import gangs
 from cathedra.insight.explanation.explain import explain
 from cathedra.insight.explanation.report import Explanation
 from cathedra.insight.reading.dumps import read_dump
@@ -82,7 +85,15 @@ def test_the_refusal_of_a_gang_is_that_of_its_pods() -> None:
     assert found.summary.endswith("is bound with its gang only (PodGroup pair): the gang does not fit")
 
 
-def test_a_pod_of_a_gang_that_was_not_tried_yet_is_judged_alone_and_the_answer_says_so() -> None:
+def test_a_gang_that_was_not_tried_yet_is_tried_as_a_whole() -> None:
+    found = explain(cluster(*gang(), feature_gates=GATES), "pod/a")
+    assert found.verdict == "does not fit"
+    assert found.summary.endswith("(PodGroup pair): 1 of 2 pods fit together, b finds no node")
+    assert notes(found) == []
+
+
+def test_a_gang_of_too_many_pods_is_judged_by_one_and_the_answer_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gangs, "_MOST", 1)
     found = explain(cluster(*gang(), feature_gates=GATES), "pod/a")
     assert notes(found) == [
         "the pod is judged alone; whether 2 pods of its gang fit together, kubectl dra simulate tells"

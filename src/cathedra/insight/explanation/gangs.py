@@ -1,0 +1,255 @@
+"""Gangs as a whole: their waiting pods are placed one after the other, each on the state that the ones before it left.
+
+A pod of a gang that fits alone may still wait, and a change that helps it alone may not be enough for its siblings.
+Nodes are taken in the order of the scheduler's search; scores, which decide between several, are not computed. A
+hierarchy of groups is walked as the scheduler does it, topology constraints included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from cathedra.allocation import AllocationError
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
+from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+from cathedra.api.struct import replace
+from cathedra.insight.explanation.question import with_claims
+from cathedra.insight.explanation.report import Remedy
+from cathedra.insight.reading.state import ClusterState
+from cathedra.scheduler.judging import Filters
+from cathedra.semantics.podclaims import pod_group_name
+from cathedra.semantics.podgroups import (
+    GroupNode,
+    InvalidHierarchy,
+    least_count,
+    parent_name,
+    root_of,
+    topology_key,
+    tree_of,
+)
+from cathedra.semantics.pods import is_terminal
+
+__all__ = ["GangFit", "gang_fit", "gang_text", "helps_gang"]
+
+_MOST: Final = 20_000
+"""Largest number of pods times nodes that is tried: each pod is filtered on a state of its own."""
+
+Within = frozenset[str] | None
+
+
+class GangFit(msgspec.Struct, frozen=True):
+    """Whether the waiting pods of a gang fit together."""
+
+    name: str
+    """«PodGroup NAME» or «CompositePodGroup NAME» that is scheduled as one."""
+    fits: bool
+    least: int
+    """Number of pods of the pod's group that must have nodes."""
+    placed: int
+    """Number of its pods that have nodes, or got one here."""
+    obstacle: Pod | None = None
+    """The first pod that found no node."""
+    state: ClusterState | None = None
+    """The state in which it found none."""
+    within: Within = None
+    """The nodes that it could use, if a topology constraint limits them."""
+
+
+class _StateGroups:
+    """The groups of a state."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._composites = state.gates.get("CompositePodGroup", False)
+
+    def pod_group(self, namespace: str, name: str) -> PodGroup | None:
+        return self._state.get(PodGroup, name, namespace)
+
+    def composite(self, namespace: str, name: str) -> CompositePodGroup | None:
+        return self._state.get(CompositePodGroup, name, namespace) if self._composites else None
+
+    def children(self, namespace: str, name: str) -> Iterable[PodGroup | CompositePodGroup]:
+        if self._composites:
+            groups: list[PodGroup | CompositePodGroup] = [*self._state.all(CompositePodGroup)]
+            groups += self._state.all(PodGroup)
+            yield from (one for one in groups if (one.metadata.namespace, parent_name(one)) == (namespace, name))
+
+
+def gang_text(gang: GangFit | None) -> str:
+    """Return how many pods of a gang that does not fit do fit together; "" for any other."""
+    if gang is None or gang.fits:
+        return ""
+    if gang.placed >= gang.least:
+        return f"its own group would fit, but not enough groups of {gang.name}"
+    obstacle = gang.obstacle.metadata.name if gang.obstacle is not None else ""
+    first = f", {obstacle} finds no node" if obstacle else ""
+    return f"{gang.placed} of {gang.least} pods fit together{first}"
+
+
+def helps_gang(pod: Pod, state: ClusterState, remedy: Remedy) -> bool:
+    """Return True if all that is scheduled together with the pod fits after a change, or if that cannot be tried."""
+    if group_of(pod, state) is None:
+        return True
+    after = state.without(remedy.removed).including(remedy.set)
+    changed = {one.metadata.name for one in remedy.set if isinstance(one, ResourceClaimTemplate)}
+    namespace = pod.metadata.namespace
+    # A changed template helps pods whose claims are made anew; for the question all waiting pods of the group are.
+    renewed = [
+        _without_claims(one, changed)
+        for one in after.all(Pod)
+        if changed and one.metadata.namespace == namespace and pod_group_name(one) and not one.spec.node_name
+    ]
+    found = gang_fit(pod, after.including(renewed))
+    if found is not None:
+        return found.fits
+    # A gang that was complete and no longer is, because the change ends one of its own pods, is not helped.
+    return gang_fit(pod, state) is None
+
+
+def _without_claims(pod: Pod, templates: Collection[str]) -> Pod:
+    entries = {one.name for one in pod.spec.resource_claims if one.resource_claim_template_name in templates}
+    statuses = tuple(one for one in pod.status.resource_claim_statuses if one.name not in entries)
+    return replace(pod, status=replace(pod.status, resource_claim_statuses=statuses))
+
+
+def group_of(pod: Pod, state: ClusterState) -> PodGroup | None:
+    """Return the pod's group, if the cluster schedules by groups."""
+    name = pod_group_name(pod)
+    return state.get(PodGroup, name, pod.metadata.namespace) if name and state.gates.gang_scheduling else None
+
+
+def gang_fit(pod: Pod, state: ClusterState) -> GangFit | None:
+    """Place the waiting pods of the pod's gang together.
+
+    None if it has no gang, if pods or groups of it are missing, or if it is too large to be tried.
+    """
+    group = group_of(pod, state)
+    if group is None:
+        return None
+    groups = _StateGroups(state)
+    is_nested = bool(parent_name(group)) and state.gates.get("CompositePodGroup", False)
+    if group.spec.scheduling_policy.gang is None and not is_nested:
+        return None
+    try:
+        root = root_of(group, groups) if is_nested else group
+        tree = tree_of(root, groups) if root is not None else None
+    except InvalidHierarchy:
+        return None
+    if tree is None:
+        return None
+    waiting = [one for leaf in tree.leaves() for one in _members(leaf, state) if not one.spec.node_name]
+    if len(waiting) * len(state.nodes) > _MOST:
+        return None
+    trial = _Placing(state.gates.get("TopologyAwareWorkloadScheduling", False))
+    fits, after = trial.group(tree, state, None)
+    leaf = next(node for node in tree.leaves() if node.group is group or node.key.name == group.metadata.name)
+    if _is_short(leaf, state):
+        return None
+    placed = sum(bool(one.spec.node_name) for one in _members(leaf, after))
+    return GangFit(
+        f"{tree.key.kind} {tree.key.name}",
+        fits,
+        least_count(group),
+        max(placed, trial.most.get(group.metadata.name, 0)),
+        trial.obstacle,
+        trial.state,
+        trial.within,
+    )
+
+
+def _is_short(leaf: GroupNode, state: ClusterState) -> bool:
+    """Return True if the group has fewer pods than it needs, so that none of them enters the queue."""
+    return len(_members(leaf, state)) < least_count(leaf.group)
+
+
+def _members(leaf: GroupNode, state: ClusterState) -> Sequence[Pod]:
+    namespace, name = leaf.key.namespace, leaf.key.name
+    return [
+        pod
+        for pod in state.all(Pod)
+        if pod.metadata.namespace == namespace and pod_group_name(pod) == name and not is_terminal(pod)
+    ]
+
+
+class _Placing:
+    """Places a hierarchy, and remembers the first pod that found no node."""
+
+    def __init__(self, topology: bool) -> None:
+        self._topology = topology
+        self.obstacle: Pod | None = None
+        self.state: ClusterState | None = None
+        self.within: Within = None
+        self.most: dict[str, int] = {}
+        """Name of a group → the largest number of its pods that had nodes at once."""
+
+    def group(self, node: GroupNode, state: ClusterState, within: Within) -> tuple[bool, ClusterState]:
+        """Return whether the group fits, and the state with its pods placed; the same state if it does not."""
+        key = topology_key(node.group) if self._topology else ""
+        for names in _domains(state, key, within) if key else (within,):
+            fits, after = self._children(node, state, names)
+            if fits:
+                return True, after
+        return False, state
+
+    def _children(self, node: GroupNode, state: ClusterState, within: Within) -> tuple[bool, ClusterState]:
+        if not node.is_composite:
+            return self._pods(node, state, within)
+        fitting, after = 0, state
+        for child in node.children:
+            fits, after = self.group(child, after, within)
+            fitting += fits
+        return fitting >= least_count(node.group), after
+
+    def _pods(self, leaf: GroupNode, state: ClusterState, within: Within) -> tuple[bool, ClusterState]:
+        members = _members(leaf, state)
+        placed, after = sum(bool(one.spec.node_name) for one in members), state
+        for pod in members:
+            if pod.spec.node_name:
+                continue
+            bound = _bound(pod, after, within)
+            if bound is not None:
+                placed, after = placed + 1, bound
+            elif self.obstacle is None:
+                self.obstacle, self.state, self.within = pod, after, within
+        self.most[leaf.key.name] = max(placed, self.most.get(leaf.key.name, 0))
+        return placed >= least_count(leaf.group), after
+
+
+def _domains(state: ClusterState, key: str, within: Within) -> Iterable[frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for node in state.nodes:
+        value, name = node.metadata.labels.get(key), node.metadata.name
+        if value is not None and (within is None or name in within):
+            found.setdefault(value, set()).add(name)
+    return map(frozenset, found.values())
+
+
+def _bound(pod: Pod, state: ClusterState, within: Within) -> ClusterState | None:
+    """Return the state with the pod on the first node that it fits on, and its claims allocated there."""
+    subject = with_claims(pod, state)
+    if subject.faults:
+        return None
+    judgement = Filters(subject.state).judge(subject.pod, only=within)
+    if not judgement.fitting:
+        return None
+    node = judgement.fitting[0]
+    claims: list[ResourceClaim] = []
+    if judgement.cycle is not None:
+        try:
+            decision = judgement.cycle.decision(node)
+        except AllocationError:
+            return None
+        unallocated = judgement.cycle.unallocated
+        allocations = decision[0] if decision is not None else ()
+        # A claim for extended resources has no object yet, and is not part of the state.
+        for claim, allocation in zip(unallocated, allocations, strict=False):
+            consumer = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+            reserved = (*claim.status.reserved_for, consumer)
+            claims.append(replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=reserved)))
+    placed = replace(subject.pod, spec=replace(subject.pod.spec, node_name=node))
+    return subject.state.including([placed, *claims])

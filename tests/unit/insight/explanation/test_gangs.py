@@ -1,0 +1,122 @@
+"""Pods of a gang are explained with their siblings, and what helps one must help all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cathedra.insight import simulate
+from cathedra.insight.explanation.explain import explain
+from cathedra.insight.explanation.report import Explanation
+from cathedra.insight.reading.dumps import read_dump
+from cathedra.insight.reading.state import ClusterState
+from cathedra.releases import FeatureGates
+
+OPEN = {"GenericWorkload": True, "CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}
+
+
+def state_of(*objects: dict[str, Any], gates: dict[str, bool] = OPEN) -> ClusterState:
+    return replace(read_dump(list(objects)), gates=FeatureGates.for_release("1.37", gates))
+
+
+def node(name: str, cpu: int, **labels: str) -> dict[str, Any]:
+    status = {"allocatable": {"cpu": str(cpu), "memory": "32Gi", "pods": "110"}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def pod(name: str, group: str = "g", cpu: int = 1, **spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}
+    body = {"containers": [container], "schedulingGroup": {"podGroupName": group}, **spec}
+    metadata = {"name": name, "namespace": "default", "uid": name}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+
+
+def group(name: str, least: int, parent: str = "", topology: str = "") -> dict[str, Any]:
+    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": least}}}
+    if parent:
+        spec["parentCompositePodGroupName"] = parent
+    if topology:
+        spec["schedulingConstraints"] = {"topology": [{"key": topology}]}
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+def composite(name: str, least: int) -> dict[str, Any]:
+    reference = {"workloadName": "w", "templateName": "t"}
+    spec = {"schedulingPolicy": {"gang": {"minGroupCount": least}}, "workloadRef": reference}
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "CompositePodGroup", "metadata": metadata, "spec": spec}
+
+
+def asked(*objects: dict[str, Any], gates: dict[str, bool] = OPEN) -> Explanation:
+    return explain(state_of(*objects, gates=gates), "pod/a")
+
+
+def test_a_gang_that_fits_as_a_whole_fits() -> None:
+    assert asked(node("n", 2), group("g", 2), pod("a"), pod("b")).fits
+
+
+def test_pods_that_run_already_count() -> None:
+    assert asked(node("n", 2), group("g", 2), pod("a"), pod("b", nodeName="n")).fits
+
+
+@pytest.mark.parametrize(
+    ("objects", "summary"),
+    [
+        (
+            [node("n", 1), group("g", 2), pod("a"), pod("b")],
+            "is bound with its gang only (PodGroup g): 1 of 2 pods fit together, b finds no node",
+        ),
+        (
+            [node("n", 1, rack="x"), node("m", 1, rack="y"), group("g", 2, topology="rack"), pod("a"), pod("b")],
+            "is bound with its gang only (PodGroup g): 1 of 2 pods fit together, b finds no node",
+        ),
+        (
+            [node("n", 1), composite("root", 2), group("g", 1, "root"), group("h", 1, "root"), pod("a"), pod("b", "h")],
+            "the pod fits alone, and is bound with its gang only (PodGroup g): its own group would fit, but not enough "
+            "groups of CompositePodGroup root",
+        ),
+        (
+            [node("n", 4), group("g", 3), pod("a"), pod("b")],
+            "waiting for minCount pods from a gang to appear in scheduling queue",
+        ),
+        ([node("n", 4), pod("a")], 'waiting for pods\'s pod group "g" to appear in scheduling queue'),
+        (
+            [node("n", 4), group("g", 1, "root"), pod("a")],
+            'waiting for composite pod group "root" tree to meet quorum',
+        ),
+    ],
+)
+def test_a_gang_that_does_not_fit_says_why(objects: list[dict[str, Any]], summary: str) -> None:
+    found = asked(*objects)
+    assert found.verdict == "does not fit"
+    assert found.summary.endswith(summary)
+    assert not simulate(state_of(*objects), copies=0).placed
+
+
+def test_with_the_gate_off_the_pod_is_scheduled_alone() -> None:
+    found = asked(node("n", 1), group("g", 2), pod("a"), pod("b"), gates={})
+    assert found.fits
+    assert any("the gate GenericWorkload is off" in note.text for note in found.notes)
+
+
+def test_what_helps_one_pod_and_not_its_siblings_is_not_proposed() -> None:
+    """Two pods with a node selector of their own: without it both fit on the node that is there."""
+    selector = {"nodeSelector": {"zone": "x"}}
+    found = asked(node("n", 1), group("g", 2), pod("a", **selector), pod("b", **selector))
+    # Without its node selector the pod fits alone, and its sibling still does not.
+    assert found.verdict == "does not fit"
+    assert found.changes == ()
+
+
+def test_after_each_proposed_change_the_gang_runs() -> None:
+    selector = {"nodeSelector": {"zone": "x"}}
+    objects = (node("n", 2), group("g", 2), pod("a", **selector), pod("b"))
+    found = asked(*objects)
+    assert [change.kind for change in found.changes] == ["drop node selector"]
+    state = state_of(*objects)
+    for change in found.changes:
+        after = state.without(change.removed).including(change.set)
+        assert {one.pod for one in simulate(after, copies=0).placed} == {"default/a", "default/b"}
