@@ -188,9 +188,9 @@ async def decode_object(
         raw, repeated = await _from_yaml(raw, expected.kind, computations, call.user.name)
     # The JSON of a YAML body has other bytes than the stored JSON, so no part could be shared.
     beside = stored if media != YAML else None
-    decoded = partial(decode_plain, call, expected, target, raw, repeated, beside)
     if computations is None or len(raw) < LARGE:
-        return decoded()
+        return decode_plain(call, expected, target, raw, repeated, beside)
+    decoded = partial(decode_plain, call, expected, target, raw, repeated, beside)
     return await computations.compute(lambda _: decoded(), call.user.name)
 
 

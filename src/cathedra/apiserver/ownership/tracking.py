@@ -102,12 +102,13 @@ _RESET: Final = (ManagedFieldsEntry(),)
 
 
 def _entries_after(call: Call, write: ManagedWrite, held: list[Held], live: Any, new: Any, body: bytes) -> Entries:
-    wanted = in_version(call.version, new)
+    kind = call.version.type
+    wanted = new if type(new) is kind else call.version.from_hub(new)
     if live is None and not held and not call.subresource:
-        shape = _shape_of(call.version.type)
+        shape = _shape_of(kind)
         if type(shape) is StructShape:
             return after_creation(write.manager, created_fields(wanted, shape, write.ignored), write.now)
-    old = None if live is None else in_version(call.version, live)
+    old = live if live is None or type(live) is kind else call.version.from_hub(live)
     return after_update(held, write, changes_between(call.version, old, wanted, body))
 
 
