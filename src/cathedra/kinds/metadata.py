@@ -97,12 +97,15 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, *, rounds: int) 
     cannot change metadata, only the comparisons are made. Only kinds know Kubernetes' own finalizers.
     """
     # Kubernetes runs the same rules two to four times. We run each once and repeat its errors.
-    shared, own, standard = ErrorList(), ErrorList(), ErrorList()
+    compared, shared = _changes(new, old), ErrorList()
     _shared_errors(shared, new)
+    # Fast path: most changes have no errors and no finalizers.
+    if not (compared or shared or new.finalizers):
+        return compared
+    own, standard = ErrorList(), ErrorList()
     if rounds and new.finalizers:
         _finalizer_errors(own, new.finalizers)
         _standard_finalizer_errors(standard, new.finalizers)
-    compared = _changes(new, old)
     if shared:
         compared.extend(shared)
     if not (compared or own or standard):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import compress, filterfalse
-from operator import not_
+from operator import attrgetter, not_
 from typing import Final
 
 import msgspec
@@ -107,12 +107,15 @@ def all_of(named: Sequence[tuple[str, NodePredicate]]) -> NodePredicate | None:
     """Return the conjunction of plugins' predicates, each with its plugin's name; None if there are none."""
     if not named:
         return None
-    predicates = [predicate for _, predicate in named]
-    lacking = _NONE.union(*[one.lacking for one in predicates if one.lacking])
+    names, predicates = zip(*named, strict=True)
+    lacking = _NONE.union(*map(_lacking, predicates))
     there = all_of([(name, one.there or one) for name, one in named]) if lacking else None
     # A plugin chooses its keys without knowing the others': its name keeps them apart.
-    key = tuple([(name, one.key) for name, one in named])
-    return NodePredicate(key, partial(_all_hold, predicates), lacking, there)
+    return NodePredicate((names, *map(_key, predicates)), partial(_all_hold, predicates), lacking, there)
+
+
+_key: Final = attrgetter("key")
+_lacking: Final = attrgetter("lacking")
 
 
 def _all_hold(predicates: Sequence[NodePredicate], node: NodeInfo) -> bool:
