@@ -64,7 +64,7 @@ class MalformedAnswer(ConnectionError):
     """An answer that no Kubernetes API server gives, as the error page of a proxy. A retry may help."""
 
 
-class WatchEvent(msgspec.Struct, Generic[T_co], frozen=True):
+class WatchEvent(msgspec.Struct, Generic[T_co], frozen=True, gc=False):
     """A change, with the object after it (for DELETED, the last state)."""
 
     type: EventType
@@ -97,7 +97,7 @@ class Page(msgspec.Struct, Generic[T_co], frozen=True):
     """Objects that exist but are not among the items, because they cannot be decoded."""
 
 
-class ListOptions(msgspec.Struct, frozen=True):
+class ListOptions(msgspec.Struct, frozen=True, gc=False):
     """The objects of a list or watch, and the resource version to start from. Selectors have Kubernetes' text form."""
 
     label_selector: str = ""
@@ -112,7 +112,7 @@ class ListOptions(msgspec.Struct, frozen=True):
     """True if a watch may receive bookmarks."""
 
 
-class WriteOptions(msgspec.Struct, frozen=True):
+class WriteOptions(msgspec.Struct, frozen=True, gc=False):
     """Options of a write: dry run, field manager, field validation, force for apply."""
 
     dry_run: bool = False

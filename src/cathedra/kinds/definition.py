@@ -81,7 +81,7 @@ class FieldAccess(Protocol):
         permitted."""
 
 
-class RequestContext(msgspec.Struct, frozen=True):
+class RequestContext(msgspec.Struct, frozen=True, gc=False):
     """Properties of a request on which strategies may depend. A struct, because every write creates one or two."""
 
     gates: FeatureGates

@@ -31,7 +31,7 @@ LOWEST_PERCENTAGE = 5
 _UNREFUSED: Final[Mapping[NodeInfo, Status]] = {}
 
 
-class SelectedNode(msgspec.Struct, frozen=True):
+class SelectedNode(msgspec.Struct, frozen=True, gc=False):
     """The node of the pod, and the number of nodes that were filtered to find it."""
 
     node: str

@@ -30,7 +30,7 @@ __all__ = ["PodPlugins", "ProfilePlugins", "all_of"]
 _NONE: Final = frozenset[str]()
 
 
-class PodPlugins(msgspec.Struct, frozen=True):
+class PodPlugins(msgspec.Struct, frozen=True, gc=False):
     """The plugins of one profile for one pod."""
 
     pre_filters: Sequence[tuple[int, PreFilterPlugin]]

@@ -61,7 +61,7 @@ class Scope(msgspec.Struct, frozen=True):
 ALL_NODES: Final = Scope()
 
 
-class FilterCall(msgspec.Struct, frozen=True):
+class FilterCall(msgspec.Struct, frozen=True, gc=False):
     """A filter plugin, and the nodes for which it need not be called."""
 
     plugin: FilterPlugin

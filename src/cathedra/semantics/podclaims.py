@@ -83,7 +83,7 @@ class NotOwner(PodClaimError):
         super().__init__(f"ResourceClaim {where} was not created for {made_for} ({why})")
 
 
-class EntryClaim(msgspec.Struct, frozen=True):
+class EntryClaim(msgspec.Struct, frozen=True, gc=False):
     """The claim of one entry: its name, and whether it was generated from a template, so that its owner counts."""
 
     entry: str

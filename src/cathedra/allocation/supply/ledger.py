@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["NOTHING", "Holding", "Ledger", "LedgerSnapshot", "PoolLedger", "PoolState", "StateKey"]
 
 
-class Holding(msgspec.Struct, frozen=True):
+class Holding(msgspec.Struct, frozen=True, gc=False):
     """One share or the whole of a device, held by ``claim`` («namespace/name»)."""
 
     claim: str
@@ -38,7 +38,7 @@ class Holding(msgspec.Struct, frozen=True):
     """Counter set and counter, and the nano-units that the request took of it."""
 
 
-class PoolLedger(msgspec.Struct, frozen=True, eq=False):
+class PoolLedger(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Holdings in one pool: device name → holdings. Immutable; a change makes a new one."""
 
     holdings: Mapping[str, tuple[Holding, ...]] = msgspec.field(default_factory=dict)
@@ -277,7 +277,7 @@ def qualified(name: str, driver: str) -> str:
 # --- state of a pool
 
 
-class StateKey(msgspec.Struct, frozen=True, cache_hash=True):
+class StateKey(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """Key of a pool's state. It is compared for every pool of every node, so its hash is cached."""
 
     taken: int

@@ -14,7 +14,7 @@ from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 __all__ = ["AdmissionAttributes"]
 
 
-class AdmissionAttributes(msgspec.Struct, frozen=True):
+class AdmissionAttributes(msgspec.Struct, frozen=True, gc=False):
     """A write before it is stored: the call and its objects, in the hub version.
 
     The attributes of the call are repeated as properties, under the names of Kubernetes' admission attributes.

@@ -46,7 +46,7 @@ Held = tuple[ManagedFieldsEntry, FieldSet]
 """An entry and its fields; the entry's JSON is that of the set."""
 
 
-class Manager(msgspec.Struct, frozen=True, order=True):
+class Manager(msgspec.Struct, frozen=True, order=True, gc=False):
     """The identity of an entry: the name of a writer, how and in which version it writes."""
 
     name: str

@@ -51,7 +51,7 @@ VALIDATIONS: Final = frozenset({"", "Ignore", "Warn", "Strict"})
 _POLICIES: Final = frozenset({"Foreground", "Background", "Orphan"})
 
 
-class CallAnswer(msgspec.Struct, frozen=True):
+class CallAnswer(msgspec.Struct, frozen=True, gc=False):
     """The outcome of a call: a stored object, a page of them, or an object that is not stored."""
 
     call: Call

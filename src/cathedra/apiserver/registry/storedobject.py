@@ -29,10 +29,11 @@ def split_key(key: str) -> tuple[str, str]:
     return namespace, name
 
 
-class StoredObject(msgspec.Struct, eq=False):
+class StoredObject(msgspec.Struct, eq=False, gc=False):
     """One object as it was after one write. ``key`` is ``namespace/name``, or the name in cluster scope.
 
-    A struct, since one is made for every write, in half the time that a class of Python's takes.
+    A struct, since one is made for every write, in half the time that a class of Python's takes. It cannot be part of a
+    cycle, so the garbage collector need not visit it: tables and histories hold most objects of a server.
     """
 
     key: str
@@ -150,7 +151,7 @@ class StoredObject(msgspec.Struct, eq=False):
         )
 
 
-class _UnreadObject(StoredObject, eq=False):
+class _UnreadObject(StoredObject, eq=False, gc=False):
     """A state that arrived as bytes. It is decoded when its object is first read.
 
     Python calls `__getattr__` for a missing attribute alone. A property would cost all states a call for each of the

@@ -31,7 +31,7 @@ FRESH_LIMIT: Final = 1024
 """Events of a group that may gather before they are put into its watchers' queues."""
 
 
-class StoredChange(msgspec.Struct, eq=False):
+class StoredChange(msgspec.Struct, eq=False, gc=False):
     """One write: the state before (None if new) and after. For a removal ``entry`` is the last state, marked with the
     revision of the removal."""
 
@@ -84,7 +84,7 @@ class StoredChange(msgspec.Struct, eq=False):
         return None
 
 
-class Seen(msgspec.Struct, eq=False):
+class Seen(msgspec.Struct, eq=False, gc=False):
     """An event of a watch: its type, the state to show, and its encoded lines, one for each version."""
 
     type: EventType

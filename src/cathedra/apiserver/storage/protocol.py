@@ -57,7 +57,7 @@ class HistoryLost(Exception):
     """Changes were compacted before they were read. Everything has to be loaded again."""
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One stored object: its key, the revision of its last write, its form in the store."""
 
     key: str
@@ -65,7 +65,7 @@ class Record(msgspec.Struct, frozen=True):
     value: bytes
 
 
-class Write(msgspec.Struct, frozen=True):
+class Write(msgspec.Struct, frozen=True, gc=False):
     """One write at one revision; ``value`` is None for a removal."""
 
     key: str

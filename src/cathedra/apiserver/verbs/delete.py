@@ -29,7 +29,7 @@ of its own.
 """
 
 
-class Deletion(msgspec.Struct, frozen=True):
+class Deletion(msgspec.Struct, frozen=True, gc=False):
     """The result of a deletion: the last or present state of the object, and whether it is gone."""
 
     entry: StoredObject

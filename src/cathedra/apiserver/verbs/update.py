@@ -39,7 +39,7 @@ Transform = Callable[[StoredObject], Awaitable[Any] | Any]
 """Returns the wanted object (hub version, with defaults) for a stored state."""
 
 
-class Written(msgspec.Struct, frozen=True):
+class Written(msgspec.Struct, frozen=True, gc=False):
     """The object after an update or a patch, and whether that created it."""
 
     entry: StoredObject
@@ -131,7 +131,7 @@ async def change(
     raise AssertionError("the last attempt returns or raises")
 
 
-class _Proposal(msgspec.Struct, frozen=True):
+class _Proposal(msgspec.Struct, frozen=True, gc=False):
     """The stored state, the same in the version of the call, and the wanted object."""
 
     table: Table

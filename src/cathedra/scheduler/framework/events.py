@@ -64,7 +64,7 @@ class Action(enum.Flag):
     UPDATE_POD_GENERATED_CLAIM = enum.auto()
 
 
-class ClusterEvent(msgspec.Struct, frozen=True):
+class ClusterEvent(msgspec.Struct, frozen=True, gc=False):
     """One event: ``old`` is absent for an addition, ``new`` for a deletion.
 
     ``actions`` names everything that changed; a node update may touch labels and taints at once.

@@ -155,7 +155,7 @@ class BatchFilterResult(msgspec.Struct, frozen=True):
 NO_BATCH_RESULT = BatchFilterResult()
 
 
-class NodePredicate(msgspec.Struct, frozen=True):
+class NodePredicate(msgspec.Struct, frozen=True, gc=False):
     """A predicate over one node. Its result may depend only on the node, the pods on it, and ``key``.
 
     Results are kept for each node by the plugin's name and the key: everything of the pod that `holds` reads is in it.
@@ -168,7 +168,7 @@ class NodePredicate(msgspec.Struct, frozen=True):
     """The same where no node has any of the resources ``lacking``: pods share it that differ only in these."""
 
 
-class NodeScore(msgspec.Struct, frozen=True):
+class NodeScore(msgspec.Struct, frozen=True, gc=False):
     """A score of one node. It may depend only on the node, the pods on it, and ``key``, as `NodePredicate`."""
 
     key: Hashable
