@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["SLICE_SECONDS", "DeadlineExceeded", "Interruption", "TimeSlice", "TimeSliceOver"]
-
 SLICE_SECONDS: Final = 0.01
 """Seconds for which a computation may run on the event loop before it moves to the thread."""
 _PAUSE_EVERY: Final = 0.001

@@ -13,8 +13,6 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from cathedra.histogram import Histogram
 
-__all__ = ["CONTENT_TYPE", "Family", "Metric", "Sample", "go_number", "text_of"]
-
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 _LEAST_PLAIN: Final = -4
 _FIRST_EXPONENT: Final = 6

@@ -19,19 +19,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = [
-    "AT_ONCE",
-    "BODY_LIMIT",
-    "FULL_BYTES",
-    "MOST_ASKED",
-    "MOST_BYTES",
-    "MOST_MESSAGES",
-    "FrameError",
-    "MessageReader",
-    "MessageWriter",
-    "write_frame",
-]
-
 MOST_BYTES: Final = 16 * 1024 * 1024
 """Limit of the bytes of a frame."""
 BODY_LIMIT: Final = 3 * 1024 * 1024

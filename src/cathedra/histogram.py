@@ -9,8 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-__all__ = ["Histogram"]
-
 
 class Histogram:
     """Number of values in each bucket; ``bounds`` are inclusive."""

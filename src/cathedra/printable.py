@@ -18,8 +18,6 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-__all__ = ["counted", "plural", "printable", "printable_line", "printable_values"]
-
 T = TypeVar("T")
 
 # Control characters but for tab and line feed; line separators; marks that reorder text (Unicode's «bidi» controls).

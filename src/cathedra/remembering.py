@@ -19,22 +19,6 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
-__all__ = [
-    "IDENTITY",
-    "IS_ON",
-    "LARGE",
-    "Memory",
-    "ObjectKeys",
-    "everything_but",
-    "forget",
-    "forget_large",
-    "forget_objects",
-    "hold",
-    "numbered",
-    "remembered",
-    "statistics",
-]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 Key = Callable[..., Hashable]

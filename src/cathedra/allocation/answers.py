@@ -20,8 +20,6 @@ from cathedra.allocation.supply.snapshots import Mark
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult
 
-__all__ = ["Allocation", "AnswerCache", "Answers", "FittingNodes", "NodeClass", "SharedAnswer"]
-
 
 class Allocation(msgspec.Struct, frozen=True, eq=False):
     """A successful allocation: one result per claim."""

@@ -23,8 +23,6 @@ from cathedra.api.selectors import node_selector_matches
 from cathedra.api.struct import from_dict, replace, to_dict
 from cathedra.semantics.podresources import container_totals
 
-__all__ = ["ClaimSet", "Key", "read_claim_set"]
-
 Key = tuple[str, str]
 """Namespace and name."""
 _WORKLOADS: Final = frozenset(

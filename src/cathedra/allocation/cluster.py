@@ -52,8 +52,6 @@ from cathedra.api.struct import from_dict
 from cathedra.api.undecodable import Undecodable
 from cathedra.deadline import Interruption
 
-__all__ = ["Cluster", "DeviceUsage", "Occupancy", "allocate", "fits", "how_many"]
-
 TIMEOUT: Final = 10.0
 """Seconds that a call may take, as long as Kubernetes searches for a pod."""
 CONSUMERS: Final = 256

@@ -29,8 +29,6 @@ from cathedra.allocation.supply.snapshots import Changelog
 if TYPE_CHECKING:
     from cathedra.api.core import core_v1
 
-__all__ = ["EQUIVALENCES", "NodeEquivalence", "search_key"]
-
 
 class NodeEquivalence:
     """The node classes of the nodes in a list, as claims with one projection see them."""

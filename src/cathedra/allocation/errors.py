@@ -15,9 +15,6 @@ from __future__ import annotations
 
 from cathedra.allocation.refusal import Refusal
 
-__all__ = ["Aborted", "AllocationError", "DeviceSelectorError", "FatalError", "InvalidInput", "NodeError"]
-__all__ += ["UndecodableInput"]
-
 
 class AllocationError(Exception):
     """Base of everything the allocator raises. The text is Kubernetes' own."""

@@ -14,8 +14,6 @@ import msgspec
 
 from cathedra.releases import behaviours
 
-__all__ = ["DEVELOPMENT_1_37", "NEWEST", "RELEASE_1_36", "AllocatorBehaviour", "Features", "behaviour_of"]
-
 
 class AllocatorBehaviour(msgspec.Struct, frozen=True, cache_hash=True):
     """Differences between releases. Each field is a row of the table in section 14, and its default is the newest

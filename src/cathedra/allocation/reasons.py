@@ -24,8 +24,6 @@ from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace
 from cathedra.semantics.tolerations import first_untolerated_on_device
 
-__all__ = ["explain"]
-
 
 class Trial(Protocol):
     """Search on the same node for other claims."""

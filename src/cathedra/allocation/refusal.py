@@ -10,8 +10,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["ConstraintReason", "GroupReason", "Refusal", "RefusalExplanation", "RequestReason", "SelectorReason"]
-
 
 class SelectorReason(msgspec.Struct, frozen=True, rename="camel"):
     """One selector: how many devices reached it, passed, lacked an attribute, or failed otherwise."""

@@ -13,8 +13,6 @@ from typing import Final, Generic, TypeVar
 
 from cathedra.remembering import IS_ON, remembered
 
-__all__ = ["LONGEST_KEY", "BoundedCache", "cached_texts", "is_short"]
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 T = TypeVar("T", str, bytes)

@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["GROUP_NAMES", "Fields", "fields_of", "group_version", "load"]
-
 Fields = dict[str, dict[str, Any]]
 
 GROUP_NAMES: Final = {

@@ -21,18 +21,6 @@ from cathedra.api.goform import go_form, go_json
 from cathedra.api.goquote import go_quote
 from cathedra.remembering import remembered
 
-__all__ = [
-    "MAX_TEXT",
-    "OMITTED",
-    "Constant",
-    "ErrorList",
-    "ErrorType",
-    "FieldError",
-    "FieldPath",
-    "Names",
-    "shortened_text",
-]
-
 MAX_NAMES: Final = 100
 """Names that a message lists before it counts the rest."""
 MAX_TEXT: Final = 64 * 1024

@@ -14,24 +14,6 @@ from typing import Any, Final
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.remembering import remembered
 
-__all__ = [
-    "Format",
-    "check",
-    "condition_reason",
-    "dns_1035_label",
-    "dns_label",
-    "dns_subdomain",
-    "dns_subdomain_ignoring_case",
-    "label_key",
-    "label_value",
-    "path_segment",
-    "problems_of",
-    "qualified_name",
-    "semver",
-    "unique",
-    "uuid",
-]
-
 Format = Callable[[str], list[str]]
 
 _CHARACTERS: Final = "no more than 253 characters"

@@ -19,8 +19,6 @@ from cathedra.api.struct import RawJSON, json_names, to_dict
 from cathedra.api.timestamp import Time
 from cathedra.releases.fields import ONLY_IN, is_new_in_v1
 
-__all__ = ["go_form", "go_json", "go_values"]
-
 _WIRE_FORM: Final = ("cathedra.api.core.meta_v1", "cathedra.api.core.scheduling_")
 """Modules of types that have one form inside and outside."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["go_quote"]
-
 _ESCAPES: Final[Mapping[str, str]] = {
     '"': '\\"',
     "\\": "\\\\",

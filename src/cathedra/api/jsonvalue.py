@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-__all__ = ["JSONObject", "JSONValue"]
-
 JSONValue: TypeAlias = "bool | int | float | str | list[JSONValue] | dict[str, JSONValue] | None"
 """A decoded JSON value."""
 JSONObject: TypeAlias = dict[str, JSONValue]

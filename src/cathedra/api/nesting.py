@@ -17,16 +17,6 @@ import msgspec
 
 from cathedra.api.jsonvalue import JSONValue
 
-__all__ = [
-    "MAX_DEPTH",
-    "TOO_DEEP",
-    "WRAPPED_DEPTH",
-    "NestingError",
-    "check_nesting",
-    "check_value_nesting",
-    "load_json",
-]
-
 MAX_DEPTH: Final = 200
 """Levels of arrays and objects that a body may have."""
 WRAPPED_DEPTH: Final = MAX_DEPTH + 20

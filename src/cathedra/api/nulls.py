@@ -20,8 +20,6 @@ import msgspec
 from cathedra.api.quantity import Quantity
 from cathedra.api.timestamp import MicroTime, Time
 
-__all__ = ["convert", "without_nulls"]
-
 S = TypeVar("S")
 
 _NO_TIME: Final = "0001-01-01T00:00:00Z"

@@ -16,8 +16,6 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import UNSET_LIST, KubeStruct, Time, json_names, replace
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["as_shown", "with_null_times"]
-
 S = TypeVar("S", bound=KubeStruct)
 
 

@@ -17,8 +17,6 @@ import msgspec
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import KubeStruct, decoder_of, json_reader, replace
 
-__all__ = ["PartsDecoder", "parts_decoder", "reader_of", "with_parts_of"]
-
 K = TypeVar("K", bound=KubeStruct)
 
 LIMIT: Final = 64

@@ -21,8 +21,6 @@ from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate, Resource
 from cathedra.api.struct import KubeStruct, json_names, replace
 from cathedra.releases.fields import is_known
 
-__all__ = ["of_release"]
-
 _COMPUTED_SPECS: Final = frozenset({ResourceSlice, ResourceClaim, ResourceClaimTemplate})
 """Kinds whose specs may hold amounts that a program has computed."""
 S = TypeVar("S", bound=KubeStruct)

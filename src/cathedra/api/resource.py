@@ -7,20 +7,6 @@ from typing import Final
 from cathedra.api.core import core_v1, meta_v1
 from cathedra.api.struct import UNSET_LIST, Int64, KubeStruct, Quantity, RawJSON, Time, always
 
-__all__ = ["AllocatedDeviceStatus", "AllocationResult", "CELDeviceSelector", "CapacityRequestPolicy"]
-__all__ += ["CapacityRequestPolicyRange", "CapacityRequirements", "Counter", "CounterSet", "CounterSetConsumption"]
-__all__ += ["CounterValueFrom", "Device", "DeviceAllocationConfiguration", "DeviceAllocationResult"]
-__all__ += ["DeviceAttribute", "DeviceCapacity", "DeviceClaim", "DeviceClaimConfiguration", "DeviceClass"]
-__all__ += ["DeviceClassConfiguration", "DeviceClassList", "DeviceClassSpec", "DeviceConfiguration"]
-__all__ += ["DeviceConstraint", "DeviceCounterConsumption", "DeviceDerivedAttribute", "DeviceRequest"]
-__all__ += ["DeviceRequestAllocationResult", "DeviceSelector", "DeviceSubRequest", "DeviceTaint", "DeviceTaintRule"]
-__all__ += ["DeviceTaintRuleList", "DeviceTaintRuleSpec", "DeviceTaintRuleStatus", "DeviceTaintSelector"]
-__all__ += ["DeviceToleration", "ExactDeviceRequest", "NetworkDeviceData", "NodeAllocatableMapping"]
-__all__ += ["NodeAllocatableOverhead", "NodeAllocatableResource", "NodeAllocatableResourceMapping"]
-__all__ += ["OpaqueDeviceConfiguration", "ResourceClaim", "ResourceClaimConsumerReference", "ResourceClaimList"]
-__all__ += ["ResourceClaimSpec", "ResourceClaimStatus", "ResourceClaimTemplate", "ResourceClaimTemplateList"]
-__all__ += ["ResourceClaimTemplateSpec", "ResourcePool", "ResourceSlice", "ResourceSliceList", "ResourceSliceSpec"]
-
 _NOTHING: Final = Quantity("0")
 
 

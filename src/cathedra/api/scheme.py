@@ -12,9 +12,6 @@ from typing import NamedTuple
 from cathedra.api.core.index import KINDS, MODULES
 from cathedra.api.struct import KubeStruct
 
-__all__ = ["GroupResource", "GroupVersionKind", "GroupVersionResource", "UnknownKind"]
-__all__ += ["is_registered", "kind_of", "type_of"]
-
 
 class UnknownKind(LookupError):
     """No built-in type has that group, version and kind."""

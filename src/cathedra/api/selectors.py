@@ -16,20 +16,6 @@ import msgspec
 from cathedra.api import formats
 from cathedra.api.core import core_v1, meta_v1
 
-__all__ = [
-    "EVERYTHING",
-    "FieldSelector",
-    "FieldTerm",
-    "Requirement",
-    "Selector",
-    "SelectorError",
-    "from_label_selector",
-    "node_selector_matches",
-    "node_selector_term_matches",
-    "parse_field_selector",
-    "parse_label_selector",
-]
-
 IN: Final = "in"
 NOT_IN: Final = "notin"
 EQUALS: Final = "="

@@ -16,24 +16,6 @@ from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupResource
 from cathedra.api.struct import from_dict, to_dict
 
-__all__ = [
-    "MAX_CAUSES",
-    "StatusError",
-    "already_exists",
-    "bad_request",
-    "conflict",
-    "expired",
-    "forbidden",
-    "internal_error",
-    "invalid",
-    "method_not_supported",
-    "not_found",
-    "timeout",
-    "too_many_requests",
-    "unauthorized",
-]
-
-
 MAX_CAUSES: Final = 500
 """Field errors that a Status shows before it counts the rest."""
 

@@ -12,8 +12,6 @@ from typing import Any, Final, Self, TypeVar
 
 from cathedra.remembering import remembered
 
-__all__ = ["BEGINNING", "MicroTime", "Time", "TimeError"]
-
 MICROS: Final = 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC3339: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})([.,]\d+)?(Z|[+-]\d{2}:\d{2})", re.ASCII)

@@ -18,8 +18,6 @@ from cathedra.api import facts
 from cathedra.api.struct import KubeStruct
 from cathedra.releases.fields import is_known
 
-__all__ = ["FieldInfo", "TypeInfo", "info_of", "locate", "package_of", "type_info"]
-
 _QUALIFIERS: Final[Mapping[str, tuple[str, ...]]] = {
     "apiv1": ("core/v1",),
     "authenticationv1": ("authentication/v1",),

@@ -20,9 +20,6 @@ from cathedra.api.nesting import WRAPPED_DEPTH, NestingError, check_nesting
 from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct, from_dict
 
-__all__ = ["FAULTS", "NotAnObject", "Undecodable", "UndecodableObject"]
-__all__ += ["cut_at_depth", "identify", "is_cut", "readable", "rest_of"]
-
 S = TypeVar("S", bound=KubeStruct)
 
 FAULTS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -51,8 +51,6 @@ from cathedra.clock import Clock
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["AccessControl", "AccessSetup", "access_control"]
-
 
 class AccessControl(msgspec.Struct, frozen=True):
     """The authorizer of requests and the admission chain of objects."""

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["BodyTooLarge", "read_start", "read_whole"]
-
 
 class BodyTooLarge(ValueError):
     """The peer sent more than `limit` bytes."""

@@ -18,8 +18,6 @@ from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 from cathedra.releases import FeatureGates
 from cathedra.releases.served import lifetime
 
-__all__ = ["Catalog", "UnknownAPIGroup", "served_definitions", "served_virtual"]
-
 _STABILITY: Final = re.compile(r"v[0-9]+(alpha|beta)?[0-9]*")
 
 

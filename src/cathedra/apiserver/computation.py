@@ -16,8 +16,6 @@ from typing import Final, TypeVar
 from cathedra.api.status import StatusError, failure
 from cathedra.offload import ComputeThread, DeadlineExceeded, Interruption, TimeSlice, TimeSliceOver
 
-__all__ = ["EXPRESSION_SECONDS", "LARGE", "VALIDATION_SECONDS", "Allowance", "Computations", "Limit", "timed_out"]
-
 T = TypeVar("T")
 
 EXPRESSION_SECONDS: Final = 1.0

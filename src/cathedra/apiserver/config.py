@@ -14,8 +14,6 @@ from cathedra.apiserver.pipeline.flowcontrol import SEATS
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.releases import DEFAULT_RELEASE, FeatureGates
 
-__all__ = ["ServeOptions", "ServerConfig"]
-
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The options of an API server."""

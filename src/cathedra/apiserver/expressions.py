@@ -10,8 +10,6 @@ from cathedra.api.field import ErrorType
 from cathedra.kinds.definition import ExpressionFault
 from cathedra.releases import FeatureGates
 
-__all__ = ["CELExpressions"]
-
 _TYPES: Final = {
     "FieldValueInvalid": ErrorType.INVALID,
     "FieldValueForbidden": ErrorType.FORBIDDEN,

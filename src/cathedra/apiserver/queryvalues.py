@@ -12,8 +12,6 @@ from typing import Final
 
 from cathedra.api.goquote import go_quote
 
-__all__ = ["NumberError", "parse_int64", "parse_uint64", "says_true"]
-
 INT64_DIGITS: Final = 19
 UINT64_DIGITS: Final = 20
 _SHOWN: Final = 256

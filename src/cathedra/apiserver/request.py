@@ -18,8 +18,6 @@ from cathedra.kinds.definition import AnyDefinition, Strategy, VersionDefinition
 from cathedra.releases import DEFAULT_RELEASE
 from cathedra.remembering import remembered
 
-__all__ = ["Call", "note_problems", "unfit"]
-
 _SERVER_SIDE: Final[Strategy[Any]] = Strategy()
 
 

@@ -13,8 +13,6 @@ from msgspec.structs import force_setattr
 
 from cathedra.remembering import remembered
 
-__all__ = ["STREAMED", "RequestInfo", "request_info"]
-
 _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
 _VERBS: Final = {
     "GET": "get",

@@ -16,21 +16,6 @@ import msgspec
 from cathedra.api.scheme import GroupResource
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = [
-    "METRICS_GROUP",
-    "NAMESPACES",
-    "NODES",
-    "PODS",
-    "SERVICES",
-    "SERVICE_ACCOUNTS",
-    "VIRTUAL",
-    "Route",
-    "VirtualResource",
-    "group_order",
-    "routes_of",
-    "version_order",
-    "virtual_routes",
-]
 _GROUPS: Final = (
     "",
     "apiregistration.k8s.io",

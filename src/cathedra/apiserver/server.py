@@ -61,8 +61,6 @@ from cathedra.client.transport import Transport
 from cathedra.clock import Clock
 from cathedra.releases import FeatureGates
 
-__all__ = ["APIServer"]
-
 
 class APIServer:
     """One API server. Made by `open`, ended by `close`."""

@@ -38,8 +38,6 @@ from cathedra.client.http import request_line
 from cathedra.client.transport import APICall, Page, PatchType, ResourceRef, Verb, WatchEvent
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["InProcessTransport"]
-
 _READS: Final = frozenset({"get", "list"})
 _NAMED: Final = frozenset({"get", "update", "patch", "delete"})
 """Verbs on one object."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
-__all__ = ["ASGIApplication", "Message", "Receive", "Scope", "Send"]
-
 Message: TypeAlias = MutableMapping[str, Any]
 """An event of a request or of its response, distinguished by ``type``."""
 Scope: TypeAlias = MutableMapping[str, Any]

@@ -11,8 +11,6 @@ import logging
 from collections import deque
 from typing import Any, Final, TypeAlias
 
-__all__ = ["LARGE", "BatchingTransport", "WriteBatch"]
-
 LARGE: Final = 65_536
 """Size in bytes from which copying a piece costs more than sending it separately."""
 MOST_UNREAD: Final = 512 * 1024 * 1024

@@ -22,8 +22,6 @@ from cathedra.asgi.direct import framed, header_lines
 if TYPE_CHECKING:
     from cathedra.asgi.http1 import HTTPProtocol
 
-__all__ = ["STATUS_LINES", "RequestCycle"]
-
 LOG: Final = logging.getLogger(__name__)
 _PHRASES: Final = {status.value: status.phrase for status in http.HTTPStatus}
 STATUS_LINES: Final = {code: f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\n".encode() for code in range(100, 600)}

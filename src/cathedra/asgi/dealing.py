@@ -17,8 +17,6 @@ from typing import Any, Final
 
 from cathedra.asgi.serving import ConnectionServer, TLSFiles
 
-__all__ = ["Dealer", "DealtConnections", "line_pair"]
-
 LOG: Final = logging.getLogger(__name__)
 SHARES: Final = 2
 """Connections for each other process to one for the process that accepts: this one has the store's work as well."""

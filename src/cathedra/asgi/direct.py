@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, Protocol
 
-__all__ = ["EXCHANGE", "DirectAnswer", "Headers", "framed", "header_lines"]
-
 EXCHANGE: Final = "cathedra.exchange"
 """ASGI extension under which a request's `DirectAnswer` is found."""
 Headers = tuple[tuple[bytes, bytes], ...]

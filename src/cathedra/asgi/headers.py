@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Self, TypeAlias
 
-__all__ = ["Pairs", "RequestHeaders"]
-
 Pairs: TypeAlias = tuple[tuple[bytes, bytes], ...]
 """Names and values, in order."""
 

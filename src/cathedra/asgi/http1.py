@@ -34,8 +34,6 @@ from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate, pee
 from cathedra.asgi.serverstate import ServerState, addresses
 from cathedra.asgi.upgrade import OFFERED, Upgrade
 
-__all__ = ["HTTPProtocol"]
-
 LOG: Final = logging.getLogger(__name__)
 HEAD_SECONDS: Final = 30.0
 UNREAD_SECONDS: Final = 60.0

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["PEER_CERTIFICATE", "PeerCertificate", "peer_certificate"]
-
 PEER_CERTIFICATE: Final = "cathedra.peer_certificate"
 """ASGI extension under which a request's `PeerCertificate` is found, or None."""
 

@@ -13,8 +13,6 @@ from typing import Any, Final, Protocol
 from cathedra.asgi.application import ASGIApplication
 from cathedra.asgi.batching import WriteBatch
 
-__all__ = ["KEEP_ALIVE_SECONDS", "ServedConnection", "ServerState", "addresses"]
-
 KEEP_ALIVE_SECONDS: Final = 90
 """Seconds after which a connection without requests is closed."""
 

@@ -18,8 +18,6 @@ import msgspec
 
 from cathedra.asgi.serverstate import KEEP_ALIVE_SECONDS, ServerState
 
-__all__ = ["ConnectionServer", "TLSFiles"]
-
 BACKLOG: Final = 2048
 GRACE_SECONDS: Final = 1
 _DATE_SECONDS: Final = 1.0

@@ -14,8 +14,6 @@ from typing import Any, Final, Protocol
 
 from cathedra.asgi.application import ASGIApplication, Message, Send
 
-__all__ = ["OFFERED", "SESSION", "SESSION_UPGRADE", "SPDY", "SWITCHING", "UPGRADE", "Connections", "Streams", "Upgrade"]
-
 UPGRADE: Final = "cathedra.upgrade"
 """ASGI extension: the `Upgrade` of a request for SPDY."""
 SESSION_UPGRADE: Final = "cathedra.session"

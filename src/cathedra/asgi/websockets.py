@@ -27,8 +27,6 @@ from cathedra.asgi.cycle import STATUS_LINES
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, peer_certificate
 from cathedra.asgi.serverstate import ServerState
 
-__all__ = ["WebSocketProtocol"]
-
 LOG: Final = logging.getLogger(__name__)
 MESSAGE_BYTES: Final = 32 * 1024 * 1024
 """Limit of a message from the client."""

@@ -17,8 +17,6 @@ from cathedra.cdi.errors import InvalidName, InvalidSpec, UnresolvableDevices
 from cathedra.cdi.names import QualifiedName
 from cathedra.cdi.spec import EXTENSIONS, CDIDevice, ContainerEdits, Spec, read_spec
 
-__all__ = ["DEFAULT_DIRECTORIES", "Catalogue", "CatalogueEntry", "load"]
-
 DEFAULT_DIRECTORIES: Final = (Path("/etc/cdi"), Path("/var/run/cdi"))
 """Static and dynamic documents; a later directory has higher priority."""
 

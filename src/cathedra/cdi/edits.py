@@ -17,8 +17,6 @@ import msgspec
 from cathedra.cdi.errors import InjectionFailed
 from cathedra.cdi.spec import ContainerEdits, DeviceNode, Hook, IntelRdt, Mount
 
-__all__ = ["HostNode", "HostNodes", "RealHostNodes", "apply_edits"]
-
 
 class HostNode(msgspec.Struct, frozen=True):
     """A device node as the host has it: type b, c or p, and mode bits without the file type."""

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["CDIError", "InjectionFailed", "InvalidName", "InvalidSpec", "UnresolvableDevices"]
-
 
 class CDIError(Exception):
     """Base of everything that this package raises."""

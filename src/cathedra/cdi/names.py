@@ -10,8 +10,6 @@ from typing import Final, NamedTuple
 
 from cathedra.cdi.errors import InvalidName
 
-__all__ = ["QualifiedName", "validate_device_name", "validate_kind"]
-
 _KIND_PART: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
 _DEVICE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?", re.ASCII)
 

@@ -21,25 +21,6 @@ from cathedra.cdi.errors import InvalidName, InvalidSpec
 from cathedra.cdi.names import validate_device_name, validate_kind
 from cathedra.files.atomic import write_atomic
 
-__all__ = [
-    "EXTENSIONS",
-    "VERSIONS",
-    "CDIDevice",
-    "ContainerEdits",
-    "DeviceNode",
-    "Hook",
-    "IntelRdt",
-    "Mount",
-    "NetDevice",
-    "Spec",
-    "file_name",
-    "minimum_version",
-    "read_spec",
-    "spec_from_plain",
-    "validate",
-    "write_spec",
-]
-
 VERSIONS: Final = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
 """Every published version of the format, oldest first."""
 

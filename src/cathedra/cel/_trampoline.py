@@ -18,8 +18,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, TypeVar
 
-__all__ = ["Descent", "run"]
-
 T = TypeVar("T")
 Descent = Generator[Any, Any, T]
 """A walk that yields the walks of parts, and returns a ``T``."""

@@ -22,8 +22,6 @@ from cathedra.cel.values import CELValue
 if TYPE_CHECKING:
     from cathedra.api.resource import ResourceSlice
 
-__all__ = ["Attribute", "Capacity", "DeviceView", "Mode", "environment"]
-
 Mode = Literal["new", "stored"]
 
 _DRIVER_SIZE: Final = 63

@@ -22,8 +22,6 @@ from cathedra.cel.syntax.macros import MacroTable
 if TYPE_CHECKING:
     from cathedra.cel.checking.cost import SizeOf
 
-__all__ = ["BASE_LIBRARIES", "Environment"]
-
 BASE_LIBRARIES = (
     "standard",
     "optional",

@@ -18,17 +18,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-__all__ = [
-    "CELError",
-    "CompileError",
-    "CostLimitExceeded",
-    "EvaluationAborted",
-    "EvaluationError",
-    "Interrupted",
-    "Issue",
-    "display",
-]
-
 NO_OFFSET = -1
 _MAX_SNIPPET = 16384
 _MAX_REPORTED = 100

@@ -15,8 +15,6 @@ from cathedra.cel.program import Evaluation, Program, compile_expression
 from cathedra.cel.syntax.tree import Comprehension, Const, Expr, ListLit, MapLit, walk
 from cathedra.cel.values import CELValue, Failure, text
 
-__all__ = ["ExpressionExplanation", "Finding", "explain", "explain_program"]
-
 
 class Finding(msgspec.Struct, frozen=True):
     """Value or error of one part of an expression.

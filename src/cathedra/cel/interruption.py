@@ -10,8 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-__all__ = ["CPULimit"]
-
 _BETWEEN = 0.02
 """Seconds between two readings of the processor time, which cost ten times as much as reading the clock."""
 

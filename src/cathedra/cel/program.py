@@ -21,8 +21,6 @@ from cathedra.cel.syntax import parser
 from cathedra.cel.syntax.tree import CallExpr, Expr, walk
 from cathedra.cel.values import CELValue, Failure
 
-__all__ = ["Evaluation", "Program", "check", "compile_expression", "parse"]
-
 
 class Evaluation:
     """Result of an evaluation: a value or an error text, and the cost."""

@@ -22,8 +22,6 @@ from cathedra.cel.explanation import ExpressionExplanation, explain_program
 from cathedra.cel.program import Evaluation, Program
 from cathedra.cel.values import CELValue, type_name
 
-__all__ = ["COST_LIMIT", "MAX_LENGTH", "Admission", "CompiledSelector", "compile_selector", "validate_selector"]
-
 COST_LIMIT: Final = 1_000_000
 """Of one evaluation, and of the estimate at admission."""
 MAX_LENGTH: Final = 10 * 1024

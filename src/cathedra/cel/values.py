@@ -19,36 +19,6 @@ from typing import Any, Final, TypeAlias
 
 from cathedra.cel.errors import CostLimitExceeded
 
-__all__ = [
-    "MAX_INT",
-    "MAX_UINT",
-    "MIN_INT",
-    "NONE",
-    "CELValue",
-    "Duration",
-    "Failure",
-    "MutableList",
-    "MutableMap",
-    "Opaque",
-    "Optional",
-    "Timestamp",
-    "TypeValue",
-    "UInt",
-    "comparable",
-    "compare",
-    "contains",
-    "decode_key",
-    "encode_key",
-    "equal",
-    "find",
-    "holdable",
-    "keys",
-    "text",
-    "type_name",
-    "walkable",
-]
-
-
 CELValue: TypeAlias = Any
 """A value of one of the classes above, or a `Failure`. CEL's checker and run time know the class; Python's type checker
 does not."""

@@ -20,8 +20,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from cathedra.certificates import CertificateFacts, KeyPair
 
-__all__ = ["Authority", "alternative_names", "certificate_facts", "self_signed", "subject_of"]
-
 VALIDITY: Final = datetime.timedelta(days=3650)
 BACKDATE: Final = datetime.timedelta(minutes=5)
 

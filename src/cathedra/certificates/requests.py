@@ -18,8 +18,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from cathedra.certificates.authority import BACKDATE, Authority, alternative_names, subject_of
 
-__all__ = ["BadRequest", "RequestFacts", "make_request", "read_request", "sign_request", "validity"]
-
 _EXTENDED: Final = {
     "client auth": ExtendedKeyUsageOID.CLIENT_AUTH,
     "server auth": ExtendedKeyUsageOID.SERVER_AUTH,

@@ -12,8 +12,6 @@ from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.client.transport import ResourceRef
 from cathedra.semantics.podclaims import pod_consumer
 
-__all__ = ["AnyClaim", "C", "consumer_of", "ref_of"]
-
 AnyClaim = v1alpha2.ResourceClaim | ControlledClaim
 C = TypeVar("C", bound=AnyClaim)
 

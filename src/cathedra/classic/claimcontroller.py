@@ -42,13 +42,6 @@ from cathedra.semantics.podclaims import (
     names_same_claims,
 )
 
-__all__ = [
-    "ClassicResourceClaimController",
-    "ask_for_allocation",
-    "claim_for",
-    "fixed_name",
-]
-
 FIELD_MANAGER: Final = "ResourceClaimController"
 WORKERS: Final = 10
 _BY_OWNER_AND_ENTRY: Final = "classic-resourceclaim-owner-entry"

@@ -19,9 +19,6 @@ from cathedra.client.client import Client
 from cathedra.client.negotiation import NegotiatedTransport, OlderVersion, OlderVersions
 from cathedra.client.resources import resource_ref
 
-__all__ = ["CLAIMS", "CLAIM_PARAMETERS", "CLASSES", "CLASS_PARAMETERS", "CONTEXTS", "SLICES", "TEMPLATES"]
-__all__ += ["classic_client", "seen_by_node"]
-
 CLAIMS: Final = resource_ref(v1alpha2.ResourceClaim, "resourceclaims", namespaced=True)
 TEMPLATES: Final = resource_ref(v1alpha2.ResourceClaimTemplate, "resourceclaimtemplates", namespaced=True)
 CLASSES: Final = resource_ref(v1alpha2.ResourceClass, "resourceclasses", namespaced=False)

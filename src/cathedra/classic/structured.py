@@ -27,19 +27,6 @@ from cathedra.cel.program import Program
 from cathedra.client.store import Store
 from cathedra.remembering import remembered
 
-__all__ = [
-    "AmbiguousParameters",
-    "Instance",
-    "MissingParameters",
-    "Stock",
-    "StructuredClaim",
-    "StructuredParameters",
-    "compile_selector",
-    "default_claim_parameters",
-    "matches",
-    "taken_by",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Instance:

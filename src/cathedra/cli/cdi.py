@@ -27,8 +27,6 @@ from cathedra.files.inotify import Inotify
 from cathedra.node.concurrency import readable
 from cathedra.printable import counted
 
-__all__ = ["add", "run"]
-
 _API_VERSION: Final = "cathedra.dev/v1"
 
 

@@ -23,8 +23,6 @@ from cathedra.cluster.standalone.classicprograms import (
 )
 from cathedra.releases.table import CLASSIC_RELEASES
 
-__all__ = ["run"]
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one of the two programs until it is stopped."""

@@ -25,21 +25,6 @@ from cathedra.cluster.data.directories import DEFAULT_NAME, current_cluster, dir
 from cathedra.cluster.identity.reach import Reach
 from cathedra.profiles import load_profile
 
-__all__ = [
-    "DriverPlace",
-    "absolute",
-    "cluster_config",
-    "data_dir",
-    "driver_config",
-    "driver_place",
-    "gate_overrides",
-    "kept_where",
-    "pairs",
-    "reserved_resources",
-    "selected_data",
-    "server_config",
-]
-
 RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 """Resources that can be reserved, as with a kubelet."""
 

@@ -25,8 +25,6 @@ from cathedra.profiles import ProfileError
 from cathedra.releases import UnknownGate
 from cathedra.scheduler.configuration.reading import ConfigurationError
 
-__all__ = ["error_line"]
-
 
 def error_line(error: BaseException) -> str | None:
     """The line to show for ``error``, or None if it is a fault of the program that deserves its traceback."""

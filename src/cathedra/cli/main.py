@@ -52,8 +52,6 @@ from cathedra.cli.terminal import EXIT_USAGE, Parser, printable_output
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[Parser]
 
-__all__ = ["main"]
-
 _PARTS: Final[dict[str, tuple[str, tuple[CommandOption, ...]]]] = {
     "apiserver": ("run an API server alone", SERVER),
     "scheduler": ("run a scheduler alone", (KUBECONFIG, *SCHEDULER, *COMPONENT, *RELEASE)),

@@ -15,25 +15,6 @@ from msgspec.structs import replace
 
 from cathedra.releases.table import DEFAULT_RELEASE, RELEASES
 
-__all__ = [
-    "CLUSTER",
-    "CONFIG",
-    "CRI_SOCKET",
-    "DATA_DIR",
-    "DRIVER",
-    "LOGGING",
-    "NODE_RUNTIMES",
-    "POD_NETWORK",
-    "RELEASE",
-    "REMEMBERED",
-    "RUNTIMES",
-    "SELECTED",
-    "SERVER",
-    "CommandOption",
-    "add_all",
-    "release",
-]
-
 
 class CommandOption(msgspec.Struct, frozen=True, kw_only=True):
     """One option of a command line."""

@@ -15,27 +15,6 @@ from cathedra.cli.options import CRI_SOCKET, DATA_DIR, NODE_RUNTIMES, POD_NETWOR
 from cathedra.cluster import InvalidOption
 from cathedra.releases.table import CLASSIC_RELEASES, DEFAULT_CLASSIC
 
-__all__ = [
-    "CDI_DIR",
-    "CLASSIC_COMMON",
-    "CLASSIC_CONTROLLER",
-    "CLASSIC_RELEASE",
-    "COMPONENT",
-    "CONTROLLERS",
-    "DEBUG_FROM",
-    "DRIVERNAME",
-    "DRIVER_CONTROL",
-    "DRIVER_NODE",
-    "DRIVER_PROCESS",
-    "ENROLMENT",
-    "KUBECONFIG",
-    "LEADER_ELECT",
-    "NODE",
-    "NODE_AGENT",
-    "SCHEDULER",
-    "go_words",
-]
-
 KUBECONFIG: Final = CommandOption(
     name="--kubeconfig",
     type=Path,

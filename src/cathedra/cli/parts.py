@@ -30,8 +30,6 @@ from cathedra.cluster.process.plainhealth import PlainEndpoint, endpoint_of
 from cathedra.cluster.standalone import controlplane, node
 from cathedra.cluster.standalone.config import PartConfig, ServingOptions
 
-__all__ = ["run"]
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one part until it is stopped."""

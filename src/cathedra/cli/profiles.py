@@ -12,8 +12,6 @@ from typing import Any
 from cathedra.profiles import HardwareProfile, expanded_pools, load_profile, profile_names
 from cathedra.profiles.loading import profile_document, profile_yaml
 
-__all__ = ["run"]
-
 
 def run(arguments: argparse.Namespace) -> int:
     """List the profiles, show one, or make one of a node in a dump."""

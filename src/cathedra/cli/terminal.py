@@ -23,21 +23,6 @@ from typing import Any, Final, NoReturn, TextIO, cast
 
 from cathedra.printable import printable
 
-__all__ = [
-    "EXIT_USAGE",
-    "Parser",
-    "PrintableOutput",
-    "exact",
-    "meant",
-    "print_data",
-    "print_progress",
-    "print_styled",
-    "printable_output",
-    "style",
-    "styled",
-    "width",
-]
-
 PIPED: Final = 160
 """Columns where there is no terminal."""
 _CODES: Final = {"title": "1", "good": "1;32", "bad": "1;31", "dim": "2"}

@@ -28,8 +28,6 @@ from cathedra.api.undecodable import (
 )
 from cathedra.client.transport import EventType, MalformedAnswer, ResourceRef, WatchEvent, undecodable_event
 
-__all__ = ["ReceivedObjects", "TypeMeta", "event_of", "list_item_by_item", "list_type", "meta_of", "refusal_of"]
-
 S = TypeVar("S", bound=KubeStruct)
 T = TypeVar("T", bound=KubeObject)
 

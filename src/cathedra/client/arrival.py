@@ -13,8 +13,6 @@ from cathedra.client.backoff import ExponentialBackoff
 from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.clock import Clock
 
-__all__ = ["server_arrives"]
-
 Connector = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 _PAUSES: Final = (0.2, 5.0)
 """First and longest pause between attempts, in seconds."""

@@ -10,8 +10,6 @@ from typing import Generic, TypeVar
 
 from cathedra.clock import Clock
 
-__all__ = ["DatedBackoff", "DoublingPauses", "ExponentialBackoff", "ItemBackoff", "TokenBucket"]
-
 K = TypeVar("K", bound=Hashable)
 
 

@@ -11,8 +11,6 @@ import logging
 from pathlib import Path
 from typing import Final, Protocol
 
-__all__ = ["TokenFile", "TokenSource"]
-
 PERIOD: Final = 60.0
 """Seconds for which a token is used unread."""
 

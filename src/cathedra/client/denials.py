@@ -18,8 +18,6 @@ from cathedra.clock import Clock
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["Denials", "MissingRight"]
-
 _LOG = logging.getLogger(__name__)
 
 REPEATED_SECONDS: Final = 600.0

@@ -30,8 +30,6 @@ from cathedra.client.transport import PatchType
 from cathedra.client.workqueue import one_of_many
 from cathedra.clock import Clock
 
-__all__ = ["EventRecorder", "EventType"]
-
 EventType = Literal["Normal", "Warning"]
 
 _LOG = logging.getLogger(__name__)

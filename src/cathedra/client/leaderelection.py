@@ -25,8 +25,6 @@ from cathedra.client.client import Client
 from cathedra.client.resources import LEASES
 from cathedra.clock import Clock
 
-__all__ = ["JITTER_FACTOR", "LeaderElector", "LeaseTiming", "LostLeadership", "make_elector"]
-
 _LOG = logging.getLogger(__name__)
 
 JITTER_FACTOR: Final = 1.2

@@ -19,8 +19,6 @@ from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCES
 from cathedra.client.store import Store
 from cathedra.releases import FeatureGates
 
-__all__ = ["MergedSliceInformer"]
-
 _LOG = logging.getLogger(__name__)
 _COMPONENT: Final = "resource_slice_tracker"
 

@@ -42,8 +42,6 @@ from cathedra.kinds.resource.slices.conversion import SLICE_SHAPES
 from cathedra.kinds.resource.versions import Shapes
 from cathedra.kinds.scheduling.conversion import group_from_hub, group_to_hub, workload_from_hub, workload_to_hub
 
-__all__ = ["NegotiatedTransport", "OlderVersion", "OlderVersions"]
-
 _LOG = logging.getLogger(__name__)
 CONVERSION_FAULTS: Final = (ValueError, TypeError, LookupError, AttributeError)
 """Errors that the conversion of an odd object may raise; those of decoders are among them."""

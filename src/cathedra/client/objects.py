@@ -9,8 +9,6 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import kind_of
 from cathedra.api.struct import replace
 
-__all__ = ["ObjectKey", "key_of", "reference_to", "with_metadata"]
-
 T = TypeVar("T", bound=KubeObject)
 
 

@@ -17,8 +17,6 @@ from prometheus_client.registry import Collector
 from cathedra.clock import Clock
 from cathedra.releases.metrics import metric
 
-__all__ = ["InformerMetrics", "QueueMetrics", "QueueObserver", "export_counts"]
-
 _BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 2))
 
 

@@ -28,52 +28,6 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import kind_of
 from cathedra.client.transport import ResourceRef
 
-__all__ = [
-    "CERTIFICATESIGNINGREQUESTS",
-    "CLUSTERROLEBINDINGS",
-    "CLUSTERROLES",
-    "COMPOSITEPODGROUPS",
-    "CONFIGMAPS",
-    "CONTROLLERREVISIONS",
-    "CRONJOBS",
-    "CSINODES",
-    "DAEMONSETS",
-    "DEPLOYMENTS",
-    "DEVICECLASSES",
-    "DEVICETAINTRULES",
-    "ENDPOINTS",
-    "ENDPOINTSLICES",
-    "EVENTS",
-    "JOBS",
-    "LEASES",
-    "LIMITRANGES",
-    "NAMESPACES",
-    "NODES",
-    "PERSISTENTVOLUMECLAIMS",
-    "PERSISTENTVOLUMES",
-    "PODDISRUPTIONBUDGETS",
-    "PODGROUPS",
-    "PODS",
-    "PODTEMPLATES",
-    "PRIORITYCLASSES",
-    "REPLICASETS",
-    "REPLICATIONCONTROLLERS",
-    "RESOURCECLAIMS",
-    "RESOURCECLAIMTEMPLATES",
-    "RESOURCEPOOLSTATUSREQUESTS",
-    "RESOURCEQUOTAS",
-    "RESOURCESLICES",
-    "ROLEBINDINGS",
-    "ROLES",
-    "SECRETS",
-    "SERVICEACCOUNTS",
-    "SERVICES",
-    "STATEFULSETS",
-    "STORAGECLASSES",
-    "WORKLOADS",
-    "resource_ref",
-]
-
 T = TypeVar("T", bound=KubeObject)
 
 

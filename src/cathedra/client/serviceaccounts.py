@@ -18,8 +18,6 @@ from cathedra.client.client import Client
 from cathedra.client.resources import SERVICEACCOUNTS
 from cathedra.clock import Clock
 
-__all__ = ["AccountTokens"]
-
 LIFE: Final = 3600
 """Validity of a token, in seconds."""
 USED: Final = 0.9

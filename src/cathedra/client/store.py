@@ -13,8 +13,6 @@ from typing import Final, Generic, TypeVar
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.undecodable import Undecodable
 
-__all__ = ["BY_NAMESPACE", "IndexConflict", "Indexer", "Store", "by_namespace"]
-
 T = TypeVar("T", bound=KubeObject)
 
 _LOG: Final = logging.getLogger(__name__)

@@ -21,8 +21,6 @@ from cathedra.clock import Clock
 if TYPE_CHECKING:
     from cathedra.client.queuemetrics import QueueObserver
 
-__all__ = ["NotRetryable", "QueueShutDown", "RetryLater", "WorkQueue", "one_of_many", "run_workers"]
-
 K = TypeVar("K", bound=Hashable)
 
 _LOG = logging.getLogger(__name__)

@@ -42,8 +42,6 @@ from cathedra.printable import counted
 from cathedra.profiles import HardwareProfile
 from cathedra.releases import FeatureGates
 
-__all__ = ["RunningCluster", "run_cluster"]
-
 Say = Callable[[str], None]
 """Receives lines of progress."""
 

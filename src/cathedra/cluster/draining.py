@@ -17,8 +17,6 @@ from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
 from cathedra.semantics.owners import controller_of
 
-__all__ = ["drain", "remove_node"]
-
 PATIENCE: Final = 60.0
 """Seconds for which pods may take to end; those that remain are deleted without grace."""
 NODE_LEASES: Final = "kube-node-lease"

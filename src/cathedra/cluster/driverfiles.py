@@ -24,8 +24,6 @@ from cathedra.api.struct import to_dict
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.identity.permissions import controller_account, driver_objects, fabric_objects
 
-__all__ = ["driver_manifest", "fabric_manifest", "scaffold_files"]
-
 _KUBELET: Final = PurePosixPath("/var/lib/kubelet")
 _CDI: Final = "/var/run/cdi"
 _PORT: Final = 51515

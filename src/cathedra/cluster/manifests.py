@@ -19,8 +19,6 @@ from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
 
-__all__ = ["Manifest", "ManifestError", "create_all", "kinds_of", "manifest_of", "read_manifests", "served_kinds"]
-
 
 class ManifestError(ValueError):
     """A document is no object that the cluster knows."""

@@ -37,8 +37,6 @@ from cathedra.files.atomic import write_durable
 from cathedra.releases import FeatureGates
 from cathedra.session.server import listen_on_socket, serve_sessions
 
-__all__ = ["open_beside", "open_server", "serve_beside", "serve_parts", "write_kubeconfig"]
-
 _METRICS: Final = "metrics.k8s.io/v1beta1"
 """Served in a metrics server's stead, for ``kubectl top``."""
 

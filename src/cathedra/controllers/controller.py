@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from cathedra.client.queuemetrics import QueueMetrics
     from cathedra.controllers.certificates.signers import Signer
 
-__all__ = ["Controller", "ControllerContext"]
-
 
 class ControllerContext(msgspec.Struct, frozen=True):
     """The world as controllers may see it."""

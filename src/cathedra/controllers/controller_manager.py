@@ -68,15 +68,6 @@ if TYPE_CHECKING:
     from cathedra.client.queuemetrics import QueueMetrics
     from cathedra.controllers.certificates.signers import Signer
 
-__all__ = [
-    "CONTROLLERS",
-    "FIELD_MANAGER",
-    "ControllerManager",
-    "MakeController",
-    "UnknownController",
-]
-__all__ += ["account_of", "selected", "served_resources", "service_accounts"]
-
 FIELD_MANAGER: Final = "kube-controller-manager"
 
 MakeController = Callable[[ControllerContext], Controller]

@@ -15,8 +15,6 @@ from cathedra.client.resources import resource_ref
 from cathedra.client.transport import ResourceRef
 from cathedra.semantics.conditions import is_true
 
-__all__ = ["CustomKinds"]
-
 _DEFINITIONS = resource_ref(CustomResourceDefinition, "customresourcedefinitions", namespaced=False)
 
 

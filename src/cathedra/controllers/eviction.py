@@ -10,8 +10,6 @@ from cathedra.client.resources import PODS
 from cathedra.clock import Clock
 from cathedra.semantics.conditions import with_condition
 
-__all__ = ["evict"]
-
 
 async def evict(client: Client, clock: Clock, pod: Pod, reason: str, message: str) -> bool:
     """Set condition DisruptionTarget and delete the very pod with its own grace period.

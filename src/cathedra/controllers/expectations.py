@@ -16,8 +16,6 @@ from cathedra.client.informer import Informer
 from cathedra.clock import Clock
 from cathedra.semantics.owners import controller_of
 
-__all__ = ["Expectations"]
-
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T", bound=KubeObject)
 

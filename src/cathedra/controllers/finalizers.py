@@ -9,8 +9,6 @@ from cathedra.api.status import StatusError
 from cathedra.client.client import ResourceClient
 from cathedra.client.transport import PatchType
 
-__all__ = ["remove_finalizer"]
-
 T = TypeVar("T", bound=KubeObject)
 
 

@@ -32,23 +32,6 @@ from cathedra.remembering import IDENTITY, remembered
 from cathedra.semantics.owners import controller_of, controller_reference, controller_uid
 from cathedra.semantics.pods import is_ready, is_sidecar, ready_since
 
-__all__ = [
-    "BY_CONTROLLER",
-    "DELETION_COST",
-    "ORPHANS",
-    "PodControl",
-    "PodEventTexts",
-    "attempt_all",
-    "claim_pods",
-    "controlled_pods",
-    "in_batches",
-    "least_done_first",
-    "orphan_namespace",
-    "pod_from_template",
-    "selects",
-    "surplus_first",
-]
-
 T = TypeVar("T")
 
 BY_CONTROLLER: Final = "controller-uid"

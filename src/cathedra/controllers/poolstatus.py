@@ -32,8 +32,6 @@ from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.devicetaints.taints import rule_selects
 from cathedra.releases import behaviours
 
-__all__ = ["ResourcePoolStatusRequestController", "Rules", "Usage", "pool_statuses", "usage"]
-
 _LOG = logging.getLogger(__name__)
 
 DEFAULT_LIMIT: Final = 100

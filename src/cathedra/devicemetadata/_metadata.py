@@ -9,17 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-__all__ = [
-    "AttributeValue",
-    "ClaimIdentity",
-    "DeviceMetadata",
-    "MetadataError",
-    "MetadataNotFound",
-    "NetworkData",
-    "PreparedDevice",
-    "PreparedRequest",
-]
-
 AttributeValue = int | bool | str | tuple[int, ...] | tuple[bool, ...] | tuple[str, ...]
 """An attribute's value. Strings and versions both are ``str``; `PreparedDevice.kinds` distinguishes them."""
 

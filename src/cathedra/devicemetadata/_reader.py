@@ -28,15 +28,6 @@ from cathedra.devicemetadata.locations import (
 )
 from cathedra.devicemetadata.stream import decode_metadata_stream
 
-__all__ = [
-    "read_request_directory",
-    "read_resource_claim_metadata",
-    "read_resource_claim_metadata_with_driver_name",
-    "read_resource_claim_template_metadata",
-    "read_resource_claim_template_metadata_with_driver_name",
-    "validate",
-]
-
 
 def read_resource_claim_metadata(claim: str, request: str, *, base: Path | None = None) -> DeviceMetadata:
     """Return the metadata of all drivers for ``request`` of a claim that the pod names itself.

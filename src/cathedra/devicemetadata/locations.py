@@ -9,15 +9,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = [
-    "CONTAINER_DIRECTORY",
-    "FILE_SUFFIX",
-    "base_directory",
-    "claim_request_directory",
-    "metadata_file_name",
-    "template_request_directory",
-]
-
 CONTAINER_DIRECTORY = Path("/var/run/kubernetes.io/dra-device-attributes")
 """The base directory in every container."""
 

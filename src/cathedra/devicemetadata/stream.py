@@ -22,8 +22,6 @@ from cathedra.devicemetadata._metadata import (
     PreparedRequest,
 )
 
-__all__ = ["KIND", "KNOWN_VERSIONS", "decode_metadata_stream"]
-
 KNOWN_VERSIONS = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
 """The versions that can be read, newest first."""
 

@@ -14,8 +14,6 @@ from typing import Final
 
 from cathedra.driver.errors import DriverError
 
-__all__ = ["AttributeUnknown", "mdev_uuid", "numa_node", "pci_bus_id", "pcie_root"]
-
 SYSFS: Final = Path("/sys")
 _BUS_ID: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
 _ROOT: Final = re.compile(r"pci[0-9a-f]{4}:[0-9a-f]{2}")

@@ -17,9 +17,6 @@ from cathedra.api.core import core_v1
 from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.driver.errors import DeviceError
 
-__all__ = ["Amount", "AttributeValue", "Device", "Pool", "Version", "attribute", "quantity"]
-
-
 T = TypeVar("T")
 
 

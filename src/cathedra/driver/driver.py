@@ -24,8 +24,6 @@ from cathedra.driver.serving.registration import SERVICES
 if TYPE_CHECKING:
     import grpc.aio
 
-__all__ = ["Driver", "Preparation", "PreparedClaim", "PreparedDeviceRecord", "collect", "resolve"]
-
 T = TypeVar("T")
 
 Preparation = AsyncIterator[Prepared] | Awaitable[Iterable[Prepared]] | Iterable[Prepared]

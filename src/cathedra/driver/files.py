@@ -14,8 +14,6 @@ from typing import Protocol
 from cathedra.files.atomic import write_atomic
 from cathedra.files.durable import DurableFile
 
-__all__ = ["DiskFiles", "Files", "MemoryFiles"]
-
 
 class Files(Protocol):
     """Small files, replaced as a whole."""

@@ -12,8 +12,6 @@ import enum
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
-__all__ = ["DEFAULT_TIMEOUT", "DeviceHealth", "Health", "HealthBoard"]
-
 DEFAULT_TIMEOUT = 30
 """Seconds for which a report is valid by default."""
 

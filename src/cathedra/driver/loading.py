@@ -11,8 +11,6 @@ from typing import Any
 from cathedra.driver.driver import Driver
 from cathedra.driver.errors import OptionError
 
-__all__ = ["load_driver", "load_maker"]
-
 
 def load_maker(text: str) -> Callable[[], Any]:
     """The class, or the function that makes a driver; modules of the working directory are found.

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["FabricMetrics", "FabricObserver", "Observer", "PrometheusMetrics", "Silent"]
-
 RESULTS = ("success", "error")
 
 

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from cathedra.driver.publishing.controller import ResourceSliceController
     from cathedra.driver.run import DriverRunner
 
-__all__ = ["print_progress", "print_published"]
-
 Say = Callable[[str], None]
 
 

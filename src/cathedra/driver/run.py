@@ -37,8 +37,6 @@ from cathedra.driver.publishing.layout import DesiredPool
 from cathedra.driver.serving.registration import PluginInfo, Registration, socket_paths, supported_services
 from cathedra.files.inotify import is_removal, wait_for_files
 
-__all__ = ["DEFAULT_CDI_DIRECTORY", "KUBELET_ROOT", "DriverPlacement", "DriverRunner", "only_error", "run"]
-
 KUBELET_ROOT = Path("/var/lib/kubelet")
 DEFAULT_CDI_DIRECTORY = Path("/var/run/cdi")
 

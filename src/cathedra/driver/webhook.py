@@ -34,17 +34,6 @@ from cathedra.driver.claim import ConfigModels, decode_parameters
 from cathedra.driver.driver import Driver
 from cathedra.driver.errors import ConfigError, OptionError
 
-__all__ = [
-    "PATH",
-    "RESOURCES",
-    "BadReview",
-    "WebhookAddress",
-    "WebhookApplication",
-    "judge",
-    "register",
-    "serving_webhook",
-]
-
 RESOURCES: Final = {"resourceclaims": "spec", "resourceclaimtemplates": "spec.spec"}
 """Resources with opaque parameters, and where their claim's spec is."""
 _API_VERSION: Final = "admission.k8s.io/v1"

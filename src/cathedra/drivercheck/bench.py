@@ -22,8 +22,6 @@ from cathedra.drivercheck.plugin import ExaminedPlugin, PluginDirectory, tell
 from cathedra.drivercheck.program import DriverProgram
 from cathedra.node.plugins.client import ClaimReference, PluginCallError, PluginDevice
 
-__all__ = ["PATIENCE", "Bench", "DriverInstance", "prepared_by", "unprepared_by"]
-
 PATIENCE: Final = 60.0
 """Seconds within which a driver must show itself and publish."""
 T = TypeVar("T")

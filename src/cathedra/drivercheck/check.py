@@ -13,9 +13,6 @@ from cathedra.drivercheck.bench import Bench
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped, DriverCheckError
 from cathedra.node.plugins.client import PluginCallError
 
-__all__ = ["LEVELS", "PluginCheck", "PluginCheckResult", "examine"]
-
-
 LEVELS: Final = ("core", "partitionable", "shared capacity", "metadata", "health")
 """Levels of conformance: ``core`` for every driver, the others for drivers that offer the feature."""
 

@@ -18,8 +18,6 @@ from cathedra.driver.kit.memoryapi import asked, results_for, smallest_requests
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped
 from cathedra.node.plugins.client import ClaimReference
 
-__all__ = ["AllocatedClaim", "Claims"]
-
 
 @dataclass(frozen=True, slots=True)
 class AllocatedClaim:

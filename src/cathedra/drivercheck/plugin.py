@@ -24,8 +24,6 @@ from cathedra.node.plugins.grpcclient import (
 )
 from cathedra.node.plugins.sockets import SocketWatcher
 
-__all__ = ["ExaminedPlugin", "PluginDirectory", "ask", "tell"]
-
 _START_SECONDS: Final = 10.0
 """From a socket's appearance until it is served."""
 

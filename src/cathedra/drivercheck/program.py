@@ -22,8 +22,6 @@ from cathedra.clock import Clock
 from cathedra.drivercheck.errors import DriverCheckError
 from cathedra.releases import FeatureGates
 
-__all__ = ["DriverProgram", "hosted_server"]
-
 _STOP_SECONDS = 60.0
 
 

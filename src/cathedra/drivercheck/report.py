@@ -14,8 +14,6 @@ from xml.etree import ElementTree
 
 from cathedra.drivercheck.check import LEVELS, PluginCheckResult
 
-__all__ = ["LevelVerdict", "badge", "junit", "level_lines", "levels", "line", "page", "total"]
-
 _SIGNS: Final = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 
 

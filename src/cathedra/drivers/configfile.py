@@ -11,8 +11,6 @@ from cathedra.api.decoding import DecodeError, read_yaml
 from cathedra.api.nulls import convert
 from cathedra.driver import OptionError
 
-__all__ = ["read_config"]
-
 T = TypeVar("T", bound=msgspec.Struct)
 
 

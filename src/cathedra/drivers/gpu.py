@@ -12,8 +12,6 @@ from cathedra.driver import run
 from cathedra.drivers.example.driver import DriverOptions, ExampleDriver
 from cathedra.drivers.example.gpu import GpuOptions, GpuProfile
 
-__all__ = ["GpuDriver"]
-
 
 class GpuDriver(ExampleDriver):
     """The example driver with GPUs."""

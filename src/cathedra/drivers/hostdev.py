@@ -51,8 +51,6 @@ from cathedra.driver.device import AttributeValue
 from cathedra.drivers.configfile import read_config
 from cathedra.drivers.uevents import LOST, uevents
 
-__all__ = ["DeviceRule", "HostDevConfig", "HostDevice", "HostDevices", "find"]
-
 _SETTLING: Final = 0.5
 """Seconds after an event in which udev makes nodes and enters their properties."""
 _LOG = logging.getLogger(__name__)

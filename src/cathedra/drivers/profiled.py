@@ -14,8 +14,6 @@ from cathedra.driver import Claim, Device, Driver, Edits, Pool, Prepared, Versio
 from cathedra.driver.device import AttributeValue
 from cathedra.profiles import HardwareProfile, NodePool, expanded_pools
 
-__all__ = ["ProfiledDriver"]
-
 
 class ProfiledDriver(Driver):
     """Stands in for one of a profile's drivers, on a node that has the profile's devices."""

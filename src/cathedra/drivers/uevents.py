@@ -14,8 +14,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-__all__ = ["LOST", "parse_uevent", "read_uevents", "uevents"]
-
 LOST: Final[Mapping[str, str]] = {"ACTION": "lost"}
 """Marker for events that the kernel had to drop: their content is unknown."""
 

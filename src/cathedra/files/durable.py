@@ -12,8 +12,6 @@ from pathlib import Path
 
 from cathedra.files.atomic import write_durable
 
-__all__ = ["DurableFile"]
-
 
 class DurableFile:
     """A file that one event loop writes; each write replaces the whole content."""

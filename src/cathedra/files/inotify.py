@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["Inotify", "Notification", "is_removal", "wait_for_files"]
-
 _MODIFY: Final = 0x2
 _MOVED_FROM: Final = 0x40
 _MOVED_TO: Final = 0x80

@@ -13,8 +13,6 @@ import stat
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PRIVATE_DIRECTORY", "PRIVATE_FILE", "NotPrivate", "private_directory", "private_file"]
-
 PRIVATE_DIRECTORY: Final = 0o700
 PRIVATE_FILE: Final = 0o600
 _OTHERS: Final = 0o077

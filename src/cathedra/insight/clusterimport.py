@@ -16,8 +16,6 @@ from cathedra.insight.reading.state import ClusterState, key_of, read_kind
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["imported_groups", "imported_objects"]
-
 _KINDS: Final[tuple[type[KubeObject], ...]] = (
     *(core_v1.Namespace, scheduling_v1.PriorityClass, core_v1.ResourceQuota),
     *(DeviceClass, DeviceTaintRule, ResourceClaimTemplate, ResourceClaim, policy_v1.PodDisruptionBudget),

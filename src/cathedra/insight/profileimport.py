@@ -18,8 +18,6 @@ from cathedra.insight.reading.state import ClusterState
 from cathedra.profiles.expansion import escaped
 from cathedra.profiles.model import Follows, Group, HardwareProfile, NodeShape, PoolTemplate
 
-__all__ = ["Masking", "imported_profile"]
-
 _LABELS: Final = ("kubernetes.io/arch", "node.kubernetes.io/instance-type")
 """Labels that are kept, beside those in the domains of the drivers' vendors; others may identify the machine."""
 _CAPACITY: Final[tuple[str, ...]] = ("cpu", "memory", "pods")

@@ -8,17 +8,6 @@ from typing import Final
 
 from cathedra.api.resource import DeviceAttribute
 
-__all__ = [
-    "API_VERSION",
-    "Style",
-    "amount_text",
-    "attribute_text",
-    "names_text",
-    "plain",
-    "table_lines",
-    "wrapped",
-]
-
 API_VERSION: Final = "cathedra.dev/v1"
 Style = Callable[[str, str], str]
 """A text and its role («title», «good», «bad», «dim») → the styled text."""

@@ -33,8 +33,6 @@ from cathedra.kinds.strategies import (
     StatusStrategy,
 )
 
-__all__ = ["BuiltinKind"]
-
 T = TypeVar("T", bound=KubeObject)
 Cells = Callable[[Any, float], list[Any]]
 

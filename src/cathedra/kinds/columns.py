@@ -10,19 +10,6 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.struct import Time
 from cathedra.kinds.definition import Column
 
-__all__ = [
-    "AGE",
-    "CREATED_AT",
-    "GENERIC_COLUMNS",
-    "NAME",
-    "NAME_AND_AGE",
-    "age",
-    "first_three",
-    "generic_cells",
-    "human_duration",
-    "name_and_age",
-]
-
 NAME: Final = Column(name="Name", format="name", description="Name of the object, unique among those of its kind.")
 AGE: Final = Column(name="Age", description="How long ago the object was created.")
 CREATED_AT: Final = Column(name="Created At", type="date", description="When the object was created.")

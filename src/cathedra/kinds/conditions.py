@@ -10,8 +10,6 @@ from cathedra.api.core import meta_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, longer_than
 
-__all__ = ["validate_conditions"]
-
 STATUSES: Final = ("False", "True", "Unknown")
 MAX_REASON: Final = 1024
 MAX_MESSAGE: Final = 32768

@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 from cathedra.api.struct import KubeStruct, replace
 
-__all__ = ["absent", "changed", "each"]
-
 K = TypeVar("K", bound=KubeStruct)
 
 

@@ -19,22 +19,6 @@ from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.kinds.deletion import DeletionRules
 from cathedra.releases import FeatureGates
 
-__all__ = [
-    "ALL_VERBS",
-    "PROXY_VERBS",
-    "AnyDefinition",
-    "Column",
-    "ConnectedSubresource",
-    "ExpressionChecker",
-    "ExpressionFault",
-    "FieldAccess",
-    "ObjectConversion",
-    "RequestContext",
-    "ResourceDefinition",
-    "Strategy",
-    "VersionDefinition",
-]
-
 T = TypeVar("T", bound=KubeObject)
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")

@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
 
-__all__ = ["DeletionRules", "states_propagation"]
-
 T = TypeVar("T", bound=KubeObject)
 
 

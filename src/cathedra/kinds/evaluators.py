@@ -17,8 +17,6 @@ from cathedra.kinds.core.pods.usage import missing_resources, pod_in_scopes, pod
 from cathedra.kinds.core.quotas import object_usage
 from cathedra.kinds.resource.claims.usage import beyond_pod, claim_usage, paying_pod, tracked_claim_resources
 
-__all__ = ["CLAIMS", "PODS", "QuotaEvaluator", "QuotaLookups", "evaluator_of"]
-
 PODS: Final = GroupResource("", "pods")
 CLAIMS: Final = GroupResource("resource.k8s.io", "resourceclaims")
 _CHANGING: Final = frozenset({GroupResource("", "services"), GroupResource("", "persistentvolumeclaims")})

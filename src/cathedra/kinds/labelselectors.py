@@ -7,8 +7,6 @@ from cathedra.api.core import meta_v1
 from cathedra.api.field import Constant, ErrorList, FieldPath
 from cathedra.api.formats import check
 
-__all__ = ["validate_label_selector"]
-
 
 def validate_label_selector(errors: ErrorList, path: FieldPath, selector: meta_v1.LabelSelector) -> None:
     """Report keys and values that are no labels, and values that do not suit their operator (ValidateLabelSelector)."""

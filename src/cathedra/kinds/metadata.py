@@ -24,15 +24,6 @@ from cathedra.api.struct import to_dict
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.remembering import remembered
 
-__all__ = [
-    "METADATA",
-    "validate_annotations",
-    "validate_changed_metadata",
-    "validate_labels",
-    "validate_new_metadata",
-    "validate_path_name",
-]
-
 MAX_ANNOTATIONS: Final = 256 * 1024
 METADATA: Final = FieldPath("metadata")
 _LABELS: Final = METADATA.child("labels")

@@ -7,8 +7,6 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import Constant, ErrorList, FieldPath
 from cathedra.api.formats import check
 
-__all__ = ["validate_node_selector", "validate_node_selector_term", "validate_single_term"]
-
 
 def validate_node_selector(
     errors: ErrorList, path: FieldPath, selector: core_v1.NodeSelector, *, check_values: bool = True

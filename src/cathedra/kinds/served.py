@@ -17,8 +17,6 @@ from cathedra.kinds.resource.definitions import device_definitions
 from cathedra.kinds.scheduling.definitions import scheduling_definitions
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["all_definitions"]
-
 
 def all_definitions(gates: FeatureGates, devices: tuple[AnyDefinition, ...] | None = None) -> tuple[AnyDefinition, ...]:
     """Every kind that the release serves, gated kinds only if their gate is open.

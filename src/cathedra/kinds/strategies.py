@@ -18,19 +18,6 @@ from cathedra.kinds.declarative.tags import TypeTags
 from cathedra.kinds.declarative.walking import with_tags
 from cathedra.kinds.definition import RequestContext, Strategy
 
-__all__ = [
-    "NO_RULES",
-    "CountedStrategy",
-    "DefaultedStrategy",
-    "GenerationStrategy",
-    "ObjectRules",
-    "SpecStrategy",
-    "StatusStrategy",
-    "first_generation",
-    "kept_metadata",
-    "next_generation",
-]
-
 T = TypeVar("T", bound=KubeObject)
 
 

@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from cathedra.node.runtime.choose import ChosenRuntime
     from cathedra.node.server.app import NodeApp
 
-__all__ = ["NodeAgent", "NodeDependencies"]
-
 FIELD_MANAGER: Final = "kubelet"
 """The name under which a node owns the fields that it writes."""
 

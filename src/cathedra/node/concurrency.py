@@ -10,8 +10,6 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, ParamSpec
 
-__all__ = ["BlockTasks", "Wakeup", "first_of", "readable", "until_gone", "writable"]
-
 _LOG = logging.getLogger(__name__)
 _P = ParamSpec("_P")
 

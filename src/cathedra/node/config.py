@@ -10,8 +10,6 @@ import msgspec
 from cathedra.api.core.core_v1 import Taint
 from cathedra.releases import DEFAULT_RELEASE, git_version
 
-__all__ = ["NodeConfig"]
-
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of one node agent. Seconds everywhere."""

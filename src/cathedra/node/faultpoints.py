@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["AGENT_POINTS", "MARKED", "MARK_VARIABLE", "POINT_VARIABLE", "SHIM_POINTS", "FaultPoints"]
-
 POINT_VARIABLE: Final = "CATHEDRA_FAULT_POINT"
 """Names the point at which to die, or is `MARKED`."""
 MARK_VARIABLE: Final = "CATHEDRA_FAULT_MARK"

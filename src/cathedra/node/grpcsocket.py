@@ -10,8 +10,6 @@ from typing import Final
 import grpc
 import grpc.aio
 
-__all__ = ["go_status", "open_channel"]
-
 _GO_CODES: Final = {"CANCELLED": "Canceled", "OK": "OK"}
 _OPTIONS: Final = (
     # Two instances must never share a connection, and a socket that was made anew must not be taken for the old one.

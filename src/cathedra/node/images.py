@@ -24,18 +24,6 @@ from cathedra.node.runtime.runtime import Image, ImageFailure, ImageStore, Regis
 from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.references import References
 
-__all__ = [
-    "DEFAULT_REGISTRY",
-    "ImagePuller",
-    "ImageUnavailable",
-    "InvalidImageName",
-    "PullSecrets",
-    "Tell",
-    "logins_for",
-    "repository_of",
-    "with_tag",
-]
-
 BACKOFF_FIRST: Final = 10.0
 BACKOFF_MAX: Final = 300.0
 _SOON: Final = 1.0

@@ -17,8 +17,6 @@ from cathedra.exposition import Family, Metric, text_of
 from cathedra.histogram import Histogram
 from cathedra.releases.metrics import metric
 
-__all__ = ["ANY_DRIVER", "NodeMetrics"]
-
 ANY_DRIVER: Final = "<any>"
 """Stands for all drivers together."""
 

@@ -44,17 +44,6 @@ from cathedra.node.runtime.runtime import RuntimeFailure
 from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import find_condition, keep_transition_time
 
-__all__ = [
-    "DOWN",
-    "NodeReporter",
-    "ReportSources",
-    "RuntimeInfo",
-    "RuntimeMonitor",
-    "machine_capacity",
-    "node_allocatable",
-    "node_capacity",
-]
-
 LEASE_NAMESPACE: Final = "kube-node-lease"
 _RETRY: Final = (0.2, 7.0)
 _CONFLICTS: Final = 5

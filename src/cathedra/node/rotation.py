@@ -30,8 +30,6 @@ from cathedra.clock import Clock
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory
 
-__all__ = ["CLIENT_FILE", "SERVER_FILE", "CertificateRotation", "RotatedCertificate", "newest_pair"]
-
 CLIENT_FILE: Final = "kubelet-client-current.pem"
 SERVER_FILE: Final = "kubelet-server-current.pem"
 EARLIEST, LATEST = 0.7, 0.9

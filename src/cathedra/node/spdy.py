@@ -14,8 +14,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Data", "Frame", "FrameReader", "GoAway", "OpenStream", "Ping", "Reset", "SpdyError", "Writer"]
-
 _WORDS: Final = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
     "authorization cache-control connection content-base content-encoding content-language content-length "

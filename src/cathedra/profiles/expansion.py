@@ -20,8 +20,6 @@ from cathedra.api.resource import CounterSet, Device
 from cathedra.api.struct import KubeStruct, from_dict
 from cathedra.profiles.model import Group, HardwareProfile, PartitionKind, Partitions, PoolTemplate, ProfileError
 
-__all__ = ["NodePool", "escaped", "expanded_pools", "node_capacity", "node_labels"]
-
 S = TypeVar("S", bound=KubeStruct)
 
 Values = Mapping[str, str | int]

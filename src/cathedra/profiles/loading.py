@@ -19,8 +19,6 @@ from cathedra.api.struct import from_dict, to_dict
 from cathedra.profiles.expansion import expanded_pools
 from cathedra.profiles.model import API_VERSION, KIND, PARTITIONED, HardwareProfile, ProfileError
 
-__all__ = ["load_profile", "profile_document", "profile_names", "profile_yaml", "read_profile"]
-
 _SUFFIX: Final = ".yaml"
 
 

@@ -12,21 +12,6 @@ import msgspec
 
 from cathedra.api.resource import DeviceClass
 
-__all__ = [
-    "API_VERSION",
-    "KIND",
-    "PARTITIONED",
-    "Follows",
-    "Group",
-    "HardwareProfile",
-    "NodeShape",
-    "PartitionKind",
-    "Partitions",
-    "PoolTemplate",
-    "ProfileAmount",
-    "ProfileError",
-]
-
 API_VERSION: Final = "cathedra.dev/v1"
 KIND: Final = "Profile"
 PARTITIONED: Final = "-mig"

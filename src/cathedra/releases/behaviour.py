@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from cathedra.releases.table import order
 
-__all__ = ["Behaviour"]
-
 
 # Compared and hashed by identity: `FeatureGates.has` looks behaviours up in a set, per request and per pod.
 @dataclass(frozen=True, eq=False, slots=True)

@@ -11,8 +11,6 @@ from typing import Final
 
 from cathedra.releases.table import order
 
-__all__ = ["LAST_WITH_TAINT_SELECTORS", "ONLY_IN", "REQUIRED_UNTIL", "is_known", "is_new_in_v1"]
-
 ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("ResourceClaimSpec", "controller"): ("1.31", "1.31"),
     ("ResourceClaimStatus", "deallocationRequested"): ("1.26", "1.31"),

@@ -14,8 +14,6 @@ from cathedra.releases.behaviour import Behaviour
 from cathedra.releases.history import HISTORY, NEEDS, GateState, Stage
 from cathedra.releases.table import DEFAULT_RELEASE, RELEASES, order
 
-__all__ = ["FeatureGates", "UnknownGate", "parse_overrides", "state_of"]
-
 
 class UnknownGate(ValueError):
     """No gate of that name exists, or it cannot be changed."""

@@ -12,8 +12,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["HISTORY", "NEEDS", "GateState", "Stage"]
-
 
 class Stage:
     """Maturity of a feature, as Kubernetes writes it in ``--help`` and in metrics."""

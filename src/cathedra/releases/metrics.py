@@ -17,8 +17,6 @@ from cathedra.releases.history import Stage
 from cathedra.releases.table import git_version
 from cathedra.remembering import remembered
 
-__all__ = ["metric", "metrics", "release_families"]
-
 
 def metric(name: str) -> Metric:
     """Return the metric of that name.

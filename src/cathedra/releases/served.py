@@ -9,16 +9,6 @@ import msgspec
 
 from cathedra.releases.table import order
 
-__all__ = [
-    "SERVED",
-    "Lifetime",
-    "deprecation_warning",
-    "device_versions",
-    "documented_device_version",
-    "lifetime",
-    "versions",
-]
-
 T = TypeVar("T")
 
 

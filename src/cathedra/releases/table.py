@@ -5,18 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-__all__ = [
-    "CLASSIC_RELEASES",
-    "CONTROL_PLANE_RELEASE",
-    "DEFAULT_CLASSIC",
-    "DEFAULT_RELEASE",
-    "NEWEST",
-    "RELEASES",
-    "UNRELEASED",
-    "git_version",
-    "order",
-]
-
 RELEASES: Final = tuple(f"1.{minor}" for minor in range(26, 39))
 """Every release that can be chosen with ``--kubernetes-version``, oldest first."""
 

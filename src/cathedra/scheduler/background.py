@@ -11,8 +11,6 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Final
 
-__all__ = ["STOP_SECONDS", "Background", "TaskLimit"]
-
 STOP_SECONDS: Final = 1.0
 """Seconds that a stopping scheduler waits for responses to requests in flight, and for plugins to release what they
 reserved."""

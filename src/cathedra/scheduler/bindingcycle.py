@@ -24,8 +24,6 @@ from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 
-__all__ = ["BindingCycle", "HeldPod"]
-
 _CANCELLED: Final = error("the binding was cancelled")
 _LOG = logging.getLogger(__name__)
 

@@ -41,8 +41,6 @@ from cathedra.scheduler.state.cache import Nominations
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 
-__all__ = ["MakeClaimPlugin", "compose", "device_plugin"]
-
 
 def device_plugin(context: PluginContext, configuration: ProfileConfiguration) -> DynamicResources:
     """The plugin that all profiles share, because they share what is allocated."""

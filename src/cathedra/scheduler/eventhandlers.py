@@ -23,8 +23,6 @@ from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["EventHandlers", "node_actions"]
-
 _ASSIGNED_POD, _UNSCHEDULED_POD = EventResource.ASSIGNED_POD, EventResource.UNSCHEDULED_POD
 _ADD, _DELETE = Action.ADD, Action.DELETE
 """Read for every event of a pod; reading them off their class takes 0.5 µs."""

@@ -29,8 +29,6 @@ from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.conditions import find_condition
 
-__all__ = ["FailureReport", "Failures", "SharedState", "shortened"]
-
 LONGEST_NOTE = 1024
 """Largest number of bytes in the message of an event."""
 

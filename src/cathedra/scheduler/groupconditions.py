@@ -21,8 +21,6 @@ from cathedra.scheduler.plugins.gangs import StoredGroups
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.podgroups import GroupKey
 
-__all__ = ["PodGroupConditions", "PodGroupOutcome"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 

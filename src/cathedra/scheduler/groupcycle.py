@@ -23,8 +23,6 @@ from cathedra.scheduler.nodesearch import SelectedNode
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 
-__all__ = ["GroupCycle", "in_order"]
-
 UNSCHEDULABLE: Final = "pod group is unschedulable"
 _WAITS: Final = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
 

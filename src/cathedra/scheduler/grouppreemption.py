@@ -28,8 +28,6 @@ from cathedra.semantics.podclaims import pod_group_name
 from cathedra.semantics.podgroups import MAX_LEVELS, GroupKey, GroupNode, group_key, parent_name
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["GroupPreemption"]
-
 MOST_TRIALS: Final = 100
 """Largest number of units that are tried to be kept; those of less importance are evicted without a trial."""
 

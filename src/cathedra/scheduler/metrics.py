@@ -19,8 +19,6 @@ from cathedra.clock import Clock, SystemClock
 from cathedra.exposition import Family, Metric
 from cathedra.releases.metrics import metric
 
-__all__ = ["SchedulerMetrics"]
-
 _BUCKETS: Final = tuple(0.001 * 2**step for step in range(15))
 _PLUGIN_BUCKETS: Final = tuple(0.00001 * 1.5**step for step in range(20))
 _WAIT_BUCKETS: Final = tuple(0.1 * 2.0**step for step in range(14))

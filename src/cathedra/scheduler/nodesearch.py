@@ -23,8 +23,6 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = ["NodeSearch", "SelectedNode", "nodes_to_find", "try_out", "try_out_with_nominated"]
-
 FEWEST_NODES = 100
 """Least number of feasible nodes that are searched for."""
 LOWEST_PERCENTAGE = 5

@@ -8,8 +8,6 @@ from typing import Final
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.podgroups import GroupKey
 
-__all__ = ["PlacedPods", "domains", "utilisation"]
-
 PlacedPods = Callable[[GroupKey], Sequence[str]]
 """Return the nodes of the pods of a PodGroup that have one."""
 

@@ -25,8 +25,6 @@ from cathedra.scheduler.framework.plugin import (
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 
-__all__ = ["PodPlugins", "ProfilePlugins", "all_of"]
-
 _NONE: Final = frozenset[str]()
 
 

@@ -39,8 +39,6 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = ["FilterCall", "Profile", "Scope"]
-
 P = TypeVar("P", bound=Plugin)
 R = TypeVar("R")
 Args = ParamSpec("Args")

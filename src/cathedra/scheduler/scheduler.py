@@ -61,8 +61,6 @@ from cathedra.semantics.podgroups import GroupKey, GroupNode, InvalidHierarchy, 
 if TYPE_CHECKING:
     from cathedra.scheduler.metrics import SchedulerMetrics
 
-__all__ = ["Scheduler", "SchedulerDependencies"]
-
 FIELD_MANAGER: Final = "kube-scheduler"
 """The name under which the scheduler owns the fields that it writes."""
 WRITERS = 64

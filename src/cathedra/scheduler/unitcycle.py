@@ -30,18 +30,6 @@ from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.podgroups import GroupKey, GroupNode, topology_key
 
-__all__ = [
-    "FindWithin",
-    "GroupResult",
-    "MakeRoom",
-    "Pending",
-    "Room",
-    "Trial",
-    "UnitCycle",
-    "UnitOptions",
-    "mixed_group",
-]
-
 _PREEMPTS: Final = "PreemptLowerPriority"
 UNSCHEDULABLE: Final = "pod group is unschedulable"
 

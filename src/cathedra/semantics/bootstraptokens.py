@@ -10,8 +10,6 @@ import msgspec
 
 from cathedra.api.core.core_v1 import Secret
 
-__all__ = ["AUTHENTICATION", "NAMESPACE", "SIGNING", "BootstrapToken", "expiration", "is_token_secret", "token_of"]
-
 NAMESPACE: Final = "kube-system"
 AUTHENTICATION: Final = "usage-bootstrap-authentication"
 SIGNING: Final = "usage-bootstrap-signing"

@@ -12,16 +12,6 @@ from typing import Any, Protocol, TypeVar, cast
 
 from cathedra.api.struct import Time, replace
 
-__all__ = [
-    "Stated",
-    "find_condition",
-    "is_true",
-    "keep_transition_time",
-    "with_condition",
-    "with_condition_moved_last",
-    "with_condition_restarted",
-]
-
 
 class Stated(Protocol):
     """A type, and whether it holds: "True", "False" or "Unknown"."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from cathedra.api.core.core_v1 import Node
 from cathedra.semantics.conditions import find_condition, is_true
 
-__all__ = ["is_node_ready", "ready_status"]
-
 
 def is_node_ready(node: Node) -> bool:
     """Return True if condition Ready is True. Source: ``pkg/util/node/node.go`` (IsNodeReady)."""

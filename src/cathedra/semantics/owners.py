@@ -10,15 +10,6 @@ from collections.abc import Iterator
 from cathedra.api.core.meta_v1 import KubeObject, OwnerReference
 from cathedra.api.scheme import kind_of
 
-__all__ = [
-    "controller_of",
-    "controller_reference",
-    "controller_uid",
-    "is_controlled_by",
-    "owner_uids",
-    "same_owners",
-]
-
 
 def controller_of(obj: KubeObject) -> OwnerReference | None:
     """The owner reference with ``controller: true``, if there is one; the first, should there be several."""

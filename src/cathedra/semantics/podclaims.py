@@ -20,33 +20,6 @@ from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference
 from cathedra.semantics.owners import controller_of, is_controlled_by
 from cathedra.semantics.pods import TERMINAL_PHASES
 
-__all__ = [
-    "SCHEDULING_GROUP",
-    "ClaimNotCreated",
-    "EntryClaim",
-    "EntryUnset",
-    "NotOwner",
-    "PodClaimError",
-    "check_group_owner",
-    "check_owner",
-    "claim_names",
-    "claim_source",
-    "entry_claim",
-    "extended_claim_name",
-    "group_consumer",
-    "group_entry_claim",
-    "has_claims",
-    "is_done_with_claims",
-    "is_made_for",
-    "is_reserved_for",
-    "is_reserved_for_group_named",
-    "names_same_claims",
-    "pod_consumer",
-    "pod_group_name",
-    "shares_claim",
-    "template_names",
-]
-
 SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 
 

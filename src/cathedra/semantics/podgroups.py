@@ -16,20 +16,6 @@ from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.goquote import go_quote
 
-__all__ = [
-    "MAX_LEVELS",
-    "GroupKey",
-    "GroupLister",
-    "GroupNode",
-    "InvalidHierarchy",
-    "group_key",
-    "least_count",
-    "parent_name",
-    "root_of",
-    "topology_key",
-    "tree_of",
-]
-
 MAX_LEVELS: Final = 4
 """Most levels of groups in a hierarchy."""
 

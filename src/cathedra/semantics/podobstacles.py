@@ -14,8 +14,6 @@ from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["PodObstacle", "deletion_text", "obstacles_on_node", "warnings_about"]
-
 _STARTING: Final = frozenset(("", "ContainerCreating", "PodInitializing"))
 """Reasons of containers while the pod is being set up."""
 _OF_SCHEDULER: Final = "FailedScheduling"

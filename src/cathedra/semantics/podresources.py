@@ -19,25 +19,6 @@ from cathedra.api.quantity import Quantity
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.pods import is_sidecar
 
-__all__ = [
-    "HUGE_PAGES",
-    "add_amounts",
-    "claims_share_of_container",
-    "claims_share_of_pod",
-    "container_totals",
-    "is_pod_level_resource",
-    "is_resize_infeasible",
-    "nanos",
-    "pod_held_limit_quantities",
-    "pod_held_nanos",
-    "pod_held_quantities",
-    "pod_limit_quantities",
-    "pod_request_nanos",
-    "pod_request_quantities",
-    "reported_resources",
-    "reports_nothing",
-]
-
 HUGE_PAGES: Final = "hugepages-"
 """Prefix of the names of huge pages."""
 

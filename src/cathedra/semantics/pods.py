@@ -11,17 +11,6 @@ from typing import Final
 from cathedra.api.core.core_v1 import Container, Pod
 from cathedra.semantics.conditions import find_condition, is_true
 
-__all__ = [
-    "TERMINAL_PHASES",
-    "is_active",
-    "is_available",
-    "is_ready",
-    "is_sidecar",
-    "is_terminal",
-    "long_running_containers",
-    "ready_since",
-]
-
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from cathedra.api.core.core_v1 import Pod, Service, ServicePort
 from cathedra.semantics.pods import is_terminal, long_running_containers
 
-__all__ = ["has_hostname_in", "is_endpoint", "selects_pod", "target_port"]
-
 
 def selects_pod(service: Service, pod: Pod) -> bool:
     """Return True if the service selects the pod. One without a selector, or of type ExternalName, selects none."""

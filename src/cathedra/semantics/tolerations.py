@@ -9,17 +9,6 @@ from typing import Final
 from cathedra.api.core.core_v1 import Taint, Toleration
 from cathedra.api.resource import DeviceTaint, DeviceToleration
 
-__all__ = [
-    "HARD_EFFECTS",
-    "concerns_taint",
-    "first_untolerated",
-    "first_untolerated_on_device",
-    "is_tolerated",
-    "merged_tolerations",
-    "tolerates",
-    "tolerates_device_taint",
-]
-
 HARD_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
 """Effects that keep pods from a node, or claims from a device; PreferNoSchedule only counts against a node."""
 

@@ -40,8 +40,6 @@ from cathedra.session.protocol import (
 )
 from cathedra.session.requests import Requests, with_kind
 
-__all__ = ["SLOW_SECONDS", "AnswerSender"]
-
 LOG: Final = logging.getLogger(__name__)
 SLOW_SECONDS: Final = 60.0
 """Time for which a client may leave messages unread; then its connection is aborted."""

@@ -45,8 +45,6 @@ from cathedra.session.protocol import (
     UseHTTP,
 )
 
-__all__ = ["ConnectionRetired", "EventStream", "ProtocolRefused", "SessionConnection"]
-
 _LOG: Final = logging.getLogger(__name__)
 _ENVELOPE_BYTES: Final = 256
 """About the bytes of a request beside its body."""

@@ -25,8 +25,6 @@ from cathedra.session.connection import ConnectionRetired, ProtocolRefused
 from cathedra.session.protocol import ServedOverHTTP
 from cathedra.session.transport import SessionTransport, UnixConnection, UpgradedConnection
 
-__all__ = ["DISABLED", "UpgradingTransport", "open_transport"]
-
 DISABLED: Final = "CATHEDRA_DISABLE_SESSIONS"
 """The variable that leaves only HTTP, as ``DISABLE_HTTP2`` leaves only HTTP/1.1 for clients of Kubernetes."""
 REFUSED_SECONDS: Final = 60.0

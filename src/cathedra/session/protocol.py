@@ -20,33 +20,6 @@ from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError, failure
 from cathedra.client.transport import EventType, PatchType
 
-__all__ = [
-    "PATCH_TYPES",
-    "PROTOCOL",
-    "SESSION_PATH",
-    "STATUS",
-    "WINDOW",
-    "Attach",
-    "Cancel",
-    "EndMessage",
-    "EventMessage",
-    "FailureMessage",
-    "FromClient",
-    "FromServer",
-    "ListMessage",
-    "NotBegun",
-    "ObjectMessage",
-    "Payload",
-    "PlainMessage",
-    "ReceiveWindow",
-    "RequestMessage",
-    "RequestOptions",
-    "Retiring",
-    "SendWindow",
-    "ServedOverHTTP",
-    "UseHTTP",
-]
-
 # Raised with every change of a message: structs are arrays on the wire, so a peer of another version misreads them.
 PROTOCOL: Final = 2
 """The version of the protocol; both ends must have the same (`cathedra.asgi.upgrade.SESSION` names it on the port)."""

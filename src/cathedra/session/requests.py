@@ -42,16 +42,6 @@ from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.transport import ListOptions, PatchType
 from cathedra.session.protocol import PATCH_TYPES, RequestMessage, RequestOptions, ServedOverHTTP
 
-__all__ = [
-    "Requests",
-    "SessionContext",
-    "list_options",
-    "record_of",
-    "request_info_of",
-    "request_path",
-    "with_kind",
-]
-
 _METHODS: Final = {
     "get": "GET",
     "list": "GET",

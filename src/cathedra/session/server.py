@@ -34,8 +34,6 @@ from cathedra.session.requests import Requests, SessionContext
 from cathedra.session.serversession import ServerSession
 from cathedra.session.transport import peer_user
 
-__all__ = ["MOST_SESSIONS", "SessionEndpoint", "SessionSocket", "listen_on_socket", "requests_of", "serve_sessions"]
-
 LOG: Final = logging.getLogger(__name__)
 MOST_SESSIONS: Final = 64
 """Limit of the sessions of one user; its further connections use HTTP."""

@@ -43,8 +43,6 @@ from cathedra.session.protocol import (
 from cathedra.session.requests import SessionContext, record_of, request_path
 from cathedra.session.watches import Watches
 
-__all__ = ["MOST_BEGUN", "MOST_REQUESTS", "TURN_SECONDS", "Backlog", "ServerSession", "cost"]
-
 LOG: Final = logging.getLogger(__name__)
 MOST_REQUESTS: Final = 4096
 """Limit of the requests of a connection that are under way; more stay in the socket."""

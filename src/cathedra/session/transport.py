@@ -24,8 +24,6 @@ from cathedra.client.transport import APICall, WatchEvent
 from cathedra.session.connection import ProtocolRefused, SessionConnection
 from cathedra.session.protocol import SESSION_PATH, RequestMessage, RequestOptions
 
-__all__ = ["SessionTransport", "UnixConnection", "UpgradedConnection", "options_of", "peer_user"]
-
 CONNECT_SECONDS: Final = 30.0
 """For the connection, TLS and the answer to the upgrade."""
 HEAD_BYTES: Final = 64 * 1024

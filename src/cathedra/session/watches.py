@@ -25,8 +25,6 @@ from cathedra.session.answers import AnswerSender
 from cathedra.session.protocol import EndMessage, EventMessage, RequestMessage
 from cathedra.session.requests import SessionContext, list_options, request_path
 
-__all__ = ["SessionWatch", "Watches"]
-
 LOG: Final = logging.getLogger(__name__)
 MOST_WATCHES: Final = 65_536
 """Limit of a connection."""

@@ -31,8 +31,6 @@ from cathedra.testing.actions import Actions, Condition, NotInTime
 from cathedra.testing.loop import AdvanceableLoop
 from cathedra.testing.options import ClusterOptions
 
-__all__ = ["AsyncDRACluster", "DRACluster"]
-
 T = TypeVar("T")
 
 # pytest ends a traceback at the test's own line, as it does for assertions of its own.

@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import selectors
 
-__all__ = ["AdvanceableLoop"]
-
 
 class _AdvancingSelector(selectors.DefaultSelector):
     """Selector that skips idle time by advancing the clock while there is time to skip; else it waits as usual."""

@@ -9,8 +9,6 @@ from typing import Any
 from cathedra.cluster.config import InvalidOption
 from cathedra.releases import DEFAULT_RELEASE
 
-__all__ = ["ClusterOptions"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:

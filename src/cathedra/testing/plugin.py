@@ -15,8 +15,6 @@ import pytest
 if TYPE_CHECKING:
     from cathedra.testing.cluster import DRACluster
 
-__all__ = ["advance", "apply", "dra_cluster", "kubeconfig", "wait_for"]
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""

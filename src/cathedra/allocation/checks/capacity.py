@@ -18,8 +18,6 @@ from cathedra.allocation.supply.ledger import qualified
 from cathedra.api.quantity import NANO, Format, Quantity
 from cathedra.api.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, Counter, DeviceCapacity
 
-__all__ = ["CapacityUsage", "Unusable", "policy_amount", "usage"]
-
 _INT64: Final = 2**63 - 1
 _MILLI: Final = 10**6
 

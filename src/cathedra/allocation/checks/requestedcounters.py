@@ -16,8 +16,6 @@ from cathedra.allocation.supply.ledger import qualified
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import Counter, CounterSetConsumption
 
-__all__ = ["Drawn", "consumptions", "drawn", "mapped_capacities"]
-
 Drawn: TypeAlias = dict[tuple[str, str], Quantity]
 """Counter set and counter → the amount that one allocation takes."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from cathedra.cel.device import DeviceView
     from cathedra.cel.selector import CompiledSelector
 
-__all__ = ["Interrupted", "SelectorCache", "SelectorFailure", "SelectorList", "Verdict", "cel_device"]
-
 
 class SelectorFailure(msgspec.Struct, frozen=True):
     """A selector failed: which one of the list, while compiling or running, and CEL's text."""

@@ -19,8 +19,6 @@ from cathedra.api.resource import DeviceAttribute
 if TYPE_CHECKING:
     from cathedra.cel.program import Program
 
-__all__ = ["PROGRAMS", "Missing", "Value", "constraint_value", "derive", "scalar_or_set"]
-
 Value: TypeAlias = tuple[str, object]
 Missing: Final = None
 

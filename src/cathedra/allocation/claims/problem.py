@@ -22,16 +22,6 @@ from cathedra.allocation.supply.pools import NodeSupply, PoolStatus, PoolSupply
 from cathedra.api.core import core_v1
 from cathedra.api.resource import CounterSetConsumption
 
-__all__ = [
-    "Choice",
-    "DevicePlacement",
-    "Problem",
-    "RequestOnNode",
-    "Solution",
-    "declares_optional_operations",
-    "expand",
-]
-
 
 class Choice(msgspec.Struct, frozen=True, eq=False):
     """An option on a node: how many devices, and for All which."""

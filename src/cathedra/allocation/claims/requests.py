@@ -27,19 +27,6 @@ from cathedra.api.resource import (
     ResourceClaim,
 )
 
-__all__ = [
-    "CLAIM_LIMIT",
-    "ClaimPlan",
-    "ClassLookup",
-    "Constraint",
-    "Obstacle",
-    "RequestKey",
-    "RequestOption",
-    "RequestPlan",
-    "plan_claims",
-    "request_key_of",
-]
-
 CLAIM_LIMIT: Final = 32
 """Devices that one claim may get."""
 

@@ -22,8 +22,6 @@ from cathedra.api.resource import (
     ResourceClaim,
 )
 
-__all__ = ["FoundDevices", "write_results"]
-
 
 @dataclass(frozen=True, slots=True)
 class FoundDevices:

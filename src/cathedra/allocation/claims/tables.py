@@ -33,8 +33,6 @@ from cathedra.allocation.supply.pools import NodeSupply, PoolSupply
 from cathedra.api.resource import DeviceClass, ResourceClaim
 from cathedra.semantics.tolerations import first_untolerated_on_device
 
-__all__ = ["SPEC_CACHE", "Bases", "OptionTables", "PoolMasks", "PreparedSpecs", "SpecCache", "bases"]
-
 _NO, _YES, _RISK = 0, 1, 2
 
 

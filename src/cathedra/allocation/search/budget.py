@@ -20,8 +20,6 @@ import msgspec
 from cathedra.allocation.errors import Aborted, FatalError
 from cathedra.deadline import Interruption
 
-__all__ = ["UNLIMITED", "Budget", "BudgetExceeded", "LongSearch", "Meter", "SearchAllowance"]
-
 _LOOK_EVERY: Final = 8
 """States between two readings of the clock: a reading costs 0.1 µs, a state between 5 µs and 1 ms."""
 

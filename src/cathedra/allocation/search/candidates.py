@@ -19,8 +19,6 @@ from cathedra.allocation.search.constraints import NodeConstraint, Spreads
 from cathedra.allocation.search.counters import Counters
 from cathedra.allocation.search.state import Shares, State
 
-__all__ = ["Candidates", "Restriction"]
-
 
 class Candidates:
     """The devices of one node, as the claims of one pod may have them."""

@@ -29,8 +29,6 @@ from cathedra.allocation.search.constraints import NodeConstraint
 from cathedra.allocation.search.matching import GroupMatching, bits, mask_of, matchable
 from cathedra.allocation.search.state import State
 
-__all__ = ["Consistency"]
-
 _FAMILIES: Final = 6
 """Matchings per attribute and state. Any selection of them is a valid bound."""
 

@@ -17,8 +17,6 @@ from cathedra.allocation.search.matching import positions
 from cathedra.allocation.supply.caches import CacheSlot, LRUCache
 from cathedra.allocation.supply.pools import NodeSupply
 
-__all__ = ["NodeConstraint", "Spreads"]
-
 
 class _Spread:
     """The values of devices."""

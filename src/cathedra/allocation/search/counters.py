@@ -21,8 +21,6 @@ from cathedra.allocation.supply.devices import groups_of
 from cathedra.allocation.supply.ledger import PoolState
 from cathedra.allocation.supply.pools import NodeSupply, PoolSupply
 
-__all__ = ["CounterState", "Counters"]
-
 Consumption: TypeAlias = tuple[tuple[int, int], ...]
 """Index of a counter and nano-units."""
 Groups: TypeAlias = tuple[tuple[str, frozenset[str]], ...]

@@ -22,8 +22,6 @@ from cathedra.allocation.search.state import Frame, SearchResult, depth_first
 from cathedra.allocation.supply.devices import DeviceRecord, groups_of
 from cathedra.semantics.tolerations import first_untolerated_on_device
 
-__all__ = ["ExhaustiveSearch"]
-
 
 class ExhaustiveSearch:
     """One search. ``calls`` counts the steps of the walk, as Kubernetes' own statistics do."""

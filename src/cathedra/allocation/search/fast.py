@@ -33,8 +33,6 @@ from cathedra.allocation.search.matching import mask_of, positions
 from cathedra.allocation.search.state import Frame, SearchResult, State, depth_first
 from cathedra.allocation.search.symmetry import Symmetry
 
-__all__ = ["FastSearch", "greedy"]
-
 _PATIENCE: Final = 4
 """Number of failures after which devices are compared, because the comparison costs more than a few failures."""
 _LONG_PATIENCE: Final = 32

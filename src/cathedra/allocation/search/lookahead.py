@@ -19,8 +19,6 @@ from cathedra.allocation.search.consistency import Consistency
 from cathedra.allocation.search.matching import bits, mask_of, matchable, positions
 from cathedra.allocation.search.state import State
 
-__all__ = ["CapacityBound", "Lookahead"]
-
 
 class Lookahead:
     """Looks ahead in one search."""

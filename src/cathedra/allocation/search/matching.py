@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["GroupMatching", "bits", "mask_of", "matchable", "positions"]
-
 
 def matchable(units: list[int]) -> bool:
     """Return True if every unit can get a device of its own from its mask (Kuhn's algorithm)."""

@@ -20,8 +20,6 @@ from cathedra.allocation.claims.problem import Problem
 from cathedra.allocation.claims.requests import RequestOption
 from cathedra.allocation.search.counters import CounterState
 
-__all__ = ["Frame", "SearchResult", "ShareState", "Shares", "State", "depth_first"]
-
 
 class State(msgspec.Struct, frozen=True, eq=False):
     """Sets of devices are masks over their positions."""

@@ -9,8 +9,6 @@ from cathedra.allocation.search.candidates import Candidates
 from cathedra.allocation.search.matching import positions
 from cathedra.allocation.search.state import State
 
-__all__ = ["Symmetry"]
-
 
 class Symmetry:
     """Compares the devices and the requests of one search; computed on first access."""

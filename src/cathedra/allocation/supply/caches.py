@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
-__all__ = ["CacheSlot", "Caches", "LRUCache"]
-
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 

@@ -28,8 +28,6 @@ from cathedra.api.resource import (
 from cathedra.api.struct import encode
 from cathedra.remembering import remembered
 
-__all__ = ["DeviceID", "DeviceRecord", "Interner", "PoolID", "Projection", "Signature", "SliceRecord", "short_names"]
-
 PoolID: TypeAlias = tuple[str, str]
 """Driver and pool name."""
 DeviceID: TypeAlias = tuple[str, str, str]

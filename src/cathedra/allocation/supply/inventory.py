@@ -17,8 +17,6 @@ from cathedra.allocation.supply.snapshots import Changelog, Mark, SharedMap
 from cathedra.allocation.supply.undecodable import Withheld
 from cathedra.api.resource import DeviceTaintRule, ResourceSlice
 
-__all__ = ["EVERYWHERE", "Change", "Inventory", "InventorySnapshot"]
-
 Change: TypeAlias = str | PoolID
 """The name of a node that has other slices than before, a pool of which that is true, or `EVERYWHERE`."""
 EVERYWHERE: Final = ""

@@ -23,8 +23,6 @@ from cathedra.api.resource import AllocationResult, DeviceRequestAllocationResul
 if TYPE_CHECKING:
     from cathedra.allocation.supply.pools import PoolSupply
 
-__all__ = ["NOTHING", "Holding", "Ledger", "LedgerSnapshot", "PoolLedger", "PoolState", "StateKey"]
-
 
 class Holding(msgspec.Struct, frozen=True, gc=False):
     """One share or the whole of a device, held by ``claim`` («namespace/name»)."""

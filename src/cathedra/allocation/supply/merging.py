@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from cathedra.cel.device import DeviceView
     from cathedra.cel.selector import CompiledSelector
 
-__all__ = ["MergeObserver", "MergedSlices", "SliceChange", "UnreadableRule", "merged_rules"]
-
 
 class UnreadableRule(Exception):
     """An expression of a rule, or of the class that it names, does not compile."""

@@ -25,8 +25,6 @@ from cathedra.api.core import core_v1
 from cathedra.api.resource import Counter
 from cathedra.api.struct import encode
 
-__all__ = ["NodeSupply", "NodeSupplyCache", "PoolStatus", "PoolSupply", "extent"]
-
 
 class PoolStatus(enum.Enum):
     """State of a pool: usable, or the reason in Kubernetes' words."""

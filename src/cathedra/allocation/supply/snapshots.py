@@ -16,8 +16,6 @@ from typing import Any, Final, Generic, TypeVar, overload
 
 import msgspec
 
-__all__ = ["Changelog", "FrozenMap", "Mark", "SharedMap"]
-
 E = TypeVar("E", bound=Hashable)
 
 

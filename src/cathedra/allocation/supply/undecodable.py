@@ -17,8 +17,6 @@ from cathedra.allocation.supply.devices import PoolID, SliceRecord
 from cathedra.api.resource import DeviceRequestAllocationResult
 from cathedra.api.undecodable import Undecodable
 
-__all__ = ["EffectOnDevices", "Withheld", "effect_of"]
-
 
 class Withheld(msgspec.Struct, frozen=True):
     """Pools that are not used for the time being."""

@@ -20,8 +20,6 @@ import msgspec
 
 from cathedra.api.struct import EMPTY_LIST, KubeStruct, RawJSON, json_names, replace
 
-__all__ = ["restore_empty_lists", "restore_opaque"]
-
 
 @cache
 def _skeleton(kind: type[KubeStruct]) -> tuple[Any, tuple[bytes, ...]] | None:

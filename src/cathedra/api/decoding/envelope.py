@@ -12,8 +12,6 @@ from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.nesting import NestingError, check_nesting
 from cathedra.api.scheme import GroupVersionKind
 
-__all__ = ["Envelope", "read_envelope"]
-
 _SHOWN: Final = 30
 _SCHEME: Final = 'scheme "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
 _TYPE_META: Final = (

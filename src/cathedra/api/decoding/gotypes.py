@@ -16,8 +16,6 @@ from cathedra.api.typeinfo import locate, package_of, type_info
 from cathedra.releases import NEWEST
 from cathedra.remembering import remembered
 
-__all__ = ["GoType", "ValueForm", "go_type_of"]
-
 
 class ValueForm(enum.Enum):
     """The way in which a value is decoded."""

@@ -19,18 +19,6 @@ from cathedra.api.jsonvalue import JSONValue
 from cathedra.api.nesting import NestingError, check_nesting
 from cathedra.api.quantity import Quantity, QuantityError
 
-__all__ = [
-    "MOST_PROBLEMS",
-    "DecodeError",
-    "Number",
-    "Pairs",
-    "Place",
-    "Reader",
-    "parse",
-    "place_text",
-    "well_formed",
-]
-
 MOST_PROBLEMS: Final = 100
 """Unknown and repeated fields that are named (sigs.k8s.io/json, internal/golang/encoding/json, saveStrictError)."""
 _LONGEST_STEP: Final = 320

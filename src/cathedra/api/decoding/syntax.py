@@ -8,8 +8,6 @@ from typing import Final
 from cathedra.api.goquote import go_quote
 from cathedra.api.nesting import MAX_DEPTH, TOO_DEEP
 
-__all__ = ["explain_syntax"]
-
 _BLANKS: Final = re.compile(r"[ \t\r\n]+")
 _ORDINARY: Final = re.compile(r'[^"\\\x00-\x1f]+')
 _DIGITS: Final = re.compile(r"[0-9]+")

@@ -24,8 +24,6 @@ from cathedra.api.goquote import go_quote
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.nesting import MAX_DEPTH
 
-__all__ = ["NODE_LIMIT", "YAMLDocument", "read_yaml", "read_yaml_documents", "write_yaml"]
-
 NODE_LIMIT: Final = 400_000
 """Scalars, lists and maps of a document, those that aliases repeat included: about two seconds of work."""
 _TEXT_LIMIT: Final = 16 * 1024 * 1024

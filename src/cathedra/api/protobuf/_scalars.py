@@ -18,9 +18,6 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.struct import RawJSON
 from cathedra.api.timestamp import MicroTime, Time
 
-__all__ = ["BOOL", "BYTES", "FLOAT", "INT32", "INT64", "INT_OR_STRING", "MICRO_TIME", "QUANTITY", "RAW", "STRING"]
-__all__ += ["QUANTITY_WITHOUT_LARGE_SUFFIX", "TIME", "Scalar"]
-
 _MICROS: Final = 1_000_000
 _DOUBLE: Final = struct.Struct("<d")
 _FIRST_BYTES: Final = tag(1, LENGTH)

@@ -19,8 +19,6 @@ from cathedra.api.protobuf.wire import LENGTH, VARINT, ProtobufError, delimited,
 from cathedra.api.struct import RawJSON
 from cathedra.api.typeinfo import locate, type_info
 
-__all__ = ["SCHEMA"]
-
 _PACKAGE: Final = "apiextensions/v1"
 _PLAIN: Final = {
     "string": _scalars.STRING,

@@ -29,17 +29,6 @@ from cathedra.api.typeinfo import FieldInfo, TypeInfo, info_of, locate
 from cathedra.releases import NEWEST, behaviours
 from cathedra.remembering import remembered
 
-__all__ = [
-    "MAGIC",
-    "ProtobufEnvelope",
-    "decode_message",
-    "encode_message",
-    "has_message",
-    "unwrap",
-    "watch_frame",
-    "wrap",
-]
-
 S = TypeVar("S", bound=KubeStruct)
 
 Values = dict[str, Any]

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["FIXED32", "FIXED64", "LENGTH", "VARINT", "Field", "ProtobufError", "delimited", "fields", "read_varint"]
-__all__ += ["tag", "varint"]
-
 VARINT: Final = 0
 FIXED64: Final = 1
 LENGTH: Final = 2

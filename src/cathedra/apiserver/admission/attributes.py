@@ -11,8 +11,6 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["AdmissionAttributes"]
-
 
 class AdmissionAttributes(msgspec.Struct, frozen=True, gc=False):
     """A write before it is stored: the call and its objects, in the hub version.

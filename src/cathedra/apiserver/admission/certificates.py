@@ -15,8 +15,6 @@ from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer
 
-__all__ = ["CertificateChecks"]
-
 GROUP: Final = "certificates.k8s.io"
 REQUESTS: Final = GroupResource(GROUP, "certificatesigningrequests")
 _VERBS: Final = {"approval": "approve", "status": "sign"}

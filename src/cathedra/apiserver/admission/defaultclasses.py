@@ -16,8 +16,6 @@ from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 
-__all__ = ["DefaultIngressClass", "DefaultStorageClass"]
-
 _INGRESSES: Final = GroupResource("networking.k8s.io", "ingresses")
 _INGRESS_CLASSES: Final = GroupResource("networking.k8s.io", "ingressclasses")
 _VOLUME_CLAIMS: Final = GroupResource("", "persistentvolumeclaims")

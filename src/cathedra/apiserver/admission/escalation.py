@@ -25,8 +25,6 @@ from cathedra.apiserver.authorization.rbac import (
     ROLES,
 )
 
-__all__ = ["EscalationCheck"]
-
 
 class EscalationCheck(AdmissionPlugin):
     """Refuses roles and bindings that would grant more than their writer holds."""

@@ -13,8 +13,6 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.routes import NAMESPACES
 from cathedra.kinds.definition import AnyDefinition
 
-__all__ = ["NamespaceLifecycle"]
-
 
 class NamespaceLifecycle(AdmissionPlugin):
     """Refuses new content in namespaces that are missing or terminating."""

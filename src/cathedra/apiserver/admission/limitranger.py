@@ -23,8 +23,6 @@ from cathedra.kinds.core.limitranges import CONTAINER, POD, VOLUME_CLAIM
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.semantics.podresources import pod_limit_quantities, pod_request_quantities
 
-__all__ = ["ANNOTATION", "LimitRanger"]
-
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
 _LIMIT_RANGES: Final = GroupResource("", "limitranges")
 _VOLUME_CLAIMS: Final = GroupResource("", "persistentvolumeclaims")

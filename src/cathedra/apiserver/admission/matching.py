@@ -18,8 +18,6 @@ from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["Matcher", "may_match"]
-
 NAMESPACES: Final = GroupResource("", "namespaces")
 EXACT: Final = "Exact"
 ALL: Final = "*"

@@ -17,8 +17,6 @@ from cathedra.exposition import Family
 from cathedra.histogram import Histogram
 from cathedra.releases.metrics import metric
 
-__all__ = ["AdmissionMetrics"]
-
 _BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 _WEBHOOK_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10, 25)
 _MOST_CODE: Final = 600

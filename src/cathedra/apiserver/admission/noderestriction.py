@@ -20,8 +20,6 @@ from cathedra.apiserver.authorization.node import node_of
 from cathedra.apiserver.authorization.noderelations import MIRROR_POD, node_of_slice, references
 from cathedra.apiserver.registry.registry import Registry
 
-__all__ = ["NodeRestriction"]
-
 _NODES: Final = GroupResource("", "nodes")
 _PODS: Final = GroupResource("", "pods")
 _LEASE_NAMESPACE: Final = "kube-node-lease"

@@ -10,8 +10,6 @@ from cathedra.api.struct import replace
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 
-__all__ = ["TaintNodesByCondition"]
-
 _NODES: Final = GroupResource("", "nodes")
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 

@@ -20,8 +20,6 @@ from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.remembering import IDENTITY, remembered
 
-__all__ = ["AdmissionChain", "AdmissionPlugin"]
-
 Observe = Callable[[GroupResource, Callable[[StoredChange], None]], None]
 
 

@@ -20,8 +20,6 @@ from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.kinds.definition import AnyDefinition
 
-__all__ = ["PodGroupProtection", "PodGroupWorkloadExists"]
-
 _POD_GROUPS: Final = GroupResource("scheduling.k8s.io", "podgroups")
 _COMPOSITES: Final = GroupResource("scheduling.k8s.io", "compositepodgroups")
 _WORKLOADS: Final = GroupResource("scheduling.k8s.io", "workloads")

@@ -13,8 +13,6 @@ from cathedra.clock import Clock
 from cathedra.kinds.definition import RequestContext, VersionDefinition
 from cathedra.releases import FeatureGates
 
-__all__ = ["Rebuilder"]
-
 
 class Rebuilder:
     """Makes objects from changed values, with their defaults."""

@@ -27,8 +27,6 @@ from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.evaluators import CLAIMS, PODS, QuotaEvaluator, evaluator_of
 from cathedra.releases import FeatureGates
 
-__all__ = ["ResourceQuotaCheck"]
-
 _QUOTAS: Final = GroupResource("", "resourcequotas")
 _CLASSES: Final = GroupResource("resource.k8s.io", "deviceclasses")
 _ATTEMPTS: Final = 8

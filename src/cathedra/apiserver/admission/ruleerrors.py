@@ -10,8 +10,6 @@ from cathedra.api.core.admissionregistration_v1 import NamedRuleWithOperations, 
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import path_segment
 
-__all__ = ["check_named_rule", "check_rule"]
-
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES: Final = ("*", "Cluster", "Namespaced")
 

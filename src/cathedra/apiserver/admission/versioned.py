@@ -19,8 +19,6 @@ from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.authentication.authenticator import as_json
 from cathedra.kinds.definition import VersionDefinition
 
-__all__ = ["VersionedAttributes", "own_kind", "size_of"]
-
 _OWN_KINDS: Final[Mapping[type, GroupVersionKind]] = {
     Binding: GroupVersionKind("", "v1", "Binding"),
     Eviction: GroupVersionKind("policy", "v1", "Eviction"),

@@ -18,17 +18,6 @@ from cathedra.asgi.headers import RequestHeaders
 from cathedra.clock import Clock
 from cathedra.semantics.bootstraptokens import AUTHENTICATION, NAMESPACE, token_of
 
-__all__ = [
-    "PUBLIC_PATHS",
-    "Authenticator",
-    "BootstrapTokens",
-    "KnownTokens",
-    "StaticTokens",
-    "as_json",
-    "authenticated",
-    "certificate_user",
-]
-
 _AUTHORIZATION: Final = b"authorization"
 _CERTIFICATES_KEPT: Final = 8192
 _CERTIFICATE_BYTES: Final = 16 * 1024 * 1024

@@ -20,8 +20,6 @@ from cathedra.files.private import private_directory, private_file
 if TYPE_CHECKING:
     from cathedra.certificates.authority import Authority
 
-__all__ = ["FRONT_PROXY_CLIENT", "KUBELET_CLIENT", "PKI", "BadKeyPair", "FrontProxyTLS", "KubeletTLS", "NodeIdentity"]
-
 CLUSTER_AUTHORITY: Final = "ca"
 """Signs servers, nodes and clients of the API."""
 KUBELET_CLIENT_AUTHORITY: Final = "kubelet-client-ca"

@@ -20,8 +20,6 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.clock import Clock
 
-__all__ = ["ISSUER", "SERVICE_ACCOUNTS", "Bound", "ServiceAccountTokens", "service_account_user"]
-
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 """The issuer, and the audience of tokens that name none: the API itself."""
 SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")

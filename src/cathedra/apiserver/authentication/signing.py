@@ -19,8 +19,6 @@ from cathedra.files.private import private_directory, private_file
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
 
-__all__ = ["ALGORITHM", "HEADER_LIMIT", "TOKEN_LIMIT", "BadSigningKey", "BadToken", "SigningKey"]
-
 ALGORITHM: Final = "ES256"
 TOKEN_LIMIT: Final = 16 * 1024
 """Longest token that is checked, in characters; those of service accounts have about a thousand."""

@@ -7,8 +7,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["ANONYMOUS", "AUTHENTICATED_GROUP", "LOOPBACK", "MASTERS_GROUP", "UNAUTHENTICATED_GROUP", "UserInfo"]
-
 AUTHENTICATED_GROUP: Final = "system:authenticated"
 UNAUTHENTICATED_GROUP: Final = "system:unauthenticated"
 MASTERS_GROUP: Final = "system:masters"

@@ -16,20 +16,6 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.registry.selection import single_name
 from cathedra.apiserver.requestinfo import RequestInfo
 
-__all__ = [
-    "REASON",
-    "AlwaysAllow",
-    "Attributes",
-    "Authorizer",
-    "Decision",
-    "HeldRules",
-    "MastersOnly",
-    "Union",
-    "Verdict",
-    "always_allows",
-    "refusal",
-]
-
 REASON: Final = "authorization.k8s.io/reason"
 """Audit annotation: why a request was allowed or not."""
 

@@ -11,8 +11,6 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer
 from cathedra.cel.library.authorizer import AccessAnswer, AccessQuestion, Decide
 
-__all__ = ["decider"]
-
 _ANSWER_SECONDS: Final = 60.0
 """Seconds after which a thread no longer waits for the loop: the server has ended."""
 

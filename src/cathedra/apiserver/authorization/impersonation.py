@@ -15,8 +15,6 @@ from cathedra.apiserver.authentication.user import (
 from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer, refusal
 from cathedra.asgi.headers import RequestHeaders
 
-__all__ = ["asks_to_impersonate", "impersonated"]
-
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _EXTRA = b"impersonate-extra-"
 

@@ -17,8 +17,6 @@ from cathedra.apiserver.authorization.noderelations import NodeRelations
 from cathedra.apiserver.authorization.policyrules import allows
 from cathedra.apiserver.registry.selection import parse_field_terms
 
-__all__ = ["NODES_GROUP", "NODE_PREFIX", "NodeAuthorizer", "node_of"]
-
 NODES_GROUP: Final = "system:nodes"
 NODE_PREFIX: Final = "system:node:"
 _LEASES: Final = "kube-node-lease"

@@ -15,8 +15,6 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.semantics.podclaims import claim_names
 
-__all__ = ["MIRROR_POD", "NodeRelations", "node_of_slice", "references"]
-
 MIRROR_POD: Final = "kubernetes.io/config.mirror"
 """Annotation of pods that only show what a node runs from its own files."""
 

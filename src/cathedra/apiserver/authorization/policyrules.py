@@ -13,8 +13,6 @@ from typing import Final
 from cathedra.api.core.rbac_v1 import PolicyRule
 from cathedra.apiserver.authorization.authorizer import Attributes
 
-__all__ = ["EVERYTHING", "TooManyParts", "allows", "compact", "describe", "uncovered"]
-
 ALL: Final = "*"
 
 EVERYTHING: Final = (

@@ -19,8 +19,6 @@ from cathedra.apiserver.authorization.authorizer import NO_OPINION, Attributes, 
 from cathedra.apiserver.authorization.policyrules import allows
 from cathedra.apiserver.registry.registry import Registry
 
-__all__ = ["CLUSTER_ROLES", "CLUSTER_ROLE_BINDINGS", "RBAC", "ROLES", "ROLE_BINDINGS", "Grant"]
-
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 ROLES: Final = GroupResource(RBAC_GROUP, "roles")
 CLUSTER_ROLES: Final = GroupResource(RBAC_GROUP, "clusterroles")

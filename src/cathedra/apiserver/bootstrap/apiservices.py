@@ -31,8 +31,6 @@ from cathedra.apiserver.verbs.create import create
 from cathedra.apiserver.verbs.delete import delete
 from cathedra.apiserver.verbs.update import change, update
 
-__all__ = ["API_SERVICES", "APIServiceKeeper", "Verdict"]
-
 _LOG: Final = logging.getLogger(__name__)
 API_SERVICES: Final = GroupResource("apiregistration.k8s.io", "apiservices")
 AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"

@@ -25,8 +25,6 @@ from cathedra.apiserver.authentication.pki import FRONT_PROXY_CLIENT
 from cathedra.apiserver.authentication.user import ANONYMOUS
 from cathedra.apiserver.bootstrap.keeping import KeptObject
 
-__all__ = ["AUTHENTICATION_INFO", "CLUSTER_INFO", "authentication_info", "cluster_info"]
-
 CLUSTER_INFO: Final = "cluster-info"
 _NAMESPACE: Final = "kube-public"
 _KUBECONFIG: Final = "kubeconfig"

@@ -28,8 +28,6 @@ from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import change
 from cathedra.semantics.conditions import find_condition, with_condition
 
-__all__ = ["DanglingSchemas"]
-
 _LOG: Final = logging.getLogger(__name__)
 _GROUP: Final = "flowcontrol.apiserver.k8s.io"
 _SCHEMAS: Final = GroupResource(_GROUP, "flowschemas")

@@ -21,8 +21,6 @@ from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.verbs.context import ServerContext
 
-__all__ = ["EVENT_SECONDS", "PASS_SECONDS", "TRIM_SECONDS", "EventExpiry", "HistoryTrimming"]
-
 _LOG = logging.getLogger(__name__)
 
 EVENT_SECONDS: Final = 3600.0

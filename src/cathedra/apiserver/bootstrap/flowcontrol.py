@@ -34,8 +34,6 @@ from cathedra.api.struct import replace
 from cathedra.apiserver.authentication.user import AUTHENTICATED_GROUP, MASTERS_GROUP, UNAUTHENTICATED_GROUP
 from cathedra.apiserver.bootstrap.keeping import KeptObject
 
-__all__ = ["flow_control"]
-
 _GROUP: Final = "flowcontrol.apiserver.k8s.io"
 _AUTOUPDATE: Final = "apf.kubernetes.io/autoupdate-spec"
 _ALL: Final = ("*",)

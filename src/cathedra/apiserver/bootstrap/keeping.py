@@ -23,8 +23,6 @@ from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create
 from cathedra.apiserver.verbs.update import update
 
-__all__ = ["INTERVAL", "KeptObject", "ObjectKeeper"]
-
 INTERVAL: Final = 10.0
 """Seconds between two checks."""
 

@@ -22,8 +22,6 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.bootstrap.keeping import KeptObject
 
-__all__ = ["SERVICE_ADDRESS", "SERVICE_NAMES", "kubernetes_service"]
-
 SERVICE_ADDRESS: Final = "10.0.0.1"
 """The first address of kube-apiserver's default service network."""
 SERVICE_NAMES: Final = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", SERVICE_ADDRESS)

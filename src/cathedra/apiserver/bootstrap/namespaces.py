@@ -14,8 +14,6 @@ from cathedra.apiserver.routes import NAMESPACES
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create
 
-__all__ = ["SYSTEM_NAMESPACES", "create_namespaces"]
-
 SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 

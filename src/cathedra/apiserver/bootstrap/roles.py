@@ -29,8 +29,6 @@ from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.objectmeta import fresh
 
-__all__ = ["reconcile_roles"]
-
 
 async def reconcile_roles(server: ServerContext) -> None:
     """Bring the default roles and bindings of the store up to date, all in one commit."""

@@ -17,8 +17,6 @@ from cathedra.apiserver.custom.objects import CustomObject, decode_custom
 from cathedra.apiserver.patches.duplicates import repeated_fields
 from cathedra.apiserver.request import Call, note_problems, unfit
 
-__all__ = ["decode_instance", "instance_of"]
-
 
 def decode_instance(call: Call, raw: bytes, repeated: tuple[str, ...] = ()) -> CustomObject:
     """The instance that a JSON body describes; ``repeated`` is known already of what was YAML before.

@@ -15,8 +15,6 @@ from cathedra.apiserver.custom.schema import Schema
 from cathedra.kinds.columns import age
 from cathedra.kinds.definition import Column
 
-__all__ = ["NAME", "Path", "cell", "check_field_path", "column_of", "parse_path"]
-
 NAME: Final = Column("Name", "string", "name", "The name of the object, unique in its namespace.")
 _STEP: Final = re.compile(
     r"""\.(?P<field>[^.\[\]]+)

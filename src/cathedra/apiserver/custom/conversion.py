@@ -29,8 +29,6 @@ from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.kinds.machinery.webhooks import check_webhook_service, check_webhook_url
 from cathedra.kinds.metadata import METADATA, validate_annotations, validate_labels
 
-__all__ = ["REVIEW_VERSIONS", "Caller", "WebhookConversion", "check_conversion", "with_port"]
-
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 _GROUP: Final = "apiextensions.k8s.io"
 _TIMEOUT: Final = 30.0

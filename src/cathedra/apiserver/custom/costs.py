@@ -14,8 +14,6 @@ import msgspec
 
 from cathedra.apiserver.custom.schema import Schema
 
-__all__ = ["EXPRESSION_LIMIT", "TOTAL_LIMIT", "Cardinality", "Extent", "TotalCost", "excess", "extent_of"]
-
 EXPRESSION_LIMIT: Final = 10_000_000
 """The largest estimate of one expression, times the number of its evaluations."""
 TOTAL_LIMIT: Final = 100_000_000

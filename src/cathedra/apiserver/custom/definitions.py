@@ -31,8 +31,6 @@ from cathedra.kinds.definition import AnyDefinition, RequestContext, Strategy
 from cathedra.releases import behaviours
 from cathedra.semantics.conditions import is_true
 
-__all__ = ["CRDS", "DefinitionStatusStrategy", "DefinitionStrategy", "with_custom_rules"]
-
 CRDS: Final = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
 APPROVED: Final = "api-approved.kubernetes.io"
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")

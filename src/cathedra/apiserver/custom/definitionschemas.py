@@ -20,8 +20,6 @@ from cathedra.apiserver.custom.schema import MAX_DEPTH, Schema, deeper_than, rea
 from cathedra.apiserver.custom.structural import Source, is_unsupported, listed, mapped, structural_errors
 from cathedra.apiserver.custom.validation import Validator
 
-__all__ = ["RATCHETED", "schema_errors"]
-
 Interrupted = Callable[[], bool]
 
 SET_ITEMS: Final = "set-items"

@@ -15,8 +15,6 @@ from cathedra.api import formats
 from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
 from cathedra.apiserver.custom.schema import MAX_DEPTH, deeper_than
 
-__all__ = ["FORMATS", "Pattern", "compiled_pattern", "pattern_problem", "unrecognized_formats"]
-
 
 def _matches(pattern: str, flags: int = re.ASCII) -> Callable[[str], bool]:
     """Return a function that matches whole texts.

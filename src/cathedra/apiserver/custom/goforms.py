@@ -12,8 +12,6 @@ from typing import Any, Final
 from cathedra.api.core.apiextensions_v1 import CustomResourceDefinitionVersion
 from cathedra.api.struct import to_dict
 
-__all__ = ["have_same", "props_form", "rule_form", "versions_form"]
-
 _PROPS: Final[Mapping[str, tuple[str, Any]]] = {
     "id": ("ID", ""), "$schema": ("Schema", ""), "$ref": ("Ref", None), "description": ("Description", ""),
     "type": ("Type", ""), "nullable": ("Nullable", False), "format": ("Format", ""), "title": ("Title", ""),

@@ -28,8 +28,6 @@ from cathedra.apiserver.custom.strategy import InstanceStatusStrategy, InstanceS
 from cathedra.apiserver.routes import version_order
 from cathedra.kinds.definition import AnyDefinition, Column, ResourceDefinition, Strategy, VersionDefinition
 
-__all__ = ["kind_of_definition"]
-
 _ROW: Final = 64 * 1024
 """Characters of text in a row of a table. Each of thousands of columns may show the whole object."""
 _AGE = Column("Age", "date", "", "How long ago the object was created.")

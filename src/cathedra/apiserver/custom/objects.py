@@ -18,20 +18,6 @@ from cathedra.api.struct import KubeStruct, to_dict
 from cathedra.apiserver.custom.schema import DefaultRoom, Schema
 from cathedra.apiserver.patches.schema import DocumentShape, Shape, struct_shape
 
-__all__ = [
-    "CustomObject",
-    "ScalePaths",
-    "content",
-    "decode_custom",
-    "is_custom",
-    "make_stored_type",
-    "make_type",
-    "normalized",
-    "plain_values",
-    "stored_version",
-    "with_content",
-]
-
 _PARTIAL: Final = GroupVersionKind("meta.k8s.io", "v1", "PartialObjectMetadata")
 
 

@@ -28,8 +28,6 @@ from cathedra.apiserver.custom.validation import MAX_ERRORS
 from cathedra.cel.fieldnames import escaped
 from cathedra.offload import DeadlineExceeded
 
-__all__ = ["LazyRules", "RuleFault", "ValidationRules", "compile_rules"]
-
 Interrupted = Callable[[], bool]
 
 

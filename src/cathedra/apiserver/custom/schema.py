@@ -26,18 +26,6 @@ from cathedra.apiserver.patches.schema import (
 )
 from cathedra.apiserver.registry.layout import MAX_VALUE
 
-__all__ = [
-    "ANY",
-    "MAX_DEPTH",
-    "MOST_DEFAULTS",
-    "Correlated",
-    "DefaultRoom",
-    "Schema",
-    "deeper_than",
-    "identity",
-    "read_schema",
-]
-
 MAX_DEPTH: Final = 100
 """Levels of a schema. Walks over schemas and their values are recursive; the deepest known definition has about 30."""
 

@@ -19,8 +19,6 @@ from cathedra.kinds.definition import RequestContext, Strategy
 from cathedra.offload import DeadlineExceeded
 from cathedra.releases import behaviours
 
-__all__ = ["InstanceStatusStrategy", "InstanceStrategy"]
-
 _MOST_REPLICAS: Final = 2**31 - 1
 _GO_TYPES: Final[dict[type, str]] = {
     str: "string",

@@ -13,8 +13,6 @@ from typing import Any, Final
 from cathedra.api.field import ErrorList
 from cathedra.apiserver.custom.formats import pattern_problem
 
-__all__ = ["NESTING", "Source", "inner_schemas", "is_unsupported", "listed", "mapped", "structural_errors"]
-
 Source = Mapping[str, Any]
 """The JSON of a schema."""
 

@@ -20,8 +20,6 @@ from cathedra.api.status import MAX_CAUSES
 from cathedra.apiserver.custom.formats import FORMATS, Pattern, compiled_pattern
 from cathedra.apiserver.custom.schema import Correlated, Schema, identity, read_schema
 
-__all__ = ["MAX_ERRORS", "Validator", "validate"]
-
 MAX_ERRORS: Final = MAX_CAUSES
 """Errors after which the walk over a refused value ends."""
 _MORE: Final = "there are more errors, which are not listed"

@@ -33,8 +33,6 @@ from cathedra.apiserver.verbs.delete import delete_collection
 from cathedra.apiserver.verbs.update import change
 from cathedra.semantics.conditions import find_condition, with_condition
 
-__all__ = ["CLEANUP", "DefinitionController"]
-
 LOG: Final = logging.getLogger(__name__)
 _FIRST_DELAY: Final = 0.005
 _LONGEST_DELAY: Final = 30.0

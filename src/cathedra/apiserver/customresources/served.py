@@ -16,8 +16,6 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.semantics.conditions import is_true
 
-__all__ = ["ServedDefinitions", "is_established"]
-
 _NAMES: Final = (
     ("plural", "PluralConflict", "resources"),
     ("singular", "SingularConflict", "resources"),

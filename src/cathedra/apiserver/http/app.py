@@ -40,8 +40,6 @@ from cathedra.asgi.peercertificate import PEER_CERTIFICATE
 from cathedra.exposition import CONTENT_TYPE
 from cathedra.releases import behaviours
 
-__all__ = ["Application", "UpgradeHandler"]
-
 SWITCHED: Final = 101
 LOG: Final = logging.getLogger(__name__)
 _PANIC: Final = "This request caused apiserver to panic. Look in the logs for details.\n"

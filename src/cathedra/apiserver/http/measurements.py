@@ -24,8 +24,6 @@ from cathedra.apiserver.request import Call
 from cathedra.apiserver.routes import METRICS_GROUP, NODES
 from cathedra.apiserver.verbs.context import ServerContext
 
-__all__ = ["Measurements"]
-
 _API_VERSION: Final = f"{METRICS_GROUP}/v1beta1"
 _GOOD_SECONDS: Final = 5.0
 """Seconds for which a node's figures are used."""

@@ -18,9 +18,6 @@ from cathedra.asgi.headers import RequestHeaders
 from cathedra.asgi.upgrade import UPGRADE
 from cathedra.client.transport import ListOptions
 
-__all__ = ["BODY_LIMIT", "ClientGone", "Request", "list_options", "write_query"]
-
-
 BODY_LIMIT: Final = 3 * 1024 * 1024
 QUERY_FIELDS: Final = 1000
 """Limit of parameters in a query; far more than any client sends, and parsed in a millisecond."""

@@ -15,8 +15,6 @@ from cathedra.apiserver.openapi.schemas import META, Descriptions, OpenAPIObject
 from cathedra.apiserver.routes import METRICS_GROUP, VirtualResource
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["Documents"]
-
 STATUS_VERBS = ("get", "patch", "update")
 _STREAMS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 

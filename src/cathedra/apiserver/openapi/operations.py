@@ -8,8 +8,6 @@ from typing import Final
 
 from cathedra.apiserver.openapi.schemas import OpenAPIObject
 
-__all__ = ["Operations", "Resource", "group_words", "parameter", "watch_parameters"]
-
 JSON_TYPES: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 WATCH_TYPES: Final = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
 _APPLY: Final = "application/apply-patch+yaml"

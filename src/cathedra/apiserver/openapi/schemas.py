@@ -18,8 +18,6 @@ from cathedra.api.typeinfo import FieldInfo, locate, package_of, type_info
 from cathedra.apiserver.patches.schema import ATOMIC_TYPES
 from cathedra.releases.fields import REQUIRED_UNTIL, is_known
 
-__all__ = ["Descriptions", "OpenAPIObject", "Schemas", "schema_name", "values_of"]
-
 META: Final = "meta/v1"
 _META_NAME: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _SCALARS: Final[dict[str, OpenAPIObject]] = {

@@ -13,8 +13,6 @@ import msgspec
 from cathedra.api.struct import encode
 from cathedra.apiserver.openapi.schemas import OpenAPIObject
 
-__all__ = ["SwaggerPart", "joined", "kept_path", "swagger_part"]
-
 _PLAIN: dict[str, OpenAPIObject] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string"},
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"type": "string", "format": "int-or-string"},

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from cathedra.api.struct import encode
 
-__all__ = ["swagger_protobuf"]
-
 JSON = Mapping[str, Any]
 _VARINT: Final = 0
 _BYTES: Final = 2

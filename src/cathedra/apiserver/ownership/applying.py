@@ -52,8 +52,6 @@ from cathedra.apiserver.patches.schema import Leaf, ListShape, Shape, StructShap
 from cathedra.apiserver.request import Call
 from cathedra.remembering import IS_ON, hold
 
-__all__ = ["NotApplicable", "Patterns", "applied", "apply_configuration", "apply_conflict"]
-
 S = TypeVar("S", bound=KubeStruct)
 
 _TYPE: Final = frozenset({"kind", "apiVersion"})

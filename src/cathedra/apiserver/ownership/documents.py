@@ -31,8 +31,6 @@ from cathedra.apiserver.ownership.typed import MISSING, elements, field_shape, i
 from cathedra.apiserver.patches.schema import Leaf, ListShape, MapShape, Shape, StructShape
 from cathedra.remembering import remembered
 
-__all__ = ["View", "added", "changes", "differences", "doubtful_fields", "is_plain"]
-
 REMEMBERED_PART: Final = 4 * 1024
 """Bytes of both spellings of a field up to which their difference is remembered."""
 _READ_PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])

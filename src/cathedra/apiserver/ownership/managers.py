@@ -22,19 +22,6 @@ from cathedra.apiserver.ownership.fieldset import NOTHING, Changes, FieldSet, Fi
 from cathedra.apiserver.ownership.typed import shown_element
 from cathedra.remembering import remembered
 
-__all__ = [
-    "Conflict",
-    "Entries",
-    "Held",
-    "ManagedWrite",
-    "Manager",
-    "after_apply",
-    "after_creation",
-    "after_update",
-    "held_fields",
-    "is_applier",
-]
-
 UPDATE: Final = "Update"
 APPLY: Final = "Apply"
 ANCIENT: Final = "ancient-changes"

@@ -37,8 +37,6 @@ from cathedra.apiserver.ownership.typed import MISSING, element_of, element_of_t
 from cathedra.apiserver.patches.schema import STRING, Leaf, ListShape, MapShape, Shape, StructShape, struct_shape
 from cathedra.remembering import IDENTITY, remembered
 
-__all__ = ["Field", "created_fields", "fields_of", "struct_changes"]
-
 REMEMBERED_PART: Final = 4 * 1024
 """Bytes of a field's JSON up to which the fields of a new object in it are remembered."""
 KNOWN: Final = 1024

@@ -29,20 +29,6 @@ from cathedra.apiserver.patches.schema import (
 )
 from cathedra.remembering import remembered
 
-__all__ = [
-    "MISSING",
-    "TypedError",
-    "check",
-    "element_of",
-    "element_of_text",
-    "elements",
-    "field_set",
-    "field_shape",
-    "is_leaf",
-    "merge",
-    "remove",
-]
-
 MISSING: Final[Any] = object()
 """No value at all, where None is an explicit null."""
 

@@ -10,8 +10,6 @@ from cathedra.api.decoding import YAMLDocument, written_keys
 from cathedra.api.decoding.reader import MOST_PROBLEMS, Place, place_text
 from cathedra.api.nesting import check_nesting
 
-__all__ = ["repeated_fields", "repeated_keys", "warnings_of"]
-
 
 class _Pairs(list[tuple[str, Any]]):
     """A JSON object with a repeated field, in order."""

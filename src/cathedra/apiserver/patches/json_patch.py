@@ -18,8 +18,6 @@ from cathedra.api.goquote import go_quote
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.nesting import NestingError, check_value_nesting
 
-__all__ = ["COPY_LIMIT", "JSONPatchError", "PatchTestFailed", "json_patch", "malformed_operation"]
-
 COPY_LIMIT: Final = 3 * 1024 * 1024
 """Bytes of JSON that all copies of a patch may add."""
 _SHIFT_LIMIT: Final = 500_000_000

@@ -10,8 +10,6 @@ from typing import Any
 
 from cathedra.api.jsonvalue import JSONValue
 
-__all__ = ["merge_patch"]
-
 
 def merge_patch(target: JSONValue, patch: JSONValue) -> Any:
     """Return ``target`` with ``patch`` merged in; neither is changed."""

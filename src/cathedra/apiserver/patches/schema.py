@@ -19,21 +19,6 @@ from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.struct import KubeStruct, RawJSON, json_names
 from cathedra.api.typeinfo import FieldInfo, info_of
 
-__all__ = [
-    "ANYTHING",
-    "ATOMIC_TYPES",
-    "BOOLEAN",
-    "LEAF",
-    "STRING",
-    "Leaf",
-    "ListShape",
-    "MapShape",
-    "Shape",
-    "StructShape",
-    "struct_shape",
-    "without_nulls",
-]
-
 
 class Leaf(msgspec.Struct, frozen=True):
     """A scalar, or any value that counts as one piece. ``typed`` is False for free-form values.

@@ -16,8 +16,6 @@ from cathedra.api.decoding.gotypes import GoType, ValueForm
 from cathedra.api.jsonvalue import JSONValue
 from cathedra.apiserver.patches.schema import LEAF, DocumentShape, ListShape, MapShape, Shape, StructShape
 
-__all__ = ["ListOfListsError", "PatchFormatError", "StrategicPatchError", "go_map", "strategic_patch", "unrestorable"]
-
 PATCH: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"
 SET_ORDER: Final = "$setElementOrder/"

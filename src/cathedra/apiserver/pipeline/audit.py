@@ -23,8 +23,6 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.files.private import private_directory, private_file
 
-__all__ = ["LEVELS", "AuditLog", "AuditPolicy", "AuditRule", "PolicyError", "load_policy", "shortened_agent"]
-
 LOG: Final = logging.getLogger(__name__)
 LEVELS: Final = ("None", "Metadata", "Request", "RequestResponse")
 _NEWLINE: Final = ord("\n")

@@ -20,8 +20,6 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.subresources.dispatch import is_compared
 from cathedra.apiserver.verbs import read
 
-__all__ = ["HasStatus", "carried_out", "has_moved", "judged_again", "needs_latest"]
-
 _READS: Final = frozenset({"get", "list", "watch"})
 _BY_STATE: Final = frozenset({400, 401, 403, 404, 405, 409, 422})
 """The statuses of refusals that a newer state may take back. Of the others, 429 has to do with seats, and 413 leaves a

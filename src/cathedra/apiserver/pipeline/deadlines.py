@@ -10,8 +10,6 @@ from typing import Final, Self
 from cathedra.api.goquote import go_quote
 from cathedra.api.status import bad_request
 
-__all__ = ["REQUEST_SECONDS", "Deadlines", "deadline_of"]
-
 REQUEST_SECONDS: Final = 60.0
 """Limit of a whole request in seconds, the arrival of its body included: a client that sends byte by byte holds its
 seat no longer.

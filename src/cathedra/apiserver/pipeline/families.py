@@ -18,8 +18,6 @@ from cathedra.releases.metrics import metric
 from cathedra.releases.served import lifetime
 from cathedra.releases.table import order
 
-__all__ = ["UNAUTHENTICATED", "RequestCounts", "RequestKey", "flow_families", "request_families", "storage_families"]
-
 _COMPONENT: Final = "apiserver"
 _GONE: Final = 499
 _TERMINATED: Final = frozenset({429, 504})

@@ -40,18 +40,6 @@ from cathedra.apiserver.requestinfo import RequestInfo
 from cathedra.asgi.direct import header_lines
 from cathedra.histogram import Histogram
 
-__all__ = [
-    "QUEUE",
-    "SEATS",
-    "Classification",
-    "FlowController",
-    "FlowCounts",
-    "LevelLimits",
-    "PriorityLevel",
-    "Seat",
-    "SharedSeats",
-]
-
 SEATS: Final = 600
 QUEUE: Final = 200
 """Limit of waiting requests of one user where no priority level has another."""

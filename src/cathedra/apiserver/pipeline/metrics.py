@@ -34,8 +34,6 @@ from cathedra.histogram import Histogram
 from cathedra.releases import FeatureGates
 from cathedra.releases.metrics import metric, release_families
 
-__all__ = ["Metrics", "ServedRoutes"]
-
 BUCKETS: Final = (
     0.005,
     0.025,

@@ -30,20 +30,6 @@ from cathedra.client.transport import ListOptions, PatchType, WatchEvent
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 from cathedra.releases import behaviours
 
-__all__ = [
-    "MANAGER_LIMIT",
-    "CallAnswer",
-    "ResourceOperations",
-    "WriteQuery",
-    "allows",
-    "checked_deletion",
-    "checked_write",
-    "deletion_status",
-    "manager_named",
-    "not_served",
-    "wrong_method",
-]
-
 MANAGER_LIMIT: Final = 128
 """Bytes that the name of a field manager may have."""
 VALIDATIONS: Final = frozenset({"", "Ignore", "Warn", "Strict"})

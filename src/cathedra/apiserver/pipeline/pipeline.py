@@ -34,8 +34,6 @@ from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.asgi.headers import RequestHeaders
 from cathedra.asgi.peercertificate import PeerCertificate
 
-__all__ = ["CLIENT_GONE", "Pipeline", "Recorder"]
-
 CLIENT_GONE: Final = 499
 """The status that is recorded if the client left before its answer."""
 R = TypeVar("R", bound=HasStatus | None)

@@ -11,8 +11,6 @@ from cathedra.apiserver.authentication.user import ANONYMOUS, UserInfo
 from cathedra.apiserver.pipeline.flowcontrol import Classification, Seat
 from cathedra.apiserver.requestinfo import RequestInfo
 
-__all__ = ["RequestRecord"]
-
 _WRITES: Final = frozenset({"create", "update", "patch", "delete"})
 _SHOWN: Final = {"get": "GET", "list": "LIST", "watch": "WATCH", "deletecollection": "DELETECOLLECTION"}
 _METHODS: Final = {"HEAD": "GET"} | {method: method for method in ("GET", "POST", "PUT", "PATCH", "DELETE")}

@@ -16,8 +16,6 @@ from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.protocol import Storage, StorageError, Write
 
-__all__ = ["CommitLog", "Follower", "Origin", "WriteConflict"]
-
 
 class WriteConflict(Exception):
     """The object was written since it was read. Read it again and retry."""

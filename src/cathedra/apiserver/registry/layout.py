@@ -24,8 +24,6 @@ from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.storage.protocol import Record, StorageError
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["MAX_VALUE", "Layout", "LogLayout", "SharedLayout", "check_size", "numbered", "stamped"]
-
 _PREFIXES: Final = {
     ("", "endpoints"): "services/endpoints",
     ("", "nodes"): "minions",

@@ -18,8 +18,6 @@ from cathedra.apiserver.storage import primary
 from cathedra.apiserver.storage.protocol import Write
 from cathedra.frames import FrameError, MessageReader, MessageWriter
 
-__all__ = ["ReplicaConnection", "serve_replica"]
-
 LOG: Final = logging.getLogger(__name__)
 MOST_WAITING: Final = 256 * 1024 * 1024
 """Bytes that may wait for a server. One that takes no more has stopped, and its process is better started again."""

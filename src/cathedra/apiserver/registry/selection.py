@@ -24,9 +24,6 @@ from cathedra.api.selectors import (
 from cathedra.api.status import StatusError, bad_request
 from cathedra.kinds.definition import AnyDefinition
 
-__all__ = ["Selection", "parse_field_terms", "single_name"]
-
-
 _SAYING_EQUAL: Final = frozenset({EQUALS, DOUBLE_EQUALS, IN})
 
 

@@ -11,8 +11,6 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.semantics.pods import is_ready
 from cathedra.semantics.services import target_port
 
-__all__ = ["NoEndpoint", "service_endpoint"]
-
 _SERVICES: Final = GroupResource("", "services")
 _PODS: Final = GroupResource("", "pods")
 

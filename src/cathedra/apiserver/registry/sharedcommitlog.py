@@ -31,8 +31,6 @@ from cathedra.apiserver.storage.protocol import (
     Write,
 )
 
-__all__ = ["SharedCommitLog", "refusal"]
-
 LOG: Final = logging.getLogger(__name__)
 NUDGE_SECONDS: Final = 0.02
 """Time that events may be on their way before the store is made to report its revision on the watch."""

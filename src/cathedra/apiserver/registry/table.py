@@ -18,8 +18,6 @@ from cathedra.apiserver.registry.storedobject import StoredObject, split_key
 from cathedra.apiserver.registry.watching import StoredChange, Watcher, Watchers
 from cathedra.kinds.definition import AnyDefinition
 
-__all__ = ["SortedKeys", "Table", "TooOld", "wake"]
-
 HISTORY_LIMIT: Final = 10_000
 """Changes kept per resource."""
 HISTORY_BYTES: Final = 32 * 1024 * 1024

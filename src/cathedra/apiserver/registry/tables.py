@@ -20,8 +20,6 @@ from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.protocol import PastWrite, Record, StorageError, StoreContent, Write
 from cathedra.kinds.definition import AnyDefinition
 
-__all__ = ["Tables"]
-
 LOG: Final = logging.getLogger(__name__)
 
 

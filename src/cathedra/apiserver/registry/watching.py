@@ -16,8 +16,6 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.storedobject import StoredObject, split_key
 from cathedra.client.transport import EventType
 
-__all__ = ["Seen", "StoredChange", "Watcher", "Watchers"]
-
 _ADDED: Final = EventType.ADDED
 _MODIFIED: Final = EventType.MODIFIED
 _DELETED: Final = EventType.DELETED

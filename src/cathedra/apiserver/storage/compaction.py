@@ -20,8 +20,6 @@ import msgspec
 from cathedra.apiserver.storage.protocol import Record, StorageError, Write
 from cathedra.apiserver.storage.transactions import DamagedRow, batch_of, commit_batch, commit_writes, next_row
 
-__all__ = ["Compaction"]
-
 _LOG: Final = logging.getLogger(__name__)
 _KEPT: Final = 32 * 1024 * 1024
 """Outdated bytes that are tolerated beyond the size of the current part; a start reads them in some 50 ms."""

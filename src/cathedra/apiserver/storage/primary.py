@@ -27,20 +27,6 @@ from cathedra.apiserver.storage.protocol import (
 )
 from cathedra.frames import FrameError, MessageReader, MessageWriter
 
-__all__ = [
-    "AT_ONCE",
-    "ENVELOPE_BYTES",
-    "FRAME_BYTES",
-    "LOADED",
-    "Change",
-    "Forward",
-    "FromReplica",
-    "PrimaryStore",
-    "Question",
-    "Refused",
-    "Settled",
-]
-
 ENVELOPE_BYTES: Final = 64
 """Bytes of a message beside the value in it, about."""
 AT_ONCE: Final = 32

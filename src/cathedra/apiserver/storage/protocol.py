@@ -13,22 +13,6 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-__all__ = [
-    "HistoryLost",
-    "MemoryStorage",
-    "PastWrite",
-    "Record",
-    "Settled",
-    "SharedStorage",
-    "Storage",
-    "StorageError",
-    "StoreContent",
-    "StoreProgress",
-    "StoreUnavailable",
-    "Superseded",
-    "Write",
-]
-
 
 class StorageError(Exception):
     """The store failed. Nothing of the failed write was kept."""

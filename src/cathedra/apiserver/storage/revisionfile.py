@@ -17,8 +17,6 @@ from typing import Final
 
 from cathedra.apiserver.storage.protocol import StorageError
 
-__all__ = ["RevisionFile", "StoreInUse"]
-
 _WIDTH: Final = 20
 
 

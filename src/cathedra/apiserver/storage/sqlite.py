@@ -42,8 +42,6 @@ from cathedra.apiserver.storage.transactions import (
 from cathedra.files.atomic import sync_directory
 from cathedra.files.private import private_directory, private_file
 
-__all__ = ["DAMAGE_ADVICE", "LostWrites", "SQLiteStorage", "copy_database"]
-
 _LOG: Final = logging.getLogger(__name__)
 _PAGE: Final = 8192
 """Bytes of a page, in new databases. In pages of half the size an object of 1 KB and more needs a second page."""

@@ -23,26 +23,6 @@ import msgspec
 
 from cathedra.apiserver.storage.protocol import PastWrite, Record, StorageError, StoreContent, Write
 
-__all__ = [
-    "FORMAT",
-    "SCHEMA",
-    "DamagedRow",
-    "Row",
-    "WriteRefused",
-    "batch_of",
-    "check_pages",
-    "commit_batch",
-    "commit_writes",
-    "is_kept",
-    "next_row",
-    "put_into_log",
-    "read_log",
-    "records",
-    "rows",
-    "skip_to_revision",
-    "stored_facts",
-]
-
 FORMAT: Final = 3
 """Version of the tables; a file of another version is refused, but for former ones."""
 _FORMER: Final = frozenset({1, 2})

@@ -16,8 +16,6 @@ from cathedra.apiserver.verbs.update import change, precondition_failed
 from cathedra.releases import behaviours
 from cathedra.semantics.conditions import with_condition
 
-__all__ = ["bind"]
-
 POD_BINDING = GroupResource("", "pods/binding")
 _BOUND: Final = Status(status="Success", code=201)
 

@@ -32,8 +32,6 @@ from cathedra.apiserver.subresources.reviews import REVIEWS
 from cathedra.apiserver.subresources.token import issue_token, with_defaults
 from cathedra.apiserver.verbs.context import ServerContext
 
-__all__ = ["connect_create", "is_compared"]
-
 _SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 
 

@@ -20,8 +20,6 @@ from cathedra.releases import behaviours
 from cathedra.semantics.conditions import find_condition, with_condition
 from cathedra.semantics.pods import is_ready, is_terminal
 
-__all__ = ["evict"]
-
 BUDGETS = GroupResource("policy", "poddisruptionbudgets")
 
 

@@ -22,8 +22,6 @@ from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.kinds.definition import AnyDefinition, ResourceDefinition, Strategy, VersionDefinition
 
-__all__ = ["REVIEWS", "Review"]
-
 _AUTHN: Final = "authentication.k8s.io"
 _AUTHZ: Final = "authorization.k8s.io"
 

@@ -23,8 +23,6 @@ from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import change
 
-__all__ = ["SCALE", "custom_numbers", "scale_of", "set_scale", "with_replicas"]
-
 SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
 _REPLICAS: Final = FieldSet.from_json({"f:spec": {"f:replicas": {}}})
 

@@ -16,8 +16,6 @@ from cathedra.apiserver.authentication.serviceaccounts import ISSUER, SERVICE_AC
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 
-__all__ = ["DEFAULT_SECONDS", "issue_token", "with_defaults"]
-
 DEFAULT_SECONDS: Final = 3600
 _LEAST_SECONDS: Final = 600
 _MOST_SECONDS: Final = 1 << 32

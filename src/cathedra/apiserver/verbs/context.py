@@ -30,8 +30,6 @@ from cathedra.kinds.definition import ExpressionChecker, RequestContext
 from cathedra.offload import DeadlineExceeded
 from cathedra.releases import FeatureGates
 
-__all__ = ["CallAccess", "ServerContext"]
-
 T = TypeVar("T")
 NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 """An extra of the user of a service account: the node whose pod shows the token."""

@@ -22,8 +22,6 @@ from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.metadata import validate_new_metadata, validate_path_name
 from cathedra.kinds.resource.expressions import MAX_EXPRESSION
 
-__all__ = ["create", "create_defaulted", "in_namespace"]
-
 NAME_ATTEMPTS: Final = 8
 
 

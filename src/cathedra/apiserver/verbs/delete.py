@@ -19,8 +19,6 @@ from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.update import ATTEMPTS, MODIFIED
 
-__all__ = ["Deletion", "delete", "delete_collection"]
-
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 _TOGETHER: Final = 64

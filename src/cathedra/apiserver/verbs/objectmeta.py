@@ -13,8 +13,6 @@ from cathedra.api.struct import Time, replace
 from cathedra.apiserver.names import generate_name, generate_uid
 from cathedra.apiserver.request import Call
 
-__all__ = ["fresh", "kept", "not_ending", "without_duplicate_owners"]
-
 
 def fresh(metadata: ObjectMeta, now: float, rng: random.Random) -> ObjectMeta:
     """Return the metadata of a new object. Only the server sets UID and times, and a generated name."""

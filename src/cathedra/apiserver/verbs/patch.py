@@ -45,9 +45,6 @@ from cathedra.apiserver.verbs.update import Written, as_addressed, change
 from cathedra.client.transport import PatchType
 from cathedra.remembering import forget_large
 
-__all__ = ["patch", "patched_part"]
-
-
 JSON_PATCH_LIMIT: Final = 10_000
 
 

@@ -25,18 +25,6 @@ from cathedra.apiserver.request import Call
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.client.transport import EventType, ListOptions
 
-__all__ = [
-    "Listing",
-    "WatchStart",
-    "expired_watch",
-    "get",
-    "list_objects",
-    "list_option_errors",
-    "needs_latest",
-    "parse_revision",
-    "start_watch",
-]
-
 _TOKEN_VERSION: Final = "meta.k8s.io/v1"
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
 

@@ -30,8 +30,6 @@ from cathedra.apiserver.verbs.objectmeta import kept, without_duplicate_owners
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.metadata import validate_changed_metadata
 
-__all__ = ["MODIFIED", "Written", "as_addressed", "change", "precondition_failed", "update"]
-
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 ATTEMPTS: Final = 5
 

@@ -9,8 +9,6 @@ from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
 from cathedra.cel.environment import BASE_LIBRARIES, Environment
 
-__all__ = ["NAMESPACE_METADATA", "environment", "typed_environment"]
-
 _TEXTS: Final = types.list_of(types.STRING)
 _TEXT_MAP: Final = types.map_of(types.STRING, types.STRING)
 

@@ -16,16 +16,6 @@ from cathedra.cel.errors import CompileError
 from cathedra.cel.program import Evaluation, Program
 from cathedra.cel.values import CELValue
 
-__all__ = [
-    "EXPRESSION_LIMIT",
-    "BudgetExhausted",
-    "CostBudget",
-    "Expression",
-    "PolicyCompileError",
-    "compile_one",
-    "compile_variables",
-]
-
 EXPRESSION_LIMIT: Final = 1_000_000
 """Cost limit of one evaluation."""
 

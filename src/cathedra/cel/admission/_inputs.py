@@ -13,13 +13,6 @@ from cathedra.cel.library.authorizer import AccessAnswer, AccessQuestion, Author
 from cathedra.cel.library.times import parse_timestamp
 from cathedra.cel.values import CELValue, Failure, Timestamp
 
-__all__ = [
-    "OUT_OF_BUDGET",
-    "Input",
-    "RequestValues",
-    "objection",
-]
-
 
 def _deny_all(_: AccessQuestion) -> AccessAnswer:
     return AccessAnswer(allowed=False)

@@ -22,8 +22,6 @@ from cathedra.cel.checking.types import Type
 from cathedra.cel.errors import CostLimitExceeded
 from cathedra.cel.library.patches import JSON_PATCH, OBJECT, NotJSON, ObjectValue, PatchOperation
 
-__all__ = ["CompiledMutations", "Mutated", "compile_mutations"]
-
 MUTATION_BUDGET: Final = 10_000_000
 """Cost limit of one mutation, variables included."""
 _WANTED: Final[Mapping[str, tuple[str, Type]]] = {

@@ -21,13 +21,6 @@ from cathedra.cel.environment import Environment
 from cathedra.cel.errors import CompileError
 from cathedra.cel.fieldnames import escaped, is_writable
 
-__all__ = [
-    "KindSchema",
-    "ObjectTypes",
-    "TypeWarning",
-    "type_warnings",
-]
-
 
 class KindSchema(msgspec.Struct, frozen=True):
     """A kind with its schema and what the schema refers to."""

@@ -20,8 +20,6 @@ from cathedra.cel.admission._inputs import OUT_OF_BUDGET, Input, RequestValues, 
 from cathedra.cel.checking import types
 from cathedra.cel.program import Evaluation
 
-__all__ = ["Annotation", "CompiledPolicy", "PolicyDecision", "Result", "compile_policy"]
-
 POLICY_BUDGET: Final = 10_000_000
 MAX_MESSAGE: Final = 5 * 1024
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")

@@ -19,8 +19,6 @@ from cathedra.cel.library.overload import Overload
 from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
 from cathedra.cel.values import TypeValue, UInt
 
-__all__ = ["check"]
-
 
 def check(root: Expr, environment: Environment) -> list[Issue]:
     """Type-check ``root``; the types end up on its nodes. Returns what was found wrong, nothing if nothing is."""

@@ -15,23 +15,6 @@ from typing import Final
 
 from cathedra.cel.checking import types
 
-__all__ = [
-    "CONSTANTS",
-    "MESSAGES",
-    "Kind",
-    "Type",
-    "fields_of",
-    "list_of",
-    "map_of",
-    "nullable",
-    "opaque",
-    "optional_of",
-    "param",
-    "plain",
-    "struct",
-    "type_of",
-]
-
 
 class Kind(enum.IntEnum):
     """Kind of a type."""

@@ -15,8 +15,6 @@ from cathedra.cel.library.conversions import to_duration, to_timestamp
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Ident, ListLit, MapLit
 from cathedra.cel.values import CELValue, Failure
 
-__all__ = ["validate"]
-
 
 def validate(root: Expr) -> list[Issue]:
     """Return the errors of the literals below ``root``."""

@@ -23,20 +23,6 @@ from cathedra.cel.values import (
     type_name,
 )
 
-__all__ = [
-    "KEY_TYPES",
-    "Absolute",
-    "AnyQualifier",
-    "AttributePath",
-    "AttributeQualifier",
-    "AttributeStep",
-    "ComputedQualifier",
-    "Conditional",
-    "PresenceTest",
-    "Qualifier",
-    "Relative",
-]
-
 
 class AttributePath:
     __slots__ = ("computed", "own_id", "qualifiers")

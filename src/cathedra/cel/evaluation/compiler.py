@@ -48,9 +48,6 @@ from cathedra.cel.values import (
     find,
 )
 
-__all__ = ["UNUSUAL", "Code", "Unsupported", "is_cheap", "selector_code"]
-
-
 Code = Callable[[DeviceView], bool]
 """Function of a compiled selector."""
 

@@ -48,11 +48,6 @@ from cathedra.cel.library.overload import Overload
 from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, ListLit, MapLit, Select, StructLit
 from cathedra.cel.values import NO_SUCH_OVERLOAD, CELValue, Failure, MutableList, MutableMap, UInt, decode_key
 
-__all__ = [
-    "ComprehensionStep",
-    "plan",
-]
-
 _PRIMITIVES: Final = (bool, int, UInt, float, str)
 _SINGLE_OVERLOAD_MANY: Final = frozenset(("format",))
 

@@ -26,19 +26,6 @@ from cathedra.cel.values import (
     type_name,
 )
 
-__all__ = [
-    "ABSENT",
-    "ConstantStep",
-    "Numbered",
-    "Run",
-    "Step",
-    "VariableScope",
-    "Variables",
-    "Walk",
-    "go_type",
-    "require_hashable",
-]
-
 ABSENT: Final = object()
 """Result of a lookup that finds nothing."""
 

@@ -24,19 +24,6 @@ from cathedra.cel.values import (
     text,
 )
 
-__all__ = [
-    "And",
-    "CallStep",
-    "Equality",
-    "ListStep",
-    "MapStep",
-    "Membership",
-    "NotStrictlyFalse",
-    "OptionalOr",
-    "Or",
-    "StructStep",
-]
-
 
 class Or(Numbered):
     __slots__ = ("left", "right")

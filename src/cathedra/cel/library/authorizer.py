@@ -18,8 +18,6 @@ from cathedra.cel.library.formats import dns_label_errors, dns_subdomain_errors
 from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import CELValue, Failure, Opaque
 
-__all__ = ["OVERLOADS", "AccessAnswer", "AccessQuestion", "AuthorizerValue", "Decide", "ResourceCheck", "User"]
-
 
 class User(msgspec.Struct, frozen=True):
     """The user whose permissions are checked."""

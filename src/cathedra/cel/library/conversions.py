@@ -22,18 +22,6 @@ from cathedra.cel.values import (
     type_name,
 )
 
-__all__ = [
-    "to_bool",
-    "to_bytes",
-    "to_double",
-    "to_duration",
-    "to_int",
-    "to_string",
-    "to_timestamp",
-    "to_type",
-    "to_uint",
-]
-
 _TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 _INT: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)

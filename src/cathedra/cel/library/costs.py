@@ -16,8 +16,6 @@ from cathedra.cel.library import estimates
 from cathedra.cel.library.estimates import Formula
 from cathedra.cel.values import CELValue, Failure, Opaque, Optional, decode_key, walkable
 
-__all__ = ["ONE", "Cost", "Count", "scan", "search", "size", "traversal"]
-
 Count = Callable[[Sequence[CELValue], CELValue], int]
 """Arguments and result → the cost of the call, without that of computing the arguments."""
 

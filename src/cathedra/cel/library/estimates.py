@@ -18,22 +18,6 @@ from cathedra.cel.checking.types import Kind, Type
 from cathedra.cel.syntax.tree import Const, Expr
 from cathedra.cel.values import MAX_UINT
 
-__all__ = [
-    "LIST_BASE",
-    "MAP_BASE",
-    "ONE",
-    "STRUCT_BASE",
-    "UNBOUNDED",
-    "UNKNOWN",
-    "ZERO",
-    "Estimate",
-    "EstimatedCall",
-    "Formula",
-    "Operand",
-    "Range",
-    "capped",
-]
-
 UNBOUNDED: Final = MAX_UINT
 """As much as you like."""
 

@@ -13,8 +13,6 @@ from cathedra.cel.library.times import parse_timestamp
 from cathedra.cel.library.urls import request_uri_error
 from cathedra.cel.values import NONE, CELValue, Failure, Opaque, Optional
 
-__all__ = ["FORMATS", "OVERLOADS", "NamedFormat", "dns_label_errors", "dns_subdomain_errors"]
-
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"

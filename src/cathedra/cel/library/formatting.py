@@ -16,8 +16,6 @@ from cathedra.cel.library import times
 from cathedra.cel.library.conversions import to_string
 from cathedra.cel.values import CELValue, Duration, Failure, Timestamp, TypeValue, UInt, decode_key, type_name, walkable
 
-__all__ = ["FormatError", "format_text", "render", "wrong_type"]
-
 _PRECISION: Final = 6
 _SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 

@@ -42,8 +42,6 @@ from cathedra.cel.values import (
 )
 from cathedra.cel.values import _equal_values as equal_values
 
-__all__ = ["EXTENDED", "INCLUDES", "LISTS", "SETS", "TWO_VARIABLES", "insert", "sort_by_keys"]
-
 _MAX_RANGE: Final = 2_000_000
 """Longer ranges cost more than any limit allows; Kubernetes would build them first and stop then."""
 _MAX_INCLUDES: Final = 48

@@ -13,8 +13,6 @@ from cathedra.cel.library.operators import timestamp_of
 from cathedra.cel.library.times import duration_text, timestamp_text
 from cathedra.cel.values import MAX_INT, MIN_INT, CELValue, Duration, Failure, Opaque, Timestamp, UInt, type_name
 
-__all__ = ["Empty", "build", "json_value"]
-
 Fields = Mapping[str, CELValue]
 
 

@@ -17,15 +17,6 @@ from cathedra.cel.library.estimates import ONE, Estimate, EstimatedCall, Range
 from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import NO_SUCH_OVERLOAD, CELValue, Failure, Opaque
 
-__all__ = [
-    "CIDR",
-    "CIDRS",
-    "IP",
-    "IPS",
-    "NotAnAddress",
-    "parse",
-]
-
 if TYPE_CHECKING:
     import ipaddress
 

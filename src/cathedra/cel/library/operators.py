@@ -23,8 +23,6 @@ from cathedra.cel.values import (
     holdable,
 )
 
-__all__ = ["add", "divide", "is_in", "modulo", "multiply", "negate", "ordered", "subtract"]
-
 INT_OVERFLOW: Final = Failure("integer overflow")
 UINT_OVERFLOW: Final = Failure("unsigned integer overflow")
 DURATION_OVERFLOW: Final = Failure("integer overflow")

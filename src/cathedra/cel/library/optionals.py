@@ -7,8 +7,6 @@ from typing import Final
 from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import NONE, CELValue, Duration, Failure, Optional, UInt, text
 
-__all__ = ["OVERLOADS", "is_zero"]
-
 
 def is_zero(value: CELValue) -> bool:
     """Return True if ``optional.ofNonZeroValue`` takes the value for nothing."""

@@ -22,8 +22,6 @@ from cathedra.cel.checking.types import Type
 from cathedra.cel.library.costs import ONE, Cost
 from cathedra.cel.values import CELValue
 
-__all__ = ["Functions", "Overload", "declare"]
-
 
 class Overload(msgspec.Struct, frozen=True, eq=False):
     """One way to call a function.

@@ -16,8 +16,6 @@ from cathedra.cel.library.messages import json_value
 from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import CELValue, Duration, Failure, Opaque, Timestamp, decode_key, equal, type_name
 
-__all__ = ["JSON_PATCH", "OBJECT", "OVERLOADS", "NotJSON", "ObjectValue", "PatchOperation", "build", "field_types"]
-
 OBJECT: Final = "Object"
 JSON_PATCH: Final = "JSONPatch"
 _TEXTS: Final = ("op", "path", "from")

@@ -11,8 +11,6 @@ from cathedra.cel.library.costs import SCANNED
 from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import MAX_INT, MIN_INT, NO_SUCH_OVERLOAD, CELValue, Failure, Opaque
 
-__all__ = ["OVERLOADS", "QuantityValue"]
-
 _NANO: Final = 10**9
 
 

@@ -10,8 +10,6 @@ from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import CELValue, Failure
 from cathedra.remembering import remembered
 
-__all__ = ["OVERLOADS", "compile_pattern", "matches"]
-
 _REWRITES: Final = (
     ("missing argument to repetition operator", "missing argument to repetition operator"),
     ("no argument for repetition operator", "missing argument to repetition operator"),

@@ -28,8 +28,6 @@ from cathedra.cel.library.costs import Count
 from cathedra.cel.library.overload import Functions, Overload
 from cathedra.cel.values import NO_SUCH_OVERLOAD, CELValue, Duration, Failure, Timestamp, decode_key, type_name
 
-__all__ = ["FOLDED", "LIBRARIES", "OVERLOADS", "PATTERNS", "SINGLE_FUNCTIONS", "call", "count"]
-
 LIBRARIES: Final[dict[str, Functions]] = {
     "standard": standard.OVERLOADS,
     "optional": optionals.OVERLOADS,

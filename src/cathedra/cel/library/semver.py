@@ -12,8 +12,6 @@ from cathedra.cel.library.costs import SCANNED
 from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import MAX_UINT, CELValue, Failure, Opaque
 
-__all__ = ["OVERLOADS", "Semver", "SemverError"]
-
 _DIGITS: Final = re.compile(r"[0-9]+", re.ASCII)
 _IDENTIFIER: Final = re.compile(r"[0-9A-Za-z-]+", re.ASCII)
 

@@ -22,8 +22,6 @@ from cathedra.cel.library.costs import (
 from cathedra.cel.library.overload import Functions, Overload, declare
 from cathedra.cel.values import NO_SUCH_OVERLOAD, CELValue, Opaque
 
-__all__ = ["OVERLOADS"]
-
 
 def _not(value: CELValue) -> CELValue:
     return (not value) if value.__class__ is bool else NO_SUCH_OVERLOAD

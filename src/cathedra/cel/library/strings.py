@@ -9,8 +9,6 @@ from cathedra.cel.library.formatting import format_text
 from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import CELValue, Failure, holdable, text
 
-__all__ = ["OVERLOADS"]
-
 _LOWER: Final = {i: i + 32 for i in range(65, 91)}
 _UPPER: Final = {i: i - 32 for i in range(97, 123)}
 _SPACE: Final = (

@@ -12,8 +12,6 @@ from cathedra.api.boundedcache import cached_texts
 from cathedra.cel.library.operators import timestamp_of
 from cathedra.cel.values import MAX_INT, MIN_INT, CELValue, Duration, Failure, Timestamp
 
-__all__ = ["GETTERS", "Getter", "duration_text", "parse_duration", "parse_timestamp", "timestamp_text"]
-
 _UNITS: Final = {
     "ns": 1,
     "us": 10**3,

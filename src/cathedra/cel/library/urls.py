@@ -11,8 +11,6 @@ from cathedra.cel.library.costs import REWRITTEN
 from cathedra.cel.library.overload import Functions, declare
 from cathedra.cel.values import CELValue, Failure, Opaque
 
-__all__ = ["OVERLOADS", "URL", "request_uri_error"]
-
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
 _ESCAPE: Final = re.compile(rb"%(?:[0-9a-fA-F]{2})?")
 _PORT: Final = re.compile(r"(?::[0-9]*)?", re.ASCII)

@@ -21,8 +21,6 @@ from cathedra.cel.syntax.recognizer import Context, Recognizer, Stopped, syntax_
 from cathedra.cel.syntax.tokens import EOF, Token, scan
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
 
-__all__ = ["MAX_CODE_POINTS", "diagnose"]
-
 MAX_CODE_POINTS: Final = 100_000
 
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from cathedra.cel.values import MAX_INT, MAX_UINT, MIN_INT, UInt
 
-__all__ = ["LiteralError", "parse_bytes", "parse_double", "parse_int", "parse_string", "parse_uint"]
-
 
 class LiteralError(ValueError):
     """The token has the form of a literal, but no value; the wording is that of the report."""

@@ -27,18 +27,6 @@ from cathedra.cel.syntax.tree import (
 )
 from cathedra.cel.values import CELValue
 
-__all__ = [
-    "ACCUMULATOR",
-    "BINDINGS",
-    "LISTS",
-    "OPTIONALS",
-    "STANDARD",
-    "TWO_VARIABLES",
-    "Builder",
-    "MacroError",
-    "MacroTable",
-]
-
 ACCUMULATOR: Final = "@result"
 _OLD_ACCUMULATOR: Final = "__result__"
 # optMap copies its target: nested calls double the tree each time, and forty of them would fill the memory.

@@ -15,8 +15,6 @@ from cathedra.cel.syntax.tokens import EOF, Token, scan
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Ident, ListLit, LiteralEntry, MapLit, Select, StructLit
 from cathedra.cel.values import CELValue
 
-__all__ = ["MAX_DEPTH", "RESERVED", "Invalid", "balance", "parse"]
-
 MAX_DEPTH: Final = 250
 RESERVED: Final = frozenset(
     [

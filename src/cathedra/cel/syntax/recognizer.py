@@ -23,8 +23,6 @@ from cathedra.cel.errors import Issue
 from cathedra.cel.syntax.parser import MAX_DEPTH
 from cathedra.cel.syntax.tokens import EOF, Token
 
-__all__ = ["Context", "Recognizer", "Stopped"]
-
 Set = frozenset[str]
 
 END: Final = "<end of rule>"

@@ -10,8 +10,6 @@ import re
 from functools import partial
 from typing import Final, NamedTuple
 
-__all__ = ["EOF", "Token", "scan"]
-
 EOF: Final = "<EOF>"
 
 _ESC = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""

@@ -16,23 +16,6 @@ if TYPE_CHECKING:
     from cathedra.cel.checking.types import Type
     from cathedra.cel.library.overload import Overload
 
-__all__ = [
-    "CallExpr",
-    "Comprehension",
-    "Const",
-    "Expr",
-    "Fold",
-    "Ident",
-    "Iteration",
-    "ListLit",
-    "LiteralEntry",
-    "MapLit",
-    "Select",
-    "StructLit",
-    "higher_than",
-    "walk",
-]
-
 
 class Expr:
     """A node. ``id`` is unique in its tree; ``depth`` is its nesting for the depth limit."""

@@ -35,13 +35,6 @@ from cathedra.clock import Clock
 from cathedra.semantics.owners import is_controlled_by
 from cathedra.semantics.podclaims import NotOwner, PodClaimError, check_owner, entry_claim
 
-__all__ = [
-    "RECHECK_SECONDS",
-    "ClassicController",
-    "NegotiatingController",
-]
-
-
 RECHECK_SECONDS: Final = 30.0
 """Seconds after which a scheduling context is reconciled again, because its answers can become outdated."""
 

@@ -11,8 +11,6 @@ from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod
 from cathedra.classic.anyclaim import C
 
-__all__ = ["AllocatingDriver", "Allocation", "ClaimAllocation", "ClassicDriver", "W", "WantedClaim"]
-
 Allocation = v1alpha2.AllocationResult
 """Allocation of a claim: handles for node plugins, the nodes that can use it, and whether pods may share it."""
 

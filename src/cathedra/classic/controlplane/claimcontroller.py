@@ -18,8 +18,6 @@ from cathedra.controllers.resourceclaim.controller import ResourceClaimControlle
 from cathedra.controllers.resourceclaim.release import ClaimRelease
 from cathedra.semantics.podclaims import PodClaimError, entry_claim
 
-__all__ = ["ControlPlaneClaimController"]
-
 
 class RequestingRelease(ClaimRelease):
     """Deallocates the scheduler's allocations, and requests deallocation of those of controllers."""

@@ -21,12 +21,6 @@ from cathedra.client.client import Client
 from cathedra.client.resources import DEVICECLASSES, RESOURCECLAIMS
 from cathedra.clock import Clock
 
-__all__ = [
-    "ControlPlaneController",
-    "ControllerAllocation",
-    "ControllerDriver",
-]
-
 
 @dataclass(slots=True)
 class ControllerAllocation(WantedClaim[ControlledClaim]):

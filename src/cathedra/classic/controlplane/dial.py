@@ -9,8 +9,6 @@ from cathedra.node.plugins.client import ConnectedPlugin, DialPlugin, HealthClie
 from cathedra.node.plugins.grpcclient import NO_SERVICE, GRPCPluginClient, PluginServices
 from cathedra.releases import FeatureGates
 
-__all__ = ["control_plane_dial"]
-
 
 def control_plane_dial(gates: FeatureGates) -> MakeDial:
     """Return the function that connects to drivers in 1.31."""

@@ -52,8 +52,6 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = ["ControlPlaneResources", "control_plane_plugin"]
-
 _SKIP: Final = Status(Code.SKIP)
 _DISABLED: Final = unresolvable("resourceclaim depends on disabled DRAControlPlaneController feature")
 """The one that has both generations."""

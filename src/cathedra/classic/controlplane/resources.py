@@ -10,8 +10,6 @@ from cathedra.classic.kinds.definitions import GROUP
 from cathedra.client.client import Client
 from cathedra.client.negotiation import NegotiatedTransport, OlderVersion, OlderVersions
 
-__all__ = ["control_plane_client"]
-
 _OLDER: Final[OlderVersions] = {
     (GROUP, "v1", "resourceclaims"): (
         OlderVersion("v1alpha3", v1alpha3.ResourceClaim, conversion.claim_to_hub, conversion.claim_from_hub),

@@ -28,13 +28,6 @@ from cathedra.driver.driver import Driver
 from cathedra.driver.errors import DriverError
 from cathedra.driver.serving.registration import DRA_OF_131
 
-__all__ = [
-    "NOWHERE",
-    "ControlPlaneTestDriver",
-    "ControlPlaneTestPlugin",
-    "InvalidParameters",
-]
-
 NOWHERE = "none"
 """Pool and device of what is allocated: the driver publishes neither."""
 

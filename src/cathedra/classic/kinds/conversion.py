@@ -11,17 +11,6 @@ from cathedra.api.core import resource_v1alpha1 as v1alpha1
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.struct import KubeStruct, replace, reshape
 
-__all__ = [
-    "claim_from_hub",
-    "claim_to_hub",
-    "class_from_hub",
-    "class_to_hub",
-    "context_from_hub",
-    "context_to_hub",
-    "template_from_hub",
-    "template_to_hub",
-]
-
 K = TypeVar("K", bound=KubeStruct)
 
 

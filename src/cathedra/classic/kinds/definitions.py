@@ -16,22 +16,6 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import AnyDefinition, Column, ResourceDefinition, Strategy, VersionDefinition
 from cathedra.releases import FeatureGates, classic
 
-__all__ = [
-    "CLAIM_COLUMNS",
-    "CLASS_COLUMNS",
-    "CONTEXT_COLUMNS",
-    "GROUP",
-    "TEMPLATE_COLUMNS",
-    "claim_cells",
-    "claim_state",
-    "class_cells",
-    "classic_definitions",
-    "classic_kind",
-    "context_cells",
-    "context_definition",
-    "template_cells",
-]
-
 GROUP: Final = "resource.k8s.io"
 Versions = tuple[VersionDefinition, ...]
 

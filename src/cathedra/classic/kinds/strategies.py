@@ -10,15 +10,6 @@ from cathedra.kinds.definition import RequestContext, Strategy
 from cathedra.kinds.strategies import StatusStrategy, kept_metadata
 from cathedra.releases import classic
 
-__all__ = [
-    "ClassicClaimStatusStrategy",
-    "ClassicClaimStrategy",
-    "ClassicClassStrategy",
-    "ClassicTemplateStrategy",
-    "ContextStatusStrategy",
-    "ContextStrategy",
-]
-
 WAIT: str = "WaitForFirstConsumer"
 
 

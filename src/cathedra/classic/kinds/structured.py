@@ -20,8 +20,6 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import AnyDefinition, Column, RequestContext, Strategy, VersionDefinition
 from cathedra.kinds.resource.names import validate_driver_name
 
-__all__ = ["structured_definitions"]
-
 IMMUTABLE: Final = "field is immutable"
 _ROOT: Final = FieldPath("")
 _GENERATED: Final = (NAME, Column("GeneratedFrom", description="The object these were generated from."), AGE)

@@ -14,18 +14,6 @@ from cathedra.kinds.nodeselectors import validate_node_selector
 from cathedra.kinds.resource.names import validate_driver_name
 from cathedra.releases import classic
 
-__all__ = [
-    "validate_claim",
-    "validate_claim_status",
-    "validate_claim_update",
-    "validate_class",
-    "validate_context",
-    "validate_context_status",
-    "validate_deallocation",
-    "validate_template",
-    "validate_template_update",
-]
-
 MODES: Final = ("Immediate", "WaitForFirstConsumer")
 IMMUTABLE: Final = "field is immutable"
 MAX_NODES: Final = 128

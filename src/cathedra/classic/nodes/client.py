@@ -37,15 +37,6 @@ from cathedra.node.plugins.client import (
 from cathedra.node.plugins.grpcclient import PluginChannel
 from cathedra.releases import FeatureGates, classic
 
-__all__ = [
-    "AgentContext",
-    "ClassicPluginClient",
-    "Handle",
-    "classic_dial",
-    "handle_of",
-    "services_of",
-]
-
 _UNIMPLEMENTED: Final = "Unimplemented"
 A = TypeVar("A")
 

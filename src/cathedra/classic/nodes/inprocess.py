@@ -11,8 +11,6 @@ from cathedra.classic.resources import CLAIMS
 from cathedra.client.client import Client
 from cathedra.node.plugins.client import ClaimReference, PluginCallError, PluginDevice, PrepareOutcome
 
-__all__ = ["InProcessNodeDriver"]
-
 
 class InProcessNodeDriver:
     """Reads handles from claims as a kubelet does, and calls the driver without a socket."""

@@ -25,8 +25,6 @@ from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.clock import Clock
 from cathedra.node.plugins.client import PluginCallError
 
-__all__ = ["LIST_METHOD", "NodeSlices", "ResourceListing", "decode_listing", "encode_listing"]
-
 LIST_METHOD: Final = "NodeListAndWatchResources"
 _MESSAGE: Final = "NodeListAndWatchResourcesResponse"
 _RESOURCES: Final = tag(1, LENGTH)

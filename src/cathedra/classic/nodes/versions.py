@@ -16,8 +16,6 @@ from cathedra.api.goquote import go_quote
 from cathedra.node.plugins.client import RegistrationError
 from cathedra.releases import FeatureGates, classic
 
-__all__ = ["RegisteredVersions", "UnsupportedVersions", "highest_version"]
-
 Version = tuple[int, ...]
 _GENERIC: Final = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*)", re.ASCII)
 

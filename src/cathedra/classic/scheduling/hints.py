@@ -11,8 +11,6 @@ from cathedra.classic.scheduling.claims import FindClaim, Unresolved, pod_claims
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, EventResource
 from cathedra.semantics.owners import is_controlled_by
 
-__all__ = ["ClassicHints", "context_registration"]
-
 
 class ClassicHints:
     """The plugin's registrations of events."""

@@ -50,15 +50,6 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = [
-    "Cycle",
-    "Negotiating",
-    "forward",
-    "request_deallocation",
-    "reserve",
-    "withdraw",
-]
-
 if TYPE_CHECKING:
     from cathedra.classic.structured import Stock
 

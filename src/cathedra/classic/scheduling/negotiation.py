@@ -18,8 +18,6 @@ from cathedra.classic.resources import CONTEXTS
 from cathedra.client.client import Client
 from cathedra.semantics.owners import controller_reference, is_controlled_by
 
-__all__ = ["MAX_NODES", "ForeignContext", "Negotiation"]
-
 MAX_NODES: Final = 128
 """Number of nodes that can be proposed."""
 

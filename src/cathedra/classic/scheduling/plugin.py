@@ -44,13 +44,6 @@ from cathedra.scheduler.framework.plugin import ClaimPlugin, Notify, PluginConte
 from cathedra.scheduler.framework.status import Status, error, unresolvable
 from cathedra.scheduler.state.pod_info import PodInfo
 
-__all__ = [
-    "FINALIZER",
-    "NegotiatedResources",
-    "StructuredClaims",
-    "negotiating_plugin",
-]
-
 
 class NegotiatedResources(Negotiating[ResourceClaim], ClaimPlugin, PreEnqueuePlugin):
     """Claims of pods, from the queue to the binding, by negotiation with their drivers."""

@@ -20,8 +20,6 @@ from cathedra.classic.testdriver.resources import HandleData, TestResources
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS
 
-__all__ = ["ParametersError", "TestDriver"]
-
 
 class ParametersError(Exception):
     """The parameters of a claim or class cannot be used."""

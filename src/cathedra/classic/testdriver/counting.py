@@ -13,8 +13,6 @@ from cathedra.classic.controller.driver import WantedClaim
 from cathedra.classic.testdriver.resources import TestResources
 from cathedra.client.client import ResourceClient
 
-__all__ = ["AllocatedClaims"]
-
 C = TypeVar("C", bound=KubeObject)
 
 

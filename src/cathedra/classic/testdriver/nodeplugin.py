@@ -13,8 +13,6 @@ from cathedra.driver.claim import Edits
 from cathedra.driver.files import Files
 from cathedra.driver.preparing.specs import ClaimSpecs
 
-__all__ = ["TestNodeDriver", "WrongNode"]
-
 CLASS = "test"
 
 

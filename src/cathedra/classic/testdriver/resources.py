@@ -12,8 +12,6 @@ from cathedra.api.core.core_v1 import NodeSelector, NodeSelectorRequirement, Nod
 from cathedra.api.struct import decode
 from cathedra.driver.errors import DriverError
 
-__all__ = ["DRIVER_NAME", "InvalidResources", "TestResources", "read_resources"]
-
 DRIVER_NAME = "test-driver.cdi.k8s.io"
 
 

@@ -20,8 +20,6 @@ from cathedra.cluster.data.verification import DamagedBatch, Verification, remov
 from cathedra.cluster.data.verification import verify as verify_database
 from cathedra.cluster.process import background
 
-__all__ = ["backup", "restore", "verify"]
-
 _NAMED: Final = 10
 """Objects that are named for each damaged row; more are counted."""
 

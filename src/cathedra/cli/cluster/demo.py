@@ -35,8 +35,6 @@ from cathedra.cluster.views.overview import read_overview
 from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import find_condition, is_true
 
-__all__ = ["run"]
-
 KEPT: Final = "demo"
 """The name of the cluster that ``--keep`` leaves running."""
 DEVICES: Final = ("--nodes=1", "--gpus=4", "--gpu-partitions=2")

@@ -29,8 +29,6 @@ from cathedra.cluster.data.directories import (
 from cathedra.cluster.process.background import stop
 from cathedra.cluster.process.logs import lines_of
 
-__all__ = ["delete", "down", "enrol", "list_clusters", "logs", "print_kubeconfig"]
-
 
 def down(arguments: argparse.Namespace) -> int:
     """Stop the cluster. Return 1 if it was not running."""

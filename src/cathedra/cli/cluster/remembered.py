@@ -21,9 +21,6 @@ from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.directories import DEFAULT_NAME, Description, check_name, directory_of, read_description
 from cathedra.releases import FeatureGates
 
-__all__ = ["WantedCluster", "field_name", "remembered_gates", "wanted_cluster"]
-
-
 _RETIRED: Final = frozenset({"processes"})
 """Options that earlier versions had. They wrote every option into the description, also with its default value."""
 

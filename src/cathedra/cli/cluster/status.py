@@ -28,8 +28,6 @@ from cathedra.cluster.parts.generations import client_of_any_release
 from cathedra.cluster.views.overview import Overview, read_overview
 from cathedra.releases import FeatureGates
 
-__all__ = ["run"]
-
 PATIENCE: Final = 10.0
 """Seconds in which the process of a cluster without connections is expected to end."""
 Look = Callable[[], Awaitable[Overview]]

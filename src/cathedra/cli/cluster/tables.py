@@ -21,8 +21,6 @@ from cathedra.cli.terminal import styled
 from cathedra.cluster.views.overview import DeviceRow, NodeRow, Overview
 from cathedra.printable import counted, printable_values
 
-__all__ = ["draw", "make_console"]
-
 UNBOUNDED: Final = 240
 """Columns where there is no terminal: in a file or a pipe a row stays on its line."""
 INDENT: Final = "    "

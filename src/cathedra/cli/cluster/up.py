@@ -25,8 +25,6 @@ from cathedra.cluster.process.background import ClusterChange
 from cathedra.cluster.process.logs import configure_logging
 from cathedra.cluster.process.signals import end_as_interrupted
 
-__all__ = ["run"]
-
 _LOG = logging.getLogger("cathedra.cluster")
 
 

@@ -13,8 +13,6 @@ from cathedra.cli.terminal import exact, print_data
 if TYPE_CHECKING:
     from cathedra.insight.conversion.convert import Conversion
 
-__all__ = ["add", "run"]
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""

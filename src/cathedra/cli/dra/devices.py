@@ -12,8 +12,6 @@ from cathedra.insight.inventory.listing import devices
 from cathedra.insight.inventory.report import devices_text
 from cathedra.insight.reading.state import ClusterState
 
-__all__ = ["add", "run"]
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""

@@ -18,8 +18,6 @@ from cathedra.cli.dra.source import (
 )
 from cathedra.cli.terminal import print_data, print_styled, style, width
 
-__all__ = ["add", "run"]
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""

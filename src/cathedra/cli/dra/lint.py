@@ -12,8 +12,6 @@ from cathedra.cli.dra.source import add_pod_templates, add_source, add_timeout, 
 from cathedra.cli.terminal import print_data, print_styled, style, width
 from cathedra.releases import parse_overrides
 
-__all__ = ["add", "run"]
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""

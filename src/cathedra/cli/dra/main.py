@@ -18,8 +18,6 @@ from typing import Final, NamedTuple
 from cathedra import __version__
 from cathedra.cli.terminal import EXIT_USAGE, Parser, printable_output
 
-__all__ = ["COMMANDS", "DraCommand", "add_commands", "main", "run"]
-
 _PROGRAM: Final = "kubectl dra"
 
 

@@ -7,8 +7,6 @@ import argparse
 from cathedra.cli.dra.source import add_source, add_timeout, read_state
 from cathedra.cli.terminal import print_data, print_styled, style, width
 
-__all__ = ["add", "run"]
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""

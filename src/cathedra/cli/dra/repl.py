@@ -21,8 +21,6 @@ from cathedra.printable import printable
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
-__all__ = ["add", "run"]
-
 _PROMPT: Final = "device> "
 _HISTORY: Final = "repl-history"
 

@@ -9,8 +9,6 @@ from cathedra.api.decoding import write_yaml
 from cathedra.api.struct import to_dict
 from cathedra.insight.reading.state import reader_role
 
-__all__ = ["add", "run"]
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""

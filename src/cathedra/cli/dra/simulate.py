@@ -22,8 +22,6 @@ from cathedra.cli.dra.source import (
 )
 from cathedra.cli.terminal import print_data, print_styled, style, styled, width
 
-__all__ = ["add", "run"]
-
 _REDRAWN: Final = 0.2
 """Seconds between two states of the progress bar."""
 _BAR: Final = 30

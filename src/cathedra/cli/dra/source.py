@@ -23,19 +23,6 @@ from cathedra.insight.reading.podtemplates import PodTemplates, parse_paths
 from cathedra.insight.reading.state import ClusterState
 from cathedra.releases import parse_overrides
 
-__all__ = [
-    "add_namespace",
-    "add_pod_templates",
-    "add_source",
-    "add_timeout",
-    "follow",
-    "namespace_of",
-    "pod_templates_of",
-    "read_state",
-    "target_of",
-]
-
-
 TIMEOUT: Final = 120.0
 """Seconds that a command may take."""
 PAUSE: Final = 0.3

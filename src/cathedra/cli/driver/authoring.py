@@ -12,8 +12,6 @@ from cathedra.cluster.driverfiles import driver_manifest, fabric_manifest, scaff
 from cathedra.driver.fabric.driver import FabricDriver
 from cathedra.driver.loading import load_driver
 
-__all__ = ["manifest", "new"]
-
 
 def new(arguments: argparse.Namespace) -> int:
     """Write the files into a new directory."""

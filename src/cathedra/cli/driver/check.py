@@ -33,8 +33,6 @@ from cathedra.files.atomic import write_atomic
 from cathedra.node.plugins.grpcclient import PluginAnnouncement
 from cathedra.releases import FeatureGates
 
-__all__ = ["add", "run"]
-
 _REGISTRY: Final = Path("/var/lib/kubelet/plugins_registry")
 _NODE: Final = "driver-check"
 _EXAMPLES: Final = """\

@@ -11,8 +11,6 @@ from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.data.datadir import node_of
 from cathedra.drivers.example.controls import CONTROL_SOCKET, order
 
-__all__ = ["run"]
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Give one order; what holds afterwards is printed."""

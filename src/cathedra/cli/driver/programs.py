@@ -31,8 +31,6 @@ from cathedra.driver.fabric.driver import FabricDriver
 from cathedra.driver.loading import load_driver
 from cathedra.driver.webhook import WebhookAddress, serving_webhook
 
-__all__ = ["add_fabric", "add_webhook", "fabric", "webhook"]
-
 
 def add_webhook(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``driver-webhook`` to its parser."""

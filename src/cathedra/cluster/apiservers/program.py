@@ -30,8 +30,6 @@ from cathedra.cluster.serving import open_beside, serve_beside
 from cathedra.node.concurrency import first_of
 from cathedra.releases import FeatureGates
 
-__all__ = ["main"]
-
 LOG: Final = logging.getLogger("cathedra.cluster")
 
 

@@ -26,8 +26,6 @@ from cathedra.client.backoff import ExponentialBackoff
 from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig
 
-__all__ = ["LINE_LIMIT", "READY", "ChildEnded", "Supervisor", "next_line", "several_servers"]
-
 LOG: Final = logging.getLogger("cathedra.cluster")
 READY: Final = b"\n"
 """Line of a child that serves. Every other line is the name of a node, to which the figures of its pods are the answer,

@@ -43,8 +43,6 @@ from cathedra.cluster.data.directories import DEFAULT_NAME, Description, read_de
 from cathedra.files.atomic import sync_directory
 from cathedra.files.private import private_directory
 
-__all__ = ["DATABASE", "Backup", "back_up", "check_backup", "opened_backup", "restore"]
-
 API_VERSION: Final = "cathedra.dev/v1"
 KIND: Final = "Backup"
 DATABASE: Final = "objects.sqlite"

@@ -24,18 +24,6 @@ from cathedra.cluster.config import InvalidOption
 from cathedra.files.atomic import naming, write_durable
 from cathedra.files.private import private_directory
 
-__all__ = [
-    "CHANGES",
-    "SOCKET",
-    "DataDir",
-    "DataDirInUse",
-    "changes_of",
-    "forget_short_root",
-    "node_of",
-    "short_root",
-    "socket_of",
-]
-
 SOCKET: Final = "api.sock"
 """Socket of the API server for other processes of the cluster."""
 CHANGES: Final = "changes.sock"

@@ -35,26 +35,6 @@ from cathedra.cluster.data.datadir import DataDir
 from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory
 
-__all__ = [
-    "BESIDE",
-    "DEFAULT_NAME",
-    "MAX_NAME",
-    "Description",
-    "check_name",
-    "context_name",
-    "current_cluster",
-    "directory_of",
-    "forget_elsewhere",
-    "kept_description",
-    "known_directories",
-    "note_elsewhere",
-    "own_context",
-    "read_description",
-    "selected",
-    "selecting",
-    "write_description",
-]
-
 DEFAULT_NAME: Final = "cathedra"
 CLUSTERS: Final = "clusters"
 """The folder of the named clusters."""

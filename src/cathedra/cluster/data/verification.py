@@ -26,8 +26,6 @@ from cathedra.apiserver.storage.transactions import (
 from cathedra.cluster.config import InvalidOption
 from cathedra.files.atomic import sync_directory
 
-__all__ = ["DamagedBatch", "Verification", "remove_damaged", "verify"]
-
 
 @dataclass(frozen=True, slots=True)
 class DamagedBatch:

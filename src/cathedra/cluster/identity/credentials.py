@@ -35,8 +35,6 @@ from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.identity.permissions import CONTROLLER_MANAGER, SCHEDULER, install_driver_permissions, node_user
 from cathedra.files.atomic import write_durable
 
-__all__ = ["PARTS", "Part", "administrator_of", "enrol", "parse_part", "part_target"]
-
 PARTS: Final = "admin, scheduler, controller-manager, node:NAME or driver:NAME@NODE"
 """Forms of a part's name on the command line."""
 TOKEN_SECONDS: Final = 365 * 86400

@@ -35,22 +35,6 @@ from cathedra.client import resources
 from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
 
-__all__ = [
-    "CONTROLLER_MANAGER",
-    "NODE_NAME_EXTRA",
-    "SCHEDULER",
-    "SYSTEM",
-    "controller_account",
-    "controller_user",
-    "driver_objects",
-    "driver_user",
-    "fabric_objects",
-    "install",
-    "install_driver_permissions",
-    "install_kubelet_permissions",
-    "node_user",
-]
-
 CONTROLLER_MANAGER: Final = UserInfo("system:kube-controller-manager")
 SCHEDULER: Final = UserInfo("system:kube-scheduler")
 

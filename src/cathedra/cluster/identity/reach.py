@@ -16,8 +16,6 @@ import msgspec
 
 from cathedra.cluster import InvalidOption
 
-__all__ = ["LOOPBACK", "Reach", "own_address"]
-
 LOOPBACK: Final = "127.0.0.1"
 _ELSEWHERE: Final = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 """Addresses of no machine (RFC 5737 and 3849): the way there is the default route. Nothing is sent."""

@@ -28,8 +28,6 @@ from cathedra.controllers.controller_manager import ControllerManager, Controlle
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.scheduler import Scheduler, SchedulerDependencies
 
-__all__ = ["Foundation", "Served", "node_root", "restart_after_lost_lease", "run_control_plane"]
-
 _LOG: Final = logging.getLogger(__name__)
 _RESTART: Final = (1.0, 30.0)
 """First and longest pause, in seconds, before parts that have lost their lease start again."""

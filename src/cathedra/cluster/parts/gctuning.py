@@ -19,8 +19,6 @@ from typing import Final
 
 from cathedra.clock import Clock
 
-__all__ = ["MemoryWatch", "collected_by_memory", "resident_bytes", "suspend_collection", "tune_collection"]
-
 YOUNG: Final = 50_000
 """New objects between two collections; 700 in Python's own setting. Some 10 MiB at most wait for theirs."""
 LOOK_SECONDS: Final = 1.0

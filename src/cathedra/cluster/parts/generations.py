@@ -23,8 +23,6 @@ from cathedra.scheduler.composition import MakeClaimPlugin, device_plugin
 if TYPE_CHECKING:
     from cathedra.node.plugins.client import MakeDial, PluginClient
 
-__all__ = ["Generation", "client_of_any_release", "generation_of", "how_to_enable_devices"]
-
 
 def how_to_enable_devices(gates: FeatureGates) -> str:
     """Return the options that enable Dynamic Resource Allocation in a release whose API server does not serve it."""

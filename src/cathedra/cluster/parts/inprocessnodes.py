@@ -41,8 +41,6 @@ from cathedra.printable import counted
 from cathedra.profiles import HardwareProfile, node_capacity, node_labels
 from cathedra.releases import git_version
 
-__all__ = ["NODE_ADDRESS", "InProcessNodes", "SupervisedNode", "early_runtimes"]
-
 NODE_ADDRESS: Final = "127.0.0.1"
 
 

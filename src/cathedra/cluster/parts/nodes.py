@@ -53,21 +53,6 @@ from cathedra.releases import FeatureGates, behaviours
 if TYPE_CHECKING:
     from cathedra.node.runtime.choose import ChosenRuntime
 
-__all__ = [
-    "BareNode",
-    "Choosing",
-    "ClusterNode",
-    "InProcessHealth",
-    "InProcessPlugin",
-    "NodeEnvironment",
-    "NodeFailures",
-    "RunningNode",
-    "SlowPlugin",
-    "driver_for",
-    "fails",
-    "profiled_drivers",
-]
-
 D = TypeVar("D", bound=Driver)
 _CONDITIONS: Final = {
     Health.UNKNOWN: DeviceCondition.UNKNOWN,

@@ -26,8 +26,6 @@ from cathedra.cluster.process.signals import held_back
 from cathedra.files.private import private_directory, private_file
 from cathedra.profiles import ProfileError
 
-__all__ = ["READY", "ClusterChange", "StartError", "change", "changes_served", "last_words", "start", "stop"]
-
 READY = "ready"
 """The line with which the child ends its report."""
 _ERROR: Final = "error: "

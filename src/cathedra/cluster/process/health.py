@@ -33,8 +33,6 @@ from cathedra.releases.metrics import metric, release_families
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["HEALTH_PATHS", "HealthApplication", "HealthOptions", "serving_health", "show_leadership", "show_release"]
-
 HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
 """Public paths, as in kube-scheduler's ``--authorization-always-allow-paths``."""
 

@@ -21,8 +21,6 @@ from typing import IO, Final, Literal
 
 from cathedra.printable import printable, printable_line
 
-__all__ = ["NODE", "configure_logging", "lines_of", "part_of"]
-
 NODE: Final[ContextVar[str]] = ContextVar("node", default="")
 """The node that the running task belongs to; "" outside of nodes."""
 

@@ -19,8 +19,6 @@ from cathedra.exposition import CONTENT_TYPE, text_of
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["PlainEndpoint", "PlainHealth", "endpoint_of", "health_text", "serving_plain_health"]
-
 _PLAIN: Final = b"text/plain; charset=utf-8"
 
 

@@ -16,8 +16,6 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-__all__ = ["end_as_interrupted", "held_back", "run_until", "stop_event", "switch_soon"]
-
 
 def end_as_interrupted() -> None:
     """From now on SIGTERM and SIGHUP end a program without a loop of its own as Ctrl-C does: with its clean-up."""

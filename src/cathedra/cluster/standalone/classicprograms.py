@@ -26,8 +26,6 @@ from cathedra.driver.run import DriverPlacement, DriverRunner
 from cathedra.releases import classic
 from cathedra.releases.table import DEFAULT_CLASSIC
 
-__all__ = ["TestControllerConfig", "TestPluginConfig", "run_test_controller", "run_test_plugin"]
-
 Say = Callable[[str], None]
 """Receives lines of progress."""
 

@@ -19,8 +19,6 @@ from cathedra.releases import DEFAULT_RELEASE, FeatureGates
 if TYPE_CHECKING:
     from cathedra.client.leaderelection import LeaseTiming
 
-__all__ = ["PartConfig", "ServingOptions"]
-
 KUBELET_ROOT: Final = Path("/var/lib/kubelet")
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from cathedra.controllers.certificates.signers import Signer
     from cathedra.scheduler.configuration.reading import LeaseConfiguration, SchedulerConfiguration
 
-__all__ = ["run_apiserver", "run_controllers", "run_scheduler"]
-
 Say = Callable[[str], None]
 """Receives lines of progress."""
 

@@ -21,8 +21,6 @@ from cathedra.cluster.process.signals import run_until, stop_event
 if TYPE_CHECKING:
     from cathedra.driver.fabric.driver import FabricDriver
 
-__all__ = ["FabricConfig", "lease_namespace", "run_fabric"]
-
 ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 

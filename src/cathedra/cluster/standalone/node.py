@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from cathedra.driver.driver import Driver
 
-__all__ = ["NodeRotation", "run_driver", "run_node"]
-
 Say = Callable[[str], None]
 """Receives lines of progress."""
 

@@ -41,8 +41,6 @@ from cathedra.semantics.nodes import is_node_ready
 from cathedra.semantics.podclaims import claim_names
 from cathedra.semantics.tolerations import HARD_EFFECTS
 
-__all__ = ["ClaimRow", "DeviceKey", "DeviceRow", "NodeRow", "Overview", "PodRow", "device_rows", "read_overview"]
-
 T = TypeVar("T", bound=KubeObject)
 
 

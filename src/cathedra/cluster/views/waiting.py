@@ -40,8 +40,6 @@ from cathedra.semantics.podclaims import claim_names
 from cathedra.semantics.podobstacles import deletion_text, obstacles_on_node
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["Surroundings", "why_waiting"]
-
 _DRIVER: Final = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']|["']([^"']+)["']\s*==\s*device\.driver""")
 _HOLDERS: Final = 2
 """Number of holders to name; further ones are only counted."""

@@ -12,8 +12,6 @@ from cathedra.client.resources import CLUSTERROLES
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 
-__all__ = ["ClusterRoleAggregationController"]
-
 
 class ClusterRoleAggregationController:
     """Keeps the rules of aggregated roles."""

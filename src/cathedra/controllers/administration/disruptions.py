@@ -43,8 +43,6 @@ from cathedra.semantics.conditions import find_condition, with_condition
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.pods import is_ready, is_terminal
 
-__all__ = ["DisruptionController", "StaleDisruptions"]
-
 DELETION_TIMEOUT: Final = 120.0
 """Seconds for which an evicted pod counts as disrupted before its deletion is seen."""
 

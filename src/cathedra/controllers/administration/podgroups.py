@@ -20,8 +20,6 @@ from cathedra.semantics.podclaims import pod_group_name
 from cathedra.semantics.podgroups import parent_name
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["PodGroupProtectionController"]
-
 FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 _BY_PARENT: Final = "parent-group"
 

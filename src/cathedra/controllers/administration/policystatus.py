@@ -23,8 +23,6 @@ from cathedra.controllers.controller import ControllerContext
 if TYPE_CHECKING:
     from cathedra.cel.admission import KindSchema
 
-__all__ = ["ValidatingAdmissionPolicyStatusController"]
-
 _POLICIES: Final = resource_ref(ValidatingAdmissionPolicy, "validatingadmissionpolicies", namespaced=False)
 _MOST_KINDS: Final = 10
 _MARK: Final = "x-kubernetes-group-version-kind"

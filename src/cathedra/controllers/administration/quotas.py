@@ -32,8 +32,6 @@ from cathedra.kinds.core.quotas import count_name
 from cathedra.kinds.evaluators import evaluator_of
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["ResourceQuotaController"]
-
 RESYNC_SECONDS: Final = 300.0
 _CORE_NAMES: Final[Mapping[str, str]] = {
     "services.loadbalancers": "services",

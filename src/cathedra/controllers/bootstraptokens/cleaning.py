@@ -12,8 +12,6 @@ from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.semantics.bootstraptokens import NAMESPACE, expiration, is_token_secret
 
-__all__ = ["TokenCleanerController"]
-
 _LEAST_SECONDS: Final = 1.0
 
 

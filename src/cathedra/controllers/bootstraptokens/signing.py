@@ -20,8 +20,6 @@ from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.semantics.bootstraptokens import NAMESPACE, SIGNING, BootstrapToken, token_of
 
-__all__ = ["BootstrapSignerController", "signature"]
-
 _PUBLIC: Final = "kube-public"
 _NAME: Final = "cluster-info"
 _KUBECONFIG: Final = "kubeconfig"

@@ -17,8 +17,6 @@ from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.certificates.signers import KUBELET_CLIENT, has_condition, refusal
 from cathedra.controllers.controller import ControllerContext
 
-__all__ = ["CSRApprovingController"]
-
 _REVIEWS: Final = ResourceRef(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False, SubjectAccessReview
 )

@@ -12,8 +12,6 @@ from cathedra.client.workqueue import one_of_many
 from cathedra.controllers.certificates.signers import has_condition
 from cathedra.controllers.controller import ControllerContext
 
-__all__ = ["CSRCleanerController"]
-
 INTERVAL: Final = 3600.0
 """Seconds between two looks."""
 DECIDED_SECONDS: Final = 3600.0

@@ -7,8 +7,6 @@ from typing import Final, Protocol
 
 from cathedra.api.core.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestStatus
 
-__all__ = ["CLIENT", "KUBELET_CLIENT", "KUBELET_SERVING", "SIGNERS", "Signer", "has_condition", "refusal"]
-
 CLIENT: Final = "kubernetes.io/kube-apiserver-client"
 KUBELET_CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
 KUBELET_SERVING: Final = "kubernetes.io/kubelet-serving"

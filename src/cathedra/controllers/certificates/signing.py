@@ -12,8 +12,6 @@ from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.certificates.signers import SIGNERS, has_condition, refusal
 from cathedra.controllers.controller import ControllerContext
 
-__all__ = ["CSRSigningController"]
-
 LONGEST: Final = 365 * 24 * 3600
 """Seconds; Kubernetes' default of ``--cluster-signing-duration``."""
 

@@ -38,8 +38,6 @@ from cathedra.semantics import podclaims
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["DeviceTaintEvictionController", "RuleCondition", "dry_run", "progress"]
-
 NAME: Final = "device-taint-eviction-controller"
 WORKERS: Final = 8
 STATUS_PERIOD: Final = 10.0

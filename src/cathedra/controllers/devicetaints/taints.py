@@ -22,18 +22,6 @@ from cathedra.client.informer import Informer
 from cathedra.client.store import Store
 from cathedra.semantics.tolerations import tolerates_device_taint
 
-__all__ = [
-    "BY_DEVICE",
-    "DeviceTaints",
-    "EvictionTime",
-    "Tainted",
-    "by_device",
-    "claim_eviction_time",
-    "earliest",
-    "rule_selects",
-    "same_allocation",
-]
-
 NO_EXECUTE: Final = "NoExecute"
 BY_DEVICE: Final = "claim-device"
 """Name of the index of claims by their allocated devices."""

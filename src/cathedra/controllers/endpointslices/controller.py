@@ -36,8 +36,6 @@ from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.pods import is_ready
 from cathedra.semantics.services import has_hostname_in, is_endpoint, selects_pod, target_port
 
-__all__ = ["EndpointSliceController", "TriggerTimes", "address_types", "endpoint_of", "ports_of"]
-
 _WORKERS: Final = 5
 _AFTER_SLICES: Final = 1.0
 """Seconds between a change of a slice and the sync of its service, so that several changes are handled by one sync."""

@@ -19,8 +19,6 @@ from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
 from cathedra.semantics.owners import controller_reference
 
-__all__ = ["LONGEST", "MANAGED_BY", "MANAGER", "SERVICE_NAME", "Changes", "Ports", "distribute"]
-
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 MANAGER: Final = "endpointslice-controller.k8s.io"

@@ -28,8 +28,6 @@ from cathedra.controllers.garbagecollector.ownership import (
 )
 from cathedra.semantics.owners import same_owners
 
-__all__ = ["GarbageCollector"]
-
 WORKERS: Final = 20
 
 

@@ -20,8 +20,6 @@ from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.transport import ResourceRef
 from cathedra.semantics.owners import owner_uids, same_owners
 
-__all__ = ["FOREGROUND", "ORPHAN", "Item", "NotServed", "OwnerState", "Ownership", "is_waiting"]
-
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 

@@ -53,8 +53,6 @@ from cathedra.semantics.conditions import is_true
 from cathedra.semantics.owners import controller_of, controller_uid, same_owners
 from cathedra.semantics.pods import is_ready, is_terminal
 
-__all__ = ["JobController"]
-
 BATCH_SECONDS: Final = 1.0
 """Changes of a job's pods are collected for so long (SyncJobBatchPeriod)."""
 WORKERS: Final = 5

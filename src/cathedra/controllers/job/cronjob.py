@@ -26,8 +26,6 @@ from cathedra.kinds.batch.schedule import Schedule, ScheduleError, most_recent, 
 from cathedra.semantics.conditions import is_true
 from cathedra.semantics.owners import controller_of, controller_reference
 
-__all__ = ["CronJobController"]
-
 SCHEDULED_AT: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 WORKERS: Final = 5
 TOO_MANY_MISSED: Final = 100

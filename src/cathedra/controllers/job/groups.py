@@ -44,8 +44,6 @@ from cathedra.releases.served import versions
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.owners import controller_of, controller_reference, is_controlled_by
 
-__all__ = ["GROUP_TEMPLATE_NAME", "PARENT_GROUP", "JobGroups", "in_group", "pod_group_name", "workload_name"]
-
 GROUP_TEMPLATE_NAME: Final = "scheduling.k8s.io/group-template-name"
 """Annotation of a job: the template of a workload that another controller owns, from which the job creates its
 PodGroup."""

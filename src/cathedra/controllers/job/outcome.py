@@ -14,8 +14,6 @@ from cathedra.controllers.job.pods import is_indexed
 from cathedra.controllers.job.tally import Tally, parse_indexes
 from cathedra.semantics.conditions import is_true, with_condition_restarted
 
-__all__ = ["JobOutcome", "deadline_in", "decide", "has_finished", "reached_completions", "with_condition"]
-
 _TIMER_SECONDS: Final = 0.001
 """A timer may fire so much before its time."""
 

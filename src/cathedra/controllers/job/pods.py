@@ -18,28 +18,6 @@ from cathedra.api.struct import replace
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.owners import controller_reference
 
-__all__ = [
-    "FAILURE_COUNT",
-    "FIRST_FAILURE_DELAY",
-    "INDEX",
-    "LONGEST_FAILURE_DELAY",
-    "TRACKING",
-    "PodFailures",
-    "PolicyMatch",
-    "all_failures",
-    "completion_index",
-    "failure_count",
-    "finish_time",
-    "has_failed",
-    "has_valid_index",
-    "is_indexed",
-    "is_tracked",
-    "judge",
-    "new_pod",
-    "pause_after",
-    "replaces_only_failed",
-]
-
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 FAILURE_COUNT: Final = "batch.kubernetes.io/job-index-failure-count"

@@ -28,8 +28,6 @@ from cathedra.controllers.job.pods import (
 )
 from cathedra.semantics.pods import is_active, is_ready, is_terminal
 
-__all__ = ["CountingRound", "Tally", "entered", "format_indexes", "parse_indexes", "settled", "tally", "uncounted"]
-
 MOST_PER_SYNC = 500
 """Maximum number of finished pods that one sync counts, which bounds the size of the status."""
 

@@ -9,8 +9,6 @@ from cathedra.client.resources import JOBS
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 
-__all__ = ["TTLAfterFinishedController"]
-
 
 class TTLAfterFinishedController:
     """Deletes jobs (foreground) ``ttlSecondsAfterFinished`` after they have finished."""

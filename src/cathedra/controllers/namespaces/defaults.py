@@ -17,8 +17,6 @@ from cathedra.client.resources import CONFIGMAPS, NAMESPACES, SERVICEACCOUNTS
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 
-__all__ = ["RootCAPublisher", "ServiceAccountController"]
-
 SERVICE_ACCOUNT: Final = "default"
 ROOT_CA: Final = "kube-root-ca.crt"
 _CA_KEY: Final = "ca.crt"

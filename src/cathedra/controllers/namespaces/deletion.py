@@ -24,8 +24,6 @@ from cathedra.controllers.customkinds import CustomKinds
 from cathedra.semantics.conditions import with_condition
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["NamespaceController"]
-
 FINALIZER: Final = "kubernetes"
 WORKERS: Final = 10
 GRACE_PERIOD: Final = 5.0

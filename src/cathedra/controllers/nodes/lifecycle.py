@@ -24,16 +24,6 @@ from cathedra.semantics.nodes import ready_status
 from cathedra.semantics.pods import is_ready
 from cathedra.semantics.tolerations import tolerates
 
-__all__ = [
-    "NOT_READY",
-    "UNREACHABLE",
-    "LifecycleTiming",
-    "NodeLifecycleController",
-    "eviction_delay",
-    "no_execute_key",
-    "no_schedule_keys",
-]
-
 _LOG = logging.getLogger(__name__)
 
 LEASE_NAMESPACE: Final = "kube-node-lease"

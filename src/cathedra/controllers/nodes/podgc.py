@@ -23,8 +23,6 @@ from cathedra.semantics.conditions import find_condition, keep_transition_time
 from cathedra.semantics.nodes import is_node_ready
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["Collected", "PodGarbageCollector"]
-
 _LOG = logging.getLogger(__name__)
 
 PERIOD: Final = 20.0

@@ -19,8 +19,6 @@ from cathedra.controllers.eviction import evict
 from cathedra.controllers.nodes.lifecycle import BY_NODE, by_node, eviction_delay, same_node
 from cathedra.semantics.tolerations import first_untolerated
 
-__all__ = ["TaintEvictionController"]
-
 WORKERS: Final = 8
 
 

@@ -28,8 +28,6 @@ from cathedra.controllers.resourceclaim.maker import (
 from cathedra.controllers.resourceclaim.release import ClaimRelease, DeletedPods
 from cathedra.semantics import podclaims
 
-__all__ = ["ResourceClaimController"]
-
 FIELD_MANAGER: Final = "ResourceClaimController"
 WORKERS: Final = 50
 

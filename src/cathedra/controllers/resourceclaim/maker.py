@@ -25,20 +25,6 @@ from cathedra.releases import FeatureGates, behaviours
 from cathedra.semantics.owners import controller_of, controller_reference
 from cathedra.semantics.podclaims import pod_group_name
 
-__all__ = [
-    "POD_CLAIM_NAME",
-    "ClaimMaker",
-    "ClaimRefused",
-    "ClaimUndecodable",
-    "FeatureDisabled",
-    "GroupFeatureDisabled",
-    "TemplateMissing",
-    "check_group_gate",
-    "claim_from_template",
-    "closed_group_gate",
-    "generate_name",
-]
-
 _BY_OWNER_AND_ENTRY: Final = "resourceclaim-owner-entry"
 _REMEMBERED_SECONDS: Final = 60.0
 _GROUP_GATES: Final = ("GenericWorkload", "DRAWorkloadResourceClaims")

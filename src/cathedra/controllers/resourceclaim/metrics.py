@@ -15,8 +15,6 @@ from cathedra.exposition import Family
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.releases.metrics import metric
 
-__all__ = ["count_claims", "show_claims"]
-
 _TEMPLATE = "resource.kubernetes.io/pod-claim-name"
 _EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 

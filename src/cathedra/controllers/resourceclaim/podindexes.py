@@ -8,8 +8,6 @@ from typing import Final
 from cathedra.api.core.core_v1 import Pod
 from cathedra.semantics.podclaims import claim_names, pod_group_name, template_names
 
-__all__ = ["BY_CLAIM", "BY_GROUP", "BY_TEMPLATE", "by_claim", "by_group", "by_template", "same_entries", "same_group"]
-
 BY_CLAIM: Final = "pod-claim"
 BY_TEMPLATE: Final = "pod-claim-template"
 BY_GROUP: Final = "pod-group"

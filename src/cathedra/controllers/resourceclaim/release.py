@@ -22,8 +22,6 @@ from cathedra.client.resources import PODGROUPS, PODS, RESOURCECLAIMS
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.podclaims import SCHEDULING_GROUP, is_done_with_claims
 
-__all__ = ["FINALIZER", "ClaimRelease", "DeletedPods"]
-
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _REMEMBERED: Final = 500
 

@@ -36,20 +36,6 @@ from cathedra.controllers.workloads.workload import WorkloadController
 from cathedra.semantics.pods import is_available, is_ready, is_terminal
 from cathedra.semantics.tolerations import HARD_EFFECTS, first_untolerated
 
-__all__ = [
-    "DaemonSetController",
-    "Daemons",
-    "RolloutStep",
-    "daemon_pod",
-    "limits",
-    "may_stay",
-    "next_step",
-    "oldest_first",
-    "should_run",
-    "surplus",
-    "target_node",
-]
-
 
 class DaemonSetController(WorkloadController[DaemonSet]):
     """Keeps one pod per node."""

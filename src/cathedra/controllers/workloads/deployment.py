@@ -56,8 +56,6 @@ from cathedra.controllers.workloads.templates import (
 from cathedra.semantics.owners import controller_of, controller_reference, controller_uid, is_controlled_by, same_owners
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["DeploymentController"]
-
 _BY_DEPLOYMENT: Final = "replicaset-controller-uid"
 _ORPHANS: Final = "orphan-replicasets"
 

@@ -17,8 +17,6 @@ from cathedra.semantics.conditions import with_condition_moved_last
 from cathedra.semantics.owners import controller_uid, same_owners
 from cathedra.semantics.pods import is_active, is_available, is_ready, is_terminal, ready_since
 
-__all__ = ["ReplicaSetController", "ReplicationControllerController"]
-
 T = TypeVar("T", bound=KubeObject)
 
 MOST_PER_SYNC: Final = 500

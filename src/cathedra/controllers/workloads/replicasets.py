@@ -14,32 +14,6 @@ from cathedra.api.struct import Time, replace
 from cathedra.controllers.workloads.templates import limits, same_template
 from cathedra.semantics.conditions import find_condition, with_condition_moved_last
 
-__all__ = [
-    "DESIRED",
-    "MAXIMUM",
-    "REVISION",
-    "by_age",
-    "copied_annotations",
-    "creation_failed",
-    "has_deadline",
-    "has_newest_form",
-    "is_being_scaled",
-    "newest_annotations",
-    "newest_of",
-    "numbers",
-    "only_or_latest",
-    "paused_status",
-    "proportional_sizes",
-    "replicas_of",
-    "revision_of",
-    "rollout_status",
-    "seconds_left",
-    "size_annotations",
-    "size_of",
-    "surge_of",
-    "unavailable_of",
-]
-
 REVISION: Final = "deployment.kubernetes.io/revision"
 DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM: Final = "deployment.kubernetes.io/max-replicas"

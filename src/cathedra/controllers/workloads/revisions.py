@@ -17,8 +17,6 @@ from cathedra.client.resources import CONTROLLERREVISIONS
 from cathedra.controllers.workloads.templates import REVISION_HASH, template_hash
 from cathedra.semantics.owners import controller_reference, controller_uid, same_owners
 
-__all__ = ["Revisions"]
-
 _BY_OWNER: Final = "revision-controller-uid"
 _KEPT: Final = 10
 

@@ -7,19 +7,6 @@ from typing import Final
 from cathedra.api.core.core_v1 import PodTemplateSpec
 from cathedra.api.struct import encode, replace
 
-__all__ = [
-    "POD_TEMPLATE_HASH",
-    "REVISION_HASH",
-    "down_step",
-    "limits",
-    "resolve",
-    "safe_hash",
-    "same_template",
-    "template_hash",
-    "up_step",
-    "with_label",
-]
-
 POD_TEMPLATE_HASH: Final = "pod-template-hash"
 REVISION_HASH: Final = "controller-revision-hash"
 _SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"

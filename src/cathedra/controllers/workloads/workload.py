@@ -28,8 +28,6 @@ from cathedra.controllers.podcontrol import (
 )
 from cathedra.semantics.owners import controller_of, controller_uid, same_owners
 
-__all__ = ["WorkloadController"]
-
 T = TypeVar("T", bound=KubeObject)
 
 WORKERS: Final = 5

@@ -43,16 +43,6 @@ from cathedra.driver.metrics import FabricObserver
 from cathedra.driver.preparing.status import write_device_status
 from cathedra.driver.publishing.controller import ErrorHandler
 
-__all__ = [
-    "AttachingController",
-    "allocated_attachments",
-    "annotation_of",
-    "finalizer_of",
-    "node_of",
-    "recorded",
-    "with_record",
-]
-
 WORKERS: Final = 16
 """Claims at a time: attaching may take minutes, and is waited for."""
 SHORTEST_PAUSE: Final = 0.5

@@ -14,17 +14,6 @@ from cathedra.api.core.meta_v1 import Condition
 from cathedra.api.resource import AllocatedDeviceStatus, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.semantics.conditions import is_true
 
-__all__ = [
-    "BindingConditionTypes",
-    "BindingOutcome",
-    "DeviceKey",
-    "device_key",
-    "is_decided",
-    "is_ready",
-    "own_results",
-    "status_entries",
-]
-
 DeviceKey = tuple[str, str, str | None]
 """Pool, device and share."""
 

@@ -25,8 +25,6 @@ from cathedra.driver.progress import print_published
 from cathedra.driver.publishing.controller import ResourceSliceController, SliceScope, keep_published
 from cathedra.driver.publishing.layout import DesiredPool
 
-__all__ = ["TIMING", "FabricController"]
-
 TIMING = LeaseTiming(lease=15.0, renew_deadline=10.0, retry=5.0)
 """Timing of drivers' leases."""
 

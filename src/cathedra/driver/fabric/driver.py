@@ -15,8 +15,6 @@ from cathedra.driver.claim import Claim, ClaimedDevice, Ref
 from cathedra.driver.device import Pool
 from cathedra.driver.driver import Driver
 
-__all__ = ["Attachment", "FabricDriver"]
-
 
 class Attachment(msgspec.Struct, frozen=True):
     """A device that is attached for a claim, or may be: then attaching it was interrupted."""

@@ -31,8 +31,6 @@ from cathedra.driver.preparing.checkpoint import DeviceAnswer
 from cathedra.driver.preparing.service import PrepareResult
 from cathedra.driver.run import DriverPlacement, DriverRunner
 
-__all__ = ["NAMESPACE", "NODE", "Kit", "KitError"]
-
 NODE: Final = "kit-node"
 NAMESPACE: Final = "default"
 

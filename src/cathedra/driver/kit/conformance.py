@@ -21,8 +21,6 @@ from cathedra.driver.kit.bench import Kit, KitError
 from cathedra.driver.preparing.checkpoint import DeviceAnswer
 from cathedra.driver.publishing.layout import MAX_DEVICES
 
-__all__ = ["CHECKS", "Check", "CheckFailed", "CheckResult", "CheckSkipped", "check_driver"]
-
 
 class CheckFailed(Exception):
     """The driver violates a rule. The text has the observation."""

@@ -24,8 +24,6 @@ from cathedra.client.objects import with_metadata
 from cathedra.client.resources import NODES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.client.transport import APICall, EventType, Page, PatchType, ResourceRef, WatchEvent
 
-__all__ = ["MemoryAPI", "asked", "results_for", "smallest_requests"]
-
 T = TypeVar("T", bound=KubeObject)
 _status: Final = attrgetter("status")
 

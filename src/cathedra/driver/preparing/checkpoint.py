@@ -41,21 +41,6 @@ from cathedra.driver.driver import PreparedClaim, PreparedDeviceRecord
 from cathedra.driver.errors import CheckpointDamaged
 from cathedra.driver.files import Files
 
-__all__ = [
-    "BOOT_FILE",
-    "CHECKPOINT_FILE",
-    "LOCK_FILE",
-    "Checkpoint",
-    "CheckpointDevice",
-    "CheckpointEntry",
-    "DeviceAnswer",
-    "FileLock",
-    "NoLock",
-    "ProcessLock",
-    "Serializer",
-    "memory_key",
-]
-
 CHECKPOINT_FILE = "checkpoint.json"
 BOOT_FILE = "checkpoint.boot"
 """Names the boot in which the checkpoint was written last."""

@@ -38,8 +38,6 @@ from cathedra.driver.preparing.checkpoint import (
 from cathedra.driver.preparing.specs import COMMON_DEVICE, ClaimSpecs, MetadataFiles, device_document
 from cathedra.driver.preparing.status import device_entries, write_device_status
 
-__all__ = ["CALL_TIMEOUT", "ORPHANED", "ClaimFiles", "ClaimService", "NamedClaim", "PrepareResult"]
-
 CALL_TIMEOUT = 45.0
 """Seconds that a node agent waits for an answer."""
 

@@ -32,17 +32,6 @@ from cathedra.driver.device import attribute
 from cathedra.driver.errors import DriverError, OptionError
 from cathedra.driver.files import Files
 
-__all__ = [
-    "COMMON_DEVICE",
-    "DIRECTORY",
-    "ClaimSpecs",
-    "MetadataFiles",
-    "cdi_document",
-    "device_document",
-    "encode_document",
-    "vendor_for",
-]
-
 COMMON_DEVICE = "common"
 
 

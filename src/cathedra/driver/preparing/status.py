@@ -18,8 +18,6 @@ from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.driver.claim import DeviceStatus, Prepared, Ref
 from cathedra.semantics.conditions import find_condition, keep_transition_time
 
-__all__ = ["device_entries", "write_device_status"]
-
 INVALID: Final = 422
 _ATTEMPTS: Final = 5
 

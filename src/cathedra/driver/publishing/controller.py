@@ -42,15 +42,6 @@ from cathedra.driver.publishing.layout import (
     without_refused,
 )
 
-__all__ = [
-    "REPUBLISH_PAUSE",
-    "ErrorHandler",
-    "ResourceSliceController",
-    "SliceScope",
-    "SliceStatistics",
-    "keep_published",
-]
-
 MUTATION_CACHE_TTL = 60.0
 """Seconds for which a slice that was written counts although the watch has not shown it."""
 INVALID: Final = 422

@@ -22,21 +22,6 @@ from cathedra.api.struct import Time, replace
 from cathedra.driver.device import Device, Pool
 from cathedra.driver.errors import DeviceError, PoolError
 
-__all__ = [
-    "MAX_COUNTER_SETS",
-    "MAX_DEVICES",
-    "MAX_DEVICES_WITH_FEATURES",
-    "DesiredPool",
-    "DesiredSlice",
-    "Plan",
-    "Publisher",
-    "adopt_taint_times",
-    "check",
-    "lay_out",
-    "plan",
-    "without_refused",
-]
-
 MAX_DEVICES = 128
 MAX_DEVICES_WITH_FEATURES = 64
 """Limit if a device of the slice has taints, consumes counters or has an attribute with a list."""

@@ -45,8 +45,6 @@ from cathedra.driver.serving.registration import (
 )
 from cathedra.files.inotify import is_removal, wait_for_files
 
-__all__ = ["HealthSource", "PluginServers", "RegistrationServicer", "listening"]
-
 _GRACE = 5.0
 """Seconds that calls in progress get to finish when a server stops."""
 _RETRY: Final = (1.0, 30.0)

@@ -18,22 +18,6 @@ import msgspec
 
 from cathedra.driver.errors import OptionError, RegistrationFailed
 
-__all__ = [
-    "DRA_OF_131",
-    "DRA_V1",
-    "DRA_V1BETA1",
-    "HEALTH_V1",
-    "HEALTH_V1ALPHA1",
-    "MAX_PATH",
-    "PLUGIN_TYPE",
-    "SERVICES",
-    "PluginInfo",
-    "Registration",
-    "SocketPaths",
-    "socket_paths",
-    "supported_services",
-]
-
 PLUGIN_TYPE = "DRAPlugin"
 DRA_V1 = "v1.DRAPlugin"
 DRA_V1BETA1 = "v1beta1.DRAPlugin"

@@ -9,8 +9,6 @@ from cathedra.drivercheck.bench import Bench
 from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed
 
-__all__ = ["CHECKS"]
-
 
 async def _resolvable(bench: Bench) -> None:
     bench.check_names(await bench.prepare(await bench.claims.allocate()))

@@ -26,8 +26,6 @@ from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.claims import AllocatedClaim
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped
 
-__all__ = ["CHECKS"]
-
 _PARTITIONS: Final = "partitionable"
 _SHARES: Final = "shared capacity"
 _METADATA: Final = "metadata"

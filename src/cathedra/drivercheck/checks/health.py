@@ -11,8 +11,6 @@ from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped
 from cathedra.node.plugins.client import PluginCallError, ReportedHealth
 
-__all__ = ["CHECKS"]
-
 _REPORT_SECONDS: Final = 30.0
 """After so long without a report a kubelet takes every device for unknown."""
 _KUBELETS: Final = 3

@@ -13,8 +13,6 @@ from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped
 from cathedra.node.plugins.client import PluginCallError
 
-__all__ = ["CHECKS"]
-
 _CALLS: Final = 16
 _MOST_RESULTS: Final = 32
 _PARAMETER_BYTES: Final = 10_000

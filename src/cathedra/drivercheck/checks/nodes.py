@@ -14,8 +14,6 @@ from cathedra.drivercheck.bench import Bench
 from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped
 
-__all__ = ["CHECKS"]
-
 
 async def _pools_apart(bench: Bench) -> None:
     neighbour = bench.require_neighbour()

@@ -10,8 +10,6 @@ from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed
 from cathedra.node.plugins.client import ClaimReference, PluginCallError
 
-__all__ = ["CHECKS"]
-
 _NEVER_SEEN: Final = ClaimReference("default", "11111111-1111-4111-8111-111111111111", "never-seen")
 
 

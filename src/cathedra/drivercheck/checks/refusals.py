@@ -11,8 +11,6 @@ from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped
 from cathedra.node.plugins.client import ClaimReference
 
-__all__ = ["CHECKS"]
-
 
 async def _replaced(bench: Bench) -> None:
     claim = await bench.claims.allocate()

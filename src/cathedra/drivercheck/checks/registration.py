@@ -12,8 +12,6 @@ from cathedra.drivercheck.plugin import ask, tell
 from cathedra.node.plugins.client import PluginCallError
 from cathedra.node.plugins.grpcclient import DRA_SERVICES, DRIVER_TYPE, HEALTH_SERVICES
 
-__all__ = ["CHECKS"]
-
 _SOURCE: Final = "docs/spec/protocols.md §3"
 _LONGEST_NAME: Final = 63
 _LONGEST_PATH: Final = 107

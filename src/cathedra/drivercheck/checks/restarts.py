@@ -11,8 +11,6 @@ from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped, DriverCheckError
 from cathedra.node.plugins.client import PluginCallError
 
-__all__ = ["CHECKS"]
-
 _POD_UID: Final = "33333333-3333-4333-8333-333333333333"
 _GONE_SECONDS: Final = 60.0
 

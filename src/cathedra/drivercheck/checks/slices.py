@@ -12,8 +12,6 @@ from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.slices.validation import validate_slice
 from cathedra.releases import FeatureGates
 
-__all__ = ["CHECKS"]
-
 
 async def _valid(bench: Bench) -> None:
     """Also where the server that took them is older than the rules."""

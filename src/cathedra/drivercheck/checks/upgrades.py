@@ -14,8 +14,6 @@ from cathedra.drivercheck.check import PluginCheck
 from cathedra.drivercheck.errors import CheckFailed, DriverCheckError
 from cathedra.drivercheck.program import DriverProgram
 
-__all__ = ["CHECKS"]
-
 _POD_UID: Final = "44444444-4444-4444-8444-444444444444"
 
 

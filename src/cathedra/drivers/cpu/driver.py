@@ -42,8 +42,6 @@ from cathedra.drivers.cpu.sharedpool import LOCK_FILE, SharedPool
 from cathedra.drivers.cpu.topology import Cpu, pcie_roots, read_topology
 from cathedra.drivers.hooks.cpuset import PREFIX, format_cpus, parse_cpus
 
-__all__ = ["CpuConfig", "CpuDriver", "Grouping", "choose"]
-
 CAPACITY: Final = "dra.cpu/cpu"
 _NAMES: Final[Mapping[Grouping, str]] = {
     "machine": "cpudevmachine",

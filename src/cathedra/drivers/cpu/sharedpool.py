@@ -19,8 +19,6 @@ from typing import Final
 from cathedra.drivers.hooks.cpuset import format_cpus, parse_cpus
 from cathedra.files.inotify import Inotify
 
-__all__ = ["LOCK_FILE", "SharedPool"]
-
 LOCK_FILE: Final = "cpuset.lock"
 """The lock's name in the driver's directory."""
 _CPUS: Final = "cpuset.cpus"

@@ -10,8 +10,6 @@ from typing import Final
 from cathedra.driver import DriverError
 from cathedra.drivers.hooks.cpuset import parse_cpus
 
-__all__ = ["Cpu", "pcie_roots", "read_topology"]
-
 _INDEX: Final = re.compile(r"(?:cpu|node|index)(\d+)")
 _LAST_LEVEL: Final = 3
 _PCIE_ROOT: Final = re.compile(r"pci[0-9a-f]{4}:[0-9a-f]{2}")

@@ -23,28 +23,6 @@ from cathedra.api.resource import DeviceTaint
 from cathedra.driver import DeviceHealth, DriverError, Health, OptionError
 from cathedra.files.atomic import write_durable
 
-__all__ = [
-    "BINDINGS",
-    "CALLS",
-    "CONTROL_SOCKET",
-    "ORDERS",
-    "PREPARE",
-    "UNPREPARE",
-    "Binding",
-    "Controls",
-    "Effect",
-    "HealthOrder",
-    "OrderError",
-    "Orders",
-    "RecordedCall",
-    "State",
-    "TaintOrder",
-    "order",
-    "read_orders",
-    "serving_controls",
-    "write_orders",
-]
-
 CONTROL_SOCKET: Final = "ctl.sock"
 """The socket's name in the driver's directory: no longer than that of the gRPC service, which fits everywhere."""
 PREPARE: Final = "NodePrepareResources"

@@ -14,8 +14,6 @@ from cathedra.driver import Device, DeviceStatus, Pool
 from cathedra.driver.claim import ConfigModels
 from cathedra.drivers.example.profile import PrepareContext, Site
 
-__all__ = ["CpuProfile"]
-
 
 class CpuProfile:
     """N NUMA nodes with as many CPUs each; no parameters are allowed."""

@@ -42,8 +42,6 @@ from cathedra.drivers.example.profile import DriverProfile, PrepareContext, Site
 if TYPE_CHECKING:
     import grpc.aio
 
-__all__ = ["BINDING_CONDITION", "FAILURE_CONDITION", "BindingConditions", "DriverOptions", "ExampleDriver"]
-
 
 class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the example driver beside its profile."""

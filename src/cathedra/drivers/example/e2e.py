@@ -15,8 +15,6 @@ from cathedra.driver import Device, DeviceStatus, Pool
 from cathedra.driver.claim import ConfigModels
 from cathedra.drivers.example.profile import PrepareContext, Site
 
-__all__ = ["E2EProfile"]
-
 _NO_WORD: Final = re.compile(r"[^a-zA-Z0-9]")
 _PREFIXES: Final = {"FromClaim": "user", "FromClass": "admin"}
 

@@ -27,20 +27,6 @@ from cathedra.driver.claim import ConfigModels
 from cathedra.driver.device import AttributeValue
 from cathedra.drivers.example.profile import PrepareContext, Site, device_uuid, variable_name
 
-__all__ = [
-    "API_VERSION",
-    "KIND",
-    "ExampleGpuConfig",
-    "GpuOptions",
-    "GpuProfile",
-    "Layout",
-    "Sharing",
-    "SpacePartitioning",
-    "TimeSlicing",
-    "equal_parts",
-    "gpu_attributes",
-]
-
 PCI_BUS_ID: Final = "resource.kubernetes.io/pciBusID"
 PCIE_ROOT: Final = "resource.kubernetes.io/pcieRoot"
 GPUS_PER_ROOT: Final = 4

@@ -17,8 +17,6 @@ from cathedra.driver.device import AttributeValue
 from cathedra.drivers.example.gpu import GpuOptions, gpu_attributes
 from cathedra.drivers.example.profile import Site, device_uuid
 
-__all__ = ["MIG_SIZES", "MigSize", "mig_pool"]
-
 MEMORY_SLICES: Final = 8
 MULTIPROCESSORS: Final = 132
 

@@ -30,8 +30,6 @@ from cathedra.driver import Device, DeviceStatus, Pool, Version
 from cathedra.driver.claim import ConfigModels
 from cathedra.drivers.example.profile import PrepareContext, Site, device_uuid
 
-__all__ = ["BandwidthBurst", "NetConfig", "NetProfile"]
-
 API_VERSION: Final = "net.resource.example.com/v1alpha1"
 _MOST_BYTES: Final = 2**32 - 1
 """Maximum burst, in bytes, that the kernel's traffic control supports."""

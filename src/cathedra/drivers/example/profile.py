@@ -11,8 +11,6 @@ import msgspec
 from cathedra.driver import Claim, ClaimedDevice, Device, DeviceStatus, Pool
 from cathedra.driver.claim import ConfigModels
 
-__all__ = ["DriverProfile", "PrepareContext", "Site", "device_uuid", "variable_name"]
-
 _UUIDS: Final = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
 
 

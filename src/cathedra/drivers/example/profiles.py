@@ -15,8 +15,6 @@ from cathedra.drivers.example.mig import mig_pool
 from cathedra.drivers.example.net import NetProfile
 from cathedra.drivers.example.profile import DriverProfile
 
-__all__ = ["PROFILES", "DeviceOptions", "make_profile"]
-
 
 class DeviceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Properties of simulated devices; each profile uses those that concern it."""

@@ -14,8 +14,6 @@ import grpc.aio
 
 from cathedra.drivers.example.controls import RecordedCall
 
-__all__ = ["RecordingInterceptor"]
-
 Passing = Callable[[str], Awaitable[str]]
 """Waits while calls of that name are blocked; answers what they fail with, "" if they do not."""
 

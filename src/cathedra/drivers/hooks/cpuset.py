@@ -17,8 +17,6 @@ from typing import Final
 
 from cathedra.drivers.hooks.state import ContainerState, HookError, fail, read_state
 
-__all__ = ["PREFIX", "format_cpus", "main", "parse_cpus", "pin"]
-
 PREFIX: Final = "DRA_CPUSET_"
 """Prefix of the variables."""
 

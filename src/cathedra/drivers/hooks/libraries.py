@@ -21,8 +21,6 @@ from typing import Final
 
 from cathedra.drivers.hooks.state import ContainerState, HookError, fail, read_state
 
-__all__ = ["link_libraries", "main", "root_of", "soname"]
-
 _LDCONFIG: Final = ("/sbin/ldconfig", "/usr/sbin/ldconfig", "/sbin/ldconfig.real")
 _DYNAMIC: Final = 2
 _LOAD: Final = 1

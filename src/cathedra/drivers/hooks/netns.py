@@ -19,8 +19,6 @@ from typing import Any, Final
 
 from cathedra.drivers.hooks.state import ContainerState, HookError, fail, read_state
 
-__all__ = ["NAMESPACES", "MovePlan", "attach", "main"]
-
 NAMESPACES: Final = Path("/var/run/netns")
 _CLONE_NEWNET: Final = 0x40000000
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-__all__ = ["ContainerState", "HookError", "fail", "read_state"]
-
 
 class HookError(Exception):
     """The container cannot be made as it must be; the runtime shows the text."""

@@ -32,17 +32,6 @@ import msgspec
 from cathedra.api.nulls import convert
 from cathedra.driver import ConfigError
 
-__all__ = [
-    "InterfaceParameters",
-    "NetDriverConfig",
-    "NetworkParameters",
-    "RouteParameters",
-    "VirtualLink",
-    "free_address",
-    "read_parameters",
-    "read_range",
-]
-
 _WORD: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", re.ASCII)
 WITH_PARENT: Final = ("macvlan", "ipvlan")
 

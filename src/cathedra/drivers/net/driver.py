@@ -56,9 +56,6 @@ from cathedra.drivers.net.inventory import device_name, host_devices, virtual_de
 from cathedra.drivers.net.links import IpCommand, LinkError
 from cathedra.drivers.uevents import LOST, uevents
 
-__all__ = ["REPORT_SOCKET", "NetDriver", "Report", "receiving_reports", "report_of"]
-
-
 REPORT_SOCKET: Final = "net.sock"
 """The socket's name in the driver's directory."""
 

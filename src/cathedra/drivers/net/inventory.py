@@ -13,8 +13,6 @@ from cathedra.driver.attributes import AttributeUnknown, numa_node, pci_bus_id, 
 from cathedra.driver.device import AttributeValue
 from cathedra.drivers.net.config import NetDriverConfig, VirtualLink
 
-__all__ = ["DOMAIN", "device_name", "host_devices", "virtual_device"]
-
 DOMAIN: Final = "dra.net"
 """The domain of dranet's attributes, whatever this driver is called."""
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")

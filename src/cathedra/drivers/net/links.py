@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from cathedra.driver import DriverError
 
-__all__ = ["IpCommand", "LinkError"]
-
 _NOT_THERE: Final = ("does not exist", "Cannot find device", "No such")
 
 

@@ -22,16 +22,6 @@ from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.driver import DriverError
 from cathedra.driver.claim import ConfigModels
 
-__all__ = [
-    "CONFIGS",
-    "GpuConfig",
-    "GpuSharing",
-    "MigDeviceConfig",
-    "MigDeviceSharing",
-    "MpsConfig",
-    "TimeSlicingConfig",
-]
-
 API_VERSION: Final = "resource.nvidia.com/v1beta1"
 _MEBI: Final = 1024 * 1024
 _INTERVALS: Final = ("Default", "Short", "Medium", "Long")

@@ -26,20 +26,6 @@ from cathedra.driver.device import AttributeValue
 from cathedra.drivers.nvidia.driverfiles import DriverFiles
 from cathedra.drivers.nvidia.nvml import Gpu, GpuInstanceProfile, Nvml
 
-__all__ = [
-    "LivePartition",
-    "Partition",
-    "PartitionError",
-    "common_edits",
-    "gpu_edits",
-    "gpu_name",
-    "make_partition",
-    "partition_edits",
-    "partitions_of",
-    "pool_of",
-    "remove_partition",
-]
-
 _UPPER: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MIB: Final = 1024 * 1024
 

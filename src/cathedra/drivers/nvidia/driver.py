@@ -52,8 +52,6 @@ from cathedra.drivers.nvidia.monitor import FaultRecords, GpuFault, watch_faults
 from cathedra.drivers.nvidia.nvml import Gpu, Nvml, load_nvml, read_gpus
 from cathedra.drivers.nvidia.sharing import Commands, HostCommands, SharingManager
 
-__all__ = ["NvidiaConfig", "NvidiaDriver"]
-
 
 class NvidiaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The driver's configuration file."""

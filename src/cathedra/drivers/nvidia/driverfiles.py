@@ -17,8 +17,6 @@ from typing import Final
 
 from cathedra.driver import OptionError
 
-__all__ = ["DriverFiles", "HostFile", "find_driver_files"]
-
 _KNOWN_ROOTS: Final = ("/", "/run/nvidia/driver", "/home/kubernetes/bin/nvidia", "/usr/local/nvidia")
 _LIBRARY_FOLDERS: Final = (
     "usr/lib/x86_64-linux-gnu",

@@ -17,8 +17,6 @@ from cathedra.drivers.nvidia.nvml import Gpu, Nvml
 from cathedra.files.atomic import write_atomic
 from cathedra.files.inotify import wait_for_files
 
-__all__ = ["FaultRecords", "GpuFault", "watch_faults"]
-
 T = TypeVar("T")
 
 _PATIENCE_MS: Final = 1000

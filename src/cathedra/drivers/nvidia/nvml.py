@@ -16,8 +16,6 @@ from typing import Any, Final, TypeVar
 
 from cathedra.driver import OptionError
 
-__all__ = ["Gpu", "GpuInstanceProfile", "Nvml", "load_nvml", "read_gpus"]
-
 T = TypeVar("T")
 Nvml = Any
 """pynvml, or what has its functions: a module, which has no type that could be written down."""

@@ -19,8 +19,6 @@ from typing import Final, Protocol
 from cathedra.driver import DriverError, Edits, Mount
 from cathedra.drivers.nvidia.config import MpsConfig, TimeSlicingConfig
 
-__all__ = ["Commands", "HostCommands", "SharingError", "SharingManager"]
-
 _SMI: Final = "nvidia-smi"
 _MPS: Final = "nvidia-cuda-mps-control"
 _PIPES: Final = "/tmp/nvidia-mps"  # where MPS looks for them in every container

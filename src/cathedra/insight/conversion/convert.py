@@ -31,23 +31,6 @@ from cathedra.insight.manifests.tree import YAMLNode
 from cathedra.insight.reading.dumps import definition_of
 from cathedra.insight.rendering import API_VERSION
 
-__all__ = [
-    "CONVERTIBLE",
-    "EXACTLY",
-    "FLAT",
-    "KEPT_OF_DEVICES",
-    "KEPT_OF_REQUESTS",
-    "VERSIONS",
-    "WRAPPED",
-    "Conversion",
-    "ConvertedFile",
-    "VersionChange",
-    "convert",
-    "convert_device_plugin",
-    "in_version",
-    "parts_of",
-]
-
 
 class _Change(Protocol):
     changes: list[str]

@@ -34,19 +34,6 @@ from cathedra.insight.manifests.files import POD_SPECS, find_node
 from cathedra.insight.manifests.tree import YAMLNode
 from cathedra.profiles import load_profile, profile_names
 
-__all__ = [
-    "ADD",
-    "APPEND",
-    "REMOVE",
-    "ConversionStep",
-    "DevicePluginChange",
-    "PodPlan",
-    "class_name_of",
-    "device_class",
-    "pod_plan",
-    "template",
-]
-
 _STEP: Final = re.compile(r"\.?(\w[^.\[\]]*)|\[(\d+)\]")
 _GROUPS: Final = frozenset(("", "apps", "batch"))
 

@@ -17,23 +17,6 @@ from cathedra.api.nesting import NestingError, check_nesting
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight.manifests.tree import BrokenYAML, YAMLNode, read_trees
 
-__all__ = [
-    "SourceDocument",
-    "SourcePart",
-    "TextEdit",
-    "Unconvertible",
-    "add_entry",
-    "changed_values",
-    "documents_of",
-    "edited",
-    "json_of",
-    "json_written",
-    "parts_in",
-    "remove_entry",
-    "unwrap",
-    "wrap",
-]
-
 _COMMENT: Final = re.compile(r"#[^\n\r]*")
 
 

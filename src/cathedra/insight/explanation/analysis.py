@@ -20,8 +20,6 @@ from cathedra.insight.explanation.report import NodeGroup, RequestFunnel
 from cathedra.insight.reading.state import ClusterState
 from cathedra.scheduler.judging import Filters, Judgement, Status, device_error, device_refusal
 
-__all__ = ["Analysis", "analyse_claims", "analyse_pod", "error_shape"]
-
 SHOWN: Final = 8
 """Number of node groups whose requests are described in full."""
 _COUNTED: Final = 600

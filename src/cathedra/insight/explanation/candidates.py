@@ -32,8 +32,6 @@ from cathedra.insight.explanation.causes import DRIVER
 from cathedra.insight.explanation.relaxing import relaxed_selectors
 from cathedra.insight.explanation.report import Edit
 
-__all__ = ["Candidate", "claim_candidates", "plain_value"]
-
 RequestBody = ExactDeviceRequest | DeviceSubRequest
 _LIKENESS: Final = 0.5
 """Likeness of two names of classes, from 0 to 1, from which one is proposed instead of the other."""

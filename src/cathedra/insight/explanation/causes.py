@@ -20,8 +20,6 @@ from cathedra.printable import counted
 from cathedra.scheduler.judging import DEVICES, requests_of
 from cathedra.semantics.tolerations import HARD_EFFECTS, is_tolerated
 
-__all__ = ["DRIVER", "causes_of", "pool_causes", "summary_of"]
-
 DRIVER: Final = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']""")
 _NO_FIT: Final = "cannot allocate all claims"
 _NOT_HERE: Final = "resourceclaim not available on the node"

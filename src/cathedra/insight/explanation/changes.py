@@ -25,8 +25,6 @@ from cathedra.insight.explanation.question import PodSubject
 from cathedra.insight.explanation.report import Remedy
 from cathedra.semantics.owners import controller_of
 
-__all__ = ["merged_pod", "remedy_of"]
-
 _IMMUTABLE_IN_PODS: Final = frozenset(("drop node selector", "drop node affinity", "lower request"))
 """Changes of fields that the API server refuses in an existing pod."""
 _OF_PODS_ALONE: Final = frozenset(("remove scheduling gates",))

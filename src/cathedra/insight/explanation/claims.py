@@ -14,8 +14,6 @@ from cathedra.insight.rendering import attribute_text
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.podobstacles import warnings_about
 
-__all__ = ["claim_report", "claim_state"]
-
 FAILED_PREPARATION: Final = "FailedPrepareDynamicResources"
 _SHORT: Final = 24
 

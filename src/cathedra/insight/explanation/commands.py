@@ -21,8 +21,6 @@ from cathedra.insight.reading.state import read_kind
 from cathedra.releases import FeatureGates
 from cathedra.releases.served import device_versions
 
-__all__ = ["created", "deleted", "patched", "recreated", "replaced", "scaled", "suspended"]
-
 _SHAPED_AS_V1 = ("v1", "v1beta2")
 """Versions of resource.k8s.io that a request with ``exactly`` has in common; a server has at most one of them less."""
 

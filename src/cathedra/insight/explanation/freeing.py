@@ -34,8 +34,6 @@ from cathedra.printable import counted
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.pods import is_active, is_terminal
 
-__all__ = ["ROLLOUT", "Holders", "freed_candidates", "pools_in_reach", "top_workload"]
-
 ROLLOUT: Final = "change rollout"
 """Kind of the remedy for a rollout that waits for the devices of its own old pods."""
 _TAKEN: Final = 24

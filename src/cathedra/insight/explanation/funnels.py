@@ -16,13 +16,6 @@ from cathedra.allocation.refusal import RefusalExplanation
 from cathedra.insight.explanation.report import FunnelStep, RequestFunnel, SelectorFunnel
 from cathedra.printable import counted
 
-__all__ = [
-    "AttributeCounts",
-    "Options",
-    "funnels",
-    "options_of",
-]
-
 Options = Mapping[tuple[str, str], RequestOption]
 """By «claim NAMESPACE/NAME» and request."""
 _HOLDERS: Final = 2

@@ -16,8 +16,6 @@ from cathedra.kinds.core.resourcenames import is_overcommittable
 from cathedra.scheduler.judging import requests_of
 from cathedra.semantics.tolerations import HARD_EFFECTS, is_tolerated
 
-__all__ = ["pod_candidates"]
-
 _PATHS: Final = {"scheduling_gates": "schedulingGates", "node_selector": "nodeSelector"}
 """Attributes of a pod's spec whose fields have other names."""
 

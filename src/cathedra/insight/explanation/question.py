@@ -46,18 +46,6 @@ from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_O
 from cathedra.semantics.owners import controller_reference
 from cathedra.semantics.pods import is_terminal
 
-__all__ = [
-    "WORKLOADS",
-    "PodSubject",
-    "Workload",
-    "exceeded_quotas",
-    "find_workload",
-    "next_pod",
-    "pods_of",
-    "validated",
-    "with_claims",
-]
-
 WORKLOADS: Final = (Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job, CronJob)
 Workload = Deployment | ReplicaSet | StatefulSet | DaemonSet | ReplicationController | Job | CronJob
 _FAR_FUTURE: Final = 4e9

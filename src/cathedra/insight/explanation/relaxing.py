@@ -21,8 +21,6 @@ from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Select
 from cathedra.cel.values import text
 from cathedra.insight.selectors.reads import conjuncts, source_of
 
-__all__ = ["RelaxedSelector", "relaxed_selectors"]
-
 _VALUES: Final = 4
 """Other values that are proposed for one comparison."""
 _LOOKED_AT: Final = 200

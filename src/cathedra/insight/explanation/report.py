@@ -13,24 +13,6 @@ from cathedra.insight.reading.state import Note
 from cathedra.insight.rendering import API_VERSION, Style, names_text, plain, wrapped
 from cathedra.printable import counted, printable_values
 
-__all__ = [
-    "Cause",
-    "CauseGroup",
-    "ClaimReport",
-    "Edit",
-    "Explanation",
-    "ExplanationOverview",
-    "FunnelStep",
-    "HeldDevice",
-    "NodeGroup",
-    "Remedy",
-    "RequestFunnel",
-    "SelectorFunnel",
-    "Verdict",
-    "explanation_text",
-    "overview_text",
-]
-
 Verdict: TypeAlias = str
 """«fits», «does not fit», «running», «finished», «waiting» (bound, and it does not run), «terminating» (being deleted,
 and bound), «allocated»."""

@@ -24,8 +24,6 @@ from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.rendering import attribute_text
 from cathedra.semantics.tolerations import HARD_EFFECTS
 
-__all__ = ["devices"]
-
 DeviceKey = tuple[str, str, str]
 _STATES: Final = ("free", "held", "blocked", "tainted", "unusable")
 

@@ -13,8 +13,6 @@ from cathedra.insight.reading.state import Note
 from cathedra.insight.rendering import API_VERSION, Style, plain, table_lines, wrapped
 from cathedra.printable import counted, printable_values
 
-__all__ = ["DeviceEntry", "DeviceGroup", "DeviceHolder", "DeviceList", "Total", "devices_text"]
-
 
 class DeviceHolder(msgspec.Struct, frozen=True, rename="camel"):
     """A claim that holds a device, or a share of it."""

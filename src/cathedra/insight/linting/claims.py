@@ -13,8 +13,6 @@ from cathedra.insight.linting.findings import Findings, ManifestObject, claim_sp
 from cathedra.insight.manifests.files import pod_spec_of
 from cathedra.semantics.podclaims import claim_source
 
-__all__ = ["check_claims"]
-
 ClaimKey = tuple[str, str, str]
 """Kind («claim» or «template»), namespace and name."""
 

@@ -19,8 +19,6 @@ from cathedra.insight.selectors.devices import DeviceCatalog, matching_devices
 from cathedra.insight.selectors.reads import MAPS, Read, all_reads, path_of, read_of
 from cathedra.printable import counted
 
-__all__ = ["DeviceChecks"]
-
 Answer: TypeAlias = tuple[list[DeviceRecord], list[tuple[DeviceRecord, str]]]
 """The devices that match, and those on which the selector fails."""
 _COMPARED: Final = frozenset(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"))

@@ -19,8 +19,6 @@ from cathedra.insight.selectors.reads import MAPS, DriverFacts, Facts, facts_of,
 from cathedra.releases import FeatureGates
 from cathedra.remembering import remembered
 
-__all__ = ["ExpressionRules", "semver_literal"]
-
 NEAR: Final = COST_LIMIT // 2
 """Estimated cost from which a finding is added."""
 _VERSION: Final = re.compile(r"v?\d+\.\d+(\.\d+)*([-+].*)?")

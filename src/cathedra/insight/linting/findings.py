@@ -22,17 +22,6 @@ from cathedra.insight.linting.report import RULES, LintFinding
 from cathedra.insight.manifests.files import POD_SPECS, Manifest, ManifestFile, TextPositions, find_node
 from cathedra.kinds.definition import AnyDefinition
 
-__all__ = [
-    "Findings",
-    "ManifestObject",
-    "SelectorGroup",
-    "Suppressions",
-    "TextRange",
-    "check_comments",
-    "claim_spec_of",
-    "selector_groups",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ManifestObject:

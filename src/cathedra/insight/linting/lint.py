@@ -22,8 +22,6 @@ from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates, templates
 from cathedra.insight.reading.state import ClusterState, Note
 from cathedra.releases import DEFAULT_RELEASE, FeatureGates
 
-__all__ = ["lint"]
-
 _THEN: Final = 1_767_225_600.0
 """The time that rules use, in seconds since the epoch: findings do not depend on the current time."""
 

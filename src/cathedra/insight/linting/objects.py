@@ -21,8 +21,6 @@ from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_O
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates, classic
 
-__all__ = ["ObjectChecks"]
-
 _QUOTED_FIELD: Final = re.compile(r'^(?:unknown|duplicate) field "(.+)"$')
 _GO_FIELD: Final = re.compile(r"Go struct field \w+\.([\w.]+) of type")
 _EXPRESSION: Final = re.compile(r"\.cel\.expression$|\.derivedAttributes\[\d+\]\.expression$")

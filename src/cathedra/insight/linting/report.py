@@ -15,9 +15,6 @@ from cathedra.insight.reading.state import Note
 from cathedra.insight.rendering import API_VERSION, Style, plain, wrapped
 from cathedra.printable import counted, printable_values
 
-__all__ = ["RULES", "FailOn", "Level", "LintFinding", "LintReport", "Rule", "lint_text", "sarif"]
-
-
 _IN_REPR: Final = 5
 """Findings that a report's repr names."""
 

@@ -9,8 +9,6 @@ from cathedra.insight.linting.findings import Findings, ManifestObject
 from cathedra.printable import counted
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["check_slices", "check_taint_rules"]
-
 Piece = tuple[ManifestObject, ResourceSlice]
 
 

@@ -20,22 +20,6 @@ from cathedra.api.decoding import DecodeError, read_yaml_documents
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight.manifests.tree import BrokenYAML, YAMLNode, read_trees
 
-__all__ = [
-    "POD_SPECS",
-    "STDIN",
-    "Manifest",
-    "ManifestFile",
-    "TextPositions",
-    "Unreadable",
-    "Written",
-    "find_node",
-    "manifests_of",
-    "misspelt",
-    "pod_spec_of",
-    "read_files",
-    "written_files",
-]
-
 Written: TypeAlias = str | Path | Sequence[str | Path]
 """The text of manifests, a file or directory, or several of these; ``Path("-")`` is standard input."""
 

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["BrokenYAML", "YAMLNode", "read_trees"]
-
 
 class BrokenYAML(ValueError):
     """The text is no YAML; ``line`` and ``column`` count from 1."""

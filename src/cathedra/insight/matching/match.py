@@ -25,19 +25,6 @@ from cathedra.insight.selectors.devices import DeviceCatalog
 from cathedra.insight.selectors.reads import conjuncts, source_of
 from cathedra.printable import counted, printable_values
 
-__all__ = [
-    "DeviceExpression",
-    "MatchCondition",
-    "MatchFailure",
-    "NearMiss",
-    "SelectorMatch",
-    "compiled_expression",
-    "devices_named",
-    "explained_parts",
-    "match",
-    "match_text",
-]
-
 
 def match(state: ClusterState, expression: str, *, driver: str = "") -> SelectorMatch:
     """Evaluate a selector on every device of a state, or on those of one driver.

@@ -15,8 +15,6 @@ from cathedra.insight.rendering import attribute_text, wrapped
 from cathedra.insight.selectors.devices import DeviceCatalog
 from cathedra.printable import counted
 
-__all__ = ["ReplSession", "SessionEnded"]
-
 HELP: Final = (
     ("EXPRESSION", "its value on every device; «it» is the last one"),
     (":why DEVICE [EXPRESSION]", "the value of every part of it on one device (default: the last expression)"),

@@ -15,8 +15,6 @@ from cathedra.allocation.errors import InvalidInput
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupVersionKind
 
-__all__ = ["KNOWN", "FoundTemplate", "PodTemplatePath", "PodTemplates", "job_of", "parse_paths", "templates_in"]
-
 
 @dataclass(frozen=True, slots=True)
 class PodTemplatePath:

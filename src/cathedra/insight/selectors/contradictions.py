@@ -15,8 +15,6 @@ from cathedra.cel.library.semver import Semver, SemverError
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, ListLit
 from cathedra.insight.selectors.reads import conjuncts, path_of
 
-__all__ = ["Condition", "Contradiction", "conditions_of", "first_conflict"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Condition:

@@ -13,8 +13,6 @@ from cathedra.cel.selector import CompiledSelector
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.selectors.reads import Read
 
-__all__ = ["DeviceCatalog", "matching_devices"]
-
 _FIELDS = {
     "int_": "int",
     "bool_": "bool",

@@ -14,24 +14,6 @@ from typing import Final, TypeAlias
 
 from cathedra.cel.syntax.tree import CallExpr, Comprehension, Const, Expr, Ident, ListLit, Select
 
-__all__ = [
-    "Binding",
-    "Bound",
-    "DriverFacts",
-    "Fact",
-    "Facts",
-    "Read",
-    "ReadPath",
-    "all_reads",
-    "bound_in",
-    "conjuncts",
-    "facts_of",
-    "path_of",
-    "read_of",
-    "source_of",
-    "unguarded",
-]
-
 MAPS: Final = ("attributes", "capacity")
 
 

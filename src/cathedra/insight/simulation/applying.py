@@ -28,8 +28,6 @@ from cathedra.insight.reading.state import ClusterState, read_kind
 from cathedra.insight.simulation.copying import served_versions
 from cathedra.kinds.served import all_definitions
 
-__all__ = ["apply_manifest", "merge_applied", "served_check"]
-
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _SERVER_FIELDS: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
 """Fields of metadata that the server sets; manifests that were read from a cluster have them."""

@@ -22,8 +22,6 @@ from cathedra.semantics.podclaims import claim_names
 from cathedra.semantics.podobstacles import warnings_about
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["compared"]
-
 _EXPLAINED: Final = 20
 """Largest number of pending pods that are explained one by one; others are counted with equal ones."""
 

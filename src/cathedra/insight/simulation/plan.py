@@ -29,8 +29,6 @@ from cathedra.insight.explanation.question import find_workload
 from cathedra.insight.reading.state import ClusterState
 from cathedra.profiles import HardwareProfile, ProfileError, load_profile, node_capacity, node_labels
 
-__all__ = ["EFFECTS", "MOST_PODS", "Scaling", "added_nodes", "named_objects", "parse_scaling", "tainted"]
-
 EFFECTS: Final = ("NoSchedule", "NoExecute", "PreferNoSchedule", "None")
 MOST_PODS: Final = 150_000
 """Pods of a workload: as many as Kubernetes supports in a cluster."""

@@ -12,8 +12,6 @@ from cathedra.insight.reading.state import Note
 from cathedra.insight.rendering import API_VERSION, Style, names_text, plain, wrapped
 from cathedra.printable import counted, printable_values
 
-__all__ = ["Copies", "NodeChange", "PendingPods", "PodPlacement", "Simulation", "simulation_text"]
-
 
 class PodPlacement(msgspec.Struct, frozen=True, rename="camel"):
     """A pod and where it is."""

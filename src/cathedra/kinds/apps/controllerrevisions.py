@@ -13,8 +13,6 @@ from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
 from cathedra.semantics.owners import controller_of
 
-__all__ = ["controller_revision_cells", "controller_revision_definition"]
-
 CONTROLLER_REVISION_COLUMNS: Final = (
     NAME,
     Column("Controller", description="The workload whose state it is."),

@@ -33,14 +33,6 @@ from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
 from cathedra.kinds.strategies import GenerationStrategy, ObjectRules, StatusStrategy
 
-__all__ = [
-    "daemon_set_definition",
-    "daemonset_cells",
-    "default_daemonset",
-    "validate_daemonset",
-    "validate_daemonset_update",
-]
-
 _SPEC: Final = FieldPath("spec")
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 DAEMONSET_COLUMNS: Final = (

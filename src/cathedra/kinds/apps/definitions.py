@@ -9,8 +9,6 @@ from cathedra.kinds.apps.replicasets import replica_set_definition
 from cathedra.kinds.apps.statefulsets import stateful_set_definition
 from cathedra.kinds.definition import AnyDefinition
 
-__all__ = ["apps_definitions"]
-
 
 def apps_definitions() -> tuple[AnyDefinition, ...]:
     """Deployments, replica sets, stateful sets, daemon sets and their revisions."""

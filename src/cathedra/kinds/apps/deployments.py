@@ -28,14 +28,6 @@ from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules, StatusStrategy
 
-__all__ = [
-    "default_deployment",
-    "deployment_cells",
-    "deployment_definition",
-    "validate_deployment",
-    "validate_deployment_update",
-]
-
 _SPEC: Final = FieldPath("spec")
 DEPLOYMENT_COLUMNS: Final = (
     NAME,

@@ -31,14 +31,6 @@ from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = [
-    "default_replicaset",
-    "replica_set_definition",
-    "replicaset_cells",
-    "validate_replicaset",
-    "validate_replicaset_update",
-]
-
 REPLICASET_COLUMNS: Final = (
     NAME,
     Column("Desired", type="integer", description="Pods wanted."),

@@ -30,14 +30,6 @@ from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
 from cathedra.kinds.strategies import GenerationStrategy, ObjectRules
 
-__all__ = [
-    "default_statefulset",
-    "stateful_set_definition",
-    "statefulset_cells",
-    "validate_statefulset",
-    "validate_statefulset_update",
-]
-
 _SPEC: Final = FieldPath("spec")
 _STATUS: Final = FieldPath("status")
 _RETENTIONS: Final = ("Retain", "Delete")

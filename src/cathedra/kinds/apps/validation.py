@@ -10,22 +10,6 @@ from cathedra.api.selectors import SelectorError, from_label_selector
 from cathedra.kinds.core.pods.validation import validate_pod_template
 from cathedra.kinds.labelselectors import validate_label_selector
 
-__all__ = [
-    "IMMUTABLE",
-    "NEGATIVE",
-    "has_valid_selector",
-    "is_above_hundred_percent",
-    "is_zero",
-    "validate_collisions",
-    "validate_counts",
-    "validate_int_or_percent",
-    "validate_not_negative",
-    "validate_replicas",
-    "validate_workload_selector",
-    "validate_workload_template",
-    "with_immutable_selector",
-]
-
 NEGATIVE: Final = "must be greater than or equal to 0"
 _SPEC: Final = FieldPath("spec")
 _STATUS: Final = FieldPath("status")

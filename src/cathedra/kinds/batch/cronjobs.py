@@ -20,8 +20,6 @@ from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = ["cron_job_definition", "cronjob_cells", "default_cronjob", "validate_cronjob", "validate_cronjob_update"]
-
 _SPEC = FieldPath("spec")
 MAX_CRON_NAME: Final = 52
 """A job's name adds eleven characters to its cron job's, and a pod's label holds 63."""

@@ -6,8 +6,6 @@ from cathedra.kinds.batch.cronjobs import cron_job_definition
 from cathedra.kinds.batch.jobs.strategy import job_definition
 from cathedra.kinds.definition import AnyDefinition
 
-__all__ = ["batch_definitions"]
-
 
 def batch_definitions() -> tuple[AnyDefinition, ...]:
     """Jobs and cron jobs."""

@@ -17,8 +17,6 @@ import msgspec
 
 from cathedra.api.goquote import go_quote
 
-__all__ = ["Schedule", "ScheduleError", "most_recent", "parse_schedule"]
-
 LONGEST_SEARCH: Final = timedelta(days=5 * 366)
 """A schedule without a time within about five years (as the 30th of February) has none."""
 _MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

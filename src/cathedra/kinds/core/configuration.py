@@ -17,19 +17,6 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = [
-    "config_map_definition",
-    "configmap_cells",
-    "default_secret",
-    "secret_cells",
-    "secret_definition",
-    "validate_config_map",
-    "validate_config_map_update",
-    "validate_keys",
-    "validate_secret",
-    "validate_secret_update",
-]
-
 MAX_SIZE: Final = 1024 * 1024
 _ACCOUNT: Final = "kubernetes.io/service-account.name"
 _JSON_KEYS: Final = {

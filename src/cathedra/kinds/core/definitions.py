@@ -19,8 +19,6 @@ from cathedra.kinds.core.services import service_definition
 from cathedra.kinds.core.volumes import volume_claim_definition, volume_definition
 from cathedra.kinds.definition import AnyDefinition, ConnectedSubresource
 
-__all__ = ["core_definitions"]
-
 
 def core_definitions() -> tuple[AnyDefinition, ...]:
     """The core group's kinds, with endpoint slices and the events of events.k8s.io beside them."""

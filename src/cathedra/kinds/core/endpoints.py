@@ -13,8 +13,6 @@ from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = ["endpoint_slice_cells", "endpoint_slice_definition", "endpoints_cells", "endpoints_definition"]
-
 _ADDRESS_TYPE: Final = FieldTags(required=True, immutable=True, checks=(one_of("FQDN", "IPv4", "IPv6"),))
 ENDPOINT_SLICE_TAGS: Final = TypeTags(
     {

@@ -14,8 +14,6 @@ from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import age
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy, VersionDefinition
 
-__all__ = ["EventStrategy", "event_cells", "event_definition", "event_from_core", "event_to_core", "events_definition"]
-
 EVENT_FIELDS: Final[Mapping[str, Callable[[core_v1.Event], str]]] = {
     "involvedObject.kind": lambda event: event.involved_object.kind,
     "involvedObject.namespace": lambda event: event.involved_object.namespace,

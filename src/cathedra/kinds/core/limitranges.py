@@ -22,8 +22,6 @@ from cathedra.kinds.core.resourcenames import (
 from cathedra.kinds.definition import ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = ["CONTAINER", "POD", "VOLUME_CLAIM", "default_limit_range", "limit_range_definition", "validate_limit_range"]
-
 CONTAINER: Final = "Container"
 POD: Final = "Pod"
 VOLUME_CLAIM: Final = "PersistentVolumeClaim"

@@ -14,8 +14,6 @@ from cathedra.kinds.definition import ALL_VERBS, Column, RequestContext, Resourc
 from cathedra.kinds.deletion import DeletionRules
 from cathedra.kinds.strategies import SpecStrategy
 
-__all__ = ["NamespaceStrategy", "default_namespace", "namespace_cells", "namespace_definition"]
-
 NAMESPACE_COLUMNS: Final = (NAME, Column("Status", description="Active or Terminating."), AGE)
 
 

@@ -16,16 +16,6 @@ from cathedra.kinds.definition import PROXY_VERBS, Column, ConnectedSubresource,
 from cathedra.kinds.strategies import ObjectRules, SpecStrategy
 from cathedra.semantics.conditions import find_condition
 
-__all__ = [
-    "NodeStrategy",
-    "default_node",
-    "node_cells",
-    "node_definition",
-    "validate_node",
-    "validate_node_status",
-    "validate_node_update",
-]
-
 NODE_COLUMNS: Final = (
     NAME,
     Column("Status", description="Whether the node is ready for pods."),

@@ -18,16 +18,6 @@ from cathedra.kinds.core.resourcenames import check_amount, is_standard_quota_re
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = [
-    "count_name",
-    "object_usage",
-    "quota_cells",
-    "quota_definition",
-    "validate_quota",
-    "validate_quota_status",
-    "validate_quota_update",
-]
-
 QUOTA_COLUMNS: Final = (
     NAME,
     Column("Request", description="Requests and counts: used/allowed."),

@@ -28,13 +28,6 @@ from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.deletion import DeletionRules
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = [
-    "default_replication_controller",
-    "replication_controller_definition",
-    "validate_replication_controller",
-    "validate_replication_controller_status",
-]
-
 _COUNT: Final = FieldTags(checks=(minimum(0),))
 REPLICATION_CONTROLLER_TAGS: Final = TypeTags(
     {"spec": FieldTags(of=TypeTags({"replicas": _COUNT, "minReadySeconds": _COUNT}))}

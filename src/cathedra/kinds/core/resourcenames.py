@@ -8,18 +8,6 @@ from cathedra.api import formats
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.quantity import Quantity
 
-__all__ = [
-    "CONTAINER_RESOURCES",
-    "HUGE_PAGES",
-    "check_amount",
-    "container_resource_problems",
-    "is_native",
-    "is_overcommittable",
-    "is_standard_quota_resource",
-    "quota_resource_problems",
-    "resource_name_problems",
-]
-
 CONTAINER_RESOURCES: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
 HUGE_PAGES: Final = "hugepages-"
 _COUNTED: Final = frozenset(

@@ -12,8 +12,6 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import PROXY_VERBS, Column, ConnectedSubresource, ResourceDefinition
 
-__all__ = ["default_service", "service_cells", "service_definition"]
-
 SERVICE_COLUMNS: Final = (
     NAME,
     Column("Type", description="How the service is reached."),

@@ -13,9 +13,6 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 
-__all__ = ["default_volume", "default_volume_claim", "volume_claim_definition", "volume_definition"]
-
-
 _SHORT_MODES: Final = {
     "ReadWriteOnce": "RWO",
     "ReadOnlyMany": "ROX",

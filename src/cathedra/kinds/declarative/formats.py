@@ -12,25 +12,6 @@ from cathedra.api import formats
 from cathedra.api.field import ErrorList, ErrorType, FieldError, FieldPath
 from cathedra.api.formats import Format, check, longer_than, problems_of
 
-__all__ = [
-    "Check",
-    "extended_resource_name",
-    "forbidden",
-    "fully_qualified_name",
-    "label_key",
-    "long_name",
-    "long_name_caseless",
-    "max_bytes",
-    "max_length",
-    "maximum",
-    "minimum",
-    "one_of",
-    "path_segment",
-    "pool_name",
-    "short_name",
-    "uuid",
-]
-
 Check: TypeAlias = Callable[[ErrorList, FieldPath, Any], None]
 
 _MAX_POOL: Final = 253

@@ -14,8 +14,6 @@ import msgspec
 
 from cathedra.kinds.declarative.formats import Check
 
-__all__ = ["FieldTags", "TypeTags"]
-
 _NO_FIELDS: Final[Mapping[str, FieldTags]] = MappingProxyType({})
 
 

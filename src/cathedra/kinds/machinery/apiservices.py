@@ -13,8 +13,6 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = ["api_service_cells", "api_service_definition", "api_service_errors", "default_api_service"]
-
 _HTTPS: Final = 443
 _GROUP_LIMIT: Final = 20_000
 _VERSION_LIMIT: Final = 1_000

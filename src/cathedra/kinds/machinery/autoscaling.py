@@ -28,14 +28,6 @@ from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition, VersionDefinition
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = [
-    "autoscaler_cells",
-    "autoscaler_definition",
-    "autoscaler_from_hub",
-    "autoscaler_to_hub",
-    "default_autoscaler",
-]
-
 _MOST: Final = FieldTags(required=True, checks=(minimum(1),))
 AUTOSCALER_TAGS: Final = TypeTags({"spec": FieldTags(of=TypeTags({"maxReplicas": _MOST}))})
 AUTOSCALER_COLUMNS: Final = (

@@ -10,8 +10,6 @@ from cathedra.kinds.columns import GENERIC_COLUMNS, generic_cells
 from cathedra.kinds.definition import ResourceDefinition
 from cathedra.kinds.deletion import DeletionRules
 
-__all__ = ["crd_cells", "custom_resource_definition"]
-
 CLEANUP_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 """Held until the instances are gone."""
 

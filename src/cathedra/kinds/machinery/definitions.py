@@ -28,9 +28,6 @@ from cathedra.kinds.machinery.storage import storage_definitions
 from cathedra.kinds.machinery.webhooks import mutating_webhook_definition, validating_webhook_definition
 from cathedra.releases import FeatureGates
 
-__all__ = ["machinery_definitions"]
-
-
 RUNTIME_CLASS_COLUMNS: Final = (NAME, Column("Handler", description="The configuration of the runtime."), AGE)
 
 

@@ -13,12 +13,6 @@ from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.labelselectors import validate_label_selector
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = [
-    "budget_cells",
-    "disruption_budget_definition",
-    "validate_budget",
-]
-
 _SPEC: Final = FieldPath("spec")
 _POLICIES: Final = ("AlwaysAllow", "IfHealthyBudget")
 

@@ -16,17 +16,6 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = [
-    "default_flow_schema",
-    "default_priority_level",
-    "flow_schema_cells",
-    "flow_schema_definition",
-    "priority_level_cells",
-    "priority_level_definition",
-    "validate_flow_schema",
-    "validate_priority_level",
-]
-
 PRECEDENCE: Final = 1_000
 MOST_PRECEDENCE: Final = 10_000
 _EXEMPT: Final = "exempt"

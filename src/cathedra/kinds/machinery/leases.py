@@ -11,8 +11,6 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = ["lease_cells", "lease_definition", "validate_lease"]
-
 LEASE_COLUMNS: Final = (NAME, Column("Holder", description="Who holds the lease."), AGE)
 
 

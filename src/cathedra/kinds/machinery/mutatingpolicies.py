@@ -21,15 +21,6 @@ from cathedra.kinds.strategies import CountedStrategy
 from cathedra.releases import FeatureGates
 from cathedra.releases.served import deprecation_warning, versions
 
-__all__ = [
-    "default_mutating_policy",
-    "default_mutating_policy_binding",
-    "mutating_policy_binding_cells",
-    "mutating_policy_binding_definition",
-    "mutating_policy_cells",
-    "mutating_policy_definition",
-]
-
 T = TypeVar("T", bound=KubeObject)
 _GROUP: Final = "admissionregistration.k8s.io"
 _GATE: Final = "MutatingAdmissionPolicy"

@@ -12,17 +12,6 @@ from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.definition import AnyDefinition, Column, ResourceDefinition
 from cathedra.kinds.strategies import CountedStrategy, ObjectRules
 
-__all__ = [
-    "address_cells",
-    "address_range_cells",
-    "ingress_cells",
-    "ingress_class_cells",
-    "ingress_definition",
-    "network_policy_cells",
-    "network_policy_definition",
-    "networking_definitions",
-]
-
 INGRESS_COLUMNS: Final = (
     NAME,
     Column("Class", description="The class of the controller that serves it."),

@@ -12,19 +12,6 @@ from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import CountedStrategy
 
-__all__ = [
-    "default_policy",
-    "default_policy_binding",
-    "match_resources",
-    "param_ref_cell",
-    "policy_binding_cells",
-    "policy_binding_definition",
-    "policy_cells",
-    "policy_definition",
-    "scoped",
-    "selectors",
-]
-
 POLICY_COLUMNS: Final = (
     NAME,
     Column("Validations", type="integer", description="How many expressions must hold."),

@@ -17,20 +17,6 @@ from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = [
-    "binding_cells",
-    "cluster_role_binding_definition",
-    "cluster_role_definition",
-    "default_cluster_role_binding",
-    "default_role_binding",
-    "role_binding_definition",
-    "role_definition",
-    "validate_binding",
-    "validate_binding_update",
-    "validate_cluster_role",
-    "validate_role",
-]
-
 _RBAC = "rbac.authorization.k8s.io"
 RBAC: Final = "rbac.authorization.k8s.io"
 _ROLES: Final = ("Role", "ClusterRole")

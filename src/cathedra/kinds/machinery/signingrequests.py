@@ -13,8 +13,6 @@ from cathedra.kinds.columns import AGE, NAME, age, human_duration
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
 from cathedra.kinds.strategies import SpecStrategy, StatusStrategy
 
-__all__ = ["signing_request_definition"]
-
 Request = certificates_v1.CertificateSigningRequest
 Condition = certificates_v1.CertificateSigningRequestCondition
 SHORTEST_SECONDS: Final = 600

@@ -14,18 +14,6 @@ from cathedra.kinds.defaults import changed
 from cathedra.kinds.definition import AnyDefinition, Column
 from cathedra.kinds.strategies import ObjectRules
 
-__all__ = [
-    "attachment_cells",
-    "attributes_class_cells",
-    "capacity_cells",
-    "default_driver",
-    "default_storage_class",
-    "driver_cells",
-    "node_cells",
-    "storage_class_cells",
-    "storage_definitions",
-]
-
 STORAGE_CLASS_TAGS: Final = TypeTags(
     {"provisioner": FieldTags(required=True, immutable=True), "parameters": FieldTags(immutable=True)}
 )

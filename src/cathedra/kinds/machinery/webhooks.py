@@ -17,15 +17,6 @@ from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.machinery.policies import scoped, selectors
 from cathedra.kinds.strategies import CountedStrategy
 
-__all__ = [
-    "check_webhook_service",
-    "check_webhook_url",
-    "default_webhooks",
-    "mutating_webhook_definition",
-    "validating_webhook_definition",
-    "webhook_cells",
-]
-
 T = TypeVar("T", bound=KubeObject)
 _URL_FORM: Final = "; desired format: https://host[/path]"
 WEBHOOK_COLUMNS: Final = (NAME, Column("Webhooks", type="integer", description="How many webhooks."), AGE)

@@ -10,8 +10,6 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, unique
 from cathedra.api.struct import EMPTY_LIST
 
-__all__ = ["validate_binding_conditions", "validate_skipped_operations"]
-
 MAX_BINDING: Final = 4
 
 

@@ -21,16 +21,6 @@ from cathedra.kinds.resource.versions import GROUP, Shapes, alpha_version, beta_
 from cathedra.kinds.strategies import first_generation
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = [
-    "CLASS_SHAPES",
-    "ClassStrategy",
-    "class_definition",
-    "class_from_hub",
-    "class_to_hub",
-    "enabled_class_spec",
-    "validate_class",
-]
-
 _SPEC: Final = FieldPath("spec")
 MAX_CONFIG: Final = 32
 

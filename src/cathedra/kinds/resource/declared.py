@@ -30,8 +30,6 @@ from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.versions import Shapes
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["CLAIM_TAGS", "CLASS_TAGS", "TAINT_RULE_TAGS", "KindTags", "slice_tags", "with_declared"]
-
 
 class KindTags:
     """The tags of a kind: ``hub`` for the form of v1, ``flat`` for that of v1beta1."""

@@ -12,8 +12,6 @@ from cathedra.kinds.resource.versions import GROUP
 from cathedra.releases import FeatureGates
 from cathedra.releases.served import versions
 
-__all__ = ["device_definitions"]
-
 
 def device_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
     """The kinds of the group that the release has."""

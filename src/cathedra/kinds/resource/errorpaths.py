@@ -14,8 +14,6 @@ from typing import Final
 from cathedra.api.field import ErrorList, ErrorType, FieldError
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["paths_of_release"]
-
 _KEY_FIELDS: Final = (
     (re.compile(r"(devices\.requests|firstAvailable|sharedCounters|spec\.devices)\[\d+\]$"), "name"),
     (re.compile(r"reservedFor\[\d+\]$"), "uid"),

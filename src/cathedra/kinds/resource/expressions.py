@@ -14,8 +14,6 @@ from cathedra.kinds.definition import ExpressionFault, RequestContext
 from cathedra.kinds.resource.names import ItemRules, validate_fully_qualified_name, validate_items
 from cathedra.releases import behaviours
 
-__all__ = ["many_selectors", "validate_derived_attributes", "validate_selectors"]
-
 MAX_EXPRESSION: Final = 10 * 1024
 MAX_SELECTORS: Final = 32
 FEW_SELECTORS: Final = 4

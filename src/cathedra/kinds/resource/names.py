@@ -17,19 +17,6 @@ from cathedra.api.formats import check, longer_than, unique
 from cathedra.api.struct import RawJSON, Time, replace
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = [
-    "ItemRules",
-    "dated_taint",
-    "validate_class_name",
-    "validate_driver_name",
-    "validate_fully_qualified_name",
-    "validate_items",
-    "validate_opaque",
-    "validate_pool_name",
-    "validate_qualified_name",
-    "validate_taint",
-]
-
 MAX_DRIVER: Final = 63
 MAX_POOL: Final = 253
 MAX_IDENTIFIER: Final = 32

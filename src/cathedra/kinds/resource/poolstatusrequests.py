@@ -33,18 +33,6 @@ from cathedra.kinds.resource.versions import GROUP
 from cathedra.kinds.strategies import kept_metadata
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = [
-    "POOL_STATUS_COLUMNS",
-    "PoolStatusRequestStatusStrategy",
-    "PoolStatusRequestStrategy",
-    "default_pool_status_request",
-    "enabled_pool_status_spec",
-    "pool_status_cells",
-    "pool_status_request_definition",
-    "validate_pool_status",
-    "validate_pool_status_request",
-]
-
 
 def default_pool_status_request(
     request: resource_v1alpha3.ResourcePoolStatusRequest,

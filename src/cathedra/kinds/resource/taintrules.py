@@ -20,16 +20,6 @@ from cathedra.kinds.strategies import first_generation, kept_metadata
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.releases.served import deprecation_warning, versions
 
-__all__ = [
-    "TaintRuleStatusStrategy",
-    "TaintRuleStrategy",
-    "default_taint_rule",
-    "taint_rule_cells",
-    "taint_rule_definition",
-    "validate_taint_rule",
-    "validate_taint_rule_status",
-]
-
 _SPEC: Final = FieldPath("spec")
 _STATUS: Final = FieldPath("status")
 MAX_RULE_CONDITIONS: Final = 8

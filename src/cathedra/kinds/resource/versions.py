@@ -13,8 +13,6 @@ from cathedra.kinds.definition import VersionDefinition
 from cathedra.releases import FeatureGates
 from cathedra.releases.served import deprecation_warning, device_versions
 
-__all__ = ["GROUP", "Shapes", "alpha_version", "beta_version", "reshape_all", "served_versions"]
-
 GROUP: Final = "resource.k8s.io"
 
 

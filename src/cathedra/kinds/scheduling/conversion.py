@@ -8,8 +8,6 @@ from cathedra.api.core import scheduling_v1alpha2 as old
 from cathedra.api.core import scheduling_v1alpha3 as hub
 from cathedra.api.struct import KubeStruct, reshape
 
-__all__ = ["group_from_hub", "group_to_hub", "workload_from_hub", "workload_to_hub"]
-
 POD: Final = "Pod"
 POD_GROUP: Final = "PodGroup"
 

@@ -21,8 +21,6 @@ from cathedra.kinds.scheduling.workloads import WorkloadStrategy
 from cathedra.releases import FeatureGates
 from cathedra.releases.served import versions
 
-__all__ = ["scheduling_definitions"]
-
 GROUP: Final = "scheduling.k8s.io"
 Versions = tuple[VersionDefinition, ...]
 

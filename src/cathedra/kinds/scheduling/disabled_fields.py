@@ -12,8 +12,6 @@ from cathedra.api.core import scheduling_v1alpha3
 from cathedra.api.struct import replace
 from cathedra.releases import FeatureGates
 
-__all__ = ["enabled_composite_spec", "enabled_group_spec", "enabled_workload_spec"]
-
 G = TypeVar("G", scheduling_v1alpha3.PodGroupSpec, scheduling_v1alpha3.PodGroupTemplate)
 Template = scheduling_v1alpha3.PodGroupTemplate | scheduling_v1alpha3.CompositePodGroupTemplate
 

@@ -19,15 +19,6 @@ from cathedra.kinds.scheduling.validation import (
 )
 from cathedra.semantics.conditions import find_condition
 
-__all__ = [
-    "POD_GROUP_COLUMNS",
-    "CompositePodGroupStatusStrategy",
-    "CompositePodGroupStrategy",
-    "PodGroupStatusStrategy",
-    "PodGroupStrategy",
-    "pod_group_cells",
-]
-
 POD_GROUP_COLUMNS: Final = (
     NAME,
     Column("Policy", description="How the group is scheduled."),

@@ -13,15 +13,6 @@ from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
 from cathedra.kinds.strategies import DefaultedStrategy, ObjectRules, first_generation
 
-__all__ = [
-    "CountedPriority",
-    "default_priority_class",
-    "priority_cells",
-    "priority_class_definition",
-    "validate_priority_class",
-    "validate_priority_class_update",
-]
-
 MAX_USER_PRIORITY: Final = 1_000_000_000
 PRIORITY_COLUMNS: Final = (
     NAME,

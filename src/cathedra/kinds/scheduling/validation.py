@@ -24,8 +24,6 @@ from cathedra.kinds.declarative.formats import (
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["POD_GROUP_TAGS", "WORKLOAD_TAGS", "composite_pod_group_tags", "validate_pod_group_status"]
-
 MAX_CLAIMS: Final = 4
 MAX_TEMPLATES: Final = 8
 HIGHEST_PRIORITY: Final = 1_000_000_000

@@ -11,8 +11,6 @@ from cathedra.kinds.scheduling.conversion import workload_from_hub
 from cathedra.kinds.scheduling.disabled_fields import enabled_workload_spec
 from cathedra.kinds.scheduling.validation import WORKLOAD_TAGS
 
-__all__ = ["WorkloadStrategy"]
-
 
 class WorkloadStrategy(Strategy[scheduling_v1alpha3.Workload]):
     """A workload: templates of pod groups, never changed."""

@@ -19,8 +19,6 @@ from cathedra.node.claims.claiminfo import ClaimInfo, DriverState
 from cathedra.node.claims.errors import CorruptCheckpoint
 from cathedra.node.plugins.client import PluginDevice
 
-__all__ = ["CheckpointStore", "FileCheckpoint", "MemoryCheckpoint", "decode_checkpoint", "encode_checkpoint"]
-
 KIND: Final = "DRACheckpoint"
 API_VERSION: Final = "checkpoint.dra.kubelet.k8s.io/v1"
 _ESCAPES: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}

@@ -12,8 +12,6 @@ import msgspec
 
 from cathedra.node.plugins.client import ClaimReference, PluginDevice
 
-__all__ = ["SKIP_PREPARE", "SKIP_UNPREPARE", "ClaimInfo", "ClaimInfoCache", "DriverState"]
-
 SKIP_PREPARE = frozenset({"NodePrepareResources", "*"})
 """Either of these among a device's skipped operations means: no prepare call."""
 SKIP_UNPREPARE = frozenset({"NodeUnprepareResources", "*"})

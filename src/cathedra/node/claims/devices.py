@@ -25,8 +25,6 @@ from cathedra.semantics.podclaims import (
     pod_group_name,
 )
 
-__all__ = ["cdi_devices", "check_allowed", "claim_devices", "container_claims", "driver_states", "pod_claims"]
-
 
 def container_claims(pod: Pod, container: Container, gates: FeatureGates) -> Iterator[tuple[EntryClaim, str]]:
     """The claims that a container refers to, each with the request it names ("" for all of them), in order."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ClaimError", "CorruptCheckpoint", "PrepareError", "UnprepareError"]
-
 
 class ClaimError(Exception):
     """A problem with one claim or driver."""

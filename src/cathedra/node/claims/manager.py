@@ -35,8 +35,6 @@ from cathedra.node.plugins.client import (
 from cathedra.node.plugins.registry import PluginRegistry
 from cathedra.releases import FeatureGates
 
-__all__ = ["RECONCILE_SECONDS", "ClaimManager"]
-
 _ERROR_LENGTH: Final = 4096
 """Characters of a driver's error that are passed on, to events and logs."""
 RECONCILE_SECONDS: Final = 60.0

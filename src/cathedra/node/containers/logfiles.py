@@ -19,8 +19,6 @@ from cathedra.api.timestamp import Time, TimeError
 from cathedra.files.inotify import Inotify
 from cathedra.node.concurrency import first_of
 
-__all__ = ["LogOptions", "LogWrites", "read_log", "tail"]
-
 _CHUNK: Final = 256 * 1024
 _LOOK_AGAIN: Final = 0.25
 """Seconds between checks of a directory that does not exist yet or that the kernel cannot watch."""

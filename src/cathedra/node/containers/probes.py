@@ -19,8 +19,6 @@ from cathedra.node.concurrency import BlockTasks
 from cathedra.node.containers.records import ContainerRecord
 from cathedra.node.runtime.runtime import Runtime, RuntimeFailure
 
-__all__ = ["ProbeKind", "ProbeMonitor", "ProbeTarget", "ReportProbe", "run_action", "run_probe"]
-
 _SERVING: Final = 1
 _HEALTH: Final = {0: "UNKNOWN", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 

@@ -20,25 +20,6 @@ from cathedra.api.core.core_v1 import Container, ContainerRestartRule, Ephemeral
 from cathedra.node.runtime.runtime import ContainerRun
 from cathedra.semantics.pods import is_sidecar
 
-__all__ = [
-    "BACKOFF_FIRST",
-    "BACKOFF_MAX",
-    "BACKOFF_RESET",
-    "ContainerPlan",
-    "ContainerRecord",
-    "ContainerStage",
-    "ContainerTable",
-    "Waiting",
-    "as_container",
-    "ephemeral_record",
-    "initialized",
-    "is_over",
-    "make_plan",
-    "of_kind",
-    "records_for",
-    "will_restart",
-]
-
 BACKOFF_FIRST: Final = 10.0
 BACKOFF_MAX: Final = 300.0
 BACKOFF_RESET: Final = 600.0

@@ -22,8 +22,6 @@ from cathedra.node.containers.records import ContainerRecord, ContainerTable
 from cathedra.node.runtime.runtime import ContainerRun, Runtime
 from cathedra.node.setup.directories import PodDirectories
 
-__all__ = ["GracePeriod", "Terminator", "run_hook", "with_termination_message"]
-
 _LEAST_AFTER_HOOK: Final = 2.0
 _AFTER_KILL: Final = 30.0
 

@@ -10,8 +10,6 @@ import msgspec
 from cathedra.cdi.spec import DeviceNode
 from cathedra.node.runtime.runtime import BindMount
 
-__all__ = ["DeviceGrant", "DevicePluginClient", "PluginOptions"]
-
 
 class PluginOptions(msgspec.Struct, frozen=True):
     """Optional calls that a plugin supports."""

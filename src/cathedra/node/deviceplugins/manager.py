@@ -27,8 +27,6 @@ from cathedra.node.plugins.client import PluginCallError
 from cathedra.node.runtime.runtime import BindMount, RuntimeFailure
 from cathedra.semantics.pods import is_sidecar
 
-__all__ = ["DeviceCheckpoint", "DeviceManager", "DevicesUnavailable", "PodDevicesEntry"]
-
 KEPT_SECONDS: Final = 300.0
 """Time for which the capacity of an absent plugin stays."""
 

@@ -26,8 +26,6 @@ from cathedra.node.grpcsocket import go_status, open_channel
 from cathedra.node.plugins.client import PluginCallError
 from cathedra.node.runtime.runtime import BindMount
 
-__all__ = ["DIRECTORY", "GRPCDevicePlugin", "PluginRegistration"]
-
 DIRECTORY: Final = "device-plugins"
 SOCKET: Final = "kubelet.sock"
 VERSION: Final = "v1beta1"

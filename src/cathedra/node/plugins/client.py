@@ -15,23 +15,6 @@ import msgspec
 from cathedra.clock import Clock
 from cathedra.node.metrics import NodeMetrics
 
-__all__ = [
-    "ClaimReference",
-    "ConnectedPlugin",
-    "DeviceCondition",
-    "DialPlugin",
-    "HealthClient",
-    "MakeDial",
-    "PluginCallError",
-    "PluginClient",
-    "PluginDevice",
-    "PluginError",
-    "PluginNotRegistered",
-    "PrepareOutcome",
-    "RegistrationError",
-    "ReportedHealth",
-]
-
 
 class ClaimReference(NamedTuple):
     """A claim as drivers receive it."""

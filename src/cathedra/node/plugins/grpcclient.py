@@ -32,22 +32,6 @@ from cathedra.node.plugins.client import (
     ReportedHealth,
 )
 
-__all__ = [
-    "ALPHA_SERVICE",
-    "CALL_TIMEOUT",
-    "DRA_SERVICES",
-    "DRIVER_TYPE",
-    "GET_INFO_SECONDS",
-    "HEALTH_SERVICES",
-    "NO_SERVICE",
-    "GRPCPluginClient",
-    "PluginAnnouncement",
-    "PluginChannel",
-    "PluginServices",
-    "RegistrationSocket",
-    "call_error",
-]
-
 CALL_TIMEOUT: Final = 45.0
 """Time limit of prepare and unprepare calls, in seconds."""
 

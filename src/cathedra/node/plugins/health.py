@@ -28,8 +28,6 @@ from cathedra.node.plugins.client import DeviceCondition, PluginCallError, Plugi
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
 from cathedra.releases import FeatureGates
 
-__all__ = ["DEFAULT_TIMEOUT", "HealthCache", "HealthFollower"]
-
 DEFAULT_TIMEOUT: Final = 30.0
 _RETRY_SECONDS: Final = 5.0
 _WORST_FIRST: Final = (DeviceCondition.UNHEALTHY, DeviceCondition.UNKNOWN, DeviceCondition.HEALTHY)

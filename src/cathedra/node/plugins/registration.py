@@ -48,8 +48,6 @@ from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from cathedra.node.plugins.sockets import SocketWatcher
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["CurrentDial", "PluginRegistrar", "choose_services", "services_of"]
-
 _CONNECT: Final = 10.0
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 122.0

@@ -23,8 +23,6 @@ from cathedra.client.resources import RESOURCESLICES
 from cathedra.clock import Clock
 from cathedra.node.plugins.client import HealthClient, PluginClient, PluginNotRegistered, RegistrationError
 
-__all__ = ["WIPING_DELAY", "PluginInstance", "PluginRegistry", "RegistryListener", "SliceWiper"]
-
 
 class PluginInstance(msgspec.Struct, eq=False):
     """An instance of a driver; ``connected`` follows its connection."""

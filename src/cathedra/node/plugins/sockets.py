@@ -17,8 +17,6 @@ from pathlib import Path
 from cathedra.clock import Clock
 from cathedra.files.inotify import Inotify
 
-__all__ = ["SocketWatcher"]
-
 _LOG = logging.getLogger(__name__)
 
 

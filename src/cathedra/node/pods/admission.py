@@ -21,8 +21,6 @@ from cathedra.releases import FeatureGates
 from cathedra.semantics.pods import long_running_containers
 from cathedra.semantics.tolerations import first_untolerated
 
-__all__ = ["PodAdmission", "Rejection", "rejection"]
-
 _MILLI: Final = 10**6
 _NANO: Final = 10**9
 _ANY: Final = "0.0.0.0"

@@ -21,8 +21,6 @@ from cathedra.node.runtime.runtime import Runtime
 from cathedra.node.setup.directories import PodDirectories
 from cathedra.releases import FeatureGates
 
-__all__ = ["PodContext"]
-
 
 class PodContext(msgspec.Struct, frozen=True):
     """The node around a pod."""

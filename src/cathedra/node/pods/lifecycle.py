@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-__all__ = ["IllegalStage", "PodLifecycle", "PodStage"]
-
 
 class PodStage(Enum):
     """A pod goes through these in order; it may skip some, and never goes back."""

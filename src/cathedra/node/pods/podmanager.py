@@ -23,8 +23,6 @@ from cathedra.node.pods.resizer import Neighbours
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import ContainerRun
 
-__all__ = ["InformerPods", "PodManager", "PodSource"]
-
 _RETRY: Final = (1.0, 30.0)
 """First and longest pause, in seconds, before a worker that failed is replaced."""
 _LOG = logging.getLogger(__name__)

@@ -8,8 +8,6 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import replace
 from cathedra.api.undecodable import Undecodable, rest_of
 
-__all__ = ["PodObject"]
-
 
 class PodObject:
     """The newest version of one pod. ``on_change`` is called when it has changed elsewhere, or is gone."""

@@ -24,8 +24,6 @@ from cathedra.node.setup.errors import VolumeError
 from cathedra.node.setup.launch import identity_of, sandbox_spec
 from cathedra.node.setup.volumes import VolumeMaker, is_payload, mounts_are_shared
 
-__all__ = ["PodPreparation"]
-
 _VOLUME_RETRY: Final = (2.0, 120.0)
 _VOLUME_REFRESH: Final = 60.0
 """Seconds, up to half as many more, after which volumes are brought up to date."""

@@ -27,21 +27,6 @@ from cathedra.node.runtime.runtime import RuntimeFailure
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.semantics.pods import is_sidecar
 
-__all__ = [
-    "ALONE",
-    "PENDING",
-    "PROGRESS",
-    "RESIZED",
-    "Neighbours",
-    "PodResizer",
-    "Postponement",
-    "ResourceGrants",
-    "granted_pod",
-    "must_restart",
-    "postponement",
-    "requests_resize",
-]
-
 PENDING: Final = "PodResizePending"
 PROGRESS: Final = "PodResizeInProgress"
 RETRY_SECONDS: Final = 30.0

@@ -41,8 +41,6 @@ from cathedra.node.setup.launch import LaunchInputs, container_spec, identity_of
 from cathedra.node.setup.references import References
 from cathedra.releases import behaviours
 
-__all__ = ["ContainerRunner"]
-
 NO_IMAGES: Final = "containers run on the root file system of their node"
 """Text of the Pulled event for runtimes without images."""
 

@@ -45,8 +45,6 @@ from cathedra.releases import behaviours
 from cathedra.semantics.conditions import find_condition, is_true, keep_transition_time
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["PodView", "StatusWriter", "pod_status", "rejected_status"]
-
 _CONFLICTS: Final = 5
 _LOG = logging.getLogger(__name__)
 

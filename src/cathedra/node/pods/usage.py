@@ -18,8 +18,6 @@ from cathedra.node.containers.records import ContainerRecord
 from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.runtime.runtime import ContainerRun, ContainerUsage, Runtime
 
-__all__ = ["UsageMeter"]
-
 _SHORTEST: Final = 5.0
 """Seconds between two readings that a rate is made of."""
 _NANOSECONDS: Final = 10**9

@@ -40,8 +40,6 @@ from cathedra.node.runtime.runtime import LOST_REASON, ContainerRun
 from cathedra.node.setup.launch import identity_of
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["Admit", "PodWorker", "RecoveredContainers", "recover_containers"]
-
 Admit = Callable[[Pod], Awaitable[Rejection | None]]
 """Returns the reason not to admit a pod; None if it is admitted."""
 

@@ -22,8 +22,6 @@ from cathedra.node.resources.pods import MIN_SHARES, pod_limits, shares_of
 from cathedra.node.runtime.runtime import ResourceLimits
 from cathedra.releases import FeatureGates
 
-__all__ = ["MOUNT", "PodCgroups", "cpu_weight", "is_usable"]
-
 MOUNT: Final = Path("/sys/fs/cgroup")
 """Mount point of the hierarchy."""
 _CONTROLLERS: Final = ("cpu", "cpuset", "memory", "hugetlb", "pids", "io")

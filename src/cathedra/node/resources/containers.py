@@ -15,8 +15,6 @@ from cathedra.node.resources.pods import MIN_SHARES, page_size, shares_of, taken
 from cathedra.node.runtime.runtime import ResourceLimits
 from cathedra.semantics.podresources import HUGE_PAGES, claims_share_of_container, claims_share_of_pod
 
-__all__ = ["container_limits", "oom_score"]
-
 _NANO: Final = 10**9
 _GUARANTEED_SCORE: Final = -997
 _LEAST_SCORE: Final = 2

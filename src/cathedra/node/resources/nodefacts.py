@@ -9,8 +9,6 @@ import msgspec
 from cathedra.api.quantity import Quantity
 from cathedra.releases import FeatureGates
 
-__all__ = ["NodeFacts"]
-
 
 class NodeFacts(msgspec.Struct, frozen=True):
     """The node's address, and what pods may have of it."""

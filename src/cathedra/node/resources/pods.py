@@ -22,17 +22,6 @@ from cathedra.semantics.podresources import (
     pod_request_nanos,
 )
 
-__all__ = [
-    "MIN_SHARES",
-    "as_quantities",
-    "page_size",
-    "pod_limits",
-    "pod_requests",
-    "pod_requirements",
-    "shares_of",
-    "taken_by_claims",
-]
-
 MIN_SHARES: Final = 2
 """The kernel's smallest CPU share, for pods that request no CPU."""
 _NANO: Final = 10**9

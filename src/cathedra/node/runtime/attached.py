@@ -12,8 +12,6 @@ from cathedra.node.runtime.runtime import STDERR, STDOUT, RuntimeFailure
 from cathedra.node.shim.client import ShimConnection
 from cathedra.node.shim.protocol import ShimLost
 
-__all__ = ["MOST_WAITING", "AttachedProcess"]
-
 MOST_WAITING: Final = 256 * 1024
 """Bytes of output that may wait for a client."""
 

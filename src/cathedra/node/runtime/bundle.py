@@ -18,8 +18,6 @@ from typing import Any, Final
 
 from cathedra.node.runtime.runtime import BindMount, ContainerSpec, ResourceLimits, SeccompSource
 
-__all__ = ["DEFAULT_PATH", "default_filter", "limit_resources", "oci_spec", "seccomp_filter", "with_termination_log"]
-
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _DEFAULT_CAPABILITIES: Final = (

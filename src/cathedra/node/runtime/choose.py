@@ -43,17 +43,6 @@ from cathedra.node.runtime.runtime import (
 )
 from cathedra.node.shim.protocol import IncompatibleShim, ShimLost
 
-__all__ = [
-    "CANDIDATES",
-    "SOCKETS",
-    "ChosenRuntime",
-    "ContainerHome",
-    "EarlyRuntime",
-    "choose_configured",
-    "choose_runtime",
-    "open_root",
-]
-
 CANDIDATES = ("crun", "runc")
 """OCI runtimes by preference; crun starts a container in half the time."""
 SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock")

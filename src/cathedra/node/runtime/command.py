@@ -34,8 +34,6 @@ from cathedra.node.concurrency import readable, writable
 from cathedra.node.runtime.runtime import STDERR, STDOUT, ExecProcess
 from cathedra.node.shim.processes import Belongs, descendants, in_session, kill, process_session, signal_all, writes_to
 
-__all__ = ["MAX_OUTPUT", "Command", "ConsoleSocket", "ExecCommand", "run_to_end"]
-
 MAX_OUTPUT = 10 * 1024
 """Bytes that are kept of what a probe or a hook writes."""
 

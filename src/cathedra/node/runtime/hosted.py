@@ -45,8 +45,6 @@ from cathedra.node.shim.client import ShimListing, ShimOptions, abandon, connect
 from cathedra.node.shim.processes import Belongs, matching
 from cathedra.node.shim.protocol import IncompatibleShim, ShimLost
 
-__all__ = ["HostedRuntime", "Launcher"]
-
 _RECONNECT: Final = (0.5, 30.0)
 """First and longest pause, in seconds, after a shim could not be started."""
 _END_SECONDS: Final = 10.0

@@ -15,8 +15,6 @@ from typing import Final
 from cathedra.node.runtime.command import Command
 from cathedra.node.runtime.runtime import STDERR
 
-__all__ = ["LoggedCommand", "UnstartedCommand", "exit_code_for", "exit_code_of"]
-
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
 _TEXTS: Final = (

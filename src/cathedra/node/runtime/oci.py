@@ -23,8 +23,6 @@ from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.node.shim.pins import pin_path
 from cathedra.node.shim.processes import Belongs, in_cgroup
 
-__all__ = ["OCILauncher"]
-
 _SYS_RESOURCE: Final = 24
 """The number of CAP_SYS_RESOURCE."""
 

@@ -35,8 +35,6 @@ from cathedra.node.runtime.runtime import (
     UnusableRuntime,
 )
 
-__all__ = ["PodNetwork", "PodNetworks", "SocketConnection", "namespace_path"]
-
 _NAMESPACES: Final = Path("/run/netns")
 """The place where ``ip netns`` mounts namespaces."""
 _GATEWAY: Final = "169.254.1.1"

@@ -19,8 +19,6 @@ from cathedra.node.runtime.command import ExecCommand
 from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.node.shim.processes import Belongs, has_variable, in_session
 
-__all__ = ["MISSING", "MOUNTS_VARIABLE", "ProcessLauncher"]
-
 MOUNTS_VARIABLE: Final = "CATHEDRA_MOUNTS"
 MISSING: Final = "containers are plain processes: no mounts, no device nodes, no limits, no isolation"
 """Line that is printed when such a node starts."""

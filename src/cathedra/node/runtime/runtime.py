@@ -14,33 +14,6 @@ import msgspec
 
 from cathedra.cdi.spec import DeviceNode
 
-__all__ = [
-    "LOST_MESSAGE",
-    "LOST_REASON",
-    "STDERR",
-    "STDOUT",
-    "BindMount",
-    "ContainerRun",
-    "ContainerSpec",
-    "ContainerUsage",
-    "ExecProcess",
-    "Image",
-    "ImageFailure",
-    "ImageStore",
-    "PodIdentity",
-    "PodSandboxes",
-    "PortConnection",
-    "PortFailure",
-    "RegistryLogin",
-    "ResourceLimits",
-    "RunningSandbox",
-    "Runtime",
-    "RuntimeFailure",
-    "SandboxSpec",
-    "SeccompSource",
-    "UnusableRuntime",
-]
-
 STDOUT: Final = 1
 STDERR: Final = 2
 LOST_REASON: Final = "ContainerStatusUnknown"

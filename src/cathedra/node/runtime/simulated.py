@@ -29,8 +29,6 @@ from cathedra.node.runtime.runtime import (
     RuntimeFailure,
 )
 
-__all__ = ["EXIT_CODE", "RUN_SECONDS", "Act", "SimulatedRuntime", "by_annotations"]
-
 RUN_SECONDS: Final = "simulated.cathedra.dev/run-seconds"
 """Annotation: seconds that each container of the pod runs; without it, until it is stopped."""
 EXIT_CODE: Final = "simulated.cathedra.dev/exit-code"

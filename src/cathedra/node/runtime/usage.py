@@ -8,8 +8,6 @@ from typing import Final
 
 from cathedra.node.runtime.runtime import ContainerUsage
 
-__all__ = ["usage_of_process"]
-
 _PROC: Final = Path("/proc")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _NANOSECONDS: Final = 10**9

@@ -35,8 +35,6 @@ from cathedra.node.server.request import NodeRequest, parsed
 from cathedra.node.server.streams import StreamServer
 from cathedra.node.setup.directories import log_directory
 
-__all__ = ["ROUTES", "NodeApp", "NodeRoute", "ServedNode"]
-
 _PODS: Final = GroupResource("", "pods")
 
 

@@ -18,8 +18,6 @@ from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock
 
-__all__ = ["ExpiringCache", "RequestAuthenticator", "certificate_user"]
-
 TOKEN_SECONDS: Final = 120.0
 TOKEN_BYTES: Final = 64 * 1024
 """Longer tokens are refused unseen."""

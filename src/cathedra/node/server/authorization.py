@@ -16,8 +16,6 @@ from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock
 from cathedra.node.server.authentication import ExpiringCache
 
-__all__ = ["RequestAuthorizer", "subresources_of"]
-
 ALLOWED_SECONDS: Final = 300.0
 REFUSED_SECONDS: Final = 30.0
 

@@ -14,16 +14,6 @@ from typing import Final, Protocol
 from cathedra.asgi.application import Receive, Send
 from cathedra.node.spdy import Data, FrameReader, GoAway, OpenStream, Ping, Reset, SpdyError, Writer
 
-__all__ = [
-    "ByteChannel",
-    "NumberedChannels",
-    "SpdyConnection",
-    "StreamFrame",
-    "UpgradedChannel",
-    "WebSocketChannel",
-    "choose_protocol",
-]
-
 _CHUNK: Final = 64 * 1024
 _ZERO: Final = ord("0")
 

@@ -30,8 +30,6 @@ from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.pods.worker import PodWorker
 from cathedra.releases import FeatureGates
 
-__all__ = ["PodResourcesServer"]
-
 _RATE: Final = 100.0
 _BURST: Final = 10
 

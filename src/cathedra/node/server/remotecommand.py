@@ -18,8 +18,6 @@ from cathedra.node.concurrency import first_of, until_gone
 from cathedra.node.runtime.runtime import STDOUT, ExecProcess
 from cathedra.node.server.bytechannel import NumberedChannels
 
-__all__ = ["PROTOCOLS", "AnnouncedStreams", "CommandSocket", "exit_status", "resize_terminal"]
-
 _V5: Final = "v5.channel.k8s.io"
 PROTOCOLS: Final = (
     _V5,

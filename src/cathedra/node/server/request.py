@@ -11,8 +11,6 @@ from cathedra.api.status import bad_request
 from cathedra.asgi.application import Receive, Scope, Send
 from cathedra.asgi.upgrade import UPGRADE, Upgrade
 
-__all__ = ["NodeRequest", "parsed"]
-
 _MOST: Final = 2**63 - 1
 _MOST_PARAMETERS: Final = 1000
 _TRUE: Final = frozenset({"true", "1"})

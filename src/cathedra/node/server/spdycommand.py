@@ -23,8 +23,6 @@ from cathedra.node.server.bytechannel import ByteChannel, SpdyConnection, Stream
 from cathedra.node.server.remotecommand import AnnouncedStreams, exit_status, resize_terminal
 from cathedra.node.spdy import Data, OpenStream
 
-__all__ = ["PROTOCOLS", "serve_spdy_command"]
-
 PROTOCOLS: Final = ("v4.channel.k8s.io",)
 """Stream protocols by preference; every kubectl since 1.4 offers this one."""
 CREATION_SECONDS: Final = 30.0

@@ -30,8 +30,6 @@ from cathedra.node.server.remotecommand import PROTOCOLS as COMMANDS
 from cathedra.node.server.remotecommand import AnnouncedStreams, CommandSocket
 from cathedra.node.server.request import NodeRequest
 
-__all__ = ["StreamServer"]
-
 _PROTOCOL: Final = b"x-stream-protocol-version"
 _ACCEPTED: Final = b"x-accepted-stream-protocol-versions"
 

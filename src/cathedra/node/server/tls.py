@@ -16,8 +16,6 @@ from cathedra.files.atomic import write_durable
 from cathedra.files.private import private_directory
 from cathedra.node.config import NodeConfig
 
-__all__ = ["UnprotectedServer", "node_tls"]
-
 _FOLDER: Final = "pki"
 
 

@@ -13,8 +13,6 @@ from cathedra.files.atomic import write_atomic
 from cathedra.files.private import private_directory
 from cathedra.node.shim.kernel import unmount
 
-__all__ = ["EMPTY_DIR", "PodDirectories", "log_directory"]
-
 EMPTY_DIR: Final = "empty-dir"
 """Name of the directory of emptyDir volumes."""
 

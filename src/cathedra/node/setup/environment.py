@@ -14,8 +14,6 @@ from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.references import References, field_value, resource_value
 
-__all__ = ["container_environment", "expand"]
-
 _REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ContainerConfigError", "VolumeError"]
-
 
 class ContainerConfigError(Exception):
     """A container's configuration refers to something that does not exist."""

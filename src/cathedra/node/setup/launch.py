@@ -32,21 +32,6 @@ from cathedra.node.setup.environment import expand
 from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.volumes import is_payload
 
-__all__ = [
-    "IDLE_SCRIPT",
-    "LaunchInputs",
-    "container_argv",
-    "container_id",
-    "container_mounts",
-    "container_spec",
-    "hostname_of",
-    "identity_of",
-    "make_subpath",
-    "opened_subpath",
-    "sandbox_spec",
-    "seccomp_source",
-]
-
 IDLE_SCRIPT: Final = (
     "trap 'exit 0' TERM INT; "
     'echo "$0: images are not pulled, and without a command there is nothing to run; waiting until stopped" >&2; '

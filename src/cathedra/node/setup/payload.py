@@ -22,8 +22,6 @@ from cathedra.client.client import Client
 from cathedra.client.resources import SERVICEACCOUNTS
 from cathedra.files.atomic import replacement
 
-__all__ = ["Owner", "PayloadFile", "PodTokens", "give_to_group", "give_to_user", "owner_of", "write_payload"]
-
 
 class PayloadFile(msgspec.Struct, frozen=True):
     """One file of a volume; ``path`` is relative to it."""

@@ -13,8 +13,6 @@ from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, SECRETS
 from cathedra.node.setup.errors import ContainerConfigError
 
-__all__ = ["References", "field_value", "resource_value"]
-
 _LIMITED_BY_NODE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 

@@ -32,8 +32,6 @@ from cathedra.node.setup.payload import Owner, PayloadFile, PodTokens, give_to_g
 from cathedra.node.setup.references import References, field_value, resource_value
 from cathedra.node.shim.kernel import mount_tmpfs
 
-__all__ = ["VolumeMaker", "is_payload", "make_memory_volume", "memory_size", "mounts_are_shared"]
-
 _DEFAULT_MODE: Final = 0o644
 _TOKEN_MODE: Final = 0o600
 

@@ -13,8 +13,6 @@ from typing import Final, NoReturn
 
 from cathedra.node.shim import kernel
 
-__all__ = ["ChildStreams", "Children", "run_to_end", "start_process"]
-
 _REMEMBERED: Final = 1000
 
 

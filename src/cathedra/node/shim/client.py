@@ -25,17 +25,6 @@ import msgspec
 import cathedra
 from cathedra.node.shim.protocol import PROTOCOL, IncompatibleShim, ShimLost
 
-__all__ = [
-    "OutputCallback",
-    "ShimConnection",
-    "ShimListing",
-    "ShimOptions",
-    "abandon",
-    "connect",
-    "connect_or_launch",
-    "end",
-]
-
 _PROGRAM: Final = (
     f"import sys; sys.path.append({str(Path(cathedra.__file__).parents[1])!r}); "
     "from cathedra.node.shim.main import main; main()"

@@ -12,8 +12,6 @@ from cathedra.files.atomic import write_atomic
 from cathedra.node.shim.kernel import start_time
 from cathedra.node.shim.streams import ContainerStreams
 
-__all__ = ["ShimContainer"]
-
 _LOST: Final = "The container could not be located when its container shim was lost.  The container used to be Running"
 
 

@@ -8,19 +8,6 @@ import signal
 from pathlib import Path
 from typing import Final
 
-__all__ = [
-    "become_subreaper",
-    "die_with_parent",
-    "enter_mount_namespace",
-    "memory_cgroup",
-    "mount_bind",
-    "mount_overlay",
-    "mount_tmpfs",
-    "oom_killed",
-    "start_time",
-    "unmount",
-]
-
 _CLONE_NEWNS: Final = 0x20000
 _MS_BIND: Final = 0x1000
 _MS_REC: Final = 0x4000

@@ -8,8 +8,6 @@ import time
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ROTATE_BYTES", "LogFile", "rotate_files"]
-
 _CHUNK: Final = 16 * 1024
 ROTATE_BYTES: Final = 10 * 1024 * 1024
 """Size at which a log is rotated."""

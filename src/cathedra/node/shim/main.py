@@ -13,8 +13,6 @@ from typing import Final
 from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.shim.server import ShimServer
 
-__all__ = ["main"]
-
 _PATIENCE: Final = 10.0
 
 

@@ -18,8 +18,6 @@ from typing import Any
 
 from cathedra.node.shim import kernel
 
-__all__ = ["mount_pins", "pin_path", "release_pins"]
-
 
 def pin_path(directory: Path, container_id: str, number: int) -> Path:
     """Return the path of the pin of a container's mount number, below ``directory``."""

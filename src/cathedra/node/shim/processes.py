@@ -17,18 +17,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = [
-    "Belongs",
-    "descendants",
-    "has_variable",
-    "in_session",
-    "kill",
-    "matching",
-    "process_session",
-    "signal_all",
-    "writes_to",
-]
-
 Belongs = Callable[[int], bool]
 """Return True if the process with that ID is meant. A process that has ended is not."""
 

@@ -21,8 +21,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PROTOCOL", "IncompatibleShim", "ShimLost"]
-
 PROTOCOL: Final = 1
 """Its version. An agent refuses shims of any other: they hold containers that it could lose."""
 

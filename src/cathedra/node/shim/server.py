@@ -28,8 +28,6 @@ from cathedra.node.shim.container import ShimContainer
 from cathedra.node.shim.protocol import PROTOCOL
 from cathedra.node.shim.supervisor import ContainerSupervisor, Reply
 
-__all__ = ["ShimServer"]
-
 _IDLE_SECONDS: Final = 60.0
 _UNIFIED: Final = "/sys/fs/cgroup/unified"
 _CGROUPS: Final = Path("/sys/fs/cgroup")

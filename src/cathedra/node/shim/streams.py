@@ -14,8 +14,6 @@ from typing import Any, Final
 from cathedra.node.shim.children import ChildStreams
 from cathedra.node.shim.logfile import LogFile
 
-__all__ = ["ContainerStreams"]
-
 _CHUNK: Final = 65536
 
 OutputCallback = Callable[[str, bytes], None]

@@ -23,8 +23,6 @@ from cathedra.node.shim.pins import mount_pins, release_pins
 from cathedra.node.shim.processes import Belongs, has_variable, in_cgroup, in_session, kill
 from cathedra.node.shim.streams import ContainerStreams
 
-__all__ = ["ContainerSupervisor", "Reply"]
-
 _OWN_DIRECTORIES: Final = frozenset({"pins", "rootfs", "runtime"})
 
 Reply = Callable[..., None]

@@ -14,31 +14,6 @@ from cathedra.api.decoding.gotypes import GoType, ValueForm, go_type_of
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.scheduler.configuration import document
 
-__all__ = [
-    "DEFAULT_SCHEDULER",
-    "BalancedAllocationArgs",
-    "ClientConnection",
-    "Document",
-    "DynamicResourcesArgs",
-    "FitArgs",
-    "InterPodAffinityArgs",
-    "LeaderElection",
-    "NodeAffinityArgs",
-    "PluginConfig",
-    "PluginRef",
-    "PluginSet",
-    "Plugins",
-    "PreemptionArgs",
-    "ProfileDocument",
-    "RatioParameters",
-    "ResourceWeight",
-    "ScoringStrategy",
-    "SpreadArgs",
-    "UtilizationPoint",
-    "VolumeBindingArgs",
-    "go_type_of_file",
-]
-
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 

@@ -14,8 +14,6 @@ import msgspec
 
 from cathedra.scheduler.configuration.document import Plugins, PluginSet
 
-__all__ = ["DEFAULT_PLUGINS", "KNOWN_PLUGINS", "POINTS", "VOLUME_PLUGINS", "Enablement", "EnablementError", "enabled"]
-
 DEFAULT_PLUGINS: Final[Mapping[str, int]] = {
     "SchedulingGates": 0,
     "PrioritySort": 0,

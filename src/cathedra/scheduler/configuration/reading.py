@@ -44,15 +44,6 @@ from cathedra.scheduler.configuration.enablement import (
 from cathedra.scheduler.configuration.strategy import LEAST_ALLOCATED, FitScoring, fit_scoring
 from cathedra.scheduler.configuration.validation import argument_errors, document_errors
 
-__all__ = [
-    "DEFAULT_CONFIGURATION",
-    "ConfigurationError",
-    "LeaseConfiguration",
-    "ProfileConfiguration",
-    "SchedulerConfiguration",
-    "read_configuration",
-]
-
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
 FILTER_TIMEOUT: Final = 10.0

@@ -16,8 +16,6 @@ from cathedra.scheduler.framework.plugin import MAX_SCORE, DeviceUsage, no_devic
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import CPU, MEMORY, PodInfo
 
-__all__ = ["LEAST_ALLOCATED", "FitScoring", "LineScoring", "WeightedScoring", "fit_scoring"]
-
 Rate = Callable[[int, int], int]
 """(requested, capacity) → 0 to 100."""
 _SCALE: Final = MAX_SCORE // 10

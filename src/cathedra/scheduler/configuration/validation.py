@@ -27,8 +27,6 @@ from cathedra.scheduler.configuration.document import (
     VolumeBindingArgs,
 )
 
-__all__ = ["argument_errors", "document_errors"]
-
 _STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 _POSITIVE: Final = "must be greater than zero"
 

@@ -30,8 +30,6 @@ from cathedra.scheduler.framework.status import Status, error
 from cathedra.semantics.conditions import is_true
 from cathedra.semantics.podclaims import is_reserved_for
 
-__all__ = ["POLL_SECONDS", "BindingFailed", "ClaimBinding", "Progress", "progress", "waits"]
-
 APPEARANCE_SECONDS = 120.0
 """So long a created claim may take to come back from the informer."""
 

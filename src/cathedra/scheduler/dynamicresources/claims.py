@@ -33,8 +33,6 @@ from cathedra.semantics.podclaims import (
     shares_claim,
 )
 
-__all__ = ["ClaimCache", "FindClaim", "OnChange", "Resolver", "UnresolvedClaim"]
-
 OnChange = Callable[[ResourceClaim | None, ResourceClaim | None], None]
 """Called with the claim as it was and as it is now; None: not there."""
 

@@ -22,19 +22,6 @@ from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = [
-    "DEFAULT_TIMEOUTS",
-    "Batch",
-    "ClaimCycle",
-    "FoundAllocations",
-    "GroupClaims",
-    "Placement",
-    "Timeouts",
-    "has_prioritized_list",
-    "preference",
-    "preferences",
-]
-
 
 class Placement(msgspec.Struct, frozen=True):
     """Nodes on which an allocated claim can be used."""

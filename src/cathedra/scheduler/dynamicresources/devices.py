@@ -48,8 +48,6 @@ from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResou
 from cathedra.scheduler.framework.plugin import Notify
 from cathedra.scheduler.framework.status import Status, error, unresolvable
 
-__all__ = ["Devices"]
-
 MOST_RESOURCES: Final = 1024
 """Largest number of extended resources whose class is cached."""
 _ALLOWANCE: Final = "DynamicResources"

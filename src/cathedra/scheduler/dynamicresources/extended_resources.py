@@ -29,18 +29,6 @@ from cathedra.scheduler.state.pod_info import IMPLICIT_PREFIX
 from cathedra.semantics.owners import controller_reference, is_controlled_by
 from cathedra.semantics.pods import is_sidecar
 
-__all__ = [
-    "ANNOTATION",
-    "IN_MEMORY_NAME",
-    "Demand",
-    "ExtendedResourceRequests",
-    "class_of",
-    "is_special_for",
-    "nodes_by_resources",
-    "requests_for",
-    "special_claim",
-]
-
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 IN_MEMORY_NAME = "<extended-resources>"
 Classes = tuple[tuple[str, str], ...]

@@ -15,8 +15,6 @@ from cathedra.scheduler.dynamicresources.claims import Resolver, UnresolvedClaim
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegistration, EventResource
 from cathedra.semantics.podclaims import claim_names, names_same_claims, pod_group_name
 
-__all__ = ["QueueingHints"]
-
 _INDEX = "cathedra.scheduler/claims"
 
 

@@ -50,8 +50,6 @@ from cathedra.semantics.podresources import (
     nanos,
 )
 
-__all__ = ["ClaimUse", "NodeAllocatable", "Unaccountable", "containers_of", "refusal", "with_statuses"]
-
 _POOL = "cathedra.scheduler/pool"
 _ONE = 10**9
 

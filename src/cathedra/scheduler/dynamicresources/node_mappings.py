@@ -23,8 +23,6 @@ from cathedra.client.store import Store
 from cathedra.scheduler.dynamicresources.node_allocatable import ClaimUse, Unaccountable
 from cathedra.scheduler.state.node_info import NodeInfo
 
-__all__ = ["NodeMappings"]
-
 _POOL = "cathedra.scheduler/pool-name"
 _ONE = 10**9
 

@@ -74,8 +74,6 @@ from cathedra.scheduler.state.pod_info import PodInfo, is_extended_resource
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.podclaims import ClaimNotCreated
 
-__all__ = ["DynamicResources"]
-
 _SKIP = Status(Code.SKIP)
 _NO_FIT = unresolvable("cannot allocate all claims").of("DynamicResources")
 _NOT_HERE = unresolvable("resourceclaim not available on the node").of("DynamicResources")

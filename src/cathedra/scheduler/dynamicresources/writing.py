@@ -19,8 +19,6 @@ from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.client.transport import PatchType
 from cathedra.clock import Clock
 
-__all__ = ["FINALIZER", "ClaimWriter", "WriteFailed"]
-
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 ATTEMPTS: Final = 5
 FIRST_PAUSE_SECONDS: Final = 0.01

@@ -17,8 +17,6 @@ from typing import Any, Generic, TypeVar
 
 from cathedra.deadline import SLICE_SECONDS, Interruption, TimeSlice
 
-__all__ = ["Attempt", "Memo"]
-
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 

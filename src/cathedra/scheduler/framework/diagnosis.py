@@ -13,8 +13,6 @@ import msgspec
 
 from cathedra.scheduler.framework.status import Code, Status
 
-__all__ = ["Diagnosis", "UnschedulablePod"]
-
 
 class Diagnosis(msgspec.Struct):
     """The refusals of all nodes and plugins for a pod that found no node."""

@@ -14,8 +14,6 @@ import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 
-__all__ = ["Action", "Affected", "ClusterEvent", "EventRegistration", "EventResource", "Hint"]
-
 
 class EventResource(enum.Enum):
     """Kind of the changed object."""

@@ -40,37 +40,6 @@ from cathedra.scheduler.state.snapshot import Snapshot
 if TYPE_CHECKING:
     from cathedra.scheduler.podplugins import PodPlugins
 
-__all__ = [
-    "MAX_SCORE",
-    "NO_BATCH_RESULT",
-    "BatchFilterResult",
-    "BindPlugin",
-    "ClaimPlugin",
-    "CycleState",
-    "DeviceUsage",
-    "FilterPlugin",
-    "InformedPlugin",
-    "Narrowed",
-    "NodePredicate",
-    "NodeScore",
-    "Nomination",
-    "Notify",
-    "PermitPlugin",
-    "Plugin",
-    "PluginContext",
-    "PluginObserver",
-    "PostBindPlugin",
-    "PostFilterPlugin",
-    "PreBindPlugin",
-    "PreEnqueuePlugin",
-    "PreFilterPlugin",
-    "ReservePlugin",
-    "ScorePlugin",
-    "no_devices",
-    "normalized",
-    "write_nomination",
-]
-
 MAX_SCORE = 100
 
 DeviceUsage = Callable[[str, NodeInfo], tuple[int, int]]

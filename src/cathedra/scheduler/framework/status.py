@@ -14,8 +14,6 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-__all__ = ["DEFECTS", "Code", "Status", "defect_status", "error", "unresolvable", "unschedulable"]
-
 
 class Code(enum.Enum):
     """Kind of a result other than success."""

@@ -13,8 +13,6 @@ from cathedra.scheduler.framework.plugin import BindPlugin, CycleState
 from cathedra.scheduler.framework.status import Status, error
 from cathedra.scheduler.state.pod_info import PodInfo
 
-__all__ = ["DefaultBinder"]
-
 QUESTIONS = 8
 """Number of reads of a pod after a binding whose response was lost, over about twenty seconds."""
 

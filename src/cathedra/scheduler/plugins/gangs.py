@@ -34,16 +34,6 @@ from cathedra.semantics.podgroups import (
 from cathedra.semantics.podgroups import group_key as key_of
 from cathedra.semantics.pods import is_terminal
 
-__all__ = [
-    "POD_GROUP_INDEX",
-    "GangScheduling",
-    "StoredGroups",
-    "group_key",
-    "groups_of",
-    "placement_feasible",
-    "same_group",
-]
-
 POD_GROUP_INDEX = "cathedra.scheduler/pod-group"
 _BY_PARENT = "cathedra.scheduler/parent-group"
 _TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"

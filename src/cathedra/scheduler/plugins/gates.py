@@ -9,8 +9,6 @@ from cathedra.scheduler.framework.plugin import PreEnqueuePlugin
 from cathedra.scheduler.framework.status import Status, unresolvable
 from cathedra.scheduler.state.pod_info import PodInfo
 
-__all__ = ["SchedulingGates"]
-
 
 class SchedulingGates(PreEnqueuePlugin):
     """Keeps gated pods out of the active queue."""

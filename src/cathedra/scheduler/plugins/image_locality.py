@@ -9,8 +9,6 @@ from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, NodePredi
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 
-__all__ = ["ImageLocality"]
-
 _MEGABYTE = 1024 * 1024
 SMALLEST = 23 * _MEGABYTE
 """Images below this size are not worth a thought."""

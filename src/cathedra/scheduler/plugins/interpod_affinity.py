@@ -24,8 +24,6 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import AffinityTerm, PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = ["InterPodAffinity"]
-
 FEW_TERMS: Final = 16
 """Number of terms from which on a pod is compared with each existing pod, one by one."""
 MOST_MATCHES: Final = 10_000

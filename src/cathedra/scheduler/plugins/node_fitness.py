@@ -26,15 +26,6 @@ from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.tolerations import first_untolerated, is_tolerated
 
-__all__ = [
-    "NodeAffinity",
-    "NodeName",
-    "NodeUnschedulable",
-    "TaintToleration",
-    "matches_node_affinity",
-    "node_affinity_in_turns",
-]
-
 FEW_TERMS: Final = 64
 """Number of terms up to which all nodes are matched at once."""
 _UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

@@ -12,8 +12,6 @@ from cathedra.scheduler.state.node_info import NodeInfo, ports_conflict
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
-__all__ = ["NodePorts"]
-
 _SKIP: Final = Status(Code.SKIP)
 
 

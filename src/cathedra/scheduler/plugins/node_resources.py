@@ -26,8 +26,6 @@ from cathedra.scheduler.framework.status import Code, Status
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import CPU, IMPLICIT_PREFIX, MEMORY, PODS, PodInfo, amounts
 
-__all__ = ["FitOptions", "NodeResourcesBalancedAllocation", "NodeResourcesFit"]
-
 BackedByDevices = Callable[[str], bool]
 """Return True if an extended resource has a device class, so that DynamicResources may provide it."""
 

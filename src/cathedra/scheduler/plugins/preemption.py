@@ -36,8 +36,6 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.conditions import find_condition
 
-__all__ = ["DefaultPreemption", "TryOut", "is_leaving", "started"]
-
 DEFAULT_SHARE: Final = (10, 100)
 """Largest number of candidate nodes that are compared: a percentage of those in question, and a minimum."""
 

@@ -34,8 +34,6 @@ from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.tolerations import first_untolerated
 
-__all__ = ["PodTopologySpread", "RelatedPods"]
-
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 FEW_CONSTRAINTS: Final = 64

@@ -30,8 +30,6 @@ from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.owners import controller_uid
 
-__all__ = ["NodeVolumeLimits", "VolumeBinding", "VolumeObjects", "VolumeRestrictions", "VolumeZone"]
-
 _SKIP: Final = Status(Code.SKIP)
 _CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 _BOUND: Final = "pv.kubernetes.io/bind-completed"

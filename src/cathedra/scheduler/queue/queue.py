@@ -30,8 +30,6 @@ from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
 from cathedra.scheduler.state.pod_info import PodInfo, pod_requests
 
-__all__ = ["InFlight", "SchedulingQueue", "pod_actions"]
-
 FLUSH_SECONDS = 30.0
 """Seconds between two searches for pods that no event has woken."""
 LONGEST_WAIT_SECONDS = 300.0

@@ -6,8 +6,6 @@ import msgspec
 
 from cathedra.scheduler.state.pod_info import PodInfo
 
-__all__ = ["Backoff", "QueuedPodInfo"]
-
 
 class QueuedPodInfo(msgspec.Struct):
     """A waiting pod. Belongs to the queue, or to the cycle that popped it."""

@@ -16,8 +16,6 @@ from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot, zone_by_zone
 
-__all__ = ["Cache", "Nominations"]
-
 
 class Cache:
     """All nodes, and all pods that have or are about to get one."""

@@ -15,8 +15,6 @@ from cathedra.api.selectors import Selector
 from cathedra.scheduler.state.pod_info import Amounts, PodInfo, amounts
 from cathedra.semantics.tolerations import HARD_EFFECTS
 
-__all__ = ["NodeInfo", "ports_conflict"]
-
 _ANY_ADDRESS = "0.0.0.0"
 
 

@@ -26,24 +26,6 @@ from cathedra.remembering import IDENTITY, remembered
 from cathedra.semantics.podresources import pod_held_nanos, reported_resources, reports_nothing
 from cathedra.semantics.pods import long_running_containers
 
-__all__ = [
-    "CPU",
-    "EPHEMERAL_STORAGE",
-    "IMPLICIT_PREFIX",
-    "MEMORY",
-    "PODS",
-    "AffinityTerm",
-    "Amounts",
-    "NamespaceLabels",
-    "PodInfo",
-    "WeightedTerm",
-    "amounts",
-    "fixed_resource",
-    "is_extended_resource",
-    "pod_requests",
-    "selector_with_keys",
-]
-
 CPU = "cpu"
 MEMORY = "memory"
 EPHEMERAL_STORAGE = "ephemeral-storage"

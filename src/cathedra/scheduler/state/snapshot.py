@@ -20,8 +20,6 @@ from cathedra.allocation.supply.snapshots import Changelog, Mark
 from cathedra.api.core.core_v1 import Node
 from cathedra.scheduler.state.node_info import NodeInfo
 
-__all__ = ["ApiNodes", "IncrementalResult", "MatchingNodes", "NodeValues", "Resources", "Snapshot", "zone_by_zone"]
-
 V = TypeVar("V")
 
 MOST_NAMES: Final = 1024

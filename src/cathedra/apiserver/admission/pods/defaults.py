@@ -47,17 +47,6 @@ from cathedra.releases import FeatureGates
 from cathedra.remembering import IDENTITY, remembered
 from cathedra.semantics.tolerations import concerns_taint
 
-__all__ = [
-    "MOUNT_PATH",
-    "DefaultTolerations",
-    "GroupPriority",
-    "PodCredentials",
-    "PodPriority",
-    "PodServiceAccount",
-    "mentions_credentials",
-    "with_credentials",
-]
-
 SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 _SCHEDULING: Final = "scheduling.k8s.io"
 PRIORITY_CLASSES: Final = GroupResource("scheduling.k8s.io", "priorityclasses")

@@ -17,8 +17,6 @@ from cathedra.apiserver.routes import PODS
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.semantics.tolerations import merged_tolerations
 
-__all__ = ["RuntimeClasses"]
-
 _RUNTIME_CLASSES: Final = GroupResource("node.k8s.io", "runtimeclasses")
 _OTHER_OVERHEAD: Final = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 _NO_OVERHEAD: Final = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"

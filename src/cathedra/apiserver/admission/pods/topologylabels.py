@@ -13,8 +13,6 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.routes import NODES, PODS
 from cathedra.kinds.definition import AnyDefinition
 
-__all__ = ["PodTopologyLabels"]
-
 _LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _ANY_LABEL: Final = frozenset(_LABELS)
 

@@ -23,25 +23,6 @@ from cathedra.apiserver.admission.podsecurity.violations import (
     with_context,
 )
 
-__all__ = [
-    "app_armor",
-    "capabilities",
-    "forbidden_seccomp",
-    "host_namespaces",
-    "host_path_volumes",
-    "host_ports",
-    "host_probes",
-    "in_user_namespace",
-    "privileged",
-    "proc_mount",
-    "relaxed",
-    "se_linux",
-    "seccomp",
-    "seccomp_annotations",
-    "sysctls",
-    "windows_host_process",
-]
-
 _APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"

@@ -35,8 +35,6 @@ from cathedra.releases import FeatureGates
 from cathedra.remembering import IDENTITY, remembered
 from cathedra.semantics.owners import controller_of
 
-__all__ = ["PodSecurity"]
-
 _IGNORED: Final = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
 _MOST_PODS: Final = 3000
 _ENFORCED: Final = f"{PREFIX}enforce-policy"

@@ -21,18 +21,6 @@ from cathedra.apiserver.admission.podsecurity import baseline, restricted
 from cathedra.apiserver.admission.podsecurity.violations import Check, Violation
 from cathedra.remembering import remembered
 
-__all__ = [
-    "LATEST",
-    "PRIVILEGED",
-    "RESTRICTED",
-    "LevelVersion",
-    "Policy",
-    "in_detail",
-    "in_short",
-    "policy_of",
-    "violations",
-]
-
 
 class _Versioned(msgspec.Struct, frozen=True):
     """The forms of a check, each with the minor version since which it applies."""

@@ -22,8 +22,6 @@ from cathedra.apiserver.admission.podsecurity.violations import (
     with_context,
 )
 
-__all__ = ["capabilities", "no_escalation", "not_on_windows", "run_as_non_root", "run_as_user", "seccomp", "volumes"]
-
 _BIND: Final = "NET_BIND_SERVICE"
 _ALLOWED_VOLUMES: Final = (
     *("config_map", "csi", "downward_api", "empty_dir", "ephemeral", "image", "persistent_volume_claim"),

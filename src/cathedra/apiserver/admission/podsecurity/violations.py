@@ -9,8 +9,6 @@ import msgspec
 from cathedra.api.core.core_v1 import Container, EphemeralContainer, PodSpec, SecurityContext
 from cathedra.api.core.meta_v1 import ObjectMeta
 
-__all__ = ["AnyContainer", "Check", "Violation", "containers", "named", "plural", "quoted", "setters", "with_context"]
-
 AnyContainer = Container | EphemeralContainer
 
 

@@ -15,8 +15,6 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.offload import DeadlineExceeded
 
-__all__ = ["BoundPolicies", "BoundPolicy", "compiled_in_time"]
-
 P = TypeVar("P")
 B = TypeVar("B")
 C = TypeVar("C")

@@ -40,8 +40,6 @@ from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 if TYPE_CHECKING:
     from cathedra.cel.admission import CompiledPolicy, Input, PolicyDecision, Result
 
-__all__ = ["BINDINGS", "POLICIES", "PolicyCheck"]
-
 _GROUP: Final = "admissionregistration.k8s.io"
 POLICIES: Final = GroupResource(_GROUP, "validatingadmissionpolicies")
 BINDINGS: Final = GroupResource(_GROUP, "validatingadmissionpolicybindings")

@@ -40,8 +40,6 @@ from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 if TYPE_CHECKING:
     from cathedra.cel.admission import CompiledMutations, Input
 
-__all__ = ["MUTATING_BINDINGS", "MUTATING_POLICIES", "MutatingPolicies"]
-
 _GROUP: Final = "admissionregistration.k8s.io"
 MUTATING_POLICIES: Final = GroupResource(_GROUP, "mutatingadmissionpolicies")
 MUTATING_BINDINGS: Final = GroupResource(_GROUP, "mutatingadmissionpolicybindings")

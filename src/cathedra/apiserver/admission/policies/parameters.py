@@ -23,8 +23,6 @@ from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["Misconfigured", "ParameterAccess", "Parameters"]
-
 Kinds = Callable[[], Iterator[AnyDefinition]]
 _ALL: Final = ("*", "*", "*")
 _AT_ONCE: Final = 200

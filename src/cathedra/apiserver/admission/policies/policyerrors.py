@@ -30,17 +30,6 @@ from cathedra.apiserver.admission.ruleerrors import check_named_rule
 if TYPE_CHECKING:
     from cathedra.cel.admission import PolicyCompileError
 
-__all__ = [
-    "binding_errors",
-    "check_binding",
-    "check_matching",
-    "check_param_kind",
-    "expression_errors",
-    "mutating_binding_errors",
-    "mutating_policy_errors",
-    "policy_errors",
-]
-
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
 _POLICIES: Final = ("Fail", "Ignore")
 _MATCH_POLICIES: Final = ("Equivalent", "Exact")

@@ -22,8 +22,6 @@ from cathedra.apiserver.registry.serviceendpoints import NoEndpoint, service_end
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["WebhookClient"]
-
 _HTTPS: Final = 443
 _ANSWER_LIMIT: Final = 3 * 1024 * 1024
 

@@ -15,8 +15,6 @@ from cathedra.api.formats import dns_subdomain
 from cathedra.apiserver.admission.ruleerrors import check_rule
 from cathedra.apiserver.admission.webhooks.review import VERSIONS
 
-__all__ = ["configuration_errors"]
-
 _SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
 _CHOICES: Final = {
     "failure_policy": ("failurePolicy", ("Fail", "Ignore")),

@@ -24,8 +24,6 @@ from cathedra.apiserver.admission.webhooks.review import (
 )
 from cathedra.kinds.definition import VersionDefinition
 
-__all__ = ["WebhookDispatcher"]
-
 _LOG: Final = logging.getLogger(__name__)
 _STEPS: Final = {True: "admit", False: "validating"}
 """Types of webhooks in metrics."""

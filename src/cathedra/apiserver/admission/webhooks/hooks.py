@@ -24,8 +24,6 @@ from cathedra.kinds.definition import VersionDefinition
 if TYPE_CHECKING:
     from cathedra.cel.admission import CompiledPolicy
 
-__all__ = ["MUTATING", "VALIDATING", "ConfiguredWebhook", "Hooks"]
-
 _GROUP: Final = "admissionregistration.k8s.io"
 MUTATING: Final = GroupResource(_GROUP, "mutatingwebhookconfigurations")
 VALIDATING: Final = GroupResource(_GROUP, "validatingwebhookconfigurations")

@@ -17,8 +17,6 @@ from cathedra.apiserver.admission.webhooks.hooks import MUTATING, ConfiguredWebh
 from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["MutatingWebhooks"]
-
 _AGAIN: Final = "IfNeeded"
 
 

@@ -6,8 +6,6 @@ import errno
 import ssl
 from typing import Any, Final
 
-__all__ = ["network_text"]
-
 _UNKNOWN_AUTHORITY: Final = "x509: certificate signed by unknown authority"
 _OUT_OF_TIME: Final = "x509: certificate has expired or is not yet valid"
 _VERIFICATIONS: Final = {

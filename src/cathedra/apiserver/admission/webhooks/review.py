@@ -17,8 +17,6 @@ from cathedra.api.struct import from_dict, replace
 from cathedra.apiserver.admission.versioned import VersionedAttributes
 from cathedra.kinds.definition import VersionDefinition
 
-__all__ = ["VERSIONS", "Answer", "WebhookCallFailed", "rejection", "review_of", "verdict_of"]
-
 GROUP: Final = "admission.k8s.io"
 KIND: Final = "AdmissionReview"
 VERSIONS: Final = ("v1", "v1beta1")

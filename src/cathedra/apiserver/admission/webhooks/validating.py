@@ -13,8 +13,6 @@ from cathedra.apiserver.admission.webhooks.dispatcher import WebhookDispatcher
 from cathedra.apiserver.admission.webhooks.hooks import MUTATING, VALIDATING, Hooks
 from cathedra.kinds.definition import AnyDefinition
 
-__all__ = ["ValidatingWebhooks"]
-
 
 class ValidatingWebhooks(AdmissionPlugin):
     """Calls every validating webhook that matches a request."""

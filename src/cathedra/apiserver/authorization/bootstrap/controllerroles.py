@@ -8,8 +8,6 @@ from typing import Final
 from cathedra.apiserver.authorization.bootstrap.rulebook import EVENTS, RESOURCE, DefaultRole, GatedRule, rule, when
 from cathedra.releases import behaviours, classic
 
-__all__ = ["CONTROLLER_PREFIX", "CONTROLLER_ROLES"]
-
 CONTROLLER_PREFIX: Final = "system:controller:"
 _STORAGE: Final = "storage.k8s.io"
 _CERTIFICATES: Final = "certificates.k8s.io"

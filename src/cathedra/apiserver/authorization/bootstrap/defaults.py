@@ -28,8 +28,6 @@ from cathedra.apiserver.authorization.bootstrap.systemroles import (
 from cathedra.apiserver.authorization.bootstrap.userroles import USER_ROLES
 from cathedra.releases import FeatureGates
 
-__all__ = ["AUTO_UPDATE", "cluster_role_bindings", "cluster_roles", "node_rules", "role_bindings", "roles"]
-
 AUTO_UPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"
 """Annotation; unless ``"true"``, the object is left as it is when the server starts."""
 _LABELS: Final = {"kubernetes.io/bootstrapping": "rbac-defaults"}

@@ -10,8 +10,6 @@ import msgspec
 from cathedra.api.core.rbac_v1 import PolicyRule
 from cathedra.releases import Behaviour
 
-__all__ = ["EVENTS", "RESOURCE", "DefaultRole", "GatedRule", "rule", "urls", "when"]
-
 RESOURCE: Final = "resource.k8s.io"
 _VERBS: Final[Mapping[str, tuple[str, ...]]] = {
     "read": ("get", "list", "watch"),

@@ -10,15 +10,6 @@ import msgspec
 from cathedra.apiserver.authorization.bootstrap.rulebook import EVENTS, RESOURCE, DefaultRole, GatedRule, rule, when
 from cathedra.releases import behaviours, classic
 
-__all__ = [
-    "NAMESPACED_BINDINGS",
-    "NAMESPACED_ROLES",
-    "NODE_RULES",
-    "SYSTEM_ROLES",
-    "NamespacedBinding",
-    "NamespacedRole",
-]
-
 _STORAGE: Final = "storage.k8s.io"
 _CERTIFICATES: Final = "certificates.k8s.io"
 _REVIEWS: Final = (

@@ -8,8 +8,6 @@ from typing import Final
 from cathedra.apiserver.authorization.bootstrap.rulebook import RESOURCE, DefaultRole, rule, urls, when
 from cathedra.releases import classic
 
-__all__ = ["USER_ROLES"]
-
 _LABEL: Final = "rbac.authorization.k8s.io/aggregate-to-"
 
 _WORKLOADS: Final = (

@@ -20,8 +20,6 @@ from cathedra.apiserver.pipeline.operations import not_served
 from cathedra.apiserver.routes import Route, VirtualResource, group_order, routes_of, version_order
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 
-__all__ = ["Discovery"]
-
 _CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 AGGREGATED: Final = b"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from cathedra.apiserver.openapi.document import Documents
     from cathedra.apiserver.openapi.swagger import SwaggerPart
 
-__all__ = ["OpenAPI"]
-
 V2_PROTOBUF: Final = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 FAR_FUTURE: Final = b"Fri, 31 Dec 2099 23:59:59 GMT"
 TEXT: Final = b"text/plain; charset=utf-8"

@@ -15,8 +15,6 @@ from cathedra.apiserver.http.answers.response import Response, json_response, te
 from cathedra.apiserver.http.request import Request
 from cathedra.releases import git_version
 
-__all__ = ["About", "HealthAndVersion"]
-
 _ENDPOINTS: Final = ("healthz", "livez", "readyz")
 _CONFIGURATION: Final = "/.well-known/openid-configuration"
 _KEYS: Final = "/openid/v1/jwks"

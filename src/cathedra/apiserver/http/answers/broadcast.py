@@ -19,8 +19,6 @@ from cathedra.apiserver.http.request import ClientGone
 from cathedra.apiserver.registry.watching import Seen, Watcher
 from cathedra.asgi.direct import DirectAnswer, framed
 
-__all__ = ["BOOKMARK_SECONDS", "SLOW_SECONDS", "BroadcastWatch", "WatchBroadcaster"]
-
 BOOKMARK_SECONDS: Final = 60.0
 SLOW_SECONDS: Final = 60.0
 """Seconds for which a client may leave events in its connection; then it is disconnected."""

@@ -10,18 +10,6 @@ from cathedra.api.core.meta_v1 import StatusDetails
 from cathedra.api.status import bad_request, failure
 from cathedra.remembering import remembered
 
-__all__ = [
-    "FOR_PLAIN_JSON",
-    "JSON_FORM",
-    "JSON_TYPE",
-    "PROTOBUF_TYPE",
-    "YAML_TYPE",
-    "AnswerForm",
-    "fit_for_list",
-    "fit_for_object",
-    "negotiate",
-]
-
 JSON_TYPE: Final = "application/json"
 YAML_TYPE: Final = "application/yaml"
 PROTOBUF_TYPE: Final = "application/vnd.kubernetes.protobuf"

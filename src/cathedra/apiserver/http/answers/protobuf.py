@@ -16,8 +16,6 @@ from cathedra.api.scheme import GroupVersionKind, UnknownKind, is_registered, ty
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import KubeStruct, decode
 
-__all__ = ["from_protobuf", "list_to_protobuf", "not_marshalable", "to_protobuf"]
-
 _META: Final = "meta.k8s.io"
 _META_TYPES: Final[dict[str, type[KubeStruct]]] = {
     "DeleteOptions": meta_v1.DeleteOptions,

@@ -28,21 +28,6 @@ from cathedra.apiserver.verbs.read import Listing
 from cathedra.client.transport import ListOptions
 from cathedra.remembering import IS_ON
 
-__all__ = [
-    "YAML_OF_JSON",
-    "ListCache",
-    "formatted",
-    "in_form_of",
-    "in_yaml",
-    "items_of",
-    "render_list",
-    "render_object",
-    "render_plain",
-    "stamp_of",
-    "warning_headers",
-]
-
-
 YAML: Final = b"application/yaml"
 YAML_OF_JSON: Final = b"application/yaml; of=json"
 """Type of an answer whose body is still JSON and is sent as YAML (`in_yaml`)."""

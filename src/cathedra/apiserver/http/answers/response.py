@@ -14,19 +14,6 @@ from cathedra.api.struct import encode
 from cathedra.asgi.application import Send
 from cathedra.asgi.direct import Headers, header_lines
 
-__all__ = [
-    "JSON",
-    "Response",
-    "compressed",
-    "head_of",
-    "json_response",
-    "send_response",
-    "status_response",
-    "takes_gzip",
-    "text_response",
-    "worth_compressing",
-]
-
 JSON: Final = b"application/json"
 _FEW_HEADERS: Final = 16
 _CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")

@@ -27,8 +27,6 @@ from cathedra.apiserver.verbs.read import WatchStart
 from cathedra.asgi.application import Receive, Send
 from cathedra.asgi.direct import DirectAnswer
 
-__all__ = ["WatchOptions", "WatchStream", "send_error_stream"]
-
 _STREAMED_PROTOBUF: Final = f"{PROTOBUF_TYPE};stream=watch".encode()
 _AT_ONCE: Final = 32
 """Initial events that are encoded before their size is checked."""

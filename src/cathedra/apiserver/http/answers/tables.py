@@ -13,8 +13,6 @@ from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import Column
 
-__all__ = ["GENERIC_COLUMNS", "check_include", "columns", "row", "table"]
-
 GENERIC_COLUMNS: Final = (
     Column("Name", "string", "name", "The object's name, unique within its namespace."),
     Column("Created At", "date", "", "When the object was created."),

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from cathedra.apiserver.authentication.pki import FrontProxyTLS
     from cathedra.apiserver.http.proxying.connections import KnownAddresses
 
-__all__ = ["AggregatedServers"]
-
 API_SERVICES: Final = GroupResource("apiregistration.k8s.io", "apiservices")
 _HTTPS: Final = 443
 _PROBE_SECONDS: Final = 5.0

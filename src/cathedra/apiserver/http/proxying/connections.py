@@ -21,8 +21,6 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from cathedra.apiserver.authentication.pki import KubeletTLS, NodeIdentity
 from cathedra.apiserver.http.proxying.upgrades import NodeAnswer, NodeRequestHead, ask_node
 
-__all__ = ["KnownAddresses", "KubeletConnections", "RedirectRefused"]
-
 _CONNECT_SECONDS: Final = 30.0
 
 

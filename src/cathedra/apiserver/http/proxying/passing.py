@@ -25,18 +25,6 @@ from cathedra.asgi.application import Send
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = [
-    "LONGEST_PAGE",
-    "PASSED_ON",
-    "PassedBody",
-    "PassedRequests",
-    "PassingLimits",
-    "pass_back",
-    "pass_websocket",
-    "passed_headers",
-    "refusal_of",
-]
-
 _OWN: Final = frozenset(
     {
         b"authorization",

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from cathedra.apiserver.authentication.pki import KubeletTLS
     from cathedra.apiserver.http.proxying.connections import KubeletConnections
 
-__all__ = ["Proxy", "check_log_options", "check_started", "named_container", "stream_path", "stream_query"]
-
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _UPGRADED: Final = frozenset({"attach", "exec", "portforward"})
 _SUMMARY_SECONDS: Final = 10.0

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from cathedra.apiserver.http.proxying.connections import KubeletConnections
 
-__all__ = ["ReverseProxy", "through", "with_links"]
-
 _CONNECT_SECONDS: Final = 30.0
 _PORTS: Final = {"http": "80", "https": "443"}
 _UNRESERVED: Final = "/:@!$&'()*+,;=~"

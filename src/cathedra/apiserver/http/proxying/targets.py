@@ -21,8 +21,6 @@ from cathedra.apiserver.registry.serviceendpoints import NoEndpoint, service_end
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.routes import NODES, PODS, SERVICES
 
-__all__ = ["NodeEndpoint", "ProxyTarget", "agent_of", "target_of"]
-
 _ADDRESS_ORDER: Final = ("InternalIP", "ExternalDNS", "ExternalIP", "Hostname", "InternalDNS")
 _SCHEMES: Final = frozenset({"", "http", "https"})
 _KUBELET_PORT: Final = 10250

@@ -20,8 +20,6 @@ from cathedra.apiserver.http.answers.response import Response
 from cathedra.asgi.application import Send
 from cathedra.asgi.upgrade import SWITCHING, Upgrade
 
-__all__ = ["BadAnswer", "NodeAnswer", "NodeRequestHead", "ask_node", "copy_both_ways", "pass_upgrade"]
-
 _CONNECT_SECONDS: Final = 30.0
 _CHUNK: Final = 64 * 1024
 _STATUS: Final = re.compile(rb"[1-9][0-9]{2}")

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
-__all__ = ["EtcdAddress"]
-
 _SCHEME: Final = "etcd://"
 _DEFAULT_PORT: Final = 2379
 _OPTIONS: Final = ("cafile", "certfile", "keyfile", "prefix")

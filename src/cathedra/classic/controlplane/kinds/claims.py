@@ -23,14 +23,6 @@ from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.claims.strategy import ClaimStatusStrategy, ClaimStrategy, TemplateStrategy, claim_state
 from cathedra.kinds.resource.names import validate_driver_name
 
-__all__ = [
-    "ControlledClaimStatusStrategy",
-    "ControlledClaimStrategy",
-    "ControlledTemplateStrategy",
-    "controlled_claim_cells",
-    "controlled_claim_state",
-]
-
 GATE: Final = "DRAControlPlaneController"
 _SPEC: Final = FieldPath("spec")
 _STATUS: Final = FieldPath("status")

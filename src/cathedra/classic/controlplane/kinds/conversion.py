@@ -21,17 +21,6 @@ from cathedra.classic.controlplane.kinds.types import (
 )
 from cathedra.kinds.resource.claims import conversion as claims
 
-__all__ = [
-    "claim_from_hub",
-    "claim_to_hub",
-    "class_from_hub",
-    "class_to_hub",
-    "context_from_hub",
-    "context_to_hub",
-    "template_from_hub",
-    "template_to_hub",
-]
-
 
 def claim_to_hub(claim: v1alpha3.ResourceClaim) -> ControlledClaim:
     """Convert a claim to its stored form."""

@@ -38,11 +38,6 @@ from cathedra.kinds.resource.slices.conversion import alpha_slice_from_hub, alph
 from cathedra.kinds.resource.slices.strategy import slice_definition
 from cathedra.releases import FeatureGates
 
-__all__ = [
-    "ControlledClassStrategy",
-    "control_plane_definitions",
-]
-
 
 def control_plane_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
     """The kinds of the group; PodSchedulingContext is among them whether or not anything negotiates."""

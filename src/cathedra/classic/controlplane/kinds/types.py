@@ -10,21 +10,6 @@ from cathedra.api import resource
 from cathedra.api.core import core_v1
 from cathedra.api.struct import always
 
-__all__ = [
-    "ControlledAllocation",
-    "ControlledClaim",
-    "ControlledClaimSpec",
-    "ControlledClaimStatus",
-    "ControlledClass",
-    "ControlledClassSpec",
-    "ControlledTemplate",
-    "ControlledTemplateSpec",
-    "allocated_by",
-    "controller_of",
-    "deallocation_requested",
-    "suitable_nodes",
-]
-
 
 class ControlledClaimSpec(resource.ResourceClaimSpec, frozen=True):
     """Requests for devices, and the controller that allocates them."""

@@ -32,8 +32,6 @@ from cathedra.controllers.workloads.workload import WorkloadController
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.pods import is_available, is_ready, is_terminal
 
-__all__ = ["StatefulSetController"]
-
 POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 

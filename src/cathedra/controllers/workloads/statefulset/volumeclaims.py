@@ -23,19 +23,6 @@ from cathedra.client.resources import PERSISTENTVOLUMECLAIMS
 from cathedra.client.workqueue import RetryLater
 from cathedra.semantics.owners import controller_reference
 
-__all__ = [
-    "VolumeClaimError",
-    "VolumeClaims",
-    "is_member",
-    "is_owned_as_wanted",
-    "is_wanted",
-    "ordinal_of",
-    "ordinals_of",
-    "pod_volumes",
-    "retention",
-    "wanted_owners",
-]
-
 
 class VolumeClaimError(RetryLater):
     """A pod's volume claims cannot be created. An event was recorded; a retry may succeed."""

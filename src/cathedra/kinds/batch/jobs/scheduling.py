@@ -15,8 +15,6 @@ from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.declarative.walking import declared_errors
 from cathedra.releases import FeatureGates
 
-__all__ = ["validate_job_scheduling"]
-
 MAX_CLAIMS: Final = 4
 _CLAIM: Final = TypeTags(
     {

@@ -13,8 +13,6 @@ from cathedra.api.field import OMITTED, ErrorList, FieldPath
 from cathedra.kinds.batch.jobs.validation import BadIndexes, count_indexes
 from cathedra.semantics.conditions import is_true
 
-__all__ = ["validate_job_status"]
-
 _STATUS: Final = FieldPath("status")
 _CONDITIONS: Final = _STATUS.child("conditions")
 _COUNTERS: Final = ("active", "succeeded", "failed", "ready", "terminating")

@@ -28,16 +28,6 @@ from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
 from cathedra.kinds.deletion import DeletionRules, states_propagation
 from cathedra.kinds.strategies import GenerationStrategy, ObjectRules
 
-__all__ = [
-    "JOB_COLUMNS",
-    "JobStrategy",
-    "default_job",
-    "default_job_spec",
-    "job_cells",
-    "job_definition",
-    "with_selector",
-]
-
 ORPHAN_WARNING: Final = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"

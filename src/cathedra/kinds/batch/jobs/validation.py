@@ -17,18 +17,6 @@ from cathedra.kinds.labelselectors import validate_label_selector
 from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import is_true
 
-__all__ = [
-    "BadIndexes",
-    "count_indexes",
-    "validate_failure_policy",
-    "validate_job",
-    "validate_job_spec",
-    "validate_job_update",
-    "validate_limits_per_index",
-    "validate_replacement",
-    "validate_success_policy",
-]
-
 LONGEST_MANAGER: Final = 63
 _SPEC = FieldPath("spec")
 _PATH: Final = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")

@@ -11,8 +11,6 @@ from cathedra.kinds.definition import Column
 from cathedra.semantics.conditions import find_condition, is_true
 from cathedra.semantics.pods import is_ready, is_sidecar, is_terminal
 
-__all__ = ["POD_COLUMNS", "pod_cells", "pod_status"]
-
 POD_COLUMNS: Final = (
     NAME,
     Column("Ready", description="Containers that are ready, of all."),

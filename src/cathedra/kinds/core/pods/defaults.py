@@ -11,8 +11,6 @@ from cathedra.api.struct import encode, replace
 from cathedra.kinds.defaults import absent, changed, each
 from cathedra.remembering import IDENTITY, remembered
 
-__all__ = ["default_new_pod", "default_pod", "default_pod_spec", "default_pod_template"]
-
 _LARGEST_KEY: Final = 16 * 1024
 """Bytes of JSON up to which specs are compared by it: 64 of them stay in memory."""
 

@@ -14,8 +14,6 @@ from cathedra.api.struct import replace
 from cathedra.releases import FeatureGates
 from cathedra.remembering import IDENTITY, remembered
 
-__all__ = ["enabled_pod_spec", "enabled_pod_status"]
-
 
 def enabled_pod_spec(spec: core_v1.PodSpec, old: core_v1.PodSpec | None, gates: FeatureGates) -> core_v1.PodSpec:
     """The spec without what is not enabled; also for templates."""

@@ -12,8 +12,6 @@ from typing import Final
 from cathedra.api.core.core_v1 import PodSpec, ServiceAccount
 from cathedra.remembering import numbered
 
-__all__ = ["declare_credentials", "spec_key"]
-
 spec_key: Final = numbered("specs of pods", size=64)
 """Key of a spec, in memos of results that do not depend on the name of the volume with credentials."""
 _account_key: Final = numbered("accounts of pods", size=64)

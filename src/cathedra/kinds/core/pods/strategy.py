@@ -27,16 +27,6 @@ from cathedra.kinds.deletion import DeletionRules
 from cathedra.kinds.strategies import GenerationStrategy, next_generation
 from cathedra.semantics.pods import is_terminal
 
-__all__ = [
-    "EphemeralContainersStrategy",
-    "PodDeletion",
-    "PodStatusStrategy",
-    "PodStrategy",
-    "ResizeStrategy",
-    "pod_definition",
-    "qos_class",
-]
-
 POD_FIELDS: Final[Mapping[str, Callable[[core_v1.Pod], str]]] = {
     "spec.nodeName": lambda pod: pod.spec.node_name,
     "spec.restartPolicy": lambda pod: pod.spec.restart_policy,

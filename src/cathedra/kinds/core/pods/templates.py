@@ -12,18 +12,6 @@ from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import NAME
 from cathedra.kinds.definition import Column, ResourceDefinition
 
-__all__ = [
-    "CONTAINERS",
-    "IMAGES",
-    "SELECTOR",
-    "container_cells",
-    "labels_text",
-    "pod_template_cells",
-    "pod_template_definition",
-    "selector_text",
-    "with_template_labels",
-]
-
 T = TypeVar("T", bound=KubeObject)
 CONTAINERS: Final = Column("Containers", priority=1, description="Names of the containers.")
 IMAGES: Final = Column("Images", priority=1, description="Images of the containers.")

@@ -20,8 +20,6 @@ from cathedra.semantics.podresources import (
 )
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["COUNT_PODS", "is_charged_anew", "missing_resources", "pod_in_scopes", "pod_usage", "tracked_pod_resources"]
-
 COUNT_PODS: Final = "count/pods"
 _IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage")

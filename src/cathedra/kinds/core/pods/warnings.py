@@ -18,8 +18,6 @@ from cathedra.api.quantity import NANO
 from cathedra.kinds.core.pods.equivalence import spec_key
 from cathedra.remembering import remembered
 
-__all__ = ["name_warnings", "named_workload_warnings", "pod_warnings", "template_warnings", "workload_warnings"]
-
 _NODE_LABELS: Final = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
     "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',

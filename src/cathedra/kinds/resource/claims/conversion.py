@@ -11,15 +11,6 @@ from cathedra.api.struct import EMPTY_LIST, replace, reshape
 from cathedra.kinds.resource.claims.defaults import UndefaultedMode
 from cathedra.kinds.resource.versions import Shapes, alpha_version, beta_version, reshape_all
 
-__all__ = [
-    "CLAIM_SHAPES",
-    "TEMPLATE_SHAPES",
-    "claim_from_hub",
-    "claim_to_hub",
-    "template_from_hub",
-    "template_to_hub",
-]
-
 _FLAT: Final = v1.ExactDeviceRequest.__struct_fields__
 
 

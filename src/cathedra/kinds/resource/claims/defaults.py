@@ -10,8 +10,6 @@ from cathedra.api.struct import replace
 from cathedra.kinds.defaults import changed, each
 from cathedra.remembering import IDENTITY, remembered
 
-__all__ = ["UndefaultedMode", "default_claim", "default_template"]
-
 
 class UndefaultedMode(str):
     """A mode that conversion from v1beta1 marks as not to be filled in: its request names no class.

@@ -14,8 +14,6 @@ from cathedra.kinds.defaults import each
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.remembering import IDENTITY, remembered
 
-__all__ = ["enabled_claim_spec", "enabled_claim_status", "uses_admin_access", "uses_consumable_capacity"]
-
 AnyRequest = resource.ExactDeviceRequest | resource.DeviceSubRequest
 
 

@@ -43,20 +43,6 @@ from cathedra.kinds.strategies import kept_metadata
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.remembering import IDENTITY, everything_but, numbered, remembered
 
-__all__ = [
-    "CLAIM_COLUMNS",
-    "EXCLUDED",
-    "ClaimStatusStrategy",
-    "ClaimStrategy",
-    "TemplateStrategy",
-    "allocation_key",
-    "claim_cells",
-    "claim_definition",
-    "claim_state",
-    "template_definition",
-    "validate_status_access",
-]
-
 _NO_STATUS: Final = resource.ResourceClaimStatus()
 """The status of all new claims: one shared object, so that memos find it by identity."""
 

@@ -15,19 +15,6 @@ from cathedra.api.resource import DeviceClass, DeviceRequest, ResourceClaim
 from cathedra.kinds.core.pods.usage import pod_usage
 from cathedra.semantics.owners import controller_of
 
-__all__ = [
-    "COUNT_CLAIMS",
-    "DEVICES_SUFFIX",
-    "IMPLICIT_PREFIX",
-    "SPECIAL_CLAIM",
-    "beyond_pod",
-    "claim_usage",
-    "devices_by_class",
-    "extended_name_of",
-    "paying_pod",
-    "tracked_claim_resources",
-]
-
 COUNT_CLAIMS: Final = "count/resourceclaims.resource.k8s.io"
 DEVICES_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
 IMPLICIT_PREFIX: Final = "requests.deviceclass.resource.kubernetes.io/"

@@ -22,24 +22,6 @@ from cathedra.kinds.resource.names import (
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.remembering import IDENTITY, remembered
 
-__all__ = [
-    "ADMIN_LABEL",
-    "EFFECTS",
-    "IMMUTABLE",
-    "RequestNames",
-    "admin_access_refusal",
-    "request_names",
-    "validate_admin_access",
-    "validate_claim",
-    "validate_claim_spec",
-    "validate_claim_update",
-    "validate_configuration",
-    "validate_request_reference",
-    "validate_request_references",
-    "validate_template",
-    "validate_template_update",
-]
-
 MAX_ITEMS: Final = 32
 MAX_ALTERNATIVES: Final = 8
 ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"

@@ -13,8 +13,6 @@ from cathedra.kinds.definition import VersionDefinition
 from cathedra.kinds.resource.slices.defaults import BareName
 from cathedra.kinds.resource.versions import Shapes, beta_version, reshape_all
 
-__all__ = ["SLICE_SHAPES", "alpha_slice_from_hub", "alpha_slice_to_hub", "slice_from_hub", "slice_to_hub"]
-
 _BASIC: Final = tuple(name for name in v1.Device.__struct_fields__ if name != "name")
 
 

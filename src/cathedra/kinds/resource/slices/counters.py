@@ -15,8 +15,6 @@ from cathedra.kinds.resource.names import validate_qualified_name
 from cathedra.kinds.resource.slices.policies import validate_policy
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["validate_consumed", "validate_consumptions", "validate_counter_sets", "validate_references"]
-
 MAX_SETS: Final = 8
 MAX_CONSUMPTIONS: Final = 2
 MAX_GROUPS: Final = 2

@@ -8,8 +8,6 @@ from cathedra.api import resource
 from cathedra.api.struct import Quantity, replace
 from cathedra.kinds.resource.names import dated_taint
 
-__all__ = ["BareName", "default_slice"]
-
 
 class BareName(str):
     """The name of a device that came without ``basic`` from an older version: until 1.32 it had to be there."""

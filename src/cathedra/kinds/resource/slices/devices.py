@@ -19,15 +19,6 @@ from cathedra.kinds.resource.slices.defaults import BareName
 from cathedra.kinds.resource.slices.policies import validate_policy
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = [
-    "DeviceRules",
-    "is_node_resource",
-    "shortened",
-    "validate_attribute",
-    "validate_mappings",
-    "validate_node_resources",
-]
-
 MAX_PROPERTIES: Final = 32
 MAX_VALUES: Final = 48
 MAX_VALUE: Final = 64

@@ -9,8 +9,6 @@ from cathedra.api import resource
 from cathedra.api.struct import EMPTY_LIST, replace
 from cathedra.releases import FeatureGates
 
-__all__ = ["enabled_slice_spec"]
-
 C = TypeVar("C", resource.CounterSet, resource.DeviceCounterConsumption)
 
 _LISTS: Final = ("ints", "bools", "strings", "versions")

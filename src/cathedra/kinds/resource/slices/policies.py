@@ -10,8 +10,6 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.quantity import NANO, Quantity
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["validate_policy"]
-
 MAX_VALID_VALUES: Final = 10
 _MILLI: Final = 10**6
 """Nano-units of a thousandth."""

@@ -20,8 +20,6 @@ from cathedra.kinds.resource.versions import GROUP, served_versions
 from cathedra.kinds.strategies import first_generation
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["SliceStrategy", "slice_cells", "slice_definition"]
-
 SLICE_COLUMNS: Final = (
     NAME,
     Column("Node", description="The node the devices are local to."),

@@ -23,8 +23,6 @@ from cathedra.kinds.resource.slices.counters import validate_counter_sets, valid
 from cathedra.kinds.resource.slices.devices import DeviceRules
 from cathedra.releases import behaviours
 
-__all__ = ["validate_slice"]
-
 MAX_DEVICES: Final = 128
 MAX_RICH_DEVICES: Final = 64
 IMMUTABLE: Final = "field is immutable"

@@ -35,25 +35,6 @@ from cathedra.node.runtime.runtime import (
     SeccompSource,
 )
 
-__all__ = [
-    "CONTAINER_NAME",
-    "LOG",
-    "NODE",
-    "POD_UID",
-    "STREAMS",
-    "DeviceEdits",
-    "cgroup_parent",
-    "container_config",
-    "device_message",
-    "directory_label",
-    "limit_resources",
-    "namespaces",
-    "pod_of",
-    "resolve_devices",
-    "sandbox_config",
-    "with_user",
-]
-
 POD_NAME: Final = "io.kubernetes.pod.name"
 POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
 POD_UID: Final = "io.kubernetes.pod.uid"

@@ -24,8 +24,6 @@ from cathedra.cdi.catalogue import DEFAULT_DIRECTORIES
 from cathedra.node.grpcsocket import go_status, open_channel
 from cathedra.node.runtime.runtime import Image, ImageFailure, RegistryLogin
 
-__all__ = ["CALL_SECONDS", "CRIEndpoint", "CRIError", "CRIFeatures", "CRIImages", "socket_path"]
-
 CALL_SECONDS: Final = 120.0
 """Time limit of a call, as the kubelet's ``runtimeRequestTimeout``; pulls have none."""
 _CONTAINERD: Final = "containerd"

@@ -24,8 +24,6 @@ from cathedra.node.runtime.cri.endpoint import CRIEndpoint, CRIError
 from cathedra.node.runtime.runtime import LOST_MESSAGE, LOST_REASON, ContainerRun
 from cathedra.node.shim.logfile import ROTATE_BYTES, rotate_files
 
-__all__ = ["ContainerFollower", "LogRotation", "run_of"]
-
 LOOK_SECONDS: Final = 1.0
 EVENTED_SECONDS: Final = 300.0
 _RECONNECT_SECONDS: Final = 5.0

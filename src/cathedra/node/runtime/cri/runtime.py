@@ -47,8 +47,6 @@ from cathedra.node.runtime.runtime import (
     UnusableRuntime,
 )
 
-__all__ = ["CRIRuntime"]
-
 ROTATE_SECONDS: Final = 10.0
 STATUS_SECONDS: Final = 10.0
 """Time limit of a status call."""

@@ -31,8 +31,6 @@ from cathedra.node.runtime.runtime import (
 )
 from cathedra.node.shim.pins import mount_pins, pin_path, release_pins
 
-__all__ = ["CRISandboxes", "Sandbox", "pinned", "release"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -17,8 +17,6 @@ from cathedra.node.runtime.notstarted import exit_code_for
 from cathedra.node.runtime.runtime import STDERR, STDOUT, PortConnection, PortFailure, RuntimeFailure
 from cathedra.node.spdy import Data, Frame, FrameReader, Ping, Reset, SpdyError, Writer
 
-__all__ = ["StreamedCommand", "forwarded", "streamed"]
-
 _COMMAND: Final = "v4.channel.k8s.io"
 _FORWARD: Final = "portforward.k8s.io"
 _SECONDS: Final = 30.0

@@ -26,13 +26,6 @@ from cathedra.kinds.core.pods.validation._resources import MIRROR_ANNOTATION
 from cathedra.kinds.core.pods.validation._spec import SPEC, validate_any_pod, validate_tolerations
 from cathedra.releases.fields import is_known
 
-__all__ = [
-    "spec_difference",
-    "spec_form",
-    "validate_ephemeral_containers_update",
-    "validate_pod_update",
-]
-
 _UPDATABLE: Final = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
     "`spec.tolerations` (only additions to existing tolerations),"

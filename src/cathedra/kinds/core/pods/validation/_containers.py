@@ -23,16 +23,6 @@ from cathedra.kinds.core.pods.validation._volumes import (
 )
 from cathedra.semantics.pods import is_sidecar
 
-__all__ = [
-    "PodReferences",
-    "port_name",
-    "validate_containers",
-    "validate_ephemeral_containers",
-    "validate_init_containers",
-    "validate_lifecycle",
-    "validate_probes",
-]
-
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")

@@ -19,8 +19,6 @@ from cathedra.kinds.core.pods.validation._spec import SPEC, validate_any_pod
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.semantics.pods import is_sidecar
 
-__all__ = ["validate_resize"]
-
 _RESIZABLE: Final = ("cpu", "memory")
 
 

@@ -21,16 +21,6 @@ from cathedra.kinds.core.resourcenames import (
 )
 from cathedra.remembering import remembered
 
-__all__ = [
-    "MIRROR_ANNOTATION",
-    "claim_names",
-    "validate_container_claims",
-    "validate_container_resources",
-    "validate_mirror",
-    "validate_pod_claims",
-    "validate_pod_resources",
-]
-
 _POD_RESOURCES: Final = frozenset(("cpu", "memory"))
 _ZERO: Final = Quantity("0")
 

@@ -11,12 +11,6 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import json_names, to_dict
 from cathedra.kinds.core.pods.validation._volumes import validate_descending_path
 
-__all__ = [
-    "validate_container_security",
-    "validate_pod_security",
-    "validate_system",
-]
-
 _IDS: Final = range(2**31)
 _ID_TEXT: Final = "must be between 0 and 2147483647, inclusive"
 _PROFILES: Final = ("Localhost", "RuntimeDefault", "Unconfined")

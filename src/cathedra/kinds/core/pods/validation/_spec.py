@@ -36,20 +36,6 @@ from cathedra.kinds.metadata import validate_annotations, validate_labels
 from cathedra.kinds.nodeselectors import validate_node_selector, validate_node_selector_term
 from cathedra.remembering import remembered
 
-__all__ = [
-    "NO_ADDRESS",
-    "SPEC",
-    "is_address",
-    "validate_affinity",
-    "validate_any_pod",
-    "validate_dns_config",
-    "validate_gates",
-    "validate_pod",
-    "validate_pod_template",
-    "validate_spread",
-    "validate_tolerations",
-]
-
 SPEC: Final = FieldPath("spec")
 _CLAIMS: Final = "spec.resourceClaims"
 """Of a static pod it matters that there are claims, not what they are."""

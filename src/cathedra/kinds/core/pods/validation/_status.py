@@ -14,8 +14,6 @@ from cathedra.kinds.core.pods.validation._spec import NO_ADDRESS, is_address
 from cathedra.kinds.core.resourcenames import is_native
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["validate_pod_status_update"]
-
 _STATUS: Final = FieldPath("status")
 _HEALTH: Final = ("Healthy", "Unhealthy", "Unknown")
 _MAX_MESSAGE: Final = 1024

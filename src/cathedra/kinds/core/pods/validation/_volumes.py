@@ -17,18 +17,6 @@ from cathedra.api.formats import check
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import json_names
 
-__all__ = [
-    "ENVIRONMENT_FIELDS",
-    "VOLUME_FIELDS",
-    "validate_container_resource_reference",
-    "validate_descending_path",
-    "validate_field_reference",
-    "validate_files",
-    "validate_mounts",
-    "validate_resource_reference",
-    "validate_volumes",
-]
-
 _ATTRIBUTES: Final = tuple(attribute for attribute in json_names(core_v1.Volume) if attribute != "name")
 _SOURCES: Final = tuple(json_names(core_v1.Volume)[attribute] for attribute in _ATTRIBUTES)
 _read: Final = attrgetter(*_ATTRIBUTES)
