@@ -74,7 +74,7 @@ class Family:
 
     @property
     def documentation(self) -> str:
-        """The help text."""
+        """Return the help text of the metric."""
         return self._metric.help
 
     def add(self, labels: Sequence[str], value: float) -> None:

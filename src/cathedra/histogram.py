@@ -22,7 +22,7 @@ class Histogram:
         """Of all values together."""
 
     def add(self, value: float) -> None:
-        """One more value."""
+        """Count one value in its bucket and in the total."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self.total += value
 

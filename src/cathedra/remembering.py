@@ -84,7 +84,7 @@ class Memory:
         (self._clear_objects if objects else self._clear).append(table.clear)
 
     def forget(self) -> None:
-        """Drop everything."""
+        """Drop the results of all memos."""
         for clear in (*self._clear, *self._clear_objects):
             clear()
 
@@ -209,7 +209,7 @@ class ObjectKeys:
         self._keys[id(obj)] = key, obj
 
     def clear(self) -> None:
-        """Drop all keys."""
+        """Drop all keys of this memo."""
         self._keys.clear()
 
     def __len__(self) -> int:

@@ -24,7 +24,7 @@ from cathedra.api.struct import from_dict, replace, to_dict
 from cathedra.semantics.podresources import container_totals
 
 Key = tuple[str, str]
-"""Namespace and name."""
+"""Namespace and name of a claim or workload."""
 _WORKLOADS: Final = frozenset(
     ("DaemonSet", "Deployment", "Job", "PodTemplate", "ReplicaSet", "ReplicationController", "StatefulSet")
 )

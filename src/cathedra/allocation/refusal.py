@@ -49,7 +49,7 @@ class ConstraintReason(msgspec.Struct, frozen=True, rename="camel"):
     """One constraint, and the values of the devices that pass all other tests of a request."""
 
     kind: str
-    """«matchAttribute» or «distinctAttribute»."""
+    """Form of the constraint: «matchAttribute» or «distinctAttribute»."""
     attribute: str
     requests: tuple[str, ...]
     """The requests to which it applies; empty for all."""

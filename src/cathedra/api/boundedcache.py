@@ -51,7 +51,7 @@ class BoundedCache(dict[K, V], Generic[K, V]):
         return value
 
     def clear(self) -> None:
-        """Drop all entries."""
+        """Drop all entries, and count their bytes as free."""
         super().clear()
         self._bytes = 0
 

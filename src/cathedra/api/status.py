@@ -50,7 +50,7 @@ class StatusError(Exception):
 
     @property
     def causes(self) -> tuple[StatusCause, ...]:
-        """Errors by field."""
+        """Return the errors by field; empty if the status has none."""
         return self.status.details.causes if self.status.details else ()
 
     def to_json(self) -> JSONObject:
@@ -149,12 +149,6 @@ def bad_request(message: str) -> StatusError:
 def unauthorized(message: str = "Unauthorized") -> StatusError:
     """401: the user is unknown."""
     return failure(401, "Unauthorized", message)
-
-
-def method_not_supported(resource: GroupResource, action: str) -> StatusError:
-    """405: the resource has no such verb."""
-    message = f'{action} is not supported on resources of kind "{resource}"'
-    return failure(405, "MethodNotAllowed", message, _details(resource, ""))
 
 
 def expired(message: str) -> StatusError:

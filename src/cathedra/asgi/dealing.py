@@ -108,7 +108,7 @@ class DealtConnections:
         self._line = line
 
     async def start(self) -> None:
-        """Begin to serve."""
+        """Start the server, and take connections from the first process."""
         await self._server.start()
         self._line.setblocking(False)
         asyncio.get_running_loop().add_reader(self._line.fileno(), self._receive)

@@ -31,7 +31,7 @@ class CatalogueEntry(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The qualified name."""
+        """Return the qualified name, ``vendor/class=name``."""
         return f"{self.spec.kind}={self.device.name}"
 
 

@@ -38,7 +38,7 @@ class QualifiedName(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind: ``vendor/class``."""
+        """Return the device's kind, ``vendor/class``."""
         return f"{self.vendor}/{self.class_}"
 
     def __str__(self) -> str:

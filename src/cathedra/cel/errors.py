@@ -18,7 +18,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-NO_OFFSET = -1
 _MAX_SNIPPET = 16384
 _MAX_REPORTED = 100
 

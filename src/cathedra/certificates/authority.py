@@ -40,7 +40,7 @@ class Authority:
 
     @property
     def key(self) -> ec.EllipticCurvePrivateKey:
-        """The private key."""
+        """Return the private key that signs certificates."""
         return self._key
 
     @staticmethod

@@ -95,7 +95,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Execute the verb."""
+    """Execute the verb. Return its exit code."""
     if arguments.verb == "validate":
         return _validate(arguments.files)
     directories = tuple(arguments.cdi_dir or DEFAULT_DIRECTORIES)

@@ -50,7 +50,7 @@ class DriverPlace(NamedTuple):
     kubeconfig: Path | None
     node_name: str
     root: Path
-    """Counterpart of /var/lib/kubelet."""
+    """Directory that corresponds to the kubelet's /var/lib/kubelet."""
     plugins: Path
     registry: Path
     cdi: Path

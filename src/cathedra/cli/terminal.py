@@ -73,7 +73,7 @@ class PrintableOutput(io.TextIOBase):
         return len(text)
 
     def writable(self) -> bool:
-        """Return True."""
+        """Return True: a stream of output."""
         return True
 
     def flush(self) -> None:

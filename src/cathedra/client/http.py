@@ -157,7 +157,7 @@ class HTTPTransport:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections to the API server."""
         await self._session.close()
 
     async def call(self, call: APICall) -> Any:

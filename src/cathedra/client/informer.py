@@ -51,10 +51,10 @@ class Unobserved:
     """Observer that counts nothing."""
 
     def undecodable(self, resource: str, kind: str) -> None:
-        """Do nothing."""
+        """Ignore it: nothing is counted."""
 
     def informer_failed(self, resource: str, reason: str) -> None:
-        """Do nothing."""
+        """Ignore it: nothing is counted."""
 
 
 class Handler(msgspec.Struct, Generic[T], frozen=True):

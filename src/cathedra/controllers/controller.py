@@ -75,7 +75,7 @@ class ControllerContext(msgspec.Struct, frozen=True):
 
 
 class Controller(Protocol):
-    """One control loop."""
+    """One control loop of the controller manager."""
 
     @property
     def name(self) -> str:

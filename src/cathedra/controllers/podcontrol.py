@@ -164,7 +164,7 @@ class PodControl:
         return await in_batches(pods, create)
 
     async def create(self, owner: KubeObject, pod: Pod) -> None:
-        """Create one pod."""
+        """Create one pod, and record an event about its outcome."""
         try:
             created = await self._client.resource(PODS, owner.metadata.namespace).create(pod)
         except StatusError as error:

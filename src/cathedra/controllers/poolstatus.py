@@ -146,7 +146,7 @@ _ZERO: Final = Quantity("0")
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """Differences between releases."""
+    """Differences between releases in the status of a pool."""
 
     views: bool
     """From 1.37 on: unavailable devices, partition and share views, errors that start with their kind; admin access

@@ -94,7 +94,7 @@ class ClaimedDevice:
     """An allocated device of the claim."""
 
     request: str
-    """``REQUEST`` or ``REQUEST/SUBREQUEST``."""
+    """Name of the request, ``REQUEST`` or ``REQUEST/SUBREQUEST``."""
     pool: str
     device: str
     share_id: str | None = None

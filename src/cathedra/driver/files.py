@@ -99,7 +99,7 @@ class MemoryFiles:
         return self.contents.get(path)
 
     def write(self, path: Path, content: bytes) -> None:
-        """Replace the content."""
+        """Replace the content of the file."""
         self.contents[path] = content
 
     async def write_durably(self, path: Path, content: bytes) -> None:

@@ -46,19 +46,19 @@ class Silent:
     """Observer that counts nothing."""
 
     def prepared(self, result: str, seconds: float) -> None:
-        """Do nothing."""
+        """Ignore it: nothing is counted."""
 
     def unprepared(self, result: str, seconds: float) -> None:
-        """Do nothing."""
+        """Ignore it: nothing is counted."""
 
     def background_error(self, *, recoverable: bool) -> None:
-        """Do nothing."""
+        """Ignore it: nothing is counted."""
 
     def attached(self, result: str, seconds: float) -> None:
-        """Do nothing."""
+        """Ignore it: nothing is counted."""
 
     def detached(self, result: str, seconds: float) -> None:
-        """Do nothing."""
+        """Ignore it: nothing is counted."""
 
 
 class PrometheusMetrics:

@@ -152,7 +152,7 @@ class WebhookApplication:
     async def __call__(
         self, scope: Mapping[str, Any], receive: Receive, send: Callable[[dict[str, Any]], Awaitable[None]]
     ) -> None:
-        """Serve one request."""
+        """Serve one HTTP request; other scopes are ignored."""
         if scope["type"] != "http":
             return
         code, body, kind = await self._answer(scope, receive)

@@ -74,7 +74,7 @@ class Bench:
 
     @property
     def plugin(self) -> ExaminedPlugin:
-        """The driver's sockets."""
+        """Return the running driver's plugin, as its sockets show it."""
         return self.instance.plugin
 
     def require_program(self) -> DriverProgram:

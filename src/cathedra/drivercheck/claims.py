@@ -28,7 +28,7 @@ class AllocatedClaim:
 
     @property
     def uid(self) -> str:
-        """The claim's UID."""
+        """Return the UID of the claim."""
         return self.ref.uid
 
     @property

@@ -76,7 +76,7 @@ class ExaminedPlugin:
         }
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close the connections in all versions."""
         for client in self._clients.values():
             await client.close()
 

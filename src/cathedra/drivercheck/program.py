@@ -64,7 +64,7 @@ class DriverProgram:
             raise
 
     async def kill(self, process: asyncio.subprocess.Process) -> None:
-        """Kill an instance."""
+        """Kill an instance that still runs, and wait for its end."""
         if process.returncode is None:
             process.kill()
         await process.wait()

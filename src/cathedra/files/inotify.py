@@ -92,7 +92,7 @@ class Inotify:
                 yield Notification(path, not mask & (_DELETE | _MOVED_FROM), bool(mask & _DIRECTORY))
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching, and close the descriptor."""
         os.close(self.fd)
 
 

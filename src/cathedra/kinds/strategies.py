@@ -78,7 +78,7 @@ class SpecStrategy(DefaultedStrategy[T]):
     """The main resource of a kind with status: it is emptied on create and kept on update."""
 
     def prepare_create(self, obj: T, context: RequestContext) -> T:
-        """Clear the status."""
+        """Empty the status: its sub-resource alone writes it."""
         return replace(obj, status=_empty_status(type(obj)))
 
     def prepare_update(self, new: T, old: T, context: RequestContext) -> T:

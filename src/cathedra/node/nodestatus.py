@@ -394,7 +394,7 @@ class RuntimeMonitor:
         await self._changed.wait()
 
     async def run(self) -> None:
-        """Poll until cancelled."""
+        """Poll the runtime's status until cancelled."""
         # Measured by the monotonic clock: a step of the wall clock must not declare a working runtime down.
         answered = self._clock.monotonic()
         while True:

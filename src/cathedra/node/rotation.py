@@ -106,7 +106,7 @@ class CertificateRotation:
         return begins + (ends - begins) * (EARLIEST + (LATEST - EARLIEST) * self._random.random())
 
     async def run(self) -> None:
-        """Renew until cancelled."""
+        """Renew the certificate each time that it is due, until cancelled."""
         base, maximum = _PAUSES
         pauses = ExponentialBackoff(self._clock, base=base, factor=2.0, maximum=maximum, reset_after=2 * maximum)
         due = self.due()

@@ -56,7 +56,7 @@ class PartitionKind(_Part, frozen=True, kw_only=True):
     values: dict[str, str | int]
     """Placeholders of the partition's template."""
     amounts: dict[str, str | int]
-    """Capacity → amount."""
+    """Amount of each capacity."""
     starts: tuple[int, ...]
     """The slices at which such a part can begin."""
     size: int

@@ -33,7 +33,7 @@ class PodGroupOutcome(msgspec.Struct, frozen=True):
 
     @property
     def status(self) -> str:
-        """The condition's status."""
+        """Return the condition's status: True if the group is scheduled."""
         return "True" if self.reason == "Scheduled" else "False"
 
 

@@ -96,7 +96,7 @@ class ClusterObjects(Protocol):
 
     @property
     def pods(self) -> Sequence[Pod]:
-        """All pods."""
+        """Return the pods of all namespaces."""
 
     @property
     def undecodable(self) -> Sequence[Undecodable]:
@@ -283,7 +283,7 @@ class Runs(Protocol):
     """A part that runs until it is cancelled."""
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Schedule pods until cancelled."""
 
 
 def scheduler_over(

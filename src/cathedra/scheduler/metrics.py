@@ -36,7 +36,7 @@ class SchedulerMetrics:
     def __init__(self, clock: Clock | None = None) -> None:
         # The clock's function itself: it is read four times for a pod.
         self.monotonic = (clock or SystemClock()).monotonic
-        """The clock's seconds."""
+        """Returns the monotonic time in seconds."""
         self._sampled: Tally[str] = Tally()
         self.registry = CollectorRegistry()
         self.informers = InformerMetrics(self.registry)
@@ -107,7 +107,7 @@ class _Durations(Collector):
         self.histograms: dict[tuple[str, ...], histogram.Histogram] = {}
 
     def observe(self, labels: tuple[str, ...], seconds: float) -> None:
-        """Add a value."""
+        """Add a duration to the histogram of these labels."""
         if labels not in self.histograms:
             self.histograms[labels] = histogram.Histogram(self._bounds)
         self.histograms[labels].add(seconds)

@@ -244,7 +244,7 @@ class Scheduler:
         return UnitCycle(binding, failures, find, options, make_room)
 
     async def run(self) -> None:
-        """Schedule until cancelled."""
+        """Schedule pods until cancelled; informers of its own run with it."""
         # Informers call handlers in the order of registration. The plugin comes first, so its state is current when the
         # queue wakes a pod.
         self._devices.listen(self._informers, self._queue.move)

@@ -42,7 +42,7 @@ class GroupNode(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> GroupKey:
-        """The group's key."""
+        """Return the key of the group."""
         return group_key(self.group)
 
     @property

@@ -238,49 +238,49 @@ class AsyncDRACluster:
         self._cluster = cluster
 
     async def apply(self, manifests: Input, *, namespace: str = "default") -> list[Any]:
-        """As `DRACluster.apply`."""
+        """Apply manifests, as `DRACluster.apply` does."""
         return await self._await(lambda actions: actions.apply(manifests, namespace))
 
     async def get(self, what: str, *, namespace: str = "default") -> Any:
-        """As `DRACluster.get`."""
+        """Return an object, as `DRACluster.get` does."""
         return await self._await(lambda actions: actions.get(what, namespace))
 
     async def list(self, kind: str, *, namespace: str = "", labels: str = "") -> list[Any]:
-        """As `DRACluster.list`."""
+        """Return objects of a kind, as `DRACluster.list` does."""
         return await self._await(lambda actions: actions.list(kind, namespace, labels))
 
     async def delete(self, what: str, *, namespace: str = "default") -> None:
-        """As `DRACluster.delete`."""
+        """Delete an object, as `DRACluster.delete` does."""
         await self._await(lambda actions: actions.delete(what, namespace))
 
     async def patch_status(self, what: str, status: Mapping[str, Any], *, namespace: str = "default") -> Any:
-        """As `DRACluster.patch_status`."""
+        """Patch a status, as `DRACluster.patch_status` does."""
         return await self._await(lambda actions: actions.patch_status(what, status, namespace))
 
     async def wait_for(
         self, what: str, until: Condition, *, namespace: str = "default", timeout: float = PATIENCE
     ) -> Any:
-        """As `DRACluster.wait_for`."""
+        """Wait for a condition, as `DRACluster.wait_for` does."""
         return await self._await(lambda actions: actions.wait_for(what, until, namespace, timeout))
 
     async def advance(self, seconds: float) -> None:
-        """As `DRACluster.advance`."""
+        """Advance virtual time, as `DRACluster.advance` does."""
         await self._await(lambda actions: actions.advance(seconds))
 
     async def add_nodes(self, count: int = 1, *, profile: str = "") -> tuple[str, ...]:
-        """As `DRACluster.add_nodes`."""
+        """Add nodes to the cluster, as `DRACluster.add_nodes` does."""
         return await self._await(lambda actions: actions.add_nodes(count, profile))
 
     async def silence_node(self, name: str) -> None:
-        """As `DRACluster.silence_node`."""
+        """Silence a node's heartbeats, as `DRACluster.silence_node` does."""
         await self._await(lambda actions: actions.silence_node(name))
 
     async def state(self) -> ClusterState:
-        """As `DRACluster.state`."""
+        """Return the cluster's state, as `DRACluster.state` does."""
         return await self._await(lambda actions: actions.state())
 
     async def explain(self, what: str, *, namespace: str = "default") -> Explanation:
-        """As `DRACluster.explain`."""
+        """Explain an object, as `DRACluster.explain` does."""
         return explain(await self.state(), what, namespace=namespace)
 
     async def _await(self, action: Callable[[Actions], Coroutine[Any, Any, T]]) -> T:

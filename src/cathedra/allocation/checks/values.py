@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from cathedra.cel.program import Program
 
 Value: TypeAlias = tuple[str, object]
-Missing: Final = None
 
 _SEMVER: Final = re.compile(
     r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII

@@ -104,7 +104,7 @@ class Problem:
         return self.states[pool], position - self.supply.offsets[pool]
 
     def pool(self, position: int) -> PoolSupply:
-        """The device's pool."""
+        """Return the pool of the device at a position."""
         return self.supply.usable[self.pool_of[position]]
 
     def is_shareable(self, record: DeviceRecord) -> bool:

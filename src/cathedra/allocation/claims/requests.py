@@ -43,7 +43,7 @@ class RequestOption(msgspec.Struct, frozen=True, eq=False):
     name: str
     """As in results: «request» or «request/subrequest»."""
     parent: str
-    """The request's name."""
+    """Name of the request whose sub-request this is, or its own."""
     where: str
     """«claim NS/NAME, request R», as texts of errors begin."""
     device_class: DeviceClass

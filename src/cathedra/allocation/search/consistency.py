@@ -45,7 +45,7 @@ class _Table:
 
     def __init__(self, rows: dict[int, int]) -> None:
         self.rows = rows
-        """Value → devices."""
+        """Mask of the devices that have each value."""
         self._supported: dict[tuple[int, int], int] = {}
         self._united: dict[int, int] = {}
 
@@ -341,7 +341,7 @@ class _Evaluation:
         """Devices → how many of them the counters let be placed together."""
 
     def narrow(self, current: _Request, needed: int, left: int, others: Sequence[_Request]) -> int:
-        """See `Consistency.narrow`."""
+        """Return the candidates that `Consistency.narrow` leaves."""
         trials: list[tuple[_Request, list[_Trial]]] = [(current, [_Trial(current.ways[0], left, needed)])]
         for request in others:
             found = self._trials(request)

@@ -25,7 +25,7 @@ class _Spread:
 
     def __init__(self, problem: Problem, option: RequestOption, constraint: Constraint, candidates: int) -> None:
         self.of: dict[int, Value] = {}
-        """Position → value."""
+        """Value of the attribute, by position of the device."""
         self.masks: dict[Value, int] = {}
         self.failing = 0
         """Devices on which the derived attribute cannot be computed. A search that reaches one fails."""
@@ -103,7 +103,7 @@ class _Values:
 
     @property
     def by_element(self) -> Mapping[tuple[str, object], int]:
-        """See `_Spread.by_element`."""
+        """Return the element masks of the spread (`_Spread.by_element`)."""
         return self.spread.by_element
 
 

@@ -121,7 +121,7 @@ class SearchResult(enum.Enum):
 
 
 class Frame(Protocol):
-    """One open decision."""
+    """One open decision of the search."""
 
     def advance(self, result: SearchResult | None) -> Frame | SearchResult:
         """Continue: return the next frame, whose ``result`` is passed back, or the result of this one.

@@ -70,7 +70,7 @@ class MergedSlices:
         return self._merged.get(slice_.metadata.name, slice_)
 
     def remove_slice(self, name: str) -> list[SliceChange]:
-        """Remove a slice."""
+        """Remove a slice; return the change of the merged slices, empty if it was unknown."""
         self._sources.pop(name, None)
         old = self._merged.pop(name, None)
         return [SliceChange(old, None)] if old is not None else []

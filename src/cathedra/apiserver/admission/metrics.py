@@ -32,7 +32,7 @@ class AdmissionMetrics:
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self.now = now
-        """The clock's seconds."""
+        """Returns the monotonic time in seconds."""
         self.is_due = cycle([True, *[False] * (_SAMPLED - 1)]).__next__
         """Returns True if the plugins of the step that begins now are to be measured one by one, once in ten calls. To
         measure all of the eight plugins that handle a usual write takes 5 µs, of the 65 µs of the whole write."""

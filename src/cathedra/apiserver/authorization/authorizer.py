@@ -104,14 +104,14 @@ class HeldRules(msgspec.Struct, frozen=True):
 
 
 class AlwaysAllow:
-    """Allows every request."""
+    """Authorizer that allows every request, for servers without authorization."""
 
     def authorize(self, attributes: Attributes) -> Decision:
-        """Allow the request."""
+        """Return `ALLOWED` for any request."""
         return ALLOWED
 
     def trusts(self, user: UserInfo) -> bool:
-        """Trust every user."""
+        """Return True for any user."""
         return True
 
 

@@ -221,7 +221,7 @@ class FieldSet:
         return not self.member and not self.children
 
     def insert(self, path: Iterable[str]) -> None:
-        """Add one path."""
+        """Add one path; its prefixes are not members."""
         node = self
         for element in path:
             node = node.children.setdefault(element, FieldSet())

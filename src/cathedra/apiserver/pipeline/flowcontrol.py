@@ -68,7 +68,7 @@ class FlowCounts(msgspec.Struct, eq=False):
     ended: int = 0
     """Those of them that are over."""
     waiting: int = 0
-    """Requests in queues."""
+    """Number of requests that wait in queues."""
     rejected: Counter[str] = msgspec.field(default_factory=Counter)
     """Refused requests by reason: ``queue-full``, ``concurrency-limit`` or ``time-out``."""
     waits: Histogram = msgspec.field(default_factory=lambda: Histogram(WAIT_BUCKETS))

@@ -93,7 +93,7 @@ class CommitLog:
         return self._commit(table, StoredChange(entry.revision, entry, previous), body)
 
     def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
-        """Settle a removal."""
+        """Assign a revision to a removal; the future has the last state once it is durable."""
         # Assigned before the store has accepted the write. A failed write leaves a gap; reusing its number could give
         # one revision to two states.
         self._assigned += 1

@@ -85,7 +85,7 @@ class LogLayout:
     """The layout of a store that one process writes."""
 
     def prefix(self, definition: AnyDefinition) -> str:
-        """Return ``/group/plural``."""
+        """Return the prefix of a resource's keys, ``/group/plural``."""
         return f"/{definition.group}/{definition.plural}"
 
     def write(self, definition: AnyDefinition, obj: KubeObject) -> bytes:

@@ -124,7 +124,7 @@ class Registry:
             table.observe(observer)
 
     def tables(self) -> Iterator[Table]:
-        """Return all tables."""
+        """Return the tables of all served resources."""
         return iter(self._tables)
 
     def add_table(self, definition: AnyDefinition, adapt: Adapt | None = None) -> Table:
@@ -251,7 +251,7 @@ class Registry:
         return entry
 
     def close_watchers(self) -> None:
-        """End every watch."""
+        """End the watches of all tables."""
         for table in self._tables:
             table.close_watchers()
 

@@ -274,7 +274,7 @@ class Table:
             del self._by_namespace[selection.namespace]
 
     def close_watchers(self) -> None:
-        """End every stream."""
+        """End the streams of all watchers of this table."""
         for bucket in self._buckets():
             for watcher in tuple(bucket):
                 watcher.close()

@@ -159,12 +159,12 @@ class PrimaryStore(asyncio.Protocol):
             await self._arrived
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the primary, if there is one."""
         if self._transport is not None:
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to send."""
+        """Send messages through this transport from now on."""
         connected: Any = transport
         self._transport, self._outgoing = connected, MessageWriter(connected, at_once=AT_ONCE)
 

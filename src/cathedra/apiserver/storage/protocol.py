@@ -128,7 +128,7 @@ class MemoryStorage:
         return StoreContent(0, ())
 
     def commit(self, write: Write, settled: Settled) -> None:
-        """Settle at once."""
+        """Settle the write at once: nothing is kept on disk."""
         settled(None)
 
     async def close(self) -> None:
@@ -191,5 +191,5 @@ class SharedStorage(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the shared store."""
         ...

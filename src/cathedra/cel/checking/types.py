@@ -144,17 +144,17 @@ TYPE: Final = Type(Kind.TYPE, "type")
 
 
 def list_of(element: Type) -> Type:
-    """Return ``list(element)``."""
+    """Return the type ``list(element)``."""
     return Type(Kind.LIST, "list", (element,))
 
 
 def map_of(key: Type, value: Type) -> Type:
-    """Return ``map(key, value)``."""
+    """Return the type ``map(key, value)``."""
     return Type(Kind.MAP, "map", (key, value))
 
 
 def optional_of(value: Type) -> Type:
-    """Return ``optional_type(value)``."""
+    """Return the type ``optional_type(value)``."""
     return Type(Kind.OPAQUE, "optional_type", (value,))
 
 

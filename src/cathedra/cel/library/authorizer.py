@@ -65,7 +65,7 @@ class _Check(Opaque):
         return bool(self.question == other.question)
 
     def check(self, verb: str) -> AccessDecision:
-        """Decide the check."""
+        """Return the authorizer's decision for a verb."""
         return AccessDecision(self.decide(replace(self.question, verb=verb)))
 
 

@@ -38,7 +38,7 @@ def _failed(value: CELValue, target: str) -> Failure:
 
 
 def to_bool(value: CELValue) -> CELValue:
-    """Convert to bool."""
+    """Convert to bool; a Failure if the text is no boolean."""
     if value.__class__ is bool:
         return value
     if value in _TRUE:
@@ -47,7 +47,7 @@ def to_bool(value: CELValue) -> CELValue:
 
 
 def to_int(value: CELValue) -> CELValue:
-    """Convert to int."""
+    """Convert to int; a Failure if the value is out of range or no number."""
     kind = value.__class__
     if kind is int:
         return value
@@ -69,7 +69,7 @@ def to_int(value: CELValue) -> CELValue:
 
 
 def to_uint(value: CELValue) -> CELValue:
-    """Convert to uint."""
+    """Convert to uint; a Failure if the value is negative, out of range or no number."""
     kind = value.__class__
     if kind is UInt:
         return value
@@ -84,7 +84,7 @@ def to_uint(value: CELValue) -> CELValue:
 
 
 def to_double(value: CELValue) -> CELValue:
-    """Convert to double."""
+    """Convert to double; a Failure if the text is no number."""
     kind = value.__class__
     if kind is float:
         return value
@@ -109,7 +109,7 @@ def parse_double(text: str) -> float | None:
 
 
 def to_string(value: CELValue) -> CELValue:
-    """Convert to string."""
+    """Convert to the string that CEL writes for the value."""
     kind = value.__class__
     if kind is str:
         return value
@@ -139,7 +139,7 @@ def double_text(value: float) -> str:
 
 
 def to_bytes(value: CELValue) -> CELValue:
-    """Convert to bytes."""
+    """Convert a string to its UTF-8 bytes."""
     return value if value.__class__ is bytes else value.encode("utf-8", "surrogatepass")
 
 

@@ -198,7 +198,7 @@ def rewritten(call: EstimatedCall) -> Estimate:
 
 
 def replaced(call: EstimatedCall) -> Estimate:
-    """Cost of ``replace``."""
+    """Estimate of ``replace``: its text is read twice."""
     size = call.size(0)
     return size.scaled(2 * _STRING), _after_replacement(size, call.size(1), call.size(2))
 
@@ -247,7 +247,7 @@ def joined(call: EstimatedCall) -> Estimate:
 
 
 def formatted(call: EstimatedCall) -> Estimate:
-    """Cost of ``format``."""
+    """Estimate of ``format``, by the length of the pattern."""
     return call.operands[0].local_size.scaled(_STRING), None
 
 
@@ -275,7 +275,7 @@ def prefixed(call: EstimatedCall) -> Estimate:
 
 
 def contained(call: EstimatedCall) -> Estimate:
-    """Cost of ``contains``."""
+    """Estimate of ``contains``: the product of both texts' costs."""
     text, part = call.operands
     return text.local_size.scaled(_STRING).times(part.local_size.scaled(_STRING)), None
 
@@ -297,7 +297,7 @@ def added_lists(call: EstimatedCall) -> Estimate:
 
 
 def matched(call: EstimatedCall) -> Estimate:
-    """Cost of ``matches``."""
+    """Estimate of ``matches``: the product of text and pattern."""
     text, expression = call.operands
     return text.local_size.plus(ONE).scaled(_STRING).times(expression.local_size.scaled(_PATTERN)), None
 
@@ -333,13 +333,13 @@ def _literal(operand: Operand, otherwise: int) -> int:
 
 
 def ranged(call: EstimatedCall) -> Estimate:
-    """Cost of ``lists.range``."""
+    """Estimate of ``lists.range``, whose result has the literal's size."""
     count = _literal(call.operands[0], UNBOUNDED)
     return _allocating(1.0, Range(count, count))
 
 
 def sliced(call: EstimatedCall) -> Estimate:
-    """Cost of ``slice``."""
+    """Estimate of ``slice``, by the number of elements between its ends."""
     own = call.size(0)
     # Wraps around where the end lies before the start, as in Go.
     count = (_literal(call.operands[2], own.high) - _literal(call.operands[1], 0)) % 2**64
@@ -347,12 +347,12 @@ def sliced(call: EstimatedCall) -> Estimate:
 
 
 def reversed_(call: EstimatedCall) -> Estimate:
-    """Cost of ``reverse``."""
+    """Estimate of ``reverse``, by the size of the list."""
     return _allocating(1.0, call.size(0))
 
 
 def flattened(call: EstimatedCall) -> Estimate:
-    """Cost of ``flatten``."""
+    """Estimate of ``flatten``, by the size of the list for each level."""
     depth = _literal(call.operands[1], UNBOUNDED) if len(call.operands) > 1 else 1
     return _allocating(float(depth), call.size(0))
 
@@ -363,12 +363,12 @@ def _each_with_each(call: EstimatedCall, position: int, factor: float) -> Estima
 
 
 def distinct(call: EstimatedCall) -> Estimate:
-    """Cost of ``distinct``."""
+    """Estimate of ``distinct``: each element is compared with each."""
     return _each_with_each(call, 0, 2.0)
 
 
 def sorted_(call: EstimatedCall) -> Estimate:
-    """Cost of ``sort``."""
+    """Estimate of ``sort``: each element is compared with each."""
     return _each_with_each(call, 0, 2.0)
 
 
@@ -378,7 +378,7 @@ def sorted_texts(call: EstimatedCall) -> Estimate:
 
 
 def sorted_by_keys(call: EstimatedCall) -> Estimate:
-    """Cost of ``sortBy``."""
+    """Estimate of ``sortBy``: each key is compared with each."""
     return _each_with_each(call, 1, 2.0)
 
 

@@ -118,7 +118,7 @@ def _read_precision(pattern: str, start: int, end: int) -> int:
 
 
 def format_text(pattern: CELValue, arguments: CELValue) -> CELValue:
-    """Evaluate ``pattern.format(arguments)``."""
+    """Return ``pattern.format(arguments)``, or the Failure that its pattern causes."""
     seen = len(arguments)
     try:
         return render(pattern, seen, lambda letter, precision, at: _show(letter, precision, arguments[at]))

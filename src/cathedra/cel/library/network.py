@@ -25,7 +25,7 @@ _BITS: Final = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 
 
 class IP(Opaque):
-    """An IP address."""
+    """An IP address of the network library."""
 
     __slots__ = ("address",)
     type_name = "net.IP"
@@ -123,7 +123,7 @@ def parse_ip(text: CELValue) -> CELValue:
 
 
 def parse_cidr(text: CELValue) -> CELValue:
-    """Parse a network."""
+    """Return the network, or a Failure if the text is none."""
     return _parsed_cidr(text)
 
 

@@ -150,7 +150,7 @@ def modulo(left: CELValue, right: CELValue) -> CELValue:
 
 
 def negate(value: CELValue) -> CELValue:
-    """Return ``-value``."""
+    """Return ``-value``, or a Failure on overflow."""
     kind = value.__class__
     if kind is bool:
         return NO_SUCH_OVERLOAD

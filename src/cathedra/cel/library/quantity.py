@@ -65,7 +65,7 @@ def _parsed(text: str) -> QuantityValue | Failure:
 
 
 def parse(text: CELValue) -> CELValue:
-    """Parse a quantity."""
+    """Return the quantity, or a Failure if the text is none."""
     return _parsed(text)
 
 

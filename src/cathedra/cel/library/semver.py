@@ -121,7 +121,7 @@ def _normalized(text: str) -> Semver:
 
 
 def parse(text: CELValue, normalize: CELValue = False) -> CELValue:
-    """Parse a version."""
+    """Return the version, or a Failure if the text is none."""
     try:
         return _normalized(text) if normalize else _strict(text)
     except SemverError as error:

@@ -104,7 +104,7 @@ def substring_range(value: CELValue, start: CELValue, end: CELValue) -> CELValue
 
 
 def join(values: CELValue, separator: CELValue = "") -> CELValue:
-    """Join texts."""
+    """Return the texts joined by a separator; a Failure if one is no string."""
     for value in values:
         if value.__class__ is not str:
             return Failure(f"join: invalid input: {text(value)}")

@@ -22,7 +22,7 @@ _USERINFO: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*", re.ASCII)
 
 
 class URL(Opaque):
-    """A parsed URL."""
+    """A parsed URL, in the parts that Go's library has."""
 
     __slots__ = ("escaped_path", "fragment", "host", "opaque", "query", "scheme", "text")
     type_name = "kubernetes.URL"

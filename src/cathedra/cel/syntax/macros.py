@@ -55,15 +55,15 @@ class Builder:
         return self.last_id
 
     def const(self, value: CELValue) -> Const:
-        """Build a literal."""
+        """Return a literal with a fresh ID."""
         return Const(self.next_id(), self.offset, value)
 
     def ident(self, name: str) -> Ident:
-        """Build a name."""
+        """Return a name with a fresh ID."""
         return Ident(self.next_id(), self.offset, name)
 
     def call(self, function: str, *args: Expr, target: Expr | None = None) -> CallExpr:
-        """Build a call."""
+        """Return a call with a fresh ID."""
         return CallExpr(self.next_id(), self.offset, function, list(args), target)
 
     def list_of(self, *elements: Expr) -> ListLit:
@@ -71,7 +71,7 @@ class Builder:
         return ListLit(self.next_id(), self.offset, list(elements))
 
     def comprehension(self, macro: str, over: Iteration, fold: Fold) -> Comprehension:
-        """Build a comprehension."""
+        """Return a comprehension with a fresh ID."""
         return Comprehension(self.next_id(), self.offset, macro, over, fold)
 
     def copy(self, node: Expr) -> Expr:

@@ -35,7 +35,7 @@ class Expr:
 
 
 class Const(Expr):
-    """A literal value."""
+    """A literal in the source, by its value."""
 
     __slots__ = ("value",)
 

@@ -55,9 +55,9 @@ class ClaimAllocation(WantedClaim[v1alpha2.ResourceClaim]):
 
     resource_class: v1alpha2.ResourceClass
     claim_parameters: Any = None
-    """Result of `ClassicDriver.get_claim_parameters`."""
+    """Result of `ClassicDriver.get_claim_parameters` for the claim."""
     class_parameters: Any = None
-    """Result of `ClassicDriver.get_class_parameters`."""
+    """Result of `ClassicDriver.get_class_parameters` for its class."""
 
 
 class ClassicDriver(AllocatingDriver[v1alpha2.ResourceClaim, ClaimAllocation]):

@@ -27,7 +27,7 @@ class ClassicClaimStrategy(Strategy[v1alpha2.ResourceClaim]):
         return replace(obj, spec=_defaulted(obj.spec))
 
     def prepare_create(self, obj: v1alpha2.ResourceClaim, context: RequestContext) -> v1alpha2.ResourceClaim:
-        """Clear the status."""
+        """Empty the status: its sub-resource alone writes it."""
         return replace(obj, status=v1alpha2.ResourceClaimStatus())
 
     def validate_create(self, obj: v1alpha2.ResourceClaim, context: RequestContext) -> ErrorList:
@@ -37,7 +37,7 @@ class ClassicClaimStrategy(Strategy[v1alpha2.ResourceClaim]):
     def prepare_update(
         self, new: v1alpha2.ResourceClaim, old: v1alpha2.ResourceClaim, context: RequestContext
     ) -> v1alpha2.ResourceClaim:
-        """Keep the status."""
+        """Keep the stored status: its sub-resource alone changes it."""
         return replace(new, status=old.status)
 
     def validate_update(
@@ -109,7 +109,7 @@ class ContextStrategy(Strategy[v1alpha2.PodSchedulingContext]):
     def prepare_create(
         self, obj: v1alpha2.PodSchedulingContext, context: RequestContext
     ) -> v1alpha2.PodSchedulingContext:
-        """Clear the status."""
+        """Empty the status: its sub-resource alone writes it."""
         return replace(obj, status=v1alpha2.PodSchedulingContextStatus())
 
     def validate_create(self, obj: v1alpha2.PodSchedulingContext, context: RequestContext) -> ErrorList:
@@ -119,7 +119,7 @@ class ContextStrategy(Strategy[v1alpha2.PodSchedulingContext]):
     def prepare_update(
         self, new: v1alpha2.PodSchedulingContext, old: v1alpha2.PodSchedulingContext, context: RequestContext
     ) -> v1alpha2.PodSchedulingContext:
-        """Keep the status."""
+        """Keep the stored status: its sub-resource alone changes it."""
         return replace(new, status=old.status)
 
     def validate_update(

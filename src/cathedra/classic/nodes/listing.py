@@ -133,7 +133,7 @@ class ResourceListing:
     def __init__(self, slices: NodeSlices, driver: str, *, clock: Clock) -> None:
         self.driver = driver
         self.models: tuple[Model, ...] = ()
-        """The last list."""
+        """Models of the driver's last list."""
         self._slices = slices
         self._clock = clock
 

@@ -35,7 +35,7 @@ class StructuredHandle:
     node: str
     instances: tuple[str, ...] = ()
     class_parameters: bytes = b""
-    """JSON, or nothing."""
+    """Parameters of the class as JSON; empty if there are none."""
     claim_parameters: bytes = b""
     request_parameters: tuple[bytes, ...] = ()
     """One for each instance."""

@@ -31,7 +31,7 @@ class WantedCluster(msgspec.Struct, frozen=True):
     arguments: argparse.Namespace
     """All options with their values."""
     description: Description
-    """Description to store."""
+    """Description to store once the cluster is ready."""
     kept: Description | None
     """Description stored before; None at the first start."""
     changes: tuple[str, ...]

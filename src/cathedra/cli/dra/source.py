@@ -70,7 +70,7 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
 
 
 def add_pod_templates(parser: argparse.ArgumentParser) -> None:
-    """Add ``--pod-template``."""
+    """Add the option ``--pod-template``, which can be repeated."""
     parser.add_argument(
         "--pod-template",
         action="append",
@@ -99,7 +99,7 @@ def _seconds(text: str) -> float:
 
 
 def add_namespace(parser: argparse.ArgumentParser, purpose: str) -> None:
-    """Add ``-n``."""
+    """Add the option ``-n`` with its purpose."""
     parser.add_argument("-n", "--namespace", default="", metavar="NAME", help=purpose)
 
 

@@ -103,7 +103,7 @@ def note_elsewhere(data_dir: Path, environment: Mapping[str, str] | None = None)
 
 
 def forget_elsewhere(data_dir: Path, environment: Mapping[str, str] | None = None) -> None:
-    """Undo `note_elsewhere`."""
+    """Remove the link that `note_elsewhere` made; no link is no error."""
     link = _link(_absolute(default_data_dir(environment)), data_dir)
     with contextlib.suppress(OSError):
         link.unlink()

@@ -48,7 +48,7 @@ class HealthOptions:
 
     address: str = "127.0.0.1"
     port: int = 0
-    """Port; 0: none."""
+    """Port of the server; 0: nothing is served."""
     client_authority: bytes = b""
     """PEM of the authority of client certificates."""
 
@@ -77,7 +77,7 @@ class HealthApplication:
         receive: Callable[[], Awaitable[Mapping[str, Any]]],
         send: Callable[[Mapping[str, Any]], Awaitable[None]],
     ) -> None:
-        """Serve one request."""
+        """Serve one HTTP request; other scopes are ignored."""
         if scope["type"] != "http":
             return
         code, text, kind = await self._answer(scope)

@@ -67,7 +67,7 @@ class PlainHealth:
         receive: Callable[[], Awaitable[Mapping[str, Any]]],
         send: Callable[[dict[str, Any]], Awaitable[None]],
     ) -> None:
-        """Serve one request."""
+        """Serve one HTTP request; other scopes are ignored."""
         if scope["type"] != "http":
             return
         code, body, kind = self._answer(scope)

@@ -234,9 +234,9 @@ def _pod(pod: Pod, why: str) -> PodRow:
 
 
 DeviceKey: TypeAlias = tuple[str, str, str]
-"""Driver, pool, device."""
+"""Driver, pool and name of a device."""
 PoolKey: TypeAlias = tuple[str, str]
-"""Driver and pool."""
+"""Driver and name of a pool."""
 CounterKey: TypeAlias = tuple[str, str, str, str]
 """Driver, pool, counter set, counter."""
 

@@ -37,7 +37,7 @@ class Tainted(NamedTuple):
 
 
 def device_key(driver: str, pool: str, device: str) -> str:
-    """Return ``driver/pool/device``."""
+    """Return the index key of a device, ``driver/pool/device``."""
     return f"{driver}/{pool}/{device}"
 
 
@@ -94,7 +94,7 @@ class DeviceTaints:
             self._tainted.pop(slice_.metadata.name, None)
 
     def remove(self, slice_: ResourceSlice) -> None:
-        """Remove a slice."""
+        """Remove a slice; an unknown one is ignored."""
         self._tainted.pop(slice_.metadata.name, None)
 
     def rules(self) -> tuple[DeviceTaintRule, ...]:

@@ -52,7 +52,7 @@ class _Remains(msgspec.Struct):
 
 
 class NamespaceController:
-    """Empties terminating namespaces."""
+    """Deletes the objects of terminating namespaces, and then removes their finalizer."""
 
     name = "namespace-controller"
 

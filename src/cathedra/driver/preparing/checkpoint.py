@@ -255,7 +255,7 @@ _POLL = 0.02
 
 
 class Serializer(Protocol):
-    """Serializes calls."""
+    """Serializes the calls that change prepared claims."""
 
     def held(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Wait for the turn; it ends with the context."""
@@ -267,7 +267,7 @@ class NoLock:
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Enter at once."""
+        """Enter at once: there is one caller."""
         yield
 
 

@@ -36,4 +36,4 @@ CHECKS: Final[tuple[PluginCheck, ...]] = (
     *features.CHECKS,
     *health.CHECKS,
 )
-"""All checks."""
+"""All checks, in the order of their execution."""

@@ -17,7 +17,7 @@ _PCIE_ROOT: Final = re.compile(r"pci[0-9a-f]{4}:[0-9a-f]{2}")
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """A logical CPU."""
+    """A logical CPU and its place in the machine."""
 
     id: int
     core: int

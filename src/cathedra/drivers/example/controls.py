@@ -61,7 +61,7 @@ class Orders(msgspec.Struct, forbid_unknown_fields=True):
     failing: dict[str, str] = {}
     """Call → what it fails with."""
     blocked: set[str] = set()
-    """Blocked calls."""
+    """Names of the calls that are blocked."""
     binding: Binding = "ready"
     """Treatment of binding conditions."""
 
@@ -119,7 +119,7 @@ class RecordedCall(msgspec.Struct, frozen=True):
     """A call that has ended, or a message of a stream."""
 
     method: str
-    """``v1.DRAPlugin/NodePrepareResources``."""
+    """Service and call, as ``v1.DRAPlugin/NodePrepareResources``."""
     request: str
     response: str = ""
     error: str = ""
@@ -209,7 +209,7 @@ class Controls:
         await self._recorded.wait()
 
     async def forever(self) -> None:
-        """Wait until cancelled."""
+        """Wait until the call is cancelled, as for a lost one."""
         while True:
             await self._changed.wait()
 

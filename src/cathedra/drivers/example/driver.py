@@ -196,7 +196,7 @@ class BindingConditions:
         self._claims.add_handler(on_add=self._look, on_update=lambda _, new: self._look(new))
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Follow claims and synchronize their devices until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._claims.run())
             await self._claims.wait_synced()

@@ -44,5 +44,5 @@ class E2EProfile:
         return {**variables, _NO_WORD.sub("_", f"claim_{context.claim.name}_{allocation.base_request}"): "true"}
 
     def status(self, context: PrepareContext) -> DeviceStatus | None:
-        """Return None."""
+        """Return None: the test driver reports no status."""
         return None

@@ -96,7 +96,7 @@ def _cpuset_file(pid: int, root: Path) -> Path | None:
 
 
 def main() -> None:
-    """Run the hook."""
+    """Pin the container that standard input describes; exit with an error if that fails."""
     try:
         pin(read_state(sys.stdin), lock=Path(sys.argv[1]) if len(sys.argv) > 1 else None)
     except (HookError, ValueError) as error:

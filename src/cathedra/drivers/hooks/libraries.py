@@ -90,7 +90,7 @@ def link_libraries(files: Iterable[Path]) -> list[Path]:
 
 
 def main() -> None:
-    """Run the hook."""
+    """Prepare the container that standard input describes; exit with an error if that fails."""
     try:
         _run(root_of(read_state(sys.stdin)), [Path(name) for name in sys.argv[1:]])
     except (HookError, OSError) as error:

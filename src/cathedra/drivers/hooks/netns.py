@@ -34,7 +34,7 @@ class MovePlan:
     namespace: str
     """The name that the container's namespace gets."""
     addresses: tuple[str, ...] = ()
-    """Addresses as ``10.0.0.5/24``."""
+    """Addresses with prefix length, as ``10.0.0.5/24``."""
     routes: tuple[dict[str, str], ...] = ()
     """``destination`` with ``gateway`` and ``source``, as far as they are given."""
     mtu: int | None = None
@@ -140,7 +140,7 @@ def _ip(*words: str) -> str:
 
 
 def main() -> None:
-    """Run the hook."""
+    """Move the planned interfaces into the container; exit with an error if that fails."""
     try:
         if len(sys.argv) != 2:
             raise HookError("one argument is expected: the plan")

@@ -70,7 +70,7 @@ class Report(msgspec.Struct, frozen=True):
     name: str
     mac: str = ""
     addresses: tuple[str, ...] = ()
-    """Addresses as ``10.0.0.5/24``."""
+    """Addresses with prefix length, as ``10.0.0.5/24``."""
 
     def data(self) -> NetworkDeviceData:
         """The same for the status of a claim."""
@@ -133,7 +133,7 @@ class PreparedLink:
     name: str
     """Name in the container."""
     addresses: tuple[str, ...]
-    """Addresses to set."""
+    """Addresses to set on the interface."""
 
 
 class NetDriver(Driver):

@@ -53,7 +53,7 @@ class Candidate(msgspec.Struct, frozen=True):
     free: tuple[ResourceClaim, ...] = ()
     pod: Pod | None = None
     removed: tuple[KubeObject, ...] = ()
-    """Pods that end."""
+    """Pods that the change ends."""
     changed: tuple[KubeObject, ...] = ()
     """Workloads of others with another spec."""
     commands: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ class AttributeCounts:
 
     @property
     def devices(self) -> int:
-        """Number of devices."""
+        """Return the number of devices."""
         return len(self._records)
 
     def count(self, name: str) -> int:

@@ -66,7 +66,7 @@ class PodSubject(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """«namespace/name»."""
+        """Return the pod's «namespace/name»."""
         return f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"
 
 

@@ -78,7 +78,7 @@ class NodeGroup(msgspec.Struct, frozen=True, rename="camel"):
     outside: tuple[str, ...] = ()
     """Refusals of these nodes besides the devices, in the scheduler's words, with the plugin's name."""
     refusal: str = ""
-    """Refusal of DynamicResources."""
+    """Reason for which DynamicResources refuses the node."""
     requests: tuple[RequestFunnel, ...] = ()
 
 
@@ -121,7 +121,7 @@ class HeldDevice(msgspec.Struct, frozen=True, rename="camel"):
     """A device that a claim has."""
 
     device: str
-    """«driver/pool/device»."""
+    """The device as «driver/pool/device»."""
     request: str
     attributes: Mapping[str, str] = {}
     consumed: Mapping[str, str] = {}
@@ -137,7 +137,7 @@ class ClaimReport(msgspec.Struct, frozen=True, rename="camel"):
     """A claim: its origin, its devices and its consumers."""
 
     name: str
-    """«namespace/name»."""
+    """The claim as «namespace/name»."""
     origin: str
     """«named», «template NAME», «extended resources»."""
     state: str

@@ -18,7 +18,7 @@ class DeviceHolder(msgspec.Struct, frozen=True, rename="camel"):
     """A claim that holds a device, or a share of it."""
 
     claim: str
-    """«namespace/name»."""
+    """The claim as «namespace/name»."""
     pods: tuple[str, ...] = ()
     request: str = ""
     consumed: Mapping[str, str] = {}

@@ -83,7 +83,7 @@ class _Run:
         check_comments(here, self._allowed[file.name], self._findings)
 
     def judge(self) -> None:
-        """Run all checks."""
+        """Run all checks on the manifests, and collect their findings."""
         rules = ObjectChecks(self._gates, self._namespaces(), _THEN)
         for manifest in self._manifests:
             given = rules.check(manifest, self._findings)

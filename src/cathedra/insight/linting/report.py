@@ -27,7 +27,7 @@ class LintFinding(msgspec.Struct, frozen=True, rename="camel"):
     message: str
     file: str
     line: int
-    """Counted from 1."""
+    """Line in the file, counted from 1."""
     column: int
     """Of the first character, counted from 1."""
     length: int = 1

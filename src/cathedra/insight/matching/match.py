@@ -139,7 +139,7 @@ class DeviceExpression:
 
     @property
     def source(self) -> str:
-        """The text."""
+        """Return the text of the expression."""
         return self._compiled.source
 
     @property

@@ -270,7 +270,7 @@ class ClusterState:
 
     @property
     def pods(self) -> tuple[Pod, ...]:
-        """All pods."""
+        """Return the pods of all namespaces."""
         return self.all(Pod)
 
     @cached_property

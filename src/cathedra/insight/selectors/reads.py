@@ -46,7 +46,7 @@ class Read:
     """An attribute or capacity with a literal name."""
 
     map: str
-    """«attributes» or «capacity»."""
+    """Map that is read: «attributes» or «capacity»."""
     domain: str
     name: str
 

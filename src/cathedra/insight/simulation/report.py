@@ -17,10 +17,10 @@ class PodPlacement(msgspec.Struct, frozen=True, rename="camel"):
     """A pod and where it is."""
 
     pod: str
-    """«namespace/name»."""
+    """The pod as «namespace/name»."""
     node: str
     devices: Mapping[str, tuple[str, ...]] = {}
-    """Claim → «driver/pool/device»."""
+    """Devices of each claim, as «driver/pool/device»."""
     before: str = ""
     """The node of an earlier pod of that name, which was evicted or deleted; "" if there was none."""
     devices_before: Mapping[str, tuple[str, ...]] = {}

@@ -81,15 +81,15 @@ class Changes:
     apply: Input = None
     """Manifests; of kinds of other projects the pod templates in ``templates`` are read."""
     delete: Sequence[str] = ()
-    """Objects: «pod/NAME», «node/NAME»."""
+    """Objects to delete: «pod/NAME», «node/NAME»."""
     add_nodes: Sequence[str] = ()
     """«N=NODE», for N copies of an existing node, or «N=PROFILE»."""
     drain: Sequence[str] = ()
-    """Names of nodes."""
+    """Names of nodes to drain."""
     taint: Sequence[str] = ()
     """«NODE=KEY[=VALUE]:EFFECT», or «DRIVER/POOL/DEVICE=…» for devices."""
     replicas: Sequence[str] = ()
-    """«KIND/NAME=N»."""
+    """Workloads to scale: «KIND/NAME=N»."""
     namespace: str = "default"
     templates: PodTemplates = field(default_factory=lambda: KNOWN)
 

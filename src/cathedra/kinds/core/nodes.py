@@ -129,7 +129,7 @@ class NodeStrategy(SpecStrategy[core_v1.Node]):
     """A node agent registers its node together with the status: unlike others, this one is kept on create."""
 
     def prepare_create(self, obj: core_v1.Node, context: RequestContext) -> core_v1.Node:
-        """Keep the status."""
+        """Keep the status: a kubelet registers with it."""
         return obj
 
 

@@ -35,9 +35,9 @@ long_name: Final = _named(_subdomain)
 long_name_caseless: Final = _named(formats.in_bytes(formats.dns_subdomain_ignoring_case))
 """``k8s-long-name-caseless``: a DNS subdomain, upper-case letters allowed."""
 path_segment: Final = _named(formats.path_segment)
-"""The format ``k8s-path-segment-name``."""
+"""Check of the format ``k8s-path-segment-name``."""
 label_key: Final = _named(formats.label_key)
-"""The format ``k8s-label-key``."""
+"""Check of the format ``k8s-label-key``."""
 
 
 def uuid(errors: ErrorList, path: FieldPath, value: str) -> None:

@@ -16,8 +16,6 @@ from cathedra.kinds.strategies import SpecStrategy, StatusStrategy
 Request = certificates_v1.CertificateSigningRequest
 Condition = certificates_v1.CertificateSigningRequestCondition
 SHORTEST_SECONDS: Final = 600
-_SIGNER_FORM: Final = 'must be a fully qualified domain and path of the form "example.com/signer-name"'
-_TOO_SHORT: Final = f"may not specify a duration less than {SHORTEST_SECONDS} seconds (10 minutes)"
 _DECISIONS: Final = frozenset({"Approved", "Denied"})
 _PERMANENT: Final = _DECISIONS | {"Failed"}
 

@@ -166,7 +166,7 @@ _CLASS: Final = TypeTags(
     }
 )
 CLASS_TAGS: Final = KindTags(_CLASS, _CLASS)
-"""Tags of DeviceClass."""
+"""Validation tags of DeviceClass in Kubernetes' sources."""
 
 # --- slices
 
@@ -221,7 +221,7 @@ def slice_tags(gates: FeatureGates) -> KindTags:
 
 _RULE: Final = TypeTags({"spec": FieldTags(of=TypeTags({"taint": FieldTags(of=_TAINT)}))})
 TAINT_RULE_TAGS: Final = KindTags(_RULE, _RULE)
-"""Tags of DeviceTaintRule."""
+"""Validation tags of DeviceTaintRule in Kubernetes' sources."""
 
 _FLAT_FIELD: Final = re.compile(
     r"spec\.devices\.requests\[(\d+)\]\."

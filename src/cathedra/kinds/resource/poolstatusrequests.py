@@ -74,7 +74,7 @@ class PoolStatusRequestStrategy(Strategy[ResourcePoolStatusRequest]):
     def prepare_update(
         self, new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest, context: RequestContext
     ) -> ResourcePoolStatusRequest:
-        """Keep the status."""
+        """Keep the stored status; drop fields of the spec behind closed gates."""
         return replace(new, spec=enabled_pool_status_spec(new.spec, old.spec, context.gates), status=old.status)
 
     def validate_update(

@@ -141,7 +141,7 @@ class CompositePodGroupStatusStrategy(Strategy[scheduling_v1alpha3.CompositePodG
         old: scheduling_v1alpha3.CompositePodGroup,
         context: RequestContext,
     ) -> scheduling_v1alpha3.CompositePodGroup:
-        """Keep the spec."""
+        """Keep the stored spec: this sub-resource changes the status."""
         return replace(new, spec=old.spec)
 
 

@@ -72,7 +72,7 @@ class ClaimInfoCache(msgspec.Struct):
         self._infos[info.namespace, info.name] = info
 
     def remove(self, info: ClaimInfo) -> None:
-        """Remove a claim."""
+        """Remove a claim; an unknown one is ignored."""
         self._infos.pop((info.namespace, info.name), None)
 
     def of_pod(self, pod_uid: str) -> list[ClaimInfo]:

@@ -38,7 +38,7 @@ class ContainerStage(Enum):
     """Stage of a container; docs/node.md has the diagram."""
 
     WAITING = "waiting"
-    """Not started."""
+    """No run has started yet."""
     RUNNING = "running"
     STOPPING = "stopping"
     """Running, with its stop requested."""

@@ -40,7 +40,7 @@ class PluginRegistration:
         self._manager = manager
 
     async def run(self) -> None:
-        """Serve until cancelled."""
+        """Serve the registration socket until cancelled; sockets of an earlier agent are removed."""
         self._directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         for path in self._directory.iterdir():
             if path.is_socket():

@@ -52,7 +52,7 @@ class PluginRegistry(msgspec.Struct):
     _listeners: list[RegistryListener] = msgspec.field(default_factory=list)
 
     def listen(self, listener: RegistryListener) -> None:
-        """Register a listener."""
+        """Register a listener for drivers that come and go."""
         self._listeners.append(listener)
 
     def drivers(self) -> tuple[str, ...]:

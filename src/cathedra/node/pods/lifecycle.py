@@ -57,7 +57,7 @@ class PodLifecycle:
 
     @property
     def stage(self) -> PodStage:
-        """Current stage."""
+        """Return the pod's current stage."""
         return self._stage
 
     def advance(self, stage: PodStage) -> None:

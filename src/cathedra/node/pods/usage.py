@@ -28,7 +28,7 @@ class _Reading(msgspec.Struct, frozen=True):
     counted: int
     """The processor time at that moment, from which the next rate is reckoned."""
     used: ContainerUsage
-    """Last reading."""
+    """Usage at the last reading."""
     rate: int
     """Nanoseconds of processor time per second."""
 

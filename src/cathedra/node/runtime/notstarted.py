@@ -50,11 +50,11 @@ class UnstartedCommand:
         self._code = code
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield the reason."""
+        """Yield the reason as the command's standard error."""
         yield STDERR, self._text
 
     async def write(self, data: bytes) -> None:
-        """Discard the data."""
+        """Discard the data: no process reads it."""
 
     async def close_input(self) -> None:
         """Do nothing: there is no input."""
@@ -89,7 +89,7 @@ class LoggedCommand:
         await self._command.write(data)
 
     async def close_input(self) -> None:
-        """Close the input."""
+        """Close the input of the command."""
         await self._command.close_input()
 
     def resize(self, width: int, height: int) -> None:

@@ -220,7 +220,7 @@ class SocketConnection:
             self._writer.write_eof()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the pod."""
         self._writer.close()
 
 

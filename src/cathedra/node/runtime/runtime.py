@@ -206,7 +206,7 @@ class ExecProcess(Protocol):
         ...
 
     async def close_input(self) -> None:
-        """Close the input."""
+        """Close the command's input; it reads an end of file."""
         ...
 
     def resize(self, width: int, height: int) -> None:
@@ -300,7 +300,7 @@ class PortConnection(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection in both directions."""
         ...
 
 

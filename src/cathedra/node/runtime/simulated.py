@@ -189,7 +189,7 @@ class SimulatedRuntime:
             self._end_after(container, container.act.stop_seconds, 0, 0)
 
     async def remove(self, container_id: str) -> None:
-        """Remove the container."""
+        """Remove the container, and cancel its timer."""
         container = self._containers.pop(container_id, None)
         if container is not None and container.timer is not None:
             container.timer.cancel()

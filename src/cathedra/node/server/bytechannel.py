@@ -114,7 +114,7 @@ class WebSocketChannel:
                 yield data
 
     async def put(self, data: bytes) -> None:
-        """Send a frame."""
+        """Send the bytes as one frame."""
         await self._send({"type": "websocket.send", "bytes": data})
 
     async def refuse(self) -> None:
@@ -147,7 +147,7 @@ class UpgradedChannel:
         await self._writer.drain()
 
     async def refuse(self) -> None:
-        """Close the connection."""
+        """Close the connection without a reason: the protocol has none."""
         self._writer.close()
 
 

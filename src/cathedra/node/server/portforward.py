@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 STREAMS: Final = "portforward.k8s.io"
-"""Protocol inside SPDY."""
+"""Protocol of the streams inside SPDY."""
 TUNNEL: Final = "SPDY/3.1+portforward.k8s.io"
 PROTOCOLS: Final = (TUNNEL, "v4.channel.k8s.io", "v4.base64.channel.k8s.io", "")
 """Sub-protocols, the newest first. "" is none, and means the same as ``v4.channel.k8s.io``."""

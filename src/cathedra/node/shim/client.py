@@ -286,7 +286,7 @@ class ShimConnection(asyncio.Protocol):
         return str(answer.get("error", ""))
 
     async def detach(self, container_id: str, callback: OutputCallback) -> None:
-        """Stop calling ``callback``."""
+        """Stop calling ``callback`` with the container's output."""
         self.resume(container_id, callback)
         callbacks = self._attached.get(container_id, [])
         callbacks.remove(callback)

@@ -77,7 +77,7 @@ class LogFile:
             self._fd, self._size = fd, 0
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; nothing is written afterwards."""
         os.close(self._fd)
 
 

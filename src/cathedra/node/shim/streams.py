@@ -77,7 +77,7 @@ class ContainerStreams:
             listener("", b"")
 
     def ignore(self, who: Any) -> None:
-        """Remove a listener."""
+        """Remove a listener, and resume the output that it had paused."""
         self._listeners.pop(who, None)
         self.resume(who)
 

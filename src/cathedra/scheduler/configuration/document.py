@@ -150,7 +150,7 @@ class _Args(_Strict, frozen=True):
 
 
 class FitArgs(_Args, frozen=True):
-    """Arguments of NodeResourcesFit."""
+    """Arguments of the plugin NodeResourcesFit."""
 
     ignored_resources: list[str] | None = None
     ignored_resource_groups: list[str] | None = None
@@ -165,33 +165,33 @@ class DynamicResourcesArgs(_Args, frozen=True):
 
 
 class BalancedAllocationArgs(_Args, frozen=True):
-    """Arguments of NodeResourcesBalancedAllocation."""
+    """Arguments of the plugin NodeResourcesBalancedAllocation."""
 
     resources: list[ResourceWeight] | None = None
 
 
 class PreemptionArgs(_Args, frozen=True):
-    """Arguments of DefaultPreemption."""
+    """Arguments of the plugin DefaultPreemption."""
 
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
 
 
 class InterPodAffinityArgs(_Args, frozen=True):
-    """Arguments of InterPodAffinity."""
+    """Arguments of the plugin InterPodAffinity."""
 
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
 class NodeAffinityArgs(_Args, frozen=True):
-    """Arguments of NodeAffinity."""
+    """Arguments of the plugin NodeAffinity."""
 
     added_affinity: NodeAffinity | None = None
 
 
 class SpreadArgs(_Args, frozen=True):
-    """Arguments of PodTopologySpread."""
+    """Arguments of the plugin PodTopologySpread."""
 
     default_constraints: list[TopologySpreadConstraint] | None = None
     defaulting_type: str = "System"

@@ -19,7 +19,7 @@ _INDEX = "cathedra.scheduler/claims"
 
 
 class QueueingHints:
-    """The plugin's registrations."""
+    """Events that can make a pod schedulable which DynamicResources has refused."""
 
     def __init__(self, resolver: Resolver, pods: Store[Pod], *, counts_pods: bool, deletions: bool = True) -> None:
         """``counts_pods``: devices are counted against their nodes, so pods that go make room.

@@ -138,7 +138,7 @@ class DynamicResources(
         self._binding.observe(observer)
 
     def events(self) -> Sequence[EventRegistration]:
-        """See `QueueingHints`."""
+        """Return the registrations of the `QueueingHints`."""
         return self._hints.registrations()
 
     def statistics(self) -> Mapping[str, int]:

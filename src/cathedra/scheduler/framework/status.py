@@ -65,7 +65,7 @@ def unresolvable(*reasons: str) -> Status:
 
 
 def error(reason: str) -> Status:
-    """Return an error."""
+    """Return the status of an internal error."""
     return Status(Code.ERROR, (reason,))
 
 

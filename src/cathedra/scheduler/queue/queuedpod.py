@@ -14,7 +14,7 @@ class QueuedPodInfo(msgspec.Struct):
     added: float
     """Monotonic seconds of its last entry into the queue: the order among equal priorities."""
     attempts: int = 0
-    """Number of attempts."""
+    """Number of attempts so far."""
     unschedulable_count: int = 0
     """Number of refusals, errors not counted."""
     errors: int = 0
@@ -30,7 +30,7 @@ class QueuedPodInfo(msgspec.Struct):
 
     @property
     def uid(self) -> str:
-        """The pod's UID."""
+        """Return the UID of the pod."""
         return self.info.uid
 
 

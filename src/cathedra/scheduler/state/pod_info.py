@@ -59,11 +59,6 @@ def is_extended_resource(name: str) -> bool:
     return (domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")) or _implicit_class(name)
 
 
-def fixed_resource(name: str) -> bool:
-    """Return True if the scheduler counts ``name`` even though it is no extended resource."""
-    return name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
-
-
 def _implicit_class(name: str) -> bool:
     return name.startswith(IMPLICIT_PREFIX)
 
@@ -150,7 +145,7 @@ class PodInfo:
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """Return the pod's ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
     @property

@@ -58,7 +58,7 @@ class _Evaluation(msgspec.Struct, frozen=True):
     """A `cathedra.cel.admission.CompiledPolicy`, whose type would load CEL."""
     binding: ValidatingAdmissionPolicyBinding
     given: Any
-    """A `cathedra.cel.admission.Input`."""
+    """Input of the expressions, a `cathedra.cel.admission.Input`."""
 
 
 class _Denial(msgspec.Struct, frozen=True):

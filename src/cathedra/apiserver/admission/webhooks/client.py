@@ -43,7 +43,7 @@ class WebhookClient:
         self._contexts: dict[bytes, ssl.SSLContext] = {}
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; a later call opens new ones."""
         if self._session is not None:
             await self._session.close()
             self._session = None

@@ -68,7 +68,7 @@ class EtcdConnection:
 
     @property
     def stubs(self) -> Stubs:
-        """Its services."""
+        """Return the stubs of the current endpoint; the channel is opened when first used."""
         found = self._channels.get(self.endpoint)
         if found is None:
             channel = self._channel(self.endpoint)
@@ -118,7 +118,7 @@ class EtcdConnection:
                 return answer
 
     async def close(self) -> None:
-        """Close all channels."""
+        """Close the channels to all endpoints."""
         channels, self._channels = self._channels, {}
         for channel, _ in channels.values():
             await channel.close(None)

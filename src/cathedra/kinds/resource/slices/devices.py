@@ -24,7 +24,6 @@ MAX_VALUES: Final = 48
 MAX_VALUE: Final = 64
 MAX_TAINTS: Final = 16
 MAX_TAINTS_BEFORE_135: Final = 4
-SCALARS: Final = ("int", "bool", "string", "version")
 LISTS: Final = ("ints", "bools", "strings", "versions")
 _ATTRIBUTE_KEY: Final = 96
 

@@ -91,7 +91,7 @@ class CRIRuntime:
 
     @property
     def version(self) -> str:
-        """The runtime's version."""
+        """Return the version that the runtime reports."""
         return self._features.version
 
     @property

@@ -139,7 +139,7 @@ class _Streams:
             await queue.put(b"")
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and end the reading of it."""
         self._writer.close()
         if self._reading is not None:
             self._reading.cancel()
@@ -228,7 +228,7 @@ class StreamedCommand:
                 await self._streams.send(self._numbers["stdin"], data)
 
     async def close_input(self) -> None:
-        """Close the input."""
+        """Close the command's input; without one nothing happens."""
         if "stdin" in self._numbers:
             with contextlib.suppress(OSError):
                 await self._streams.send(self._numbers["stdin"], b"", fin=True)
@@ -245,7 +245,7 @@ class StreamedCommand:
         return self._code or 0
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and end the reading of it."""
         await self._streams.close()
 
 
