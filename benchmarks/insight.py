@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from cathedra.insight import Changes, ClusterState, convert, devices, explain, lint, match, read_dump, simulate
+from cathedra.insight import ClusterState, PlannedChanges, convert, devices, explain, lint, match, read_dump, simulate
 
 Row = tuple[str, float, str, str | float | None, str | float | None]
 
@@ -185,7 +185,9 @@ def rows() -> Iterator[Row]:
     empty = [*objects(0)]
     yield (
         f"insight/simulate {PODS} pods on {NODES} nodes × {PER_NODE}",
-        measured(lambda: read_dump(empty), lambda state: simulate(state, Changes(apply=many(PODS)), copies=0), runs=1),
+        measured(
+            lambda: read_dump(empty), lambda state: simulate(state, PlannedChanges(apply=many(PODS)), copies=0), runs=1
+        ),
         "s",
         None,
         30,

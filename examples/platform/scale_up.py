@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from cathedra.insight import Changes, ClusterState, read_dump, simulate
+from cathedra.insight import ClusterState, PlannedChanges, read_dump, simulate
 from cathedra.profiles import load_profile
 
 MOST = 4
@@ -21,7 +21,7 @@ def plans(state: ClusterState, manifests: Path, prices: dict[str, float]) -> Ite
     before = {pod for one in simulate(state, copies=0).pending for pod in one.pods}
     for kind, price in prices.items():
         for count in range(1, MOST + 1):
-            found = simulate(state, Changes(apply=manifests, add_nodes=[f"{count}={kind}"]), copies=0)
+            found = simulate(state, PlannedChanges(apply=manifests, add_nodes=[f"{count}={kind}"]), copies=0)
             if not {pod for one in found.pending for pod in one.pods} - before:
                 yield count * price, kind, count
                 break

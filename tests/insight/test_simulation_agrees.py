@@ -9,7 +9,7 @@ from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTempl
 from cathedra.api.struct import from_dict
 from cathedra.client.resources import DEVICECLASSES, PODS, RESOURCECLAIMTEMPLATES
 from cathedra.clock import run_virtual
-from cathedra.insight import Changes, ClusterState, read_client, simulate
+from cathedra.insight import ClusterState, PlannedChanges, read_client, simulate
 from tests.insight.building import device_class, pod, request, template
 from tests.simulation.world import World, running
 
@@ -56,7 +56,7 @@ def test_the_placements_are_those_of_the_cluster() -> None:
             return await lived(world)
 
     before, placed = run_virtual(main())
-    found = simulate(before, Changes(apply=[TEMPLATE, *map(plain, PODS_WITH_NODES)]), copies=0)
+    found = simulate(before, PlannedChanges(apply=[TEMPLATE, *map(plain, PODS_WITH_NODES)]), copies=0)
     simulated = {one.pod.partition("/")[2]: (one.node, sum(map(len, one.devices.values()))) for one in found.placed}
     simulated |= {name.partition("/")[2]: ("", 0) for group in found.pending for name in group.pods}
     assert simulated == placed

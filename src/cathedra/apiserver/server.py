@@ -25,13 +25,17 @@ from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountToke
 from cathedra.apiserver.authentication.signing import SigningKey
 from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.bootstrap.apiservices import APIServiceKeeper
-from cathedra.apiserver.bootstrap.clusterinfo import authentication_info, cluster_info
+from cathedra.apiserver.bootstrap.clusterobjects import (
+    SERVICE_NAMES,
+    authentication_info,
+    cluster_info,
+    create_namespaces,
+    kubernetes_service,
+)
 from cathedra.apiserver.bootstrap.danglingschemas import DanglingSchemas
 from cathedra.apiserver.bootstrap.expiry import EventExpiry, HistoryTrimming
 from cathedra.apiserver.bootstrap.flowcontrol import flow_control
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
-from cathedra.apiserver.bootstrap.kubernetesservice import SERVICE_NAMES, kubernetes_service
-from cathedra.apiserver.bootstrap.namespaces import create_namespaces
 from cathedra.apiserver.bootstrap.roles import reconcile_roles
 from cathedra.apiserver.catalog import Catalog, served_definitions, served_virtual
 from cathedra.apiserver.computation import Computations

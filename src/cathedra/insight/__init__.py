@@ -3,7 +3,7 @@
     state = read_dump(Path("dump.yaml"))                a `ClusterState`, also from `read_live`
     explain(state, "pod/train-0", namespace="team")     an `Explanation`: causes, devices left, changes that help
     devices(state, node="node-3")                       a `DeviceList`: what holds each, what is left, totals
-    simulate(state, Changes(apply=Path("train.yaml")))  a `Simulation`: placements, what stays pending and why
+    simulate(state, PlannedChanges(apply=Path("train.yaml")))  a `Simulation`: placements, what stays pending and why
     match(state, 'device.driver == "gpu.example.com"')  a `SelectorMatch`: matches, errors, near misses
     convert(Path("claims.yaml"), "v1beta1")             a `Conversion`: the manifests in another version
     lint(Path("k8s"), against=state)                    a `LintReport`: what is wrong with manifests, and where
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from cathedra.insight.reading.state import ClusterState, Note
     from cathedra.insight.simulation.plan import profiled_node
     from cathedra.insight.simulation.report import Simulation
-    from cathedra.insight.simulation.run import Changes, simulate
+    from cathedra.insight.simulation.run import PlannedChanges, simulate
 
 __all__ = [
-    "Changes",
     "ClusterState",
     "Conversion",
     "DeviceList",
@@ -43,6 +42,7 @@ __all__ = [
     "LintFinding",
     "LintReport",
     "Note",
+    "PlannedChanges",
     "SelectorMatch",
     "Simulation",
     "convert",
@@ -81,7 +81,7 @@ _HOMES = {
     "read_client": "reading.live",
     "read_dump": "reading.dumps",
     "read_live": "reading.live",
-    "Changes": "simulation.run",
+    "PlannedChanges": "simulation.run",
     "simulate": "simulation.run",
 }
 

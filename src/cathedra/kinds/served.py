@@ -7,11 +7,30 @@ from typing import Any
 
 import msgspec
 
+from cathedra.api.core import core_v1
 from cathedra.api.nulltimes import with_null_times
-from cathedra.kinds.apps.definitions import apps_definitions
-from cathedra.kinds.batch.definitions import batch_definitions
-from cathedra.kinds.core.definitions import core_definitions
-from cathedra.kinds.definition import AnyDefinition, VersionDefinition
+from cathedra.kinds.apps.controllerrevisions import controller_revision_definition
+from cathedra.kinds.apps.daemonsets import daemon_set_definition
+from cathedra.kinds.apps.deployments import deployment_definition
+from cathedra.kinds.apps.replicasets import replica_set_definition
+from cathedra.kinds.apps.statefulsets import stateful_set_definition
+from cathedra.kinds.batch.cronjobs import cron_job_definition
+from cathedra.kinds.batch.jobs.strategy import job_definition
+from cathedra.kinds.builtin import BuiltinKind
+from cathedra.kinds.columns import NAME_AND_AGE, name_and_age
+from cathedra.kinds.core.configuration import config_map_definition, secret_definition
+from cathedra.kinds.core.endpoints import endpoint_slice_definition, endpoints_definition
+from cathedra.kinds.core.events import event_definition, events_definition
+from cathedra.kinds.core.limitranges import limit_range_definition
+from cathedra.kinds.core.namespaces import namespace_definition
+from cathedra.kinds.core.nodes import node_definition
+from cathedra.kinds.core.pods.strategy import pod_definition
+from cathedra.kinds.core.pods.templates import pod_template_definition
+from cathedra.kinds.core.quotas import quota_definition
+from cathedra.kinds.core.replicationcontrollers import replication_controller_definition
+from cathedra.kinds.core.services import service_definition
+from cathedra.kinds.core.volumes import volume_claim_definition, volume_definition
+from cathedra.kinds.definition import AnyDefinition, ConnectedSubresource, VersionDefinition
 from cathedra.kinds.machinery.definitions import machinery_definitions
 from cathedra.kinds.resource.definitions import device_definitions
 from cathedra.kinds.scheduling.definitions import scheduling_definitions
@@ -43,3 +62,50 @@ def _with_null_times(definition: AnyDefinition) -> AnyDefinition:
 def _null_times_of(version: VersionDefinition) -> Callable[[Any], Any]:
     shown = version.shown
     return with_null_times if shown is None else lambda obj: with_null_times(shown(obj))
+
+
+def core_definitions() -> tuple[AnyDefinition, ...]:
+    """The core group's kinds, with endpoint slices and the events of events.k8s.io beside them."""
+    return (
+        namespace_definition(),
+        node_definition(),
+        pod_definition(),
+        event_definition(),
+        config_map_definition(),
+        secret_definition(),
+        BuiltinKind(
+            core_v1.ServiceAccount,
+            "serviceaccounts",
+            returns_deleted_object=True,
+            namespaced=True,
+            connected=(ConnectedSubresource("token", ("create",), "TokenRequest", "authentication.k8s.io", "v1"),),
+            table=(NAME_AND_AGE, name_and_age),
+            short_names=("sa",),
+        ).definition(),
+        service_definition(),
+        endpoints_definition(),
+        endpoint_slice_definition(),
+        limit_range_definition(),
+        quota_definition(),
+        volume_claim_definition(),
+        volume_definition(),
+        pod_template_definition(),
+        replication_controller_definition(),
+        events_definition(),
+    )
+
+
+def apps_definitions() -> tuple[AnyDefinition, ...]:
+    """Deployments, replica sets, stateful sets, daemon sets and their revisions."""
+    return (
+        deployment_definition(),
+        replica_set_definition(),
+        stateful_set_definition(),
+        daemon_set_definition(),
+        controller_revision_definition(),
+    )
+
+
+def batch_definitions() -> tuple[AnyDefinition, ...]:
+    """Jobs and cron jobs."""
+    return (job_definition(), cron_job_definition())

@@ -11,8 +11,7 @@ from aiohttp import web
 
 from cathedra.api.status import StatusError
 from cathedra.certificates.authority import Authority
-from cathedra.client.credentials import PERIOD, TokenFile
-from cathedra.client.http import HTTPTransport
+from cathedra.client.http import PERIOD, HTTPTransport, TokenFile
 from cathedra.client.kubeconfig import Target
 from cathedra.client.resources import NODES
 from cathedra.client.transport import APICall

@@ -14,7 +14,7 @@ from cathedra.allocation import InvalidInput
 from cathedra.insight.profileimport import Masking, imported_profile
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.simulation.plan import profiled_node
-from cathedra.insight.simulation.run import Changes, simulate
+from cathedra.insight.simulation.run import PlannedChanges, simulate
 from cathedra.profiles import HardwareProfile, expanded_pools, load_profile, read_profile
 from cathedra.profiles.loading import profile_yaml
 
@@ -143,7 +143,7 @@ def test_an_imported_profile_can_be_simulated(tmp_path: Path) -> None:
         },
     ]
     empty = read_dump([{"apiVersion": "v1", "kind": "PodList", "items": []}, *dump()[-1:]])
-    found = simulate(empty, Changes(apply=pod, add_nodes=[f"2={file}"]), copies=5)
+    found = simulate(empty, PlannedChanges(apply=pod, add_nodes=[f"2={file}"]), copies=5)
     (placed,) = found.placed
     assert placed.node in ("acc-1", "acc-2")
     assert [copies.more for copies in found.copies] == [1]

@@ -10,12 +10,12 @@ import pytest
 from tools.schemas import FOLDER, schema_of
 
 from cathedra.insight import (
-    Changes,
     Conversion,
     DeviceList,
     Explanation,
     ExplanationOverview,
     LintReport,
+    PlannedChanges,
     SelectorMatch,
     Simulation,
     convert,
@@ -34,7 +34,7 @@ ANSWERS = {
     "explanation": lambda: explain(STATE, "pod/train").to_dict(),
     "explanationoverview": lambda: explain_all(STATE).to_dict(),
     "devicelist": lambda: devices(STATE).to_dict(),
-    "simulation": lambda: simulate(read_dump(gpu_cluster()), Changes(apply=pod_with(1)), copies=2).to_dict(),
+    "simulation": lambda: simulate(read_dump(gpu_cluster()), PlannedChanges(apply=pod_with(1)), copies=2).to_dict(),
     "selectormatch": lambda: match(STATE, 'device.driver == "x" && true').to_dict(),
     "conversion": lambda: convert("kind: DeviceClass\napiVersion: resource.k8s.io/v1beta1\n").to_dict(),
     "lintreport": lambda: lint("kind: Pod\napiVersion: v1\nmetadta: {}\n", against=STATE).to_dict(),

@@ -13,7 +13,7 @@ from cathedra.insight.explanation.report import explanation_text
 from cathedra.insight.inventory.listing import devices
 from cathedra.insight.reading.dumps import read_dump, read_manifests
 from cathedra.insight.reading.state import ASSUMED, ClusterState
-from cathedra.insight.simulation.run import Changes, simulate
+from cathedra.insight.simulation.run import PlannedChanges, simulate
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 
 READ = {"driver": "gpu.example.com", "pool": "node-0", "device": "gpu-0"}
@@ -105,5 +105,5 @@ def test_a_simulation_gives_out_nothing_that_the_claim_may_hold(result: dict[str
         if one["kind"] == "Pod"
     ]
     template = [one for one in pod_with(1) if one["kind"] != "Pod"]
-    found = simulate(state_with(odd_claim(result), nodes=2), Changes(apply=[*template, *pods]), copies=0)
+    found = simulate(state_with(odd_claim(result), nodes=2), PlannedChanges(apply=[*template, *pods]), copies=0)
     assert len(found.placed) == fit

@@ -79,14 +79,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInput("only one of --dump and --apply can be standard input")
     # Imported late: a wrong call need not wait for the whole cluster.
     from cathedra.insight.simulation.report import simulation_text
-    from cathedra.insight.simulation.run import Changes, simulate
+    from cathedra.insight.simulation.run import PlannedChanges, simulate
 
     # The result contains what scheduler and controllers would log.
     logging.getLogger("cathedra").setLevel(logging.CRITICAL)
     manifests: Any = [Path(name) for name in arguments.apply] or None
     found = simulate(
         read_state(arguments),
-        Changes(
+        PlannedChanges(
             apply=manifests,
             delete=arguments.delete,
             add_nodes=arguments.add_nodes,

@@ -64,7 +64,7 @@ class HealthApplication:
         self, client: Client, registry: CollectorRegistry, clock: Clock, denials: Denials | None = None
     ) -> None:
         """``denials`` are shown by ``/readyz?verbose``."""
-        from cathedra.node.server.authentication import RequestAuthenticator  # start-up time: with the port alone
+        from cathedra.node.server.access import RequestAuthenticator  # start-up time: with the port alone
 
         self._authenticator = RequestAuthenticator(client, clock)
         self._reviews = client.resource(_REVIEWS)

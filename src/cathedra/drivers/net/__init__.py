@@ -1,7 +1,7 @@
 """A driver for network interfaces: those of the machine, and new ones on top of them.
 
 `config` has the driver's configuration and the parameters of claims; `inventory` finds interfaces and their attributes,
-with the names of dranet; `links` calls the kernel; `driver` publishes and prepares. A hook of the container runtime
+with the names of dranet; `driver` calls the kernel, publishes and prepares. A hook of the container runtime
 moves the interface into the pod's network namespace (`cathedra.drivers.hooks.netns`); unpreparing the claim moves it
 back.
 

@@ -75,7 +75,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class PlannedChanges:
     """Changes to simulate, in the form of the command line. Without any, the pending pods of the cluster are tried."""
 
     apply: Input = None
@@ -112,7 +112,7 @@ class _Plan:
 
 def simulate(
     state: ClusterState,
-    changes: Changes = Changes(),
+    changes: PlannedChanges = PlannedChanges(),
     *,
     copies: int = COPIES,
     seed: int = 0,
@@ -150,7 +150,7 @@ def _first(failures: BaseException) -> BaseException:
     return failures
 
 
-def _plan(state: ClusterState, changes: Changes) -> _Plan:
+def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
     """Parse the changes, and look up the objects that they name."""
     objects: tuple[KubeObject, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -184,7 +184,7 @@ def _plan(state: ClusterState, changes: Changes) -> _Plan:
     )
 
 
-def _is_change(changes: Changes) -> bool:
+def _is_change(changes: PlannedChanges) -> bool:
     words = (changes.delete, changes.add_nodes, changes.drain, changes.taint, changes.replicas)
     return changes.apply is not None or any(words)
 

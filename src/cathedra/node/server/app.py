@@ -29,8 +29,7 @@ from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.pods.usage import UsageMeter
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import Runtime
-from cathedra.node.server.authentication import RequestAuthenticator
-from cathedra.node.server.authorization import RequestAuthorizer
+from cathedra.node.server.access import RequestAuthenticator, RequestAuthorizer
 from cathedra.node.server.request import NodeRequest, parsed
 from cathedra.node.server.streams import StreamServer
 from cathedra.node.setup.directories import log_directory

@@ -7,7 +7,7 @@ import yaml
 from cathedra.api.struct import replace
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.authorizer import Attributes
-from cathedra.apiserver.bootstrap.clusterinfo import cluster_info
+from cathedra.apiserver.bootstrap.clusterobjects import cluster_info
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
 from cathedra.client.resources import CONFIGMAPS
 from tests.unit.apiserver.guarded import Guarded, guarded

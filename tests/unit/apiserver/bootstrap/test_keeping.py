@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from cathedra.api.scheme import GroupResource
-from cathedra.apiserver.bootstrap.clusterinfo import authentication_info
+from cathedra.apiserver.bootstrap.clusterobjects import authentication_info, kubernetes_service
 from cathedra.apiserver.bootstrap.keeping import INTERVAL, KeptObject, ObjectKeeper
-from cathedra.apiserver.bootstrap.kubernetesservice import kubernetes_service
 from cathedra.client.resources import CONFIGMAPS
 from tests.unit.apiserver.guarded import Guarded, guarded
 

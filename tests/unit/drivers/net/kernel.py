@@ -12,7 +12,7 @@ from typing import Any
 from cathedra.api.resource import NetworkDeviceData
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.driver.kit import Kit
-from cathedra.drivers.net.links import IpCommand, LinkError
+from cathedra.drivers.net.driver import IpCommand, LinkError
 
 __all__ = ["FakeIp", "told_data", "why_not_real"]
 

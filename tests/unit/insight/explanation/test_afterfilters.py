@@ -11,7 +11,7 @@ from cathedra.insight.explanation.explain import explain
 from cathedra.insight.explanation.report import Explanation
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
-from cathedra.insight.simulation.run import Changes, simulate
+from cathedra.insight.simulation.run import PlannedChanges, simulate
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 
 GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
@@ -102,7 +102,7 @@ def test_a_gang_of_too_many_pods_is_judged_by_one_and_the_answer_says_so(monkeyp
 
 def test_a_simulated_gang_that_does_not_fit_stays_pending_with_the_schedulers_reason() -> None:
     state = cluster(feature_gates={**GATES, "DRAWorkloadResourceClaims": True})
-    found = simulate(state, Changes(apply=gang()), copies=0)
+    found = simulate(state, PlannedChanges(apply=gang()), copies=0)
     assert [one.pod for one in found.placed] == []
     assert {name for group in found.pending for name in group.pods} == {"default/a", "default/b"}
     assert not any(group.why.startswith("fits") for group in found.pending)
@@ -111,7 +111,7 @@ def test_a_simulated_gang_that_does_not_fit_stays_pending_with_the_schedulers_re
 
 def test_a_pod_whose_claims_a_controller_refuses_to_make_stays_pending_with_its_reason() -> None:
     gates = {"GenericWorkload": True}
-    (group,) = simulate(cluster(feature_gates=gates), Changes(apply=gang()), copies=0).pending
+    (group,) = simulate(cluster(feature_gates=gates), PlannedChanges(apply=gang()), copies=0).pending
     assert "DRAWorkloadResourceClaims feature is disabled but Pod is in PodGroup pair" in group.why
 
 
@@ -131,7 +131,7 @@ def test_volumes_that_are_not_known_are_not_examined() -> None:
     text = "persistent volumes are not examined, because there are no claims in objects: default/data"
     state = cluster(plain_pod(volumes=[VOLUME]))
     assert notes(explain(state, "pod/user")) == [text]
-    found = simulate(cluster(), Changes(apply=plain_pod(volumes=[VOLUME])), copies=0)
+    found = simulate(cluster(), PlannedChanges(apply=plain_pod(volumes=[VOLUME])), copies=0)
     assert [note.text for note in found.notes if note.problem == "not examined"] == [text]
 
 

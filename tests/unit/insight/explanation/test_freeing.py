@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cathedra.insight import Changes, simulate
+from cathedra.insight import PlannedChanges, simulate
 from cathedra.insight.explanation.explain import explain
 from cathedra.insight.explanation.report import Remedy
 from cathedra.insight.reading.dumps import read_dump
@@ -156,7 +156,7 @@ def test_a_rollout_that_waits_for_its_own_old_pod_is_named() -> None:
     assert change.kind == "change rollout"
     assert change.commands[0].startswith("kubectl -n default patch deployment web --type=json -p ")
     deployments = [one for one in change.set if type(one).__name__ == "Deployment"]
-    simulated = simulate(state, Changes(apply=deployments), copies=0)
+    simulated = simulate(state, PlannedChanges(apply=deployments), copies=0)
     assert simulated.fits
     assert [one.pod for one in simulated.gone] == ["default/web-1-a"]
 

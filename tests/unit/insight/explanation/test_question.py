@@ -8,7 +8,7 @@ import pytest
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.apps_v1 import Deployment
-from cathedra.insight import Changes, explain, simulate
+from cathedra.insight import PlannedChanges, explain, simulate
 from cathedra.insight.explanation.question import exceeded_quotas, find_workload, next_pod, pods_of, with_claims
 from cathedra.insight.reading.dumps import read_dump
 from tests.insight.building import Object, claim, device_class, gpus, node, pod, quota, request, template
@@ -125,7 +125,7 @@ def test_admin_access_is_allowed_by_the_label_of_the_namespace(cluster: list[Obj
     """In the cluster, or among the manifests; of a namespace that was not read nothing is known."""
     state = read_dump([node(), device_class(), gpus(1), *cluster])
     assert explain(state, manifests=manifests).fits
-    assert simulate(state, Changes(apply=manifests), copies=0).fits
+    assert simulate(state, PlannedChanges(apply=manifests), copies=0).fits
 
 
 def test_admin_access_is_refused_in_a_namespace_without_the_label() -> None:
@@ -133,4 +133,4 @@ def test_admin_access_is_refused_in_a_namespace_without_the_label() -> None:
     with pytest.raises(InvalidInput, match="admin access to devices requires"):
         explain(state, manifests=ADMIN)
     with pytest.raises(InvalidInput, match="admin access to devices requires"):
-        simulate(state, Changes(apply=ADMIN), copies=0)
+        simulate(state, PlannedChanges(apply=ADMIN), copies=0)

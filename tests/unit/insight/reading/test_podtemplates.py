@@ -9,7 +9,7 @@ import pytest
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.batch_v1 import Job
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.insight import Changes, explain, lint, read_dump, simulate
+from cathedra.insight import PlannedChanges, explain, lint, read_dump, simulate
 from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.podtemplates import KNOWN, job_of, parse_paths, templates_in
 from tests.insight.building import device_class, gpus, node, request, template
@@ -90,7 +90,7 @@ def test_pods_of_volcano_are_for_its_scheduler() -> None:
 
 
 def test_a_simulation_places_the_pods_of_a_job_set() -> None:
-    found = simulate(read_dump(BASE), Changes(apply=KINDS[0][0]), copies=0)
+    found = simulate(read_dump(BASE), PlannedChanges(apply=KINDS[0][0]), copies=0)
     assert (len(found.placed), sum(len(one.pods) for one in found.pending)) == (4, 2)
 
 

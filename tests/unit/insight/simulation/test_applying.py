@@ -12,7 +12,7 @@ from cathedra.api.core.apps_v1 import Deployment
 from cathedra.api.struct import from_dict
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.simulation.applying import LAST_APPLIED, merge_applied
-from cathedra.insight.simulation.run import Changes, simulate
+from cathedra.insight.simulation.run import PlannedChanges, simulate
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 from tests.unit.insight.simulation.test_run import deployment
 
@@ -65,7 +65,7 @@ def test_an_annotation_that_is_no_object_is_no_earlier_manifest() -> None:
 def test_a_folder_of_objects_that_exist_changes_nothing() -> None:
     """A GitOps folder: all of it is applied again, unchanged."""
     objects = [*gpu_cluster(), *deployment(1)]
-    found = simulate(read_dump(objects), Changes(apply=objects), copies=0)
+    found = simulate(read_dump(objects), PlannedChanges(apply=objects), copies=0)
     assert [one.pod for one in found.placed] == [one.pod for one in simulate(read_dump(objects)).placed]
     assert found.failures == ()
 
@@ -74,11 +74,11 @@ def test_a_change_that_the_server_refuses_is_refused_in_its_words() -> None:
     template = pod_with(1)[0]
     state = read_dump([*gpu_cluster(), template])
     with pytest.raises(InvalidInput, match=r"ResourceClaimTemplate default/.*: .*immutable"):
-        simulate(state, Changes(apply=pod_with(2)[0]))
+        simulate(state, PlannedChanges(apply=pod_with(2)[0]))
 
 
 def test_a_version_that_the_cluster_does_not_have_is_refused_as_kubectl_refuses_it() -> None:
     dump = read_dump(gpu_cluster(), release="1.33", feature_gates={"DynamicResourceAllocation": True})
     text = 'no matches for kind "DeviceClass" in version "resource.k8s.io/v1"; the cluster has v1beta2, v1beta1'
     with pytest.raises(InvalidInput, match=text):
-        simulate(dump, Changes(apply=gpu_cluster()[0]))
+        simulate(dump, PlannedChanges(apply=gpu_cluster()[0]))

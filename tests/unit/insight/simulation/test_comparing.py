@@ -7,7 +7,7 @@ from typing import Any
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.simulation.report import simulation_text
-from cathedra.insight.simulation.run import Changes, simulate
+from cathedra.insight.simulation.run import PlannedChanges, simulate
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 
 SET = {
@@ -75,7 +75,7 @@ def running_set(gpus: int) -> ClusterState:
 
 def test_an_evicted_pod_that_comes_back_is_shown_with_its_devices_before_and_after() -> None:
     """Name and node are the same; UID and devices are not."""
-    found = simulate(running_set(gpus=2), Changes(taint=["gpu.example.com/node-0/gpu-0=broken:NoExecute"]))
+    found = simulate(running_set(gpus=2), PlannedChanges(taint=["gpu.example.com/node-0/gpu-0=broken:NoExecute"]))
     (placed,) = found.placed
     assert (placed.pod, placed.node, placed.before) == ("default/web-0", "node-0", "node-0")
     assert list(placed.devices.values()) == [("gpu.example.com/node-0/gpu-1",)]
@@ -86,7 +86,7 @@ def test_an_evicted_pod_that_comes_back_is_shown_with_its_devices_before_and_aft
 
 
 def test_an_evicted_pod_that_finds_no_other_device_is_gone_and_waits() -> None:
-    found = simulate(running_set(gpus=1), Changes(taint=["gpu.example.com/node-0/gpu-0=broken:NoExecute"]))
+    found = simulate(running_set(gpus=1), PlannedChanges(taint=["gpu.example.com/node-0/gpu-0=broken:NoExecute"]))
     assert [one.pod for one in found.gone] == ["default/web-0"]
     assert [(group.pods, group.before) for group in found.pending] == [(("default/web-0",), False)]
     assert not found.fits
@@ -99,7 +99,7 @@ def test_a_pod_that_waited_before_is_shown_and_is_not_part_of_the_question() -> 
     asked = {**waiting, "metadata": {"name": "new", "namespace": "default"}}
     asked["spec"] = {**waiting["spec"], "resourceClaims": claims, "containers": [{"name": "main", "image": "main"}]}
     state = read_dump([*gpu_cluster(), template, waiting])
-    found = simulate(state, Changes(apply=[other, asked]), copies=0)
+    found = simulate(state, PlannedChanges(apply=[other, asked]), copies=0)
     assert [one.pod for one in found.placed] == ["default/new"]
     assert [(group.pods, group.before) for group in found.pending] == [(("default/train",), True)]
     assert found.fits
@@ -109,5 +109,5 @@ def test_a_pod_that_waited_before_is_shown_and_is_not_part_of_the_question() -> 
 def test_a_pod_that_waited_before_is_part_of_the_question_that_names_it() -> None:
     template, waiting = pod_with(9)
     state = read_dump([*gpu_cluster(), template, waiting])
-    assert not simulate(state, Changes(apply=[waiting]), copies=0).fits
+    assert not simulate(state, PlannedChanges(apply=[waiting]), copies=0).fits
     assert not simulate(state).fits, "without any change the question is about all pods"

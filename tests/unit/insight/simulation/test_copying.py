@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cathedra.insight.reading.dumps import read_dump
-from cathedra.insight.simulation.run import Changes, simulate
+from cathedra.insight.simulation.run import PlannedChanges, simulate
 from tests.unit.cli.dra.dumps import gpu_cluster
 from tests.unit.insight.simulation.test_comparing import SET
 
@@ -42,7 +42,7 @@ def stateful_set() -> dict[str, Any]:
 def test_a_claim_that_is_created_is_bound_if_its_class_has_a_provisioner(provisioner: str, placed: list[str]) -> None:
     default = storage_class(provisioner, **{"storageclass.kubernetes.io/is-default-class": "true"})
     state = read_dump([*gpu_cluster(), default, claim("other")])
-    found = simulate(state, Changes(apply=stateful_set()), copies=0)
+    found = simulate(state, PlannedChanges(apply=stateful_set()), copies=0)
     assert [one.pod for one in found.placed] == placed
     assert [group.why for group in found.pending] == (
         [] if placed else ["fits on none of 2 nodes: pod has unbound immediate PersistentVolumeClaims"]
@@ -58,4 +58,4 @@ def test_a_claim_that_waited_before_waits_still() -> None:
         "spec": {"containers": [{"name": "main", "image": "main"}], "volumes": volumes},
     }
     state = read_dump([*gpu_cluster(), storage_class(), claim("data", storageClassName="fast")])
-    assert simulate(state, Changes(apply=pod), copies=0).placed == ()
+    assert simulate(state, PlannedChanges(apply=pod), copies=0).placed == ()

@@ -11,7 +11,7 @@ from cathedra.api.struct import replace
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.simulation.plan import added_nodes, parse_scaling, tainted
-from cathedra.insight.simulation.run import Changes, simulate
+from cathedra.insight.simulation.run import PlannedChanges, simulate
 from tests.unit.cli.dra.dumps import gpu_cluster
 
 CONTAINER = {"name": "c", "image": "i"}
@@ -79,7 +79,7 @@ def test_a_manifest_of_more_pods_than_there_is_room_for_is_refused() -> None:
     spec = {"parallelism": 2**31 - 1, "template": {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"}, "spec": spec}
     with pytest.raises(InvalidInput, match="Job j has 2147483647 pods: a simulation is limited to 150000"):
-        simulate(cluster(), Changes(apply=[job]))
+        simulate(cluster(), PlannedChanges(apply=[job]))
 
 
 @pytest.mark.parametrize(

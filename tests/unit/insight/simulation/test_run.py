@@ -13,7 +13,7 @@ from cathedra.allocation import InvalidInput
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.simulation.report import Simulation, simulation_text
-from cathedra.insight.simulation.run import Changes, simulate
+from cathedra.insight.simulation.run import PlannedChanges, simulate
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 
 
@@ -59,7 +59,7 @@ def running(name: str, node: str, claim: str) -> dict[str, Any]:
 
 
 def test_a_pod_is_placed_with_its_devices() -> None:
-    found = simulate(cluster(), Changes(apply=pod_with(2)), copies=0)
+    found = simulate(cluster(), PlannedChanges(apply=pod_with(2)), copies=0)
     (placed,) = found.placed
     assert placed.pod == "default/train"
     assert [len(devices) for devices in placed.devices.values()] == [2]
@@ -68,7 +68,7 @@ def test_a_pod_is_placed_with_its_devices() -> None:
 
 
 def test_controllers_make_the_pods_of_workloads_and_those_without_room_stay_pending() -> None:
-    found = simulate(cluster(nodes=2, gpus=2), Changes(apply=deployment(6)), copies=0)
+    found = simulate(cluster(nodes=2, gpus=2), PlannedChanges(apply=deployment(6)), copies=0)
     assert len(found.placed) == 4
     (group,) = found.pending
     assert len(group.pods) == 2
@@ -79,7 +79,7 @@ def test_controllers_make_the_pods_of_workloads_and_those_without_room_stay_pend
 def test_a_pod_of_another_scheduler_stays_pending_for_that_reason() -> None:
     template, pod = pod_with(1)
     foreign = {**pod, "spec": {**pod["spec"], "schedulerName": "some-batch-scheduler"}}
-    (group,) = simulate(cluster(), Changes(apply=[template, foreign])).pending
+    (group,) = simulate(cluster(), PlannedChanges(apply=[template, foreign])).pending
     assert group.why == "another scheduler decides, which is not simulated: some-batch-scheduler"
 
 
@@ -94,7 +94,7 @@ def test_a_kind_with_pod_templates_that_is_not_known_is_noted() -> None:
         "metadata": {"name": "train"},
         "spec": TEMPLATES,
     }
-    notes = [note.text for note in simulate(cluster(), Changes(apply=[template, pod, set_])).notes]
+    notes = [note.text for note in simulate(cluster(), PlannedChanges(apply=[template, pod, set_])).notes]
     text = "Train train: example.com/v1 is not known here; pods that its controller would create are missing"
     assert any(note.startswith(text) for note in notes)
 
@@ -111,49 +111,51 @@ def test_warnings_of_the_simulated_scheduler_are_not_printed() -> None:
 
 def test_a_workload_is_scaled() -> None:
     state = read_dump([*gpu_cluster(nodes=2, gpus=2), *deployment(1)])
-    found = simulate(state, Changes(replicas=["deployment/web=3"]), copies=0)
+    found = simulate(state, PlannedChanges(replicas=["deployment/web=3"]), copies=0)
     assert len(found.placed) == 3
 
 
 def test_it_is_said_how_many_more_would_fit() -> None:
-    found = simulate(cluster(nodes=3, gpus=4), Changes(apply=pod_with(2)), copies=20)
+    found = simulate(cluster(nodes=3, gpus=4), PlannedChanges(apply=pod_with(2)), copies=20)
     (copies,) = found.copies
     assert (copies.more, copies.limited) == (5, False)
     assert sum(copies.nodes.values()) == 5
 
 
 def test_more_copies_than_were_tried_may_fit() -> None:
-    (copies,) = simulate(cluster(nodes=3, gpus=4), Changes(apply=pod_with(1)), copies=3).copies
+    (copies,) = simulate(cluster(nodes=3, gpus=4), PlannedChanges(apply=pod_with(1)), copies=3).copies
     assert (copies.more, copies.limited) == (3, True)
 
 
 def test_a_drained_node_gives_up_its_pods() -> None:
     state = read_dump([*gpu_cluster(taken=1), running("user-0", "node-0", "held-0")])
-    found = simulate(state, Changes(drain=["node-0"]))
+    found = simulate(state, PlannedChanges(drain=["node-0"]))
     assert [(one.pod, one.node) for one in found.gone] == [("other/user-0", "node-0")]
     assert [(one.node, one.held_after) for one in found.nodes] == [("node-0", 0)]
 
 
 def test_a_tainted_device_evicts_who_has_it() -> None:
     state = read_dump([*gpu_cluster(taken=1), running("user-0", "node-0", "held-0")])
-    found = simulate(state, Changes(taint=["gpu.example.com/node-0/gpu-0=broken:NoExecute"]))
+    found = simulate(state, PlannedChanges(taint=["gpu.example.com/node-0/gpu-0=broken:NoExecute"]))
     assert [one.pod for one in found.gone] == ["other/user-0"]
 
 
 def test_a_tainted_node_takes_no_pod() -> None:
-    found = simulate(cluster(), Changes(apply=pod_with(1), taint=["node-0=a:NoSchedule"]), copies=0)
+    found = simulate(cluster(), PlannedChanges(apply=pod_with(1), taint=["node-0=a:NoSchedule"]), copies=0)
     assert [one.node for one in found.placed] == ["node-1"]
 
 
 def test_a_deleted_pod_gives_its_device_to_one_that_waits() -> None:
     state = read_dump([*gpu_cluster(nodes=1, gpus=1, taken=1), running("user-0", "node-0", "held-0"), *pod_with(1)])
-    assert not simulate(state, Changes(namespace="other")).fits
-    found = simulate(state, Changes(delete=["pod/user-0"], namespace="other"))
+    assert not simulate(state, PlannedChanges(namespace="other")).fits
+    found = simulate(state, PlannedChanges(delete=["pod/user-0"], namespace="other"))
     assert [one.pod for one in found.placed] == ["default/train"]
 
 
 def test_nodes_are_added_like_one_that_is_there() -> None:
-    found = simulate(cluster(nodes=1, gpus=1, taken=1), Changes(apply=pod_with(1), add_nodes=["2=node-0"]), copies=5)
+    found = simulate(
+        cluster(nodes=1, gpus=1, taken=1), PlannedChanges(apply=pod_with(1), add_nodes=["2=node-0"]), copies=5
+    )
     assert [one.node.startswith("node-0-new-") for one in found.placed] == [True]
     assert found.copies[0].more == 1
 
@@ -166,7 +168,7 @@ def test_a_quota_that_forbids_pods_is_told() -> None:
         "spec": {"hard": {"pods": "1"}},
         "status": {"hard": {"pods": "1"}, "used": {"pods": "0"}},
     }
-    found = simulate(read_dump([*gpu_cluster(), quota]), Changes(apply=deployment(2)), copies=0)
+    found = simulate(read_dump([*gpu_cluster(), quota]), PlannedChanges(apply=deployment(2)), copies=0)
     assert len(found.placed) == 1
     assert "exceeded quota: few" in found.failures[0]
     assert not found.fits
@@ -177,17 +179,17 @@ def test_pods_of_owners_that_were_not_dumped_stay() -> None:
     pod["metadata"]["ownerReferences"] = [
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
     ]
-    assert simulate(read_dump([*gpu_cluster(taken=1), pod]), Changes(apply=pod_with(1)), copies=0).gone == ()
+    assert simulate(read_dump([*gpu_cluster(taken=1), pod]), PlannedChanges(apply=pod_with(1)), copies=0).gone == ()
 
 
 def test_claims_of_pods_that_were_not_dumped_stay_allocated() -> None:
-    found = simulate(read_dump(gpu_cluster(nodes=1, gpus=2, taken=1)), Changes(apply=pod_with(2)), copies=0)
+    found = simulate(read_dump(gpu_cluster(nodes=1, gpus=2, taken=1)), PlannedChanges(apply=pod_with(2)), copies=0)
     assert [group.pods for group in found.pending] == [("default/train",)]
 
 
 def test_the_same_input_gives_the_same_bytes() -> None:
     def answer() -> str:
-        return json.dumps(simulate(cluster(nodes=3, gpus=3), Changes(apply=deployment(12)), copies=4).to_dict())
+        return json.dumps(simulate(cluster(nodes=3, gpus=3), PlannedChanges(apply=deployment(12)), copies=4).to_dict())
 
     assert answer() == answer()
 
@@ -213,7 +215,7 @@ def test_the_same_input_gives_the_same_bytes() -> None:
 )
 def test_what_cannot_be_done_is_refused(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        simulate(read_dump([*gpu_cluster(), *pod_with(1)]), Changes(**asked))
+        simulate(read_dump([*gpu_cluster(), *pod_with(1)]), PlannedChanges(**asked))
 
 
 def text_of(found: Simulation, width: int) -> str:
@@ -223,7 +225,7 @@ def text_of(found: Simulation, width: int) -> str:
 @pytest.mark.parametrize("width", [80, 160])
 def test_the_text_is_a_diff_that_keeps_to_the_width(width: int) -> None:
     state = read_dump([*gpu_cluster(taken=1), running("user-0", "node-0", "held-0")])
-    text = text_of(simulate(state, Changes(drain=["node-0"], apply=pod_with(2)), copies=2), width)
+    text = text_of(simulate(state, PlannedChanges(drain=["node-0"], apply=pod_with(2)), copies=2), width)
     assert "- other/user-0 on node-0 (gpu-0)" in text
     assert "+ default/train → node-1 (gpu-0, gpu-1)" in text
     assert max(map(len, text.splitlines())) <= width

@@ -13,9 +13,8 @@ from cathedra.client.client import Client
 from cathedra.clock import run_virtual
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.pods.usage import UsageMeter
+from cathedra.node.server.access import RequestAuthenticator, RequestAuthorizer
 from cathedra.node.server.app import NodeApp, ServedNode
-from cathedra.node.server.authentication import RequestAuthenticator
-from cathedra.node.server.authorization import RequestAuthorizer
 from tests.unit.node.fakes import NODE, NodeTransport, Setting, make_pod
 
 CERTIFICATE = PeerCertificate(b"der", {"subject": ((("commonName", "operator"),),)})

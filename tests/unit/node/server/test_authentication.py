@@ -12,7 +12,7 @@ from cathedra.api.status import StatusError
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate
 from cathedra.client.client import Client
 from cathedra.clock import run_virtual
-from cathedra.node.server.authentication import (
+from cathedra.node.server.access import (
     TOKEN_SECONDS,
     ExpiringCache,
     RequestAuthenticator,

@@ -10,7 +10,7 @@ from cathedra.api.core.authentication_v1 import UserInfo
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.clock import run_virtual
-from cathedra.node.server.authorization import (
+from cathedra.node.server.access import (
     ALLOWED_SECONDS,
     REFUSED_SECONDS,
     RequestAuthorizer,

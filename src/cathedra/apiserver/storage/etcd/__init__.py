@@ -1,7 +1,7 @@
 """etcd v3 as the store of several API servers: keys, transactions, watch and compaction as kube-apiserver has them.
 
-`address` reads ``--store etcd://…``, `connection` calls whichever endpoint answers, `store` is the store itself, and
-`compaction` forgets old revisions, one server at a time.
+`address` reads ``--store etcd://…``, `connection` calls whichever endpoint answers, and `store` is the store itself,
+with the compaction of old revisions.
 """
 
 from cathedra.apiserver.storage.etcd.address import EtcdAddress

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.kinds.core.definitions import core_definitions
+from cathedra.kinds.served import core_definitions
 
 KINDS = {definition.group_resource: definition for definition in core_definitions()}
 CORE = {plural: definition for (group, plural), definition in KINDS.items() if group == ""}

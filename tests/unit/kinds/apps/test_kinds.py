@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cathedra.kinds.apps.definitions import apps_definitions
+from cathedra.kinds.served import apps_definitions
 
 
 def test_the_kinds_of_apps_are_those_that_make_pods_and_their_revisions() -> None:

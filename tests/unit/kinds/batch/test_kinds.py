@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cathedra.kinds.batch.definitions import batch_definitions
+from cathedra.kinds.served import batch_definitions
 
 
 def test_the_kinds_of_batch_are_jobs_and_what_starts_them() -> None:
