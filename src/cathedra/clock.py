@@ -31,15 +31,12 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """The wall clock: seconds since the Unix epoch."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds that never run backwards; only differences mean anything."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Wait for ``seconds``; cancellation ends the wait at once."""
-        ...
 
 
 class SystemClock:

@@ -23,16 +23,13 @@ class DirectAnswer(Protocol):
     @property
     def gone(self) -> bool:
         """Return True if the client has disconnected."""
-        ...
 
     @property
     def ready(self) -> bool:
         """Return True if the client is connected and its buffer has room."""
-        ...
 
     def arrived(self) -> bytes | None:
         """Return the request's body if it is complete, else None. May be called once, before anything is received."""
-        ...
 
     def answer(self, status: int, head: bytes, body: bytes, tail: bytes = b"") -> None:
         """Send a whole response: header lines as `header_lines` makes them, and the body in two parts.

@@ -32,7 +32,6 @@ class HostNodes(Protocol):
 
     def find(self, path: str) -> HostNode | None:
         """The node at ``path``, symbolic links not followed, or None if there is none or it is no device."""
-        ...
 
 
 class RealHostNodes:

@@ -430,11 +430,9 @@ class TokenSource(Protocol):
 
     async def current(self) -> str:
         """The token to show now."""
-        ...
 
     async def replaced(self, refused: str) -> bool:
         """Return True if there is another token than the one that was just refused."""
-        ...
 
 
 class TokenFile:

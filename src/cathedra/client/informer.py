@@ -40,11 +40,9 @@ class InformerObserver(Protocol):
 
     def undecodable(self, resource: str, kind: str) -> None:
         """An object came, or came in a new version, that cannot be decoded."""
-        ...
 
     def informer_failed(self, resource: str, reason: str) -> None:
         """A handler raised (``handler``), an answer was ``malformed``, or the informer has a ``defect``."""
-        ...
 
 
 class Unobserved:

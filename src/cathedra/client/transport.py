@@ -138,7 +138,6 @@ class RawTransport(Protocol):
             StatusError: the server refuses.
             ConnectionError: the server cannot be reached.
         """
-        ...
 
 
 class APICall(msgspec.Struct, frozen=True, gc=False):
@@ -187,7 +186,6 @@ class Transport(Protocol):
             UndecodableObject: the result is one object and cannot be decoded. Lists leave such an object out
                 (`Page.undecodable`), as watches do.
         """
-        ...
 
     def watch(self, call: APICall) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[Any]]]:
         """Stream changes after ``call.selection.resource_version``, until the server ends it or the context exits.
@@ -196,8 +194,6 @@ class Transport(Protocol):
             StatusError: the server refuses, or ends the stream with an error.
             ConnectionError: the server cannot be reached, or the connection is lost.
         """
-        ...
 
     async def close(self) -> None:
         """Close the connections that this transport opened."""
-        ...

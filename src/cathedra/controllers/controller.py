@@ -80,8 +80,6 @@ class Controller(Protocol):
     @property
     def name(self) -> str:
         """The name under which Kubernetes knows it, as ``job-controller``."""
-        ...
 
     async def run(self) -> None:
         """Reconcile objects until cancelled."""
-        ...

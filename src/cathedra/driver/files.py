@@ -20,27 +20,21 @@ class Files(Protocol):
 
     def read(self, path: Path) -> bytes | None:
         """The content, or None if there is no such file."""
-        ...
 
     def write(self, path: Path, content: bytes) -> None:
         """Replace the file in one step; missing directories are made."""
-        ...
 
     async def write_durably(self, path: Path, content: bytes) -> None:
         """As `write`, and the content survives a power failure once this returns; the event loop goes on meanwhile."""
-        ...
 
     def remove(self, path: Path) -> None:
         """Remove the file; no matter if there is none."""
-        ...
 
     def remove_tree(self, path: Path) -> None:
         """Remove a directory with all it holds; no matter if there is none."""
-        ...
 
     def names(self, directory: Path) -> tuple[str, ...]:
         """The names in a directory, sorted; none if there is no such directory."""
-        ...
 
 
 class DiskFiles:

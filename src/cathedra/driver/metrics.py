@@ -19,15 +19,12 @@ class Observer(Protocol):
 
     def prepared(self, result: str, seconds: float) -> None:
         """A claim was prepared, or was not: ``success`` or ``error``."""
-        ...
 
     def unprepared(self, result: str, seconds: float) -> None:
         """A claim was unprepared, or was not: ``success`` or ``error``."""
-        ...
 
     def background_error(self, *, recoverable: bool) -> None:
         """A task in the background failed."""
-        ...
 
 
 class FabricObserver(Protocol):
@@ -35,11 +32,9 @@ class FabricObserver(Protocol):
 
     def attached(self, result: str, seconds: float) -> None:
         """A device was attached, or was not: ``success``, ``error``, or ``retry`` if it will be tried again."""
-        ...
 
     def detached(self, result: str, seconds: float) -> None:
         """A device was detached, or was not yet: ``success`` or ``error``."""
-        ...
 
 
 class Silent:

@@ -28,15 +28,12 @@ class QuotaLookups(Protocol):
 
     def classes(self) -> Iterable[DeviceClass]:
         """Return all device classes."""
-        ...
 
     def claims(self, namespace: str) -> Iterable[ResourceClaim]:
         """The claims of a namespace."""
-        ...
 
     def pod(self, namespace: str, name: str) -> Pod | None:
         """A pod, if it is there."""
-        ...
 
 
 class QuotaEvaluator:

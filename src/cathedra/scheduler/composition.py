@@ -119,4 +119,3 @@ class MakeClaimPlugin(Protocol):
 
     def __call__(self, context: PluginContext, configuration: ProfileConfiguration) -> ClaimPlugin:
         """The plugin, not listening yet."""
-        ...

@@ -66,15 +66,12 @@ class GroupLister(Protocol):
 
     def pod_group(self, namespace: str, name: str) -> PodGroup | None:
         """Return the PodGroup of that name."""
-        ...
 
     def composite(self, namespace: str, name: str) -> CompositePodGroup | None:
         """Return the CompositePodGroup of that name."""
-        ...
 
     def children(self, namespace: str, name: str) -> Iterable[Group]:
         """Return the groups that name the CompositePodGroup as their parent."""
-        ...
 
 
 def group_key(group: Group) -> GroupKey:

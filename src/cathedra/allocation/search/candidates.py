@@ -146,16 +146,12 @@ class Restriction(Protocol):
     @property
     def first(self) -> Any:
         """The state before any placement."""
-        ...
 
     def admitted(self, option: RequestOption, state: Any, left: int) -> int:
         """Return those devices of ``left`` that can still be placed for ``option``."""
-        ...
 
     def after(self, option: RequestOption, state: Any, position: int) -> Any:
         """The state after the device at ``position``, which is admitted, was placed for ``option``."""
-        ...
 
     def suffices(self, option: RequestOption, state: Any, left: int, needed: int) -> bool:
         """Return False if ``needed`` of the admitted devices ``left`` cannot be placed together; True may be wrong."""
-        ...

@@ -128,7 +128,6 @@ class Frame(Protocol):
 
         ``result`` is None the first time. It is never FOUND, because that ends the whole search.
         """
-        ...
 
 
 def depth_first(first: Frame) -> SearchResult:

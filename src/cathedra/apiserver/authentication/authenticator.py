@@ -33,7 +33,6 @@ class KnownTokens(Protocol):
 
     def user_of(self, token: str) -> UserInfo | None:
         """Return the user of a token, or None if the token is unknown here."""
-        ...
 
 
 class StaticTokens:

@@ -93,7 +93,6 @@ class Authorizer(Protocol):
 
     def authorize(self, attributes: Attributes) -> Decision:
         """Return the decision about a request, and its reason."""
-        ...
 
 
 class HeldRules(msgspec.Struct, frozen=True):
@@ -154,7 +153,6 @@ class Union:
 class _Trusting(Authorizer, Protocol):
     def trusts(self, user: UserInfo) -> bool:
         """Return True if every request of that user is allowed, whatever it is about."""
-        ...
 
 
 def always_allows(authorizer: Authorizer, user: UserInfo) -> bool:

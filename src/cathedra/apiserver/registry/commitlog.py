@@ -30,11 +30,9 @@ class Follower(Protocol):
 
     def settled(self, write: Write, origin: Origin | None) -> None:
         """``origin`` is that of `CommitLog.take`; None for a write of this server."""
-        ...
 
     def close(self) -> None:
         """End: the log is closed."""
-        ...
 
 
 class CommitLog:

@@ -39,17 +39,14 @@ class Layout(Protocol):
 
     def prefix(self, definition: AnyDefinition) -> str:
         """Return the prefix of the keys of a resource's objects, without the slash behind it."""
-        ...
 
     def write(self, definition: AnyDefinition, obj: KubeObject) -> bytes:
         """Return the value of an object whose revision the store has yet to assign."""
-        ...
 
     def written(
         self, definition: AnyDefinition, key: str, revision: int, obj: KubeObject, value: bytes
     ) -> StoredObject:
         """Return the state of an object that `write` made a value of, at the revision that the store assigned."""
-        ...
 
     def stored(
         self, definition: AnyDefinition, key: str, revision: int, value: bytes, previous: StoredObject | None
@@ -59,7 +56,6 @@ class Layout(Protocol):
         Raises:
             StorageError: the value is no object of this resource, or of a version that is not known here.
         """
-        ...
 
     def read(self, definition: AnyDefinition, record: Record) -> Any:
         """Return the object of a record, in the hub version and with its resource version.
@@ -67,7 +63,6 @@ class Layout(Protocol):
         Raises:
             StorageError: as `stored`.
         """
-        ...
 
 
 _UNNUMBERED: Final = b'"resourceVersion":"0"'

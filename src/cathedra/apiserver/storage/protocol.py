@@ -92,7 +92,6 @@ class Storage(Protocol):
     @property
     def healthy(self) -> bool:
         """Return True if the last attempt to write succeeded."""
-        ...
 
     async def load(self) -> StoreContent:
         """Return everything that was ever settled. Keys are ``/group/resource/namespace/name``.
@@ -100,7 +99,6 @@ class Storage(Protocol):
         Raises:
             StorageError: the store cannot be read, is of another version, or is in use by another process.
         """
-        ...
 
     def commit(self, write: Write, settled: Settled) -> None:
         """Make ``write`` durable and call ``settled``, at once or in a later turn of the loop. Writes settle in the
@@ -108,11 +106,9 @@ class Storage(Protocol):
 
         Writes that are committed in one turn of the loop are in one transaction: a crash keeps all of them or none.
         """
-        ...
 
     async def close(self) -> None:
         """Settle writes under way and close files and connections."""
-        ...
 
 
 class MemoryStorage:
@@ -143,7 +139,6 @@ class SharedStorage(Protocol):
     @property
     def healthy(self) -> bool:
         """Return True if the last call to the store succeeded."""
-        ...
 
     async def load(self, compacted: Callable[[int], None]) -> StoreContent:
         """Return everything that is stored. ``compacted`` is called with a revision when the history before it is
@@ -152,7 +147,6 @@ class SharedStorage(Protocol):
         Raises:
             StorageError: the store cannot be read.
         """
-        ...
 
     def write(self, key: str, value: bytes | None, *, expected: int) -> Awaitable[int]:
         """Write (None: remove) if the last write of ``key`` has the revision ``expected`` (0: there is none). Return
@@ -163,7 +157,6 @@ class SharedStorage(Protocol):
             StoreUnavailable: no answer.
             StorageError: the store refused; nothing changed.
         """
-        ...
 
     def latest(self) -> Awaitable[int]:
         """Return a revision at or after every write that any server acknowledged before this call.
@@ -171,7 +164,6 @@ class SharedStorage(Protocol):
         Raises:
             StoreUnavailable: no answer.
         """
-        ...
 
     async def nudge(self) -> None:
         """Make `follow` yield a revision at or after the latest.
@@ -179,7 +171,6 @@ class SharedStorage(Protocol):
         Raises:
             StoreUnavailable: no answer.
         """
-        ...
 
     def follow(self, after: int) -> AsyncGenerator[StoreProgress, None]:
         """Yield all writes after a revision, without end; lost connections are made again, if that is possible.
@@ -188,8 +179,6 @@ class SharedStorage(Protocol):
             HistoryLost: they are not all there any more.
             StoreUnavailable: the store has gone for good.
         """
-        ...
 
     async def close(self) -> None:
         """Close the connections to the shared store."""
-        ...

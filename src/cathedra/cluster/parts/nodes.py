@@ -73,15 +73,12 @@ class ClusterNode(Protocol):
     @property
     def devices(self) -> Mapping[str, int]:
         """Number of published devices of each driver on the node."""
-        ...
 
     async def run(self) -> None:
         """Run everything on the node until cancelled."""
-        ...
 
     async def wait_ready(self) -> None:
         """Wait until the node can be used."""
-        ...
 
 
 def driver_for(config: DriverConfig, gates: FeatureGates) -> ExampleDriver:

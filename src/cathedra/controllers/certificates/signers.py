@@ -21,7 +21,6 @@ class Signer(Protocol):
 
     def __call__(self, request: bytes, usages: Collection[str], seconds: float) -> bytes:
         """A certificate (PEM) for a request (PEM) that holds for so long."""
-        ...
 
 
 def has_condition(status: CertificateSigningRequestStatus, *types: str) -> bool:

@@ -259,7 +259,6 @@ class Serializer(Protocol):
 
     def held(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Wait for the turn; it ends with the context."""
-        ...
 
 
 class NoLock:

@@ -37,29 +37,23 @@ class DriverProfile(Protocol):
     @property
     def family(self) -> str:
         """The kind in one word, as ``gpu``: class of CDI names, and the driver's name is ``FAMILY.example.com``."""
-        ...
 
     @property
     def configs(self) -> ConfigModels:
         """The opaque parameters that claims may carry."""
-        ...
 
     @property
     def spells_own_domain(self) -> bool:
         """Return True if names of its capacities begin with the driver's name."""
-        ...
 
     def pool(self, site: Site) -> Pool:
         """The devices of a node, in a stable order."""
-        ...
 
     def environment(self, context: PrepareContext) -> Mapping[str, str]:
         """Return the container's variables for the device."""
-        ...
 
     def status(self, context: PrepareContext) -> DeviceStatus | None:
         """Return the device's entry in the claim's status; None without one."""
-        ...
 
 
 def device_uuid(site: Site, family: str, number: object) -> str:

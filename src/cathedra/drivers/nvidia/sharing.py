@@ -38,7 +38,6 @@ class Commands(Protocol):
         Raises:
             SharingError: the program is missing or fails.
         """
-        ...
 
 
 class HostCommands:

@@ -57,7 +57,6 @@ class Schedule(Protocol):
 
     def after(self, moment: float) -> float | None:
         """The first one after ``moment`` (epoch seconds); None if there is none."""
-        ...
 
 
 class _Every(msgspec.Struct, frozen=True):

@@ -34,11 +34,9 @@ class CheckpointStore(Protocol):
         Raises:
             CorruptCheckpoint: the stored data is damaged.
         """
-        ...
 
     async def save(self, infos: Iterable[ClaimInfo]) -> None:
         """Replace what is saved."""
-        ...
 
 
 class MemoryCheckpoint:

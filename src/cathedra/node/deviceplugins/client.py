@@ -33,20 +33,15 @@ class DevicePluginClient(Protocol):
 
     async def options(self) -> PluginOptions:
         """Return the optional calls that the plugin supports."""
-        ...
 
     def watch(self) -> AsyncIterator[Mapping[str, bool]]:
         """All its devices, by ID, and whether each is healthy; again at each change, until it goes away."""
-        ...
 
     async def preferred(self, available: Sequence[str], needed: Sequence[str], size: int) -> Sequence[str]:
         """Return ``size`` of the available devices, including all ``needed`` ones."""
-        ...
 
     async def allocate(self, devices: Sequence[str]) -> DeviceGrant:
         """Give these devices to a container."""
-        ...
 
     async def pre_start(self, devices: Sequence[str]) -> None:
         """A container with these devices is about to start."""
-        ...

@@ -54,11 +54,9 @@ class PluginClient(Protocol):
 
     async def prepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, PrepareOutcome]:
         """Make the claims' devices ready; by claim UID."""
-        ...
 
     async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
         """Unprepare the claims. Return an error text or "" by claim UID."""
-        ...
 
 
 class DeviceCondition(Enum):
@@ -84,7 +82,6 @@ class HealthClient(Protocol):
 
     def watch_health(self) -> AsyncIterator[tuple[ReportedHealth, ...]]:
         """Reports until the stream ends; raises `PluginCallError` when it breaks (Unimplemented: there is none)."""
-        ...
 
 
 class ConnectedPlugin(PluginClient, Protocol):
@@ -92,11 +89,9 @@ class ConnectedPlugin(PluginClient, Protocol):
 
     async def follow_connection(self, on_connection: Callable[[bool], None]) -> None:
         """Keep connecting, and report each beginning and end, until cancelled."""
-        ...
 
     async def close(self) -> None:
         """Close the connection and cancel calls in progress."""
-        ...
 
 
 class DialPlugin(Protocol):
@@ -110,11 +105,9 @@ class DialPlugin(Protocol):
         Raises:
             RegistrationError: nothing among the ``offered`` versions is known here.
         """
-        ...
 
     async def run(self) -> None:
         """Do what connections to drivers need beside them, until cancelled or done."""
-        ...
 
 
 MakeDial = Callable[[Clock, NodeMetrics], DialPlugin]

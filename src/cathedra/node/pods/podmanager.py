@@ -269,11 +269,9 @@ class PodSource(Protocol):
         A pod whose current version cannot be decoded is reported as such, not as deleted; and later as decodable again,
         or as deleted (`cathedra.client.informer.Handler`).
         """
-        ...
 
     async def wait_synced(self) -> None:
         """Wait until the existing pods have been reported."""
-        ...
 
 
 class InformerPods:

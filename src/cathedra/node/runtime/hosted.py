@@ -57,17 +57,14 @@ class Launcher(Protocol):
     @property
     def name(self) -> str:
         """Prefix of container IDs."""
-        ...
 
     @property
     def version(self) -> str:
         """Version of the launcher's program."""
-        ...
 
     @property
     def cgroup(self) -> str:
         """The cgroup that all its containers are below, or ""."""
-        ...
 
     def describe(self, spec: ContainerSpec, directory: Path) -> dict[str, Any]:
         """The part of the shim's start request that is particular to the kind; files go to ``directory``.
@@ -77,20 +74,16 @@ class Launcher(Protocol):
             OSError: a file cannot be read or written.
             ValueError: the container's seccomp profile is none.
         """
-        ...
 
     def update_command(self, container_id: str, shim_pid: int) -> list[str]:
         """Command line that reads other limits from its standard input; [] if there is nothing to limit with."""
-        ...
 
     def members(self, directory: Path, container_id: str, pid: int) -> Belongs:
         """Match the processes of a container, whose first is ``pid``; its files are below ``directory``."""
-        ...
 
     @property
     def hands_over_terminals(self) -> bool:
         """Return True if a command's terminal comes from the program of `exec_command`, at the socket ``console``."""
-        ...
 
     def exec_command(
         self,
@@ -103,7 +96,6 @@ class Launcher(Protocol):
 
         A program that executes it may write into the command's ``log`` why it could not (JSON lines).
         """
-        ...
 
 
 class HostedRuntime:

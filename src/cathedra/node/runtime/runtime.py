@@ -199,27 +199,21 @@ class ExecProcess(Protocol):
 
     def output(self) -> AsyncIterator[tuple[int, bytes]]:
         """Yield the output as (`STDOUT` or `STDERR`, bytes), until both streams are closed."""
-        ...
 
     async def write(self, data: bytes) -> None:
         """Send to its standard input."""
-        ...
 
     async def close_input(self) -> None:
         """Close the command's input; it reads an end of file."""
-        ...
 
     def resize(self, width: int, height: int) -> None:
         """The terminal has another size, in characters."""
-        ...
 
     async def wait(self) -> int:
         """Return the exit code."""
-        ...
 
     async def close(self) -> None:
         """Kill the process if it still runs, and release its resources."""
-        ...
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -260,7 +254,6 @@ class ImageStore(Protocol):
         Raises:
             ImageFailure: the runtime failed.
         """
-        ...
 
     async def pull(self, image: str, login: RegistryLogin | None) -> None:
         """Get the image from its registry, for as long as it takes.
@@ -268,7 +261,6 @@ class ImageStore(Protocol):
         Raises:
             ImageFailure: it cannot be had.
         """
-        ...
 
 
 class PortFailure(OSError):
@@ -285,7 +277,6 @@ class PortConnection(Protocol):
             PortFailure: the connection was never made.
             OSError: the connection is broken.
         """
-        ...
 
     async def write(self, data: bytes) -> None:
         """Send; returns when there is room for more.
@@ -293,15 +284,12 @@ class PortConnection(Protocol):
         Raises:
             OSError: the connection is broken.
         """
-        ...
 
     async def end(self) -> None:
         """Nothing more will be sent."""
-        ...
 
     def close(self) -> None:
         """Close the connection in both directions."""
-        ...
 
 
 class PodSandboxes(Protocol):
@@ -313,7 +301,6 @@ class PodSandboxes(Protocol):
         Raises:
             RuntimeFailure: it cannot be made; nothing of it is left.
         """
-        ...
 
     async def stop(self, pod_uid: str) -> None:
         """Stop the pod's sandboxes, and what still runs in them. None is no error.
@@ -321,15 +308,12 @@ class PodSandboxes(Protocol):
         Raises:
             RuntimeFailure: one cannot be stopped.
         """
-        ...
 
     async def remove(self, pod_uid: str) -> None:
         """Remove the pod's sandboxes with their containers. None is no error."""
-        ...
 
     async def pods(self) -> tuple[PodIdentity, ...]:
         """The pods that have one."""
-        ...
 
     async def connect(self, pod_uid: str, port: int) -> PortConnection:
         """Connect to a port inside the pod.
@@ -337,7 +321,6 @@ class PodSandboxes(Protocol):
         Raises:
             OSError: the port is closed, or the runtime does not answer.
         """
-        ...
 
 
 class Runtime(Protocol):
@@ -346,39 +329,32 @@ class Runtime(Protocol):
     @property
     def images(self) -> ImageStore | None:
         """Its images; None: containers run on the root file system of their node."""
-        ...
 
     @property
     def sandboxes(self) -> PodSandboxes | None:
         """Its sandboxes; None: a pod is nothing but its containers, in the node's network."""
-        ...
 
     @property
     def name(self) -> str:
         """Prefix of container IDs, as ``crun`` in ``crun://…``."""
-        ...
 
     @property
     def version(self) -> str:
         """The version of that name."""
-        ...
 
     @property
     def cgroup(self) -> str:
         """The cgroup that it puts all its containers below, which may be divided among pods; "": that is its own
         business."""
-        ...
 
     async def open(self, on_exit: Callable[[ContainerRun], None]) -> tuple[ContainerRun, ...]:
         """Begin; answers the containers that an earlier agent left. ``on_exit`` is called at every end."""
-        ...
 
     async def supervise(self) -> None:
         """Replace what holds the containers whenever it is lost, until cancelled; runs between `open` and `close`.
 
         The containers that are lost with it end with `LOST_REASON`.
         """
-        ...
 
     async def status(self) -> tuple[str, ...]:
         """Return the problems that prevent pods from running, in the kubelet's words; () if there are none.
@@ -386,7 +362,6 @@ class Runtime(Protocol):
         Raises:
             RuntimeFailure: it does not answer.
         """
-        ...
 
     async def start(self, spec: ContainerSpec) -> ContainerRun:
         """Make and start a container.
@@ -394,7 +369,6 @@ class Runtime(Protocol):
         Raises:
             RuntimeFailure: it could not be made or started; nothing of it is left.
         """
-        ...
 
     async def update(self, container_id: str, limits: ResourceLimits) -> None:
         """Hold a running container to other limits of CPU and memory.
@@ -402,15 +376,12 @@ class Runtime(Protocol):
         Raises:
             RuntimeFailure: it does not run, or cannot be held to these; its limits are as before.
         """
-        ...
 
     async def signal(self, container_id: str, number: int) -> None:
         """Send a signal; one that has ended, or is not known, is no error."""
-        ...
 
     async def remove(self, container_id: str) -> None:
         """Forget a container that has ended, with its writable layer."""
-        ...
 
     async def exec(
         self, container_id: str, argv: tuple[str, ...], *, tty: bool = False, stdin: bool = False
@@ -420,7 +391,6 @@ class Runtime(Protocol):
         Raises:
             RuntimeFailure: the container does not run, or there is nothing left to start a command with.
         """
-        ...
 
     async def exec_sync(self, container_id: str, argv: tuple[str, ...], seconds: float) -> tuple[int, bytes]:
         """Run a command in a running container to its end; its exit code, and the beginning of what it wrote.
@@ -429,7 +399,6 @@ class Runtime(Protocol):
             RuntimeFailure: the container does not run, or there is nothing left to start a command with.
             TimeoutError: the command had not ended after ``seconds``; it has been ended.
         """
-        ...
 
     async def attach(self, container_id: str) -> ExecProcess:
         """Return input and output of a container's first process, without its exit code; `close` does not end it.
@@ -437,19 +406,15 @@ class Runtime(Protocol):
         Raises:
             RuntimeFailure: the container does not run.
         """
-        ...
 
     async def processes(self, container_ids: Collection[str]) -> frozenset[int]:
         """The IDs of all processes of running containers, commands in them included.
 
         Empty where there are sandboxes.
         """
-        ...
 
     async def usage(self) -> Mapping[str, ContainerUsage]:
         """Return the usage of running containers by ID, without those that cannot be measured."""
-        ...
 
     async def close(self, *, stop_containers: bool) -> None:
         """End. Containers are killed and everything is cleaned up, or left for a later agent."""
-        ...

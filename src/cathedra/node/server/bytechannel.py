@@ -84,7 +84,6 @@ class ByteChannel(Protocol):
 
     def pieces(self) -> AsyncIterator[bytes]:
         """Yield received data until the client disconnects."""
-        ...
 
     async def put(self, data: bytes) -> None:
         """Send to the client; returns when there is room for more.
@@ -92,11 +91,9 @@ class ByteChannel(Protocol):
         Raises:
             OSError: the client is gone.
         """
-        ...
 
     async def refuse(self) -> None:
         """End it: the client does not speak the protocol."""
-        ...
 
 
 class WebSocketChannel:

@@ -282,19 +282,15 @@ class PluginObserver(Protocol):
     def sampled(self, work: str) -> bool:
         """Return True if the plugins are to be measured in the work that begins now: a cycle, a PreEnqueue, a
         Permit."""
-        ...
 
     def evaluated(self, plugins: tuple[str, ...], point: str, profile: str, times: int = 1) -> None:
         """Each of these plugins has judged a pod, or a number of nodes for it."""
-        ...
 
     def ran(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """A plugin has run."""
-        ...
 
     def waited_for_devices(self, profile: str, driver: str, status: str, seconds: float) -> None:
         """The binding conditions of a driver's devices came true (``success``), or how they did not."""
-        ...
 
 
 Notify = Callable[[ClusterEvent], None]
@@ -306,7 +302,6 @@ class InformedPlugin(Protocol):
 
     def listen(self, informers: SharedInformers, wake: Notify) -> None:
         """Add handlers; called once, before the first pod is taken."""
-        ...
 
 
 class ClaimPlugin(Plugin):
