@@ -40,20 +40,6 @@ from cathedra.client.transport import PatchType
 from cathedra.releases import NEWEST
 from cathedra.remembering import forget_large
 
-__all__ = [
-    "PROTOBUF",
-    "YAML",
-    "decode_delete_options",
-    "decode_object",
-    "decode_plain",
-    "json_delete_options",
-    "load_applied",
-    "load_values",
-    "load_yaml",
-    "media_type",
-    "patch_values",
-]
-
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"

@@ -41,21 +41,6 @@ from cathedra.apiserver.request import Call
 from cathedra.kinds.definition import ObjectConversion, VersionDefinition
 from cathedra.remembering import remembered
 
-__all__ = [
-    "OtherVersions",
-    "changes_between",
-    "changes_in_versions",
-    "ignored_fields",
-    "in_version",
-    "keeps_metadata",
-    "kept_fields",
-    "tracked",
-    "tracked_converting",
-    "with_entries",
-    "with_kept",
-    "with_other_versions",
-]
-
 T = TypeVar("T")
 K = TypeVar("K", bound=KubeStruct)
 

@@ -18,8 +18,6 @@ from cathedra.kinds.resource.claims.status import most_consumers
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.podclaims import pod_group_name
 
-__all__ = ["binding_causes", "gang_causes", "not_examined", "refusal_of", "volume_notes"]
-
 
 def refusal_of(pod: Pod) -> PodCondition | None:
     """Return the condition by which the scheduler refuses a pod without a node."""

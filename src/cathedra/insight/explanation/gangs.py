@@ -34,8 +34,6 @@ from cathedra.semantics.podgroups import (
 )
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["GangFit", "gang_fit", "gang_text", "helps_gang"]
-
 _MOST: Final = 20_000
 """Largest number of pods times nodes that is tried: each pod is filtered on a state of its own."""
 

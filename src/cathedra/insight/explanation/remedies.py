@@ -33,8 +33,6 @@ from cathedra.insight.explanation.report import Cause, Remedy
 from cathedra.insight.reading.state import ClusterState
 from cathedra.scheduler.judging import Filters
 
-__all__ = ["find_remedies", "with_largest_counts"]
-
 SHOWN: Final = 6
 """Largest number of reported changes."""
 _OF_A_KIND: Final = 2

@@ -19,8 +19,6 @@ from cathedra.insight.reading.state import ASSUMED, Note
 from cathedra.releases import DEFAULT_RELEASE, RELEASES, FeatureGates, state_of
 from cathedra.releases.served import lifetime
 
-__all__ = ["GROUP", "NO_GATES", "RequestedRelease", "dumped_gates", "live_gates", "nearest_release", "reported_gates"]
-
 GROUP: Final = "resource.k8s.io"
 NO_GATES: Final[Mapping[str, bool]] = MappingProxyType({})
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")

@@ -50,8 +50,6 @@ from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objec
 from cathedra.insight.simulation.report import Copies, Simulation
 from cathedra.scheduler.judging import scheduler_over
 
-__all__ = ["Progress", "simulate"]
-
 QUIET: Final = 25.0
 """Seconds without a change after which nothing is expected any more: longer than the scheduler's longest back-off."""
 LONGEST: Final = 3600.0

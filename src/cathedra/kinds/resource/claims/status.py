@@ -34,8 +34,6 @@ from cathedra.kinds.resource.names import (
 from cathedra.kinds.resource.slices.counters import validate_consumed
 from cathedra.releases import FeatureGates, behaviours
 
-__all__ = ["most_consumers", "validate_differing", "validate_status_update"]
-
 MAX_RESERVED: Final = 256
 MAX_RESERVED_IN_131: Final = 32
 MAX_RESULTS: Final = 32
