@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_ESCAPES: Final[Mapping[str, str]] = {
+ESCAPES: Final[Mapping[str, str]] = {
     '"': '\\"',
     "\\": "\\\\",
     "\a": "\\a",
@@ -16,6 +16,7 @@ _ESCAPES: Final[Mapping[str, str]] = {
     "\t": "\\t",
     "\v": "\\v",
 }
+"""Characters that Go writes with a letter of their own."""
 
 
 def go_quote(text: str) -> str:
@@ -24,8 +25,8 @@ def go_quote(text: str) -> str:
 
 
 def _escaped(letter: str) -> str:
-    if letter in _ESCAPES:
-        return _ESCAPES[letter]
+    if letter in ESCAPES:
+        return ESCAPES[letter]
     if letter.isprintable():
         return letter
     number = ord(letter)

@@ -1,10 +1,13 @@
-"""gRPC channels over unix sockets, with the error texts of Go's gRPC.
+"""gRPC over unix sockets, with the error texts of Go's gRPC.
 
 Most drivers and container runtimes are written in Go, and tools match the texts that its gRPC prints.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+from pathlib import Path
 from typing import Final
 
 import grpc
@@ -26,6 +29,21 @@ _OPTIONS: Final = (
 def open_channel(path: str) -> grpc.aio.Channel:
     """A channel to a unix socket; it connects when it is first used."""
     return grpc.aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
+
+
+async def serve_at(server: grpc.aio.Server, path: Path) -> None:
+    """Serve at a new unix socket until cancelled; calls in progress are then cancelled too."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # The real path may be longer than a socket's address can be.
+        server.add_insecure_port(f"unix:/proc/self/fd/{folder}/{path.name}")
+        await server.start()
+    finally:
+        os.close(folder)
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await server.stop(None)
 
 
 def go_status(error: grpc.aio.AioRpcError) -> tuple[str, str]:

@@ -47,16 +47,17 @@ def malformed_operation(operations: Sequence[Any]) -> str:
         if operation is None:
             continue
         if not isinstance(operation, dict):
-            return f"json: cannot unmarshal {_go_kind(operation)} into Go value of type handlers.jsonPatchOp"
+            return f"json: cannot unmarshal {go_kind(operation)} into Go value of type handlers.jsonPatchOp"
         for name in ("op", "path", "from"):
             found = operation.get(name)
             if found is not None and not isinstance(found, str):
-                kind = _go_kind(found)
+                kind = go_kind(found)
                 return f"json: cannot unmarshal {kind} into Go struct field jsonPatchOp.{name} of type string"
     return ""
 
 
-def _go_kind(value: Any) -> str:
+def go_kind(value: Any) -> str:
+    """Return the kind of a JSON value, in the words of Go's decoder."""
     if isinstance(value, dict):
         return "object"
     if isinstance(value, list):

@@ -26,7 +26,7 @@ from cathedra.apiserver.ownership.tracking import (
     with_kept,
     with_other_versions,
 )
-from cathedra.apiserver.patches.json_patch import JSONPatchError, json_patch, malformed_operation
+from cathedra.apiserver.patches.json_patch import JSONPatchError, go_kind, json_patch, malformed_operation
 from cathedra.apiserver.patches.merge_patch import merge_patch
 from cathedra.apiserver.patches.schema import Shape, struct_shape
 from cathedra.apiserver.patches.strategic import (
@@ -101,7 +101,7 @@ def patched_part(call: Call, kind: GroupVersionKind, part: Any, patch_type: Patc
     if not isinstance(after, dict):
         raise _undecodable(
             _shown(before, after),
-            f"json: cannot unmarshal {_go_kind(after)} into Go value of type map[string]interface {{}}",
+            f"json: cannot unmarshal {go_kind(after)} into Go value of type map[string]interface {{}}",
         )
     values = {name: value for name, value in after.items() if name not in {"kind", "apiVersion"}}
     try:
@@ -164,7 +164,7 @@ def _check_applied(call: Call, body: Any) -> None:
     if not isinstance(body, dict):
         raise bad_request(
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
-            f"json: cannot unmarshal {_go_kind(body)} into Go value of type map[string]interface {{}}"
+            f"json: cannot unmarshal {go_kind(body)} into Go value of type map[string]interface {{}}"
         )
     kind, api_version = _text(body.get("kind")), _text(body.get("apiVersion"))
     if kind != call.definition.kind or api_version != call.api_version:
@@ -245,7 +245,7 @@ def _decoded(call: Call, patched: _PatchedValues, live: View, entry: StoredObjec
         return _undecodable(_shown(before, after), why)
 
     if not isinstance(after, dict):
-        raise undecodable(f"json: cannot unmarshal {_go_kind(after)} into Go value of type map[string]interface {{}}")
+        raise undecodable(f"json: cannot unmarshal {go_kind(after)} into Go value of type map[string]interface {{}}")
     if patch_type is not PatchType.STRATEGIC:
         problem = _kind_problem(call, after.get("kind"), after.get("apiVersion"))
         if problem:
@@ -316,7 +316,7 @@ def _kind_problem(call: Call, kind: Any, api_version: Any) -> str:
     scheme = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
     for name, value in (("apiVersion", api_version), ("kind", kind)):
         if value is not None and not isinstance(value, str):
-            kind_of_value = f"json: cannot unmarshal {_go_kind(value)} into Go struct field .{name} of type string"
+            kind_of_value = f"json: cannot unmarshal {go_kind(value)} into Go struct field .{name} of type string"
             return f"couldn't get version/kind; json parse error: {kind_of_value}"
     kind, api_version = kind or "", api_version or ""
     if not kind and not api_version:
@@ -361,7 +361,7 @@ def _check_shape(patch_type: PatchType, body: Any) -> None:
     if patch_type is PatchType.JSON:
         if not isinstance(body, list):
             raise bad_request(
-                f"error decoding patch: json: cannot unmarshal {_go_kind(body)} "
+                f"error decoding patch: json: cannot unmarshal {go_kind(body)} "
                 "into Go value of type []handlers.jsonPatchOp"
             )
         # The limit is Kubernetes' own. Each operation may copy a part of the object, so that few kilobytes could make
@@ -378,19 +378,9 @@ def _check_shape(patch_type: PatchType, body: Any) -> None:
         return
     if not isinstance(body, dict):
         raise bad_request(
-            f"error decoding patch: json: cannot unmarshal {_go_kind(body)} "
+            f"error decoding patch: json: cannot unmarshal {go_kind(body)} "
             "into Go value of type map[string]interface {}"
         )
-
-
-def _go_kind(value: Any) -> str:
-    if isinstance(value, dict):
-        return "object"
-    if isinstance(value, list):
-        return "array"
-    if isinstance(value, bool):
-        return "bool"
-    return "string" if isinstance(value, str) else "number"
 
 
 def _unmergeable(error: StrategicPatchError) -> StatusError:

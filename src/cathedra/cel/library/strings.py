@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from cathedra.api.goquote import ESCAPES
 from cathedra.cel.library.costs import FORMATTED, JOINED, QUOTED, REPLACED, REWRITTEN, SPLIT, TRAVERSED
 from cathedra.cel.library.formatting import format_text
 from cathedra.cel.library.overload import Functions, declare
@@ -15,17 +16,6 @@ _SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
     "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
 )
-_QUOTES: Final = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    "\\": "\\\\",
-    '"': '\\"',
-}
 
 
 def _out_of_range(index: int) -> Failure:
@@ -114,7 +104,7 @@ def join(values: CELValue, separator: CELValue = "") -> CELValue:
 
 def quote(value: CELValue) -> str:
     """Return the text in quotes, with escapes."""
-    return '"' + "".join(_QUOTES.get(c, c) for c in value) + '"'
+    return '"' + "".join(ESCAPES.get(c, c) for c in value) + '"'
 
 
 OVERLOADS: Final[Functions] = {

@@ -6,9 +6,7 @@ kubelet does.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +20,7 @@ from cathedra.api.formats import qualified_name
 from cathedra.cdi.spec import DeviceNode
 from cathedra.node.deviceplugins.client import DeviceGrant, PluginOptions
 from cathedra.node.deviceplugins.manager import DeviceManager
-from cathedra.node.grpcsocket import go_status, open_channel
+from cathedra.node.grpcsocket import go_status, open_channel, serve_at
 from cathedra.node.plugins.client import PluginCallError
 from cathedra.node.runtime.runtime import BindMount
 
@@ -48,17 +46,7 @@ class PluginRegistration:
         server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
         make: Any = stubs  # the generated stubs are not annotated
         make.add_RegistrationServicer_to_server(self, server)
-        folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            # The real path may be longer than a socket's address can be.
-            server.add_insecure_port(f"unix:/proc/self/fd/{folder}/{SOCKET}")
-            await server.start()
-        finally:
-            os.close(folder)
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            await server.stop(None)
+        await serve_at(server, self._directory / SOCKET)
 
     async def Register(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Handle a registration: the plugin's socket and resource."""

@@ -5,8 +5,6 @@ docs/spec/node.md §15; docs/spec/protocols.md §8 and §9. Both versions are se
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +23,7 @@ from cathedra.clock import Clock
 from cathedra.node.claims.devices import claim_devices, container_claims
 from cathedra.node.claims.errors import PrepareError
 from cathedra.node.claims.manager import ClaimManager
+from cathedra.node.grpcsocket import serve_at
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.pods.worker import PodWorker
@@ -62,17 +61,7 @@ class PodResourcesServer:
         server = grpc.aio.server(interceptors=[_RateLimit(self._limit)])
         podresources_v1_pb2_grpc.add_PodResourcesListerServicer_to_server(self, server)
         podresources_v1alpha1_pb2_grpc.add_PodResourcesListerServicer_to_server(_Alpha(self, self._metrics), server)
-        folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            # The real path may be longer than a socket's address can be.
-            server.add_insecure_port(f"unix:/proc/self/fd/{folder}/{path.name}")
-            await server.start()
-        finally:
-            os.close(folder)
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            await server.stop(None)
+        await serve_at(server, path)
 
     async def List(self, request: Any, context: Any) -> podresources_v1_pb2.ListPodResourcesResponse:  # noqa: N802
         """All pods that are not over."""

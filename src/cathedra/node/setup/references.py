@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from cathedra.api.core.core_v1 import ConfigMap, Container, Pod, ResourceFieldSelector, Secret
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.goquote import go_quote
 from cathedra.api.quantity import Quantity
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, SECRETS
+from cathedra.client.transport import ResourceRef
 from cathedra.node.setup.errors import ContainerConfigError
 
 _LIMITED_BY_NODE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+
+
+T = TypeVar("T", bound=KubeObject)
 
 
 class References:
@@ -32,7 +37,7 @@ class References:
             ConfigError: it is missing, or cannot be read now.
         """
         if name not in self._config_maps:
-            self._config_maps[name] = await self._get_config_map(name)
+            self._config_maps[name] = await self._get(CONFIGMAPS, name)
         found = self._config_maps[name]
         if found is None:
             if optional:
@@ -47,7 +52,7 @@ class References:
             ConfigError: it is missing, or cannot be read now.
         """
         if name not in self._secrets:
-            self._secrets[name] = await self._get_secret(name)
+            self._secrets[name] = await self._get(SECRETS, name)
         found = self._secrets[name]
         if found is None:
             if optional:
@@ -55,19 +60,9 @@ class References:
             raise ContainerConfigError(f'secret "{name}" not found')
         return found.data
 
-    async def _get_config_map(self, name: str) -> ConfigMap | None:
+    async def _get(self, ref: ResourceRef[T], name: str) -> T | None:
         try:
-            return await self._client.resource(CONFIGMAPS, self._namespace).get(name)
-        except StatusError as error:
-            if error.is_not_found:
-                return None
-            raise ContainerConfigError(str(error)) from error
-        except ConnectionError as error:
-            raise ContainerConfigError(str(error)) from error
-
-    async def _get_secret(self, name: str) -> Secret | None:
-        try:
-            return await self._client.resource(SECRETS, self._namespace).get(name)
+            return await self._client.resource(ref, self._namespace).get(name)
         except StatusError as error:
             if error.is_not_found:
                 return None
