@@ -18,7 +18,7 @@ from cathedra.client.kubeconfig import load
 from cathedra.client.resources import CONFIGMAPS, NODES, RESOURCESLICES
 from cathedra.clock import SystemClock
 from tests.cli.conftest import Shell
-from tests.integration.etcd import running_etcd
+from tests.integration.etcd import STORES
 
 SMALL = ("--nodes=1", "--gpus=1", "--runtime=process")
 
@@ -78,13 +78,13 @@ def test_two_clusters_at_once_each_with_its_context(cathedra: Shell) -> None:
     assert not (cathedra.home / "state" / "clusters" / "a").exists()
 
 
-@pytest.fixture(params=["sqlite", "memory", "etcd"])
+@pytest.fixture(params=["sqlite", "memory", *STORES])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Each store, as ``--store`` takes it."""
-    if request.param != "etcd":
+    if request.param not in STORES:
         yield request.param
         return
-    with running_etcd(tmp_path / "etcd") as etcd:
+    with STORES[request.param](tmp_path / "etcd") as etcd:
         yield etcd.url
 
 

@@ -1,4 +1,5 @@
-"""A real etcd on free loopback ports, started, killed and started again at will."""
+"""A store on free loopback ports, started, killed and started again at will: a real etcd, or a server that behaves as
+kine does."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import contextlib
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +15,7 @@ from pathlib import Path
 
 from tests.requirements import program
 
-__all__ = ["Etcd", "free_port", "running_etcd", "running_members"]
+__all__ = ["STORES", "Etcd", "Kine", "free_port", "running_etcd", "running_kine", "running_members"]
 
 START_SECONDS = 60.0
 
@@ -26,24 +28,13 @@ def free_port() -> int:
         return port
 
 
-class Etcd:
-    """One member; alone, or of the cluster ``name=peer,…``."""
+class _Store:
+    """A process that listens on ``port``."""
 
-    def __init__(
-        self, data: Path, *options: str, scheme: str = "http", name: str = "default", cluster: str = ""
-    ) -> None:
-        self.port = free_port()
-        cluster = cluster or f"{name}=http://127.0.0.1:{free_port()}"
-        peer = dict(member.split("=") for member in cluster.split(","))[name]
-        client = f"{scheme}://127.0.0.1:{self.port}"
-        self._log = data.with_suffix(".log")
-        self._command = [
-            *("etcd", "--data-dir", str(data), "--log-level", "error", "--name", name),
-            *("--listen-client-urls", client, "--advertise-client-urls", client),
-            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
-            *("--initial-cluster", cluster),
-            *options,
-        ]
+    def __init__(self, port: int, log: Path, command: list[str]) -> None:
+        self.port = port
+        self._log = log
+        self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -61,7 +52,7 @@ class Etcd:
                 return
             assert self._process.poll() is None, self._log.read_text()
             time.sleep(0.02)
-        raise TimeoutError("etcd does not listen")
+        raise TimeoutError(f"{self._command[0]} does not listen")
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         """End it, by default without a warning."""
@@ -69,6 +60,36 @@ class Etcd:
             self._process.send_signal(number)
             self._process.wait(10)
             self._process = None
+
+
+class Kine(_Store):
+    """What `tests.integration.kine_program` serves, from one database."""
+
+    def __init__(self, data: Path, notify_seconds: float = 5.0) -> None:
+        port = free_port()
+        module = "tests.integration.kine_program"
+        options = ("--data", str(data), "--port", str(port), "--notify", str(notify_seconds))
+        super().__init__(port, data.with_suffix(".log"), [sys.executable, "-m", module, *options])
+
+
+class Etcd(_Store):
+    """One member; alone, or of the cluster ``name=peer,…``."""
+
+    def __init__(
+        self, data: Path, *options: str, scheme: str = "http", name: str = "default", cluster: str = ""
+    ) -> None:
+        port = free_port()
+        cluster = cluster or f"{name}=http://127.0.0.1:{free_port()}"
+        peer = dict(member.split("=") for member in cluster.split(","))[name]
+        client = f"{scheme}://127.0.0.1:{port}"
+        command = [
+            *("etcd", "--data-dir", str(data), "--log-level", "error", "--name", name),
+            *("--listen-client-urls", client, "--advertise-client-urls", client),
+            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+            *("--initial-cluster", cluster),
+            *options,
+        ]
+        super().__init__(port, data.with_suffix(".log"), command)
 
 
 @contextlib.contextmanager
@@ -98,3 +119,18 @@ def running_etcd(data: Path, *options: str, scheme: str = "http") -> Iterator[Et
         yield etcd
     finally:
         etcd.kill()
+
+
+@contextlib.contextmanager
+def running_kine(data: Path, notify_seconds: float = 5.0) -> Iterator[Kine]:
+    """A server that behaves as kine does; it ends with the block."""
+    kine = Kine(data, notify_seconds)
+    kine.start()
+    try:
+        yield kine
+    finally:
+        kine.kill()
+
+
+STORES = {"etcd": running_etcd, "kine": running_kine}
+"""How to start each program that serves etcd's protocol."""

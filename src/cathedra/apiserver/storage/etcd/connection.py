@@ -1,7 +1,8 @@
 """Calls to etcd: one endpoint at a time, the next one if it does not answer.
 
-A call that cannot be made is tried again for a moment, so that a restart of etcd or a change of its leader passes
-unnoticed. Then it fails; the error distinguishes a call that was never sent from one that may have been carried out.
+A call that cannot be made is tried again for a moment, so that a restart of etcd passes unnoticed. Then it fails; the
+error distinguishes a call that was never sent from one that may have been carried out. A transaction that may have been
+sent is never sent again: meanwhile another client may have undone it, or built on it.
 """
 
 from __future__ import annotations
@@ -80,13 +81,32 @@ class EtcdConnection:
         self._leave(endpoint, error.details() or "")
 
     async def call(self, make: Callable[[Stubs], Awaitable[T]]) -> T:
-        """Return the result of ``make``, which is retried while no endpoint can be reached.
+        """Return the result of ``make``, which may be carried out twice. It is retried while no endpoint answers.
+
+        Raises:
+            StoreUnavailable: no answer.
+            StorageError: etcd refused.
+        """
+        return await self._retried(make, lambda error: error.code() in _NOT_NOW)
+
+    async def call_once(self, make: Callable[[Stubs], Awaitable[T]]) -> T:
+        """Return the result of ``make``, which is retried only if it was never sent.
 
         Raises:
             StoreUnavailable: no answer; ``unknown`` if the request may have been carried out.
             StorageError: etcd refused.
         """
-        unknown = False
+        return await self._retried(make, _never_sent)
+
+    async def close(self) -> None:
+        """Close all channels."""
+        channels, self._channels = self._channels, {}
+        for channel, _ in channels.values():
+            await channel.close(None)
+
+    async def _retried(
+        self, make: Callable[[Stubs], Awaitable[T]], retryable: Callable[[grpc.aio.AioRpcError], bool]
+    ) -> T:
         # Monotonic: a step of the wall clock must neither end the attempts nor prolong them.
         until = self._clock.monotonic() + TRY_SECONDS
         while True:
@@ -104,24 +124,20 @@ class EtcdConnection:
                 # Everything else is etcd's own decision, as a quota that is used up. Repeating it would only add load.
                 if error.code() not in _NOT_NOW:
                     raise StorageError(f"etcd at {endpoint}: {error.details()}") from error
-                # One attempt that may have reached etcd makes the outcome unknown, even if the later ones did not.
-                unknown = unknown or not _never_sent(error)
                 self.failed(endpoint, error)
+                if not retryable(error):
+                    raise StoreUnavailable(
+                        f"the answer of etcd at {endpoint} was lost: {error.details()}", unknown=True
+                    ) from error
                 if self._clock.monotonic() >= until:
                     where = ", ".join(self._address.endpoints)
                     raise StoreUnavailable(
-                        f"etcd at {where} cannot be reached: {error.details()}", unknown=unknown
+                        f"etcd at {where} cannot be reached: {error.details()}", unknown=not _never_sent(error)
                     ) from error
                 await self._clock.sleep(_PAUSE_SECONDS)
             else:
                 self.healthy = True
                 return answer
-
-    async def close(self) -> None:
-        """Close the channels to all endpoints."""
-        channels, self._channels = self._channels, {}
-        for channel, _ in channels.values():
-            await channel.close(None)
 
     def _leave(self, endpoint: str, why: str) -> None:
         # Logged once per outage and not for each attempt.
@@ -146,5 +162,7 @@ class EtcdConnection:
 
 
 def _never_sent(error: grpc.aio.AioRpcError) -> bool:
-    """Return True if no connection could be made, so that nothing can have been carried out."""
-    return "failed to connect" in (error.details() or "").lower()
+    """Return True if nothing can have been carried out: no connection could be made, or the server refused the stream
+    before it read the request (HTTP/2's REFUSED_STREAM)."""
+    details = (error.details() or "").lower()
+    return "failed to connect" in details or "rst_stream with error code 7" in details

@@ -6,6 +6,11 @@ of the whole prefix. etcd numbers the writes: its revisions are the objects' res
 Old revisions are compacted as kube-apiserver does it: every five minutes what is older than five minutes. All servers
 take part; a transaction on one key, ``compact_rev_key``, lets one of them do the work of a round. Real API servers on
 the same etcd use the same key and the same rule, so they do not get in each other's way.
+
+kine serves the same protocol from SQLite, PostgreSQL or MySQL. It accepts only the forms of transactions that
+kube-apiserver sends: one comparison, one operation on success, and a read on failure. Every transaction here has one
+of these forms, on etcd too. Three weaker promises of kine are handled where they matter: revisions of empty reads,
+revisions of pages, and progress of watches.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from cathedra.apiserver.storage.protocol import (
     StorageError,
     StoreContent,
     StoreProgress,
+    StoreUnavailable,
     Superseded,
     Write,
 )
@@ -42,6 +48,8 @@ _REQUIRE_LEADER: Final = (("hasleader", "true"),)
 """Metadata that makes a member which has lost its cluster end the watch instead of being silent."""
 _NUDGE: Final = "cathedra.dev/nudge"
 """A key without a meaning. Writing it makes every watch report the revision of that write."""
+_CREATED: Final = 0
+"""The expected revision of a write that creates its key."""
 
 
 class EtcdStorage:
@@ -53,6 +61,8 @@ class EtcdStorage:
         self._interval = compaction_interval
         self._connection = EtcdConnection(address, clock)
         self._compaction: asyncio.Task[None] | None = None
+        self._nudged = 0
+        """Revision of the last known write of the key `_NUDGE`."""
 
     @property
     def healthy(self) -> bool:
@@ -69,21 +79,22 @@ class EtcdStorage:
             compactor = Compactor(self._connection, self._clock, compacted, self._interval)
             self._compaction = asyncio.create_task(compactor.run(), name="etcd compaction")
         records: list[Record] = []
-        start, revision = self._prefix.encode(), 0
+        # The first page must not choose the revision: kine reports one at which it counted the other pages, and a write
+        # between reading and counting would be missing from the page and from the watch that begins after it.
+        start, revision = self._prefix.encode(), await self._write_nudge()
         while True:
             request = pb.RangeRequest(key=start, range_end=self._end, limit=_PAGE, revision=revision)
             answer = await self._range(request)
-            # All pages are read at the revision of the first one. At different revisions an object could be in none of
-            # them.
-            revision = revision or answer.header.revision
-            records += [Record(self._name(kv.key), kv.mod_revision, kv.value) for kv in answer.kvs]
+            # All pages are read at one revision. At different revisions an object could be in none of them.
+            found = ((self._name(kv.key), kv) for kv in answer.kvs)
+            records += [Record(name, kv.mod_revision, kv.value) for name, kv in found if name != _NUDGE]
             if not answer.more:
                 return StoreContent(revision, records)
             # The smallest key after the last one.
             start = answer.kvs[-1].key + b"\0"
 
     async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
-        """Write in one transaction. If its answer was lost and it is retried, its own effect is recognised.
+        """Write in one transaction, which is never sent twice. If its answer was lost, a read may prove its outcome.
 
         Raises:
             Superseded: another server wrote the object.
@@ -96,33 +107,27 @@ class EtcdStorage:
             if value is None
             else pb.RequestOp(request_put=pb.PutRequest(key=full, value=value))
         )
-        request = pb.TxnRequest(
-            compare=[pb.Compare(result="EQUAL", target="MOD", key=full, mod_revision=expected)],
-            success=[change],
-            failure=[pb.RequestOp(request_range=pb.RangeRequest(key=full))],
-        )
-        asked = 0
-
-        def ask(stubs: Any) -> Any:
-            nonlocal asked
-            asked += 1
-            return stubs.kv.Txn(request)
-
-        answer = await self._connection.call(ask)
+        try:
+            answer = await self._transaction(full, expected, change)
+        except StoreUnavailable as error:
+            if not error.unknown or expected != _CREATED or value is None:
+                raise
+            return await self._created(full, value, error)
         revision: int = answer.header.revision
         if answer.succeeded:
+            # kine reports success for the removal of a key of which it has no row any more.
+            if value is None and not answer.responses[0].response_delete_range.deleted:
+                raise Superseded(revision)
             return revision
         found = answer.responses[0].response_range.kvs
-        # The first attempt may have been carried out although its answer was lost. The value is then already there, and
-        # a conflict would make the client repeat a write that succeeded.
-        if asked > 1 and (found[0].value if found else None) == value:
-            return int(found[0].mod_revision) if found else revision
         raise Superseded(int(found[0].mod_revision) if found else revision)
 
     async def latest(self) -> int:
-        """Return the revision of a linearizable read that reads nothing."""
-        request = pb.RangeRequest(key=self._key(_NUDGE), count_only=True)
-        return int((await self._range(request)).header.revision)
+        """Return the revision of a linearizable read of a key that exists."""
+        # kine reports the latest revision beside a key that it finds. Beside nothing it reports the one up to which its
+        # watches are, which may be older than a write that was acknowledged.
+        answer = await self._range(pb.RangeRequest(key=self._key(_NUDGE), count_only=True))
+        return int(answer.header.revision) if answer.count else await self._write_nudge()
 
     async def nudge(self) -> None:
         """Write a key that means nothing.
@@ -130,8 +135,7 @@ class EtcdStorage:
         A request for progress would do the same without a write, but up to etcd 3.4.24 and 3.5.7 its answer may
         overtake events.
         """
-        request = pb.TxnRequest(success=[pb.RequestOp(request_put=pb.PutRequest(key=self._key(_NUDGE)))])
-        await self._connection.call(lambda stubs: stubs.kv.Txn(request))
+        await self._write_nudge()
 
     async def follow(self, after: int) -> AsyncGenerator[StoreProgress, None]:
         """Yield the events of a watch of the whole prefix. It is made again from where it broke.
@@ -158,6 +162,10 @@ class EtcdStorage:
                     if answer.created:
                         continue
                     writes = tuple(self._written(event) for event in answer.events)
+                    if not writes and not answer.header.member_id:
+                        # Progress of kine, whose headers name no member, may overtake events. Events after it would
+                        # then be taken for known ones.
+                        continue
                     # A message without events reports progress. Its revision may be older than what was yielded
                     # already.
                     after = max(after, writes[-1].revision if writes else answer.header.revision)
@@ -179,6 +187,49 @@ class EtcdStorage:
                 await self._compaction
             self._compaction = None
         await self._connection.close()
+
+    async def _created(self, key: bytes, value: bytes, lost: StoreUnavailable) -> int:
+        """Return the revision at which ``key`` was created with ``value``, although the answer was lost.
+
+        The value has the uid that this server made, so no other writer creates the same one. Nothing else is provable:
+        an equal update may be another writer's, a key that is absent may have been created and removed, and a
+        transaction without effect may still be on its way.
+
+        Raises:
+            StoreUnavailable: ``lost``, the read does not prove that the key was created.
+        """
+        try:
+            found = (await self._range(pb.RangeRequest(key=key))).kvs
+        except StorageError:
+            raise lost from None
+        if not found or found[0].value != value:
+            raise lost
+        return int(found[0].mod_revision)
+
+    async def _write_nudge(self) -> int:
+        """Write the key `_NUDGE`. Return the revision of a write of it that was made during this call."""
+        key = self._key(_NUDGE)
+        change = pb.RequestOp(request_put=pb.PutRequest(key=key))
+        for first in (True, False):
+            answer = await self._transaction(key, self._nudged, change)
+            if answer.succeeded:
+                self._nudged = answer.header.revision
+                break
+            found = answer.responses[0].response_range.kvs
+            self._nudged = found[0].mod_revision if found else _CREATED
+            if not first:
+                # Another server has written the key since the first attempt, which is as good.
+                break
+        return self._nudged
+
+    async def _transaction(self, key: bytes, expected: int, change: pb.RequestOp) -> Any:
+        """Make ``change`` if the last write of ``key`` has the revision ``expected``; else read the key."""
+        request = pb.TxnRequest(
+            compare=[pb.Compare(result="EQUAL", target="MOD", key=key, mod_revision=expected)],
+            success=[change],
+            failure=[pb.RequestOp(request_range=pb.RangeRequest(key=key))],
+        )
+        return await self._connection.call_once(lambda stubs: stubs.kv.Txn(request))
 
     async def _range(self, request: pb.RangeRequest) -> Any:
         return await self._connection.call(lambda stubs: stubs.kv.Range(request))
@@ -246,7 +297,7 @@ class Compactor:
             success=[pb.RequestOp(request_put=pb.PutRequest(key=_KEY, value=str(self._revision).encode()))],
             failure=[pb.RequestOp(request_range=pb.RangeRequest(key=_KEY))],
         )
-        answer = await self._connection.call(lambda stubs: stubs.kv.Txn(request))
+        answer = await self._connection.call_once(lambda stubs: stubs.kv.Txn(request))
         old, self._revision = self._revision, answer.header.revision
         if not answer.succeeded:
             kept = answer.responses[0].response_range.kvs[0]
