@@ -21,7 +21,7 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.resources import RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.clock import Clock
-from cathedra.releases import FeatureGates, behaviours
+from cathedra.releases import FeatureGates, UnknownGate, behaviours
 from cathedra.semantics.owners import controller_of, controller_reference
 from cathedra.semantics.podclaims import pod_group_name
 
@@ -217,9 +217,13 @@ class GroupFeatureDisabled(Exception):
 
 def closed_group_gate(gates: FeatureGates) -> str:
     """Return the first gate for claims of PodGroups that is off or unknown; "" if all are on."""
-    # Releases before 1.35 do not have these gates.
-    known = dict(gates)
-    return next((gate for gate in _GROUP_GATES if not known.get(gate)), "")
+    for gate in _GROUP_GATES:
+        try:
+            if not gates[gate]:
+                return gate
+        except UnknownGate:  # releases before 1.35 do not have these gates
+            return gate
+    return ""
 
 
 def check_group_gate(pod: Pod, gates: FeatureGates) -> None:
