@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from cathedra.api.core import scheduling_v1alpha3
+from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup, PodGroup
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
 from cathedra.kinds.columns import AGE, NAME, age
@@ -17,7 +18,11 @@ from cathedra.kinds.scheduling.validation import (
     composite_pod_group_tags,
     validate_pod_group_status,
 )
+from cathedra.kinds.strategies import SpecStrategy, StatusStrategy
+from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import find_condition
+
+G = TypeVar("G", bound=PodGroup | CompositePodGroup)
 
 POD_GROUP_COLUMNS: Final = (
     NAME,
@@ -28,134 +33,105 @@ POD_GROUP_COLUMNS: Final = (
 )
 
 
-class PodGroupStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
-    """A pod group: its claims never change, its status comes through its sub-resource."""
+class _GroupStrategy(SpecStrategy[G]):
+    """A group whose members are disrupted one by one by default. Its status comes through its sub-resource."""
 
     returns_deleted_object = False
+    single: Any
+    """The default of ``disruptionMode``."""
 
-    def default(self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext) -> scheduling_v1alpha3.PodGroup:
-        """Set the default: pods of a group are disrupted one by one."""
+    def default(self, obj: G, context: RequestContext) -> G:
+        """Set the default: members of a group are disrupted one by one."""
         if obj.spec.disruption_mode is not None:
             return obj
-        single = scheduling_v1alpha3.DisruptionMode(single=scheduling_v1alpha3.SingleDisruptionMode())
-        return replace(obj, spec=replace(obj.spec, disruption_mode=single))
+        return replace(obj, spec=replace(obj.spec, disruption_mode=self.single))
 
-    def prepare_create(
-        self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext
-    ) -> scheduling_v1alpha3.PodGroup:
+    def enabled(self, spec: Any, old: Any, gates: FeatureGates) -> Any:
+        """Return the spec without fields behind closed gates, unless ``old`` uses them."""
+        raise NotImplementedError
+
+    def errors(self, new: G, old: G | None, context: RequestContext) -> ErrorList:
+        """Return the errors of a new group, or of a changed one."""
+        raise NotImplementedError
+
+    def prepare_create(self, obj: G, context: RequestContext) -> G:
         """Empty the status, drop fields behind closed gates."""
-        spec = enabled_group_spec(obj.spec, None, context.gates)
-        return replace(obj, spec=spec, status=scheduling_v1alpha3.PodGroupStatus())
+        created = super().prepare_create(obj, context)
+        return replace(created, spec=self.enabled(obj.spec, None, context.gates))
 
-    def validate_create(self, obj: scheduling_v1alpha3.PodGroup, context: RequestContext) -> ErrorList:
-        """The rules of a pod group."""
-        return _declared(obj, None, context)
+    def validate_create(self, obj: G, context: RequestContext) -> ErrorList:
+        """Return the errors of a new group."""
+        return self.errors(obj, None, context)
 
-    def prepare_update(
-        self, new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup, context: RequestContext
-    ) -> scheduling_v1alpha3.PodGroup:
+    def prepare_update(self, new: G, old: G, context: RequestContext) -> G:
         """Keep the status, drop fields behind closed gates unless they are in use already."""
-        return replace(new, spec=enabled_group_spec(new.spec, old.spec, context.gates), status=old.status)
+        changed = super().prepare_update(new, old, context)
+        return replace(changed, spec=self.enabled(new.spec, old.spec, context.gates))
 
-    def validate_update(
-        self, new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup, context: RequestContext
-    ) -> ErrorList:
-        """The claims are immutable."""
-        return _declared(new, old, context)
+    def validate_update(self, new: G, old: G, context: RequestContext) -> ErrorList:
+        """Return the errors of a changed group."""
+        return self.errors(new, old, context)
 
 
-class PodGroupStatusStrategy(Strategy[scheduling_v1alpha3.PodGroup]):
+class PodGroupStrategy(_GroupStrategy[PodGroup]):
+    """A pod group. Its claims never change."""
+
+    single = scheduling_v1alpha3.DisruptionMode(single=scheduling_v1alpha3.SingleDisruptionMode())
+
+    def enabled(self, spec: Any, old: Any, gates: FeatureGates) -> Any:
+        """Return the spec without what is not enabled."""
+        return enabled_group_spec(spec, old, gates)
+
+    def errors(self, new: PodGroup, old: PodGroup | None, context: RequestContext) -> ErrorList:
+        """Return the errors by the tags of the request's version."""
+        version = context.api_version.partition("/")[2] or "v1alpha3"
+        if version == "v1alpha2":
+            before = None if old is None else group_from_hub(old)
+            return declared_errors(POD_GROUP_TAGS[version], group_from_hub(new), before, beta=True)
+        return declared_errors(POD_GROUP_TAGS[version], new, old, beta=True)
+
+
+class PodGroupStatusStrategy(Strategy[PodGroup]):
     """The claims that were made for a group, and how scheduling goes."""
 
     reset_fields = ("spec", "metadata")
 
-    def prepare_update(
-        self, new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup, context: RequestContext
-    ) -> scheduling_v1alpha3.PodGroup:
+    def prepare_update(self, new: PodGroup, old: PodGroup, context: RequestContext) -> PodGroup:
         """Keep the spec; drop claims behind a closed gate unless there are some already."""
         group = replace(new, spec=old.spec)
         if context.gates["DRAWorkloadResourceClaims"] or old.spec.resource_claims:
             return group
         return replace(group, status=replace(group.status, resource_claim_statuses=()))
 
-    def validate_update(
-        self, new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup, context: RequestContext
-    ) -> ErrorList:
+    def validate_update(self, new: PodGroup, old: PodGroup, context: RequestContext) -> ErrorList:
         """The rules of a group's status."""
         return validate_pod_group_status(new)
 
 
-class CompositePodGroupStrategy(Strategy[scheduling_v1alpha3.CompositePodGroup]):
-    """A group of pod groups, as controllers create it from the templates of a workload."""
+class CompositePodGroupStrategy(_GroupStrategy[CompositePodGroup]):
+    """A group of pod groups, as controllers create it from the templates of a workload.
 
-    returns_deleted_object = False
+    All of its spec is immutable, from 1.38 on without ``minGroupCount``.
+    """
 
-    def default(
-        self, obj: scheduling_v1alpha3.CompositePodGroup, context: RequestContext
-    ) -> scheduling_v1alpha3.CompositePodGroup:
-        """Set the default: its groups are disrupted one by one."""
-        if obj.spec.disruption_mode is not None:
-            return obj
-        single = scheduling_v1alpha3.SingleCompositeDisruptionMode()
-        mode = scheduling_v1alpha3.CompositeDisruptionMode(single=single)
-        return replace(obj, spec=replace(obj.spec, disruption_mode=mode))
+    single = scheduling_v1alpha3.CompositeDisruptionMode(single=scheduling_v1alpha3.SingleCompositeDisruptionMode())
 
-    def prepare_create(
-        self, obj: scheduling_v1alpha3.CompositePodGroup, context: RequestContext
-    ) -> scheduling_v1alpha3.CompositePodGroup:
-        """Empty the status, drop fields behind closed gates."""
-        spec = enabled_composite_spec(obj.spec, None, context.gates)
-        return replace(obj, spec=spec, status=scheduling_v1alpha3.CompositePodGroupStatus())
+    def enabled(self, spec: Any, old: Any, gates: FeatureGates) -> Any:
+        """Return the spec without what is not enabled."""
+        return enabled_composite_spec(spec, old, gates)
 
-    def validate_create(self, obj: scheduling_v1alpha3.CompositePodGroup, context: RequestContext) -> ErrorList:
-        """Return the errors of a new group."""
-        return declared_errors(composite_pod_group_tags(context.gates), obj, None, beta=True)
-
-    def prepare_update(
-        self,
-        new: scheduling_v1alpha3.CompositePodGroup,
-        old: scheduling_v1alpha3.CompositePodGroup,
-        context: RequestContext,
-    ) -> scheduling_v1alpha3.CompositePodGroup:
-        """Keep the status, drop fields behind closed gates unless they are in use already."""
-        return replace(new, spec=enabled_composite_spec(new.spec, old.spec, context.gates), status=old.status)
-
-    def validate_update(
-        self,
-        new: scheduling_v1alpha3.CompositePodGroup,
-        old: scheduling_v1alpha3.CompositePodGroup,
-        context: RequestContext,
-    ) -> ErrorList:
-        """Return the errors of a changed group: all of it is immutable, from 1.38 on without ``minGroupCount``."""
+    def errors(self, new: CompositePodGroup, old: CompositePodGroup | None, context: RequestContext) -> ErrorList:
+        """Return the errors by the tags of the release."""
         return declared_errors(composite_pod_group_tags(context.gates), new, old, beta=True)
 
 
-class CompositePodGroupStatusStrategy(Strategy[scheduling_v1alpha3.CompositePodGroup]):
+class CompositePodGroupStatusStrategy(StatusStrategy[CompositePodGroup]):
     """The status of a group of groups: its conditions."""
 
     reset_fields = ("spec", "metadata")
 
-    def prepare_update(
-        self,
-        new: scheduling_v1alpha3.CompositePodGroup,
-        old: scheduling_v1alpha3.CompositePodGroup,
-        context: RequestContext,
-    ) -> scheduling_v1alpha3.CompositePodGroup:
-        """Keep the stored spec: this sub-resource changes the status."""
-        return replace(new, spec=old.spec)
 
-
-def _declared(
-    new: scheduling_v1alpha3.PodGroup, old: scheduling_v1alpha3.PodGroup | None, context: RequestContext
-) -> ErrorList:
-    version = context.api_version.partition("/")[2] or "v1alpha3"
-    if version == "v1alpha2":
-        before = None if old is None else group_from_hub(old)
-        return declared_errors(POD_GROUP_TAGS[version], group_from_hub(new), before, beta=True)
-    return declared_errors(POD_GROUP_TAGS[version], new, old, beta=True)
-
-
-def pod_group_cells(group: scheduling_v1alpha3.PodGroup, now: float) -> list[Any]:
+def pod_group_cells(group: PodGroup, now: float) -> list[Any]:
     """Cells of a PodGroup."""
     policy = "Gang" if group.spec.scheduling_policy.gang is not None else "Basic"
     reference = getattr(group.spec, "workload_ref", None) or getattr(group.spec, "pod_group_template_ref", None)
@@ -175,7 +151,7 @@ def _workload_name(reference: Any) -> str:
     return getattr(workload, "workload_name", "") or "<none>"
 
 
-def _group_status(group: scheduling_v1alpha3.PodGroup) -> str:
+def _group_status(group: PodGroup) -> str:
     disrupted = find_condition(group.status.conditions, "DisruptionTarget")
     if disrupted is not None and disrupted.status == "True":
         return disrupted.reason
