@@ -79,6 +79,7 @@ class HostDevices(Driver):
         found = find(self.config.devices, self._root)
         self._seen.update((device.name, device) for device in found)
         present = {device.name for device in found}
+        # Only a change may wake the reports of health: this method runs for every uevent that names a device node.
         if present != self._present:
             self._present = present
             changed, self._changed = self._changed, asyncio.Event()
@@ -94,6 +95,7 @@ class HostDevices(Driver):
         Raises:
             DriverError: the node has gone.
         """
+        # Read again, not taken from the published list: a camera may have been unplugged since the scheduler chose it.
         there = {device.name: device for device in find(self.config.devices, self._root)}
         for allocation in claim.allocations:
             device = there.get(allocation.device)
@@ -222,6 +224,7 @@ def _device(rule: DeviceRule, path: str, root: Path, names: set[str]) -> HostDev
     if not stat.S_ISCHR(node.st_mode) and not stat.S_ISBLK(node.st_mode):
         return None
     letter = "c" if stat.S_ISCHR(node.st_mode) else "b"
+    # By number, as the kernel and udev key their records: the path of a rule may be a link with a name of its own.
     number = f"{os.major(node.st_rdev)}:{os.minor(node.st_rdev)}"
     kind = "char" if letter == "c" else "block"
     place = (root / "sys/dev" / kind / number).resolve()
@@ -242,6 +245,7 @@ def _device(rule: DeviceRule, path: str, root: Path, names: set[str]) -> HostDev
 def _uevent(place: Path) -> dict[str, str]:
     """Return the kernel's properties of the device and of its parent."""
     properties: dict[str, str] = {}
+    # The parent first, so that a property of the node itself wins over one of the same name.
     for directory in (place / "device", place):
         try:
             lines = (directory / "uevent").read_text(errors="replace").splitlines()

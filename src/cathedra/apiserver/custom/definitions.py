@@ -156,6 +156,8 @@ def _errors(
         errors.required("spec.scope")
     elif spec.scope not in {"Cluster", "Namespaced"}:
         errors.string_not_among("spec.scope", spec.scope, ["Cluster", "Namespaced"])
+    # Definitions of v1beta1 could do without a schema. Such a version may stay as long as it is not served, for then no
+    # write depends on it.
     had_schemas = old is None or all(_has_schema(version) for version in old.spec.versions)
     for position, version in enumerate(spec.versions):
         if not _has_schema(version) and (had_schemas or version.served):
@@ -188,6 +190,8 @@ def _without_known(
     if not origins:
         return errors
     known = {error.origin for error in _errors(old, interrupted)} & RATCHETED
+    # An estimate of cost may rise with a release. An untouched schema must stay writable, or its definition could get
+    # no version and no label.
     if [version.schema for version in new.spec.versions] == [version.schema for version in old.spec.versions]:
         known.add(RULE_COST)
     return ErrorList(error for error in errors if error.origin not in known)
@@ -306,6 +310,8 @@ def _versions(
             errors.invalid(f"{path}.name", version.name, ",".join(problems))
         for problem in _deprecation_problems(version):
             errors.invalid(f"{path}.deprecationWarning", version.deprecation_warning, problem)
+        # Kubernetes keeps fields that are equal in all versions once, at the top of its internal form, and the path of
+        # an error is that of this form.
         if not have_same(versions, "schema"):
             _root(errors, version, f"{path}.schema", interrupted, with_status=_has_status(version))
         if not have_same(versions, "subresources"):
@@ -339,6 +345,7 @@ def _deprecation_problems(version: CustomResourceDefinitionVersion) -> list[str]
         problems.append("must not be an empty string")
     bad = next((position for position, character in enumerate(text) if not character.isprintable()), None)
     if bad is not None:
+        # In bytes, as Go indexes strings.
         at = len(text[:bad].encode())
         problems.append(f"must only contain printable UTF-8 characters; non-printable character found at index {at}")
     return problems

@@ -73,6 +73,8 @@ def schema_errors(source: object, where: str, interrupted: Interrupted, *, with_
         _root_beside_status(errors, source, where)
     if source.get("nullable"):
         errors.forbidden(f"{where}.nullable", "nullable cannot be true at the root")
+    # A schema with such keywords is refused below. It has no structural form, so its defaults and rules cannot be
+    # checked.
     supported = not is_unsupported(source)
     found = structural_errors(source, where) if supported else ErrorList()
     schema = read_schema(source) if supported and not found else None
@@ -117,6 +119,8 @@ def _default_errors(schema: Schema, path: str, *, in_meta: bool, interrupted: In
 
 
 def _one_default(schema: Schema, path: str, *, in_meta: bool, interrupted: Interrupted) -> Iterator[FieldError]:
+    # A default gets into objects of every request, and into those read from the store, so it must be valid by itself:
+    # pruned, of its type, and within its own rules.
     value = schema.default
     if not in_meta:
         unknown: list[str] = []
@@ -147,6 +151,7 @@ def _keyword_errors(source: Source, path: str, place: _Place, *, root: bool = Fa
     additional = source.get("additionalProperties")
     if source.get("properties") and additional not in (None, True):
         errors.forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
+    # The order in which Kubernetes lists the causes: the node, the nodes inside of it, then its extensions.
     yield from errors
     for inner, where, below in _inside(source, path, place, root=root):
         yield from _keyword_errors(inner, where, below)

@@ -94,6 +94,8 @@ class Schema(msgspec.Struct, frozen=True, eq=False, dict=True):
         """
         if isinstance(value, dict):
             kept = {}
+            # Sorted, as Go encodes maps. Two writes of the same fields then have the same bytes, and the second is no
+            # update.
             for name in sorted(value):
                 inner = self._inner(name)
                 if inner is None:
@@ -163,6 +165,8 @@ class Schema(msgspec.Struct, frozen=True, eq=False, dict=True):
             return MapShape(self.additional.shape, atomic=self.map_type == "atomic")
         if self.type == "array":
             element = self.items or ANY
+            # An element may leave out a key that has a default. Without it server-side apply would take the element for
+            # a new one.
             defaults = tuple(
                 (key, element.properties[key].default)
                 for key in self.keys
@@ -248,6 +252,8 @@ class Correlated(msgspec.Struct, frozen=True, dict=True):
     def elements(self) -> list[Correlated | None]:
         """The elements of a list with their previous values, which only lists with keys have."""
         new, schema = self.new, self.schema
+        # Elements without keys cannot be matched: a change of one makes the whole list new, and errors that it had
+        # before count again.
         if schema.list_type != "map" or schema.items is None or not isinstance(self.old, list):
             return [None] * len(new)
         # Of elements with equal keys the first counts. Old objects may have some: keys were not always checked.

@@ -117,10 +117,13 @@ class Validator:
         found = _Found(check, names_few=names_few)
         if self.accepts(value, check):
             return found.errors
+        # Only for a refused value: comparing two objects costs more than accepting one, and almost every update is
+        # accepted.
         was = None if old is None else Correlated(self.schema, value, old)
         try:
             self.collect(value, (None, path) if path else None, found, was)
         except _Full:
+            # A client must not take the list for complete: it would mend these and then meet others.
             found.errors.append(FieldError(ErrorType.INVALID, "<nil>", OMITTED, _MORE))
         return found.errors
 

@@ -125,6 +125,8 @@ class CpuDriver(Driver):
         self._notify()
 
     def _keep_some_shared(self, claim: Claim, mine: Mapping[str, frozenset[int]]) -> None:
+        # An empty cpuset is no error for the kernel: the cgroup would then have all CPUs of its parent, the claimed
+        # ones included.
         if not self.config.shared or self._online - self._exclusive().union(*mine.values()):
             return
         raise DriverError(

@@ -63,6 +63,7 @@ def pcie_roots(root: Path = Path("/")) -> dict[str, frozenset[int]]:
 
 
 def _cpu(place: Path, cpu: int, online: frozenset[int], nodes: dict[int, int], kinds: dict[int, str]) -> Cpu:
+    # The second name is that of kernels before 5.3.
     threads = _cpus(place / "topology/core_cpus_list") or _cpus(place / "topology/thread_siblings_list")
     threads = (threads & online) or frozenset({cpu})
     return Cpu(

@@ -181,7 +181,12 @@ def make_partition(nvml: Nvml, partition: Partition) -> LivePartition:
         except nvml.NVMLError:
             nvml.nvmlGpuInstanceDestroy(instance)
             raise
-        return LivePartition(number, compute, _uuid(nvml, partition.gpu, number, compute))
+        try:
+            return LivePartition(number, compute, _uuid(nvml, partition.gpu, number, compute))
+        except (nvml.NVMLError, PartitionError):
+            # Its numbers get into no record, so no later call could remove it.
+            remove_partition(nvml, partition.gpu, LivePartition(number, compute, ""))
+            raise
     except nvml.NVMLError as error:
         raise PartitionError(f"cannot make {partition.name}: {error}") from error
 

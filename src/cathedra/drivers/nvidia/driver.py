@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,6 +39,7 @@ from cathedra.drivers.nvidia.config import (
 from cathedra.drivers.nvidia.devices import (
     LivePartition,
     Partition,
+    PartitionError,
     common_edits,
     gpu_edits,
     gpu_name,
@@ -139,8 +141,14 @@ class NvidiaDriver(Driver):
         Raises:
             DriverError: the device does not exist, or NVML or one of NVIDIA's programs fails.
         """
-        ready = [self._ready(allocation) for allocation in claim.allocations]
-        shared = await self._share(claim.uid, ready)
+        ready: list[ReadyDevice] = []
+        try:
+            for allocation in claim.allocations:
+                ready.append(self._ready(allocation))
+            shared = await self._share(claim.uid, ready)
+        except BaseException:
+            await self._abandon(claim.uid, ready)
+            raise
         for device, edits in zip(ready, shared, strict=True):
             told = {"uuid": device.uuid, "productName": device.gpu.model, "driverVersion": device.gpu.driver_version}
             memory = {**device.memory, **({"sliced": True} if device.sharing is not None else {})}
@@ -168,6 +176,22 @@ class NvidiaDriver(Driver):
         sharing = allocation.config(MigDeviceConfig).sharing
         return ReadyDevice(allocation, partition.gpu, live.uuid, edits, sharing, memory)
 
+    async def _abandon(self, claim: str, devices: Sequence[ReadyDevice]) -> None:
+        """Remove the partitions of a claim that cannot be prepared.
+
+        The claim's record gets their numbers only when it is complete, so no later call would find them. Their place
+        would stay taken until the next reboot, for this claim too.
+        """
+        made = [device for device in devices if device.memory]
+        if not made:
+            return
+        # A partition that a daemon of the claim uses cannot be removed.
+        await self._sharing.stop_daemons(claim)
+        for device in made:
+            # The error of the claim is more important than that of its removal.
+            with contextlib.suppress(PartitionError):
+                remove_partition(self._nvml, device.gpu, _live(device.memory))
+
     async def _share(self, claim: str, devices: Sequence[ReadyDevice]) -> list[Edits]:
         """Configure sharing of each device; devices with equal settings share one daemon. Return the edits of each."""
         clients: dict[bytes, Edits] = {}
@@ -179,6 +203,8 @@ class NvidiaDriver(Driver):
             if sharing is None or sharing.strategy != "MPS":
                 edits.append(device.edits)
                 continue
+            # A daemon has one set of limits, and a container sees the pipes of one daemon only. So devices of the claim
+            # with equal settings share one.
             config = sharing.mps_config or MpsConfig()
             key = msgspec.json.encode(config, order="sorted")
             if key not in clients:
@@ -201,11 +227,12 @@ class NvidiaDriver(Driver):
         for device in prepared.devices:
             partition, gpu = self._partitions.get(device.device), self._gpus.get(device.device)
             memory = device.memory
+            # The claim's parameters may be gone by now, so the record holds whether the GPU was changed. A GPU that
+            # stayed exclusive would refuse the next pod's processes.
             if gpu is not None and memory.get("sliced"):
                 await self._sharing.slice_time([gpu.uuid], TimeSlicingConfig())
             if partition is not None and "instance" in memory:
-                live = LivePartition(int(memory["instance"]), int(memory["compute"]), str(memory["uuid"]))
-                remove_partition(self._nvml, partition.gpu, live)
+                remove_partition(self._nvml, partition.gpu, _live(memory))
 
     async def health(self) -> AsyncIterator[Iterable[DeviceHealth]]:
         """Yield health: a device is unhealthy after a severe fault of its GPU; the message names it."""
@@ -226,6 +253,7 @@ class NvidiaDriver(Driver):
 
     async def background(self, client: Client, directory: Path | None) -> None:
         """Listen to errors of the GPUs. Severe ones are recorded in ``directory``, and known after a restart."""
+        # A simulated node has no directory: faults are then known until the driver ends.
         if directory is None:
             await self._listen(None)
             return
@@ -264,3 +292,7 @@ class NvidiaDriver(Driver):
             return (self._root / "proc/sys/kernel/random/boot_id").read_text().strip()
         except OSError:
             return ""
+
+
+def _live(memory: Mapping[str, Any]) -> LivePartition:
+    return LivePartition(int(memory["instance"]), int(memory["compute"]), str(memory["uuid"]))

@@ -63,6 +63,7 @@ class FaultRecords:
         self._directory.mkdir(parents=True, exist_ok=True)
         found = []
         for path in sorted(self._directory.glob("*_*_*")):
+            # The boot and not the time: a restart of the machine resets the GPU, however short ago the fault was.
             if path.read_text() == self._boot_id:
                 found.append(GpuFault(*path.name.split("_", 2)))
             else:
@@ -114,6 +115,7 @@ async def _uninterrupted(waiting: asyncio.Future[T]) -> T:
 
 
 def _register(nvml: Nvml, gpu: Gpu, events: Any) -> bool:
+    # NVML refuses a registration as a whole if the GPU lacks one of its types; consumer cards count no ECC errors.
     wanted = nvml.nvmlEventTypeXidCriticalError | nvml.nvmlEventTypeDoubleBitEccError
     try:
         supported = nvml.nvmlDeviceGetSupportedEventTypes(gpu.handle) & wanted

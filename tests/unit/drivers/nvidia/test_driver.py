@@ -142,6 +142,24 @@ async def test_a_place_that_others_took_fails_the_claim(root: Path) -> None:
             await kit.prepare(await kit.claim("gpu-0-mig-1g10gb-19-0"))
 
 
+async def test_a_claim_whose_second_partition_cannot_be_made_keeps_no_first_one(root: Path) -> None:
+    card = Card(0, mig=True, made={5: (4, 4)})
+    async with Kit(lambda: NvidiaDriver(nvml=FakeNvml(card), root=root)) as kit:
+        with pytest.raises(KitError, match="cannot make gpu-0-mig-1g10gb-19-4"):
+            await kit.prepare(await kit.claim("gpu-0-mig-1g10gb-19-0", "gpu-0-mig-1g10gb-19-4"))
+    assert card.made == {5: (4, 4)}
+
+
+async def test_a_partition_that_does_not_appear_is_removed_again(root: Path) -> None:
+    card, nvml = Card(0, mig=True), FakeNvml()
+    nvml.cards = (card,)
+    nvml.nvmlDeviceGetMaxMigDeviceCount = lambda _: 0  # type: ignore[method-assign]  # the GPU lists none
+    async with Kit(lambda: NvidiaDriver(nvml=nvml, root=root)) as kit:
+        with pytest.raises(KitError, match="does not appear"):
+            await kit.prepare(await kit.claim("gpu-0-mig-1g10gb-19-0"))
+    assert card.made == {}
+
+
 async def until_faulty(driver: NvidiaDriver, keys: set[str]) -> None:
     """Wait until devices have taints with these keys: each fault is a new report of health."""
     async for _ in driver.health():

@@ -102,6 +102,19 @@ async def test_a_daemon_that_does_not_start_fails_the_claim_and_leaves_nothing(r
     assert list((root / "var/run/gpu.nvidia.com/mps").iterdir()) == []
 
 
+async def test_partitions_of_a_claim_that_fails_are_removed(root: Path) -> None:
+    commands, card = Recorded(), Card(0, mig=True)
+    commands.failing = "-d"
+    async with bench(root, commands, card) as kit:
+        claim = await kit.claim("gpu-0-mig-1g10gb-19-0", config=sharing("MigDeviceConfig", strategy="MPS"))
+        with pytest.raises(KitError, match="nvidia-cuda-mps-control: no"):
+            await kit.prepare(claim)
+        assert card.made == {}
+        commands.failing = ""
+        await kit.prepare(claim)
+        assert card.made == {1: (0, 1)}
+
+
 async def test_a_partition_is_served_by_a_daemon_and_its_gpu_is_not_made_exclusive(root: Path) -> None:
     commands, card = Recorded(), Card(0, mig=True)
     async with bench(root, commands, card) as kit:

@@ -122,6 +122,7 @@ def _acting(spec: PodSpec, account: ServiceAccount | None) -> PodSpec:
     secrets = spec.image_pull_secrets
     if account is not None and not secrets:
         secrets = account.image_pull_secrets
+    # Both names of the field, as in Kubernetes: old clients read `serviceAccount`.
     return replace(spec, service_account_name=name, service_account=name, image_pull_secrets=secrets)
 
 
@@ -179,6 +180,7 @@ class PodPriority(AdmissionPlugin):
         self._registry = registry
         self._default: tuple[str, int, str] | None = None
         """Priority of pods that name no class; kept until a class is written."""
+        # Without it, each new pod would cost a search through all classes.
         registry.observe(PRIORITY_CLASSES, self._forget_default)
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
