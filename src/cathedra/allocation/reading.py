@@ -19,7 +19,15 @@ import msgspec
 from cathedra.allocation.errors import InvalidInput, UndecodableInput
 from cathedra.api.core import core_v1
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.decoding import Decoded, DecodeError, decode_values, read_yaml_documents
+from cathedra.api.decoding import (
+    Decoded,
+    DecodeError,
+    WrittenObject,
+    decode_values,
+    decode_written,
+    read_yaml_documents,
+    written_items,
+)
 from cathedra.api.nesting import WRAPPED_DEPTH, load_json
 from cathedra.api.quantity import Quantity
 from cathedra.api.scheme import GroupVersionKind
@@ -30,7 +38,17 @@ from cathedra.releases.fields import LAST_WITH_TAINT_SELECTORS
 if TYPE_CHECKING:
     from zipfile import ZipFile
 
-__all__ = ["Input", "Plain", "decoded_object", "name_of", "plain_objects", "read_input", "typed_object", "unpacked"]
+__all__ = [
+    "Input",
+    "Plain",
+    "decode_plain",
+    "decoded_object",
+    "name_of",
+    "plain_objects",
+    "read_input",
+    "typed_object",
+    "unpacked",
+]
 
 Input: TypeAlias = Any
 """YAML or JSON text (str or bytes), a `pathlib.Path` of a file, a directory or an archive, a dict, a typed object of
@@ -204,6 +222,9 @@ def _of_text(text: str | bytes, where: str, *, may_be_empty: bool = False) -> It
                 continue
             found = True
             place = f"{where or 'text'}, document {number + 1}"
+            if isinstance(value, WrittenObject):
+                yield value
+                continue
             if not isinstance(value, (Mapping, list)):
                 raise InvalidInput(_no_object(text, where))
             for one in plain_objects(value, place):
@@ -216,11 +237,14 @@ def _of_text(text: str | bytes, where: str, *, may_be_empty: bool = False) -> It
 
 
 def _documents(text: str | bytes) -> Iterator[Any]:
-    """The values of the documents; what looks like one JSON document is read as such, fifty times faster."""
+    """Yield the values of the documents, and the items of a JSON List one by one. What looks like one JSON document is
+    read as such, fifty times faster."""
     start = text[:64].lstrip()
     if start[:1] in ("{", b"{", "[", b"["):
         try:
-            yield load_json(text.encode() if isinstance(text, str) else text, WRAPPED_DEPTH)
+            body = text.encode() if isinstance(text, str) else text
+            items = written_items(body)
+            yield from items if items is not None else (load_json(body, WRAPPED_DEPTH),)
         except (msgspec.DecodeError, UnicodeError):
             pass
         else:
@@ -405,16 +429,28 @@ def _of_version(one: Plain, gvk: GroupVersionKind) -> Decoded[KubeObject]:
 
 def _decoded(kind: type[KubeObject], gvk: GroupVersionKind, one: Plain) -> Decoded[KubeObject]:
     try:
-        return decode_values(kind, gvk, one, _release_of(gvk, one))
+        return decode_plain(kind, gvk, one, _release_of(gvk, one))
     except (DecodeError, msgspec.MsgspecError, TypeError) as error:
         raise UndecodableInput(f"{gvk.kind} {name_of(one)}: {error}") from error
+
+
+def decode_plain(kind: type[KubeObject], gvk: GroupVersionKind, one: Plain, release: str = NEWEST) -> Decoded[KubeObject]:
+    """Decode plain values; those of a `WrittenObject` straight from its bytes, if they have no errors.
+
+    Raises:
+        DecodeError: some value has the wrong type or form.
+    """
+    if not isinstance(one, WrittenObject):
+        return decode_values(kind, gvk, one, release)
+    return decode_written(kind, gvk, one.body, release) or decode_values(kind, gvk, dict(one), release)
 
 
 def _release_of(gvk: GroupVersionKind, one: Plain) -> str:
     """Return the release whose fields an object has: 1.34 for a taint rule that selects devices by class or expression,
     which no later release does."""
-    spec = one.get("spec")
-    selector = spec.get("deviceSelector") if gvk.kind == "DeviceTaintRule" and isinstance(spec, Mapping) else None
+    # The first condition, because the values of other kinds need not be decoded for it.
+    spec = one.get("spec") if gvk.kind == "DeviceTaintRule" else None
+    selector = spec.get("deviceSelector") if isinstance(spec, Mapping) else None
     older = isinstance(selector, Mapping) and ("deviceClassName" in selector or "selectors" in selector)
     return LAST_WITH_TAINT_SELECTORS if older and gvk.version == "v1alpha3" else NEWEST
 

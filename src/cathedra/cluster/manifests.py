@@ -75,7 +75,7 @@ def manifest_of(document: Any, kinds: ServedKinds, where: str) -> Manifest:
     ref = kinds[gvk]
     try:
         # As kubectl sends it: opaque parameters are kept byte by byte, and an apply compares what Go would write.
-        return ref, from_dict(ref.type, json.loads(json.dumps(document, sort_keys=True)))
+        return ref, from_dict(ref.type, json.loads(json.dumps(dict(document), sort_keys=True)))
     except msgspec.ValidationError as error:
         raise ManifestError(f"{where}: {gvk.kind}: {error}") from error
 

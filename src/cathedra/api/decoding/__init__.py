@@ -12,11 +12,13 @@ from cathedra.api.decoding._bodies import (
     decode_json,
     decode_sound,
     decode_values,
+    decode_written,
     has_known_fields,
     written_keys,
 )
 from cathedra.api.decoding.envelope import Envelope, read_envelope
 from cathedra.api.decoding.reader import DecodeError
+from cathedra.api.decoding.written import WrittenObject, written_items
 from cathedra.api.decoding.yaml import YAMLDocument, read_yaml, read_yaml_documents, write_yaml
 
 __all__ = [
@@ -24,14 +26,17 @@ __all__ = [
     "DecodeError",
     "Decoded",
     "Envelope",
+    "WrittenObject",
     "YAMLDocument",
     "decode_json",
     "decode_sound",
     "decode_values",
+    "decode_written",
     "has_known_fields",
     "read_envelope",
     "read_yaml",
     "read_yaml_documents",
     "write_yaml",
+    "written_items",
     "written_keys",
 ]

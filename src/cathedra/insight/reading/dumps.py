@@ -12,10 +12,10 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.allocation.errors import InvalidInput, UndecodableInput
-from cathedra.allocation.reading import Input, Plain, decoded_object, name_of, plain_objects, unpacked
+from cathedra.allocation.reading import Input, Plain, decode_plain, decoded_object, name_of, plain_objects, unpacked
 from cathedra.api.core.core_v1 import Node
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.decoding import Decoded, DecodeError, decode_values
+from cathedra.api.decoding import Decoded, DecodeError
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import encode, reshape
 from cathedra.api.undecodable import Undecodable, identify
@@ -177,7 +177,7 @@ class DumpReader:
     def _leave_out(self, one: Plain, error: UndecodableInput) -> bool:
         """Note an object that cannot be decoded. Return False if it has no name to be noted by."""
         cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
-        what = identify(str(one["kind"]), encode(one), cause)
+        what = identify(str(one["kind"]), encode(dict(one)), cause)
         if what.name:
             self._listed.add(what.kind)
             self.undecodable.append(what)
@@ -293,7 +293,7 @@ def read_object(given: KubeObject | Plain) -> Decoded[KubeObject] | None:
         # Readers of dumps leave out what cannot be decoded: one object of a later release must not end them.
         raise UndecodableInput(f"{where} is no version of it; known are {served}")
     try:
-        decoded = decode_values(version.type, gvk, given)
+        decoded = decode_plain(version.type, gvk, given)
         hub = version.to_hub(decoded.object)
     except (DecodeError, msgspec.MsgspecError, TypeError) as error:
         raise UndecodableInput(f"{gvk.kind} {name_of(given)}: {error}") from error
