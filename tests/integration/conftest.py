@@ -45,6 +45,14 @@ class RunningCluster:
         stop(self.data)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Commands note clusters of ``--data-dir`` in the state directory: not in that of the user who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CATHEDRA_DATA_DIR", str(tmp_path_factory.mktemp("state") / "cathedra"))
+        yield
+
+
 @pytest.fixture(scope="module")
 def start_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., RunningCluster]]:
     """Starts clusters and stops whatever of them still runs at the end of the module."""

@@ -77,7 +77,7 @@ def _ended(analysis: Analysis, text: str, plugin: str) -> Cause:
         if not analysis.state.is_known(DeviceClass):
             return Cause("missing class", f"{text}: {analysis.state.source} has no device classes at all")
         known = (
-            f"; there are {', '.join(classes[:5])}{' …' if len(classes) > 5 else ''}" if classes else "; there are none"
+            f"; there are {', '.join(classes[:5])}{' …' if len(classes) > 5 else ''}" if classes else "; there are no device classes"
         )
         return Cause("missing class", text + known)
     if plugin == DEVICES:

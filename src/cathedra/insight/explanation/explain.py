@@ -84,11 +84,15 @@ def explain(
     there. With ``node`` only that node is tried.
 
     Raises:
-        InvalidInput: there is no such thing, or the manifests are invalid.
+        InvalidInput: there is no such thing, or the manifests are invalid, or of versions that the cluster does not
+            serve.
     """
     asking = _Explainer(_only(state, node))
     if manifests is not None:
-        return asking.manifests(state, read_manifests(manifests, templates=templates), namespace)
+        # start-up time: the check loads the API server's list of kinds
+        from cathedra.insight.simulation.applying import served_check
+
+        return asking.manifests(state, read_manifests(manifests, served_check(state), templates), namespace)
     kind, name = _parse(subject)
     found = find_workload(kind, name, namespace, state)
     return asking.one(found, state)

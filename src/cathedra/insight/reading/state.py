@@ -152,8 +152,8 @@ class Note(msgspec.Struct, frozen=True, rename="camel"):
     resource: str
     """The resource, as ``deviceclasses``, or one object as ``resourceslices/NAME``."""
     problem: str
-    """«absent», «forbidden», «not served», «unknown fields», «unknown kind», «partial», «undecodable», «assumed»."""
-    """«absent», «forbidden», «not served», «unknown fields», «unknown kind», «partial», «undecodable», «unreadable»."""
+    """«absent», «forbidden», «not served», «unknown fields», «unknown kind», «partial», «undecodable», «unreadable»,
+    «assumed»."""
     text: str
 
     def __str__(self) -> str:
@@ -224,11 +224,10 @@ class ClusterState:
     def notes_on(self, *kinds: type[KubeObject]) -> tuple[Note, ...]:
         """Return the notes on these kinds, for tools that read nothing else."""
         names = {name for kind in READ_KINDS if kind.ref.type in kinds for name in (kind.plural, kind.ref.kind)}
+        names |= {_DEVICES} if any(read_kind(kind).ref.group == _DEVICES for kind in kinds) else set()
         return tuple(
             note for note in self.notes if note.problem == ASSUMED or re.split(r"[/ ]", note.resource)[0] in names
         )
-        names |= {_DEVICES} if any(read_kind(kind).ref.group == _DEVICES for kind in kinds) else set()
-        return tuple(note for note in self.notes if re.split(r"[/ ]", note.resource)[0] in names)
 
     def all(self, kind: type[T]) -> tuple[T, ...]:
         """All objects of a kind, in the order in which they were read."""

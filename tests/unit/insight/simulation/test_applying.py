@@ -10,6 +10,7 @@ import pytest
 from cathedra.allocation import InvalidInput
 from cathedra.api.core.apps_v1 import Deployment
 from cathedra.api.struct import from_dict
+from cathedra.insight.explanation.explain import explain
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.simulation.applying import LAST_APPLIED, merge_applied
 from cathedra.insight.simulation.run import PlannedChanges, simulate
@@ -82,3 +83,5 @@ def test_a_version_that_the_cluster_does_not_have_is_refused_as_kubectl_refuses_
     text = 'no matches for kind "DeviceClass" in version "resource.k8s.io/v1"; the cluster has v1beta2, v1beta1'
     with pytest.raises(InvalidInput, match=text):
         simulate(dump, PlannedChanges(apply=gpu_cluster()[0]))
+    with pytest.raises(InvalidInput, match=text):
+        explain(dump, manifests=gpu_cluster()[0])
