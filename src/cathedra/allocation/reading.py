@@ -434,7 +434,9 @@ def _decoded(kind: type[KubeObject], gvk: GroupVersionKind, one: Plain) -> Decod
         raise UndecodableInput(f"{gvk.kind} {name_of(one)}: {error}") from error
 
 
-def decode_plain(kind: type[KubeObject], gvk: GroupVersionKind, one: Plain, release: str = NEWEST) -> Decoded[KubeObject]:
+def decode_plain(
+    kind: type[KubeObject], gvk: GroupVersionKind, one: Plain, release: str = NEWEST
+) -> Decoded[KubeObject]:
     """Decode plain values; those of a `WrittenObject` straight from its bytes, if they have no errors.
 
     Raises:

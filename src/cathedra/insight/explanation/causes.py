@@ -76,10 +76,8 @@ def _ended(analysis: Analysis, text: str, plugin: str) -> Cause:
         classes = sorted(one.metadata.name for one in analysis.state.all(DeviceClass))
         if not analysis.state.is_known(DeviceClass):
             return Cause("missing class", f"{text}: {analysis.state.source} has no device classes at all")
-        known = (
-            f"; there are {', '.join(classes[:5])}{' …' if len(classes) > 5 else ''}" if classes else "; there are no device classes"
-        )
-        return Cause("missing class", text + known)
+        known = f"{', '.join(classes[:5])}{' …' if len(classes) > 5 else ''}" if classes else "no device classes"
+        return Cause("missing class", f"{text}; there are {known}")
     if plugin == DEVICES:
         return Cause("claims", text)
     return Cause(_OUTSIDE.get(plugin, "scheduler"), text)

@@ -37,7 +37,9 @@ def test_an_item_decodes_as_its_values_do() -> None:
     assert decode_written(Pod, POD, found.body) == decode_values(Pod, POD, dict(found))
 
 
-@pytest.mark.parametrize("spec", [{"unheard": 1}, {"tolerations": None}, {"containers": [{"name": "c", "nme": 1}]}, {"nodeName": 5}])
+@pytest.mark.parametrize(
+    "spec", [{"unheard": 1}, {"tolerations": None}, {"containers": [{"name": "c", "nme": 1}]}, {"nodeName": 5}]
+)
 def test_unknown_fields_nulls_and_wrong_types_are_left_to_the_reader(spec: dict[str, Any]) -> None:
     """It names the field; the fast way would lose it."""
     (found,) = written_items(body_of(pod(**spec))) or ()
