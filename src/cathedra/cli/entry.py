@@ -9,8 +9,8 @@ __all__ = ["cathedra", "kubectl_dra"]
 _INTERRUPTED = 130
 """128 and the number of the signal, as a shell counts."""
 _YOUNG = 50_000
-"""New objects between two collections; 700 in Python's own setting, with which collections take a fifth of the time that
-loading takes. Modules are no garbage."""
+"""New objects between two collections; 700 in Python's own setting, with which collections take a fifth of the time of
+loading. Modules are no garbage."""
 
 
 def cathedra() -> int:
