@@ -36,6 +36,7 @@ from cathedra.insight.explanation.remedies import find_remedies, with_largest_co
 from cathedra.insight.explanation.report import Cause, CauseGroup, ClaimReport, Explanation, ExplanationOverview, Remedy
 from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates
+from cathedra.insight.reading.served import served_check
 from cathedra.insight.reading.state import ClusterState, Note, key_of
 from cathedra.printable import counted
 from cathedra.scheduler.judging import Filters
@@ -89,9 +90,6 @@ def explain(
     """
     asking = _Explainer(_only(state, node))
     if manifests is not None:
-        # start-up time: the check loads the API server's list of kinds
-        from cathedra.insight.simulation.applying import served_check
-
         return asking.manifests(state, read_manifests(manifests, served_check(state), templates), namespace)
     kind, name = _parse(subject)
     found = find_workload(kind, name, namespace, state)

@@ -9,39 +9,24 @@ newest version of the kind, because the server may have none that Cathedra's typ
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode, from_dict, replace
-from cathedra.apiserver.catalog import served_definitions
 from cathedra.apiserver.patches.schema import ListShape, MapShape, Shape, StructShape, struct_shape
 from cathedra.apiserver.patches.strategic import strategic_patch
 from cathedra.client.client import Client
 from cathedra.insight.reading.dumps import read_object
-from cathedra.insight.reading.state import ClusterState, read_kind
-from cathedra.insight.simulation.copying import served_versions
-from cathedra.kinds.served import all_definitions
+from cathedra.insight.reading.state import read_kind
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _SERVER_FIELDS: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
 """Fields of metadata that the server sets; manifests that were read from a cluster have them."""
-
-
-def served_check(state: ClusterState) -> Callable[[GroupVersionKind], bool]:
-    """Return a function that returns True for the versions of kinds that the cluster serves."""
-    gates = state.gates
-    served = {
-        (definition.group, version.name, definition.kind)
-        for definition in served_definitions(all_definitions(gates), gates, served_versions(state))
-        for version in definition.versions
-    }
-    return lambda gvk: (gvk.group, gvk.version, gvk.kind) in served
 
 
 async def apply_manifest(client: Client, one: KubeObject) -> None:

@@ -35,18 +35,12 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, PODS, STORAGECLASSES
 from cathedra.client.transport import APICall, Transport
 from cathedra.clock import Clock
-from cathedra.insight.reading.features import GROUP
 from cathedra.insight.reading.state import READ_KINDS, ClusterState
 from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_OF_133
 from cathedra.node.runtime.simulated import RUN_SECONDS
-from cathedra.releases import state_of
-from cathedra.releases.served import device_versions
-from cathedra.releases.served import versions as served_in
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["SimulatedNodes", "SimulatedVolumes", "StateStorage", "StateTransport", "complete", "served_versions"]
-
-_GROUPS: Final = "scheduling.k8s.io"
+__all__ = ["SimulatedNodes", "SimulatedVolumes", "StateStorage", "StateTransport", "complete"]
 
 
 _UNKNOWN_TIME: Final = Time(0.0)
@@ -103,24 +97,6 @@ class StateTransport:
         kind, namespace = call.ref.kind, call.namespace
         found = [one for one in self._undecodable if one.kind == kind and namespace in ("", one.namespace)]
         return structs.replace(answer, undecodable=tuple(found)) if found else answer
-
-
-def served_versions(state: ClusterState) -> dict[str, bool]:
-    """Return the versions that the copy's server has: those of the cluster, as far as they are known.
-
-    If DynamicResourceAllocation is on, some version of its group is served, or nothing could be simulated. If
-    GenericWorkload is on, pod groups are served too: without them their pods would wait for ever.
-    """
-    served = dict(state.served)
-    release = state.gates.release
-    versions = device_versions(release)
-    if not any(served.get(f"{GROUP}/{version}") for version in versions):
-        gate = state_of("DynamicResourceAllocation", release)
-        if gate is not None and not gate.default and state.gates["DynamicResourceAllocation"]:
-            served |= {f"{GROUP}/{version}": True for version in versions}
-    if state.gates["GenericWorkload"]:
-        served |= {f"{_GROUPS}/{version}": True for version in served_in(release, _GROUPS, "Workload")}
-    return served
 
 
 def complete(state: ClusterState, namespaces: Iterable[str] = ()) -> ClusterState:

@@ -35,8 +35,9 @@ from cathedra.insight.explanation.question import WORKLOADS, next_pod, validated
 from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.live import read_client
 from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates
+from cathedra.insight.reading.served import served_check, served_versions
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, read_kind
-from cathedra.insight.simulation.applying import apply_manifest, served_check
+from cathedra.insight.simulation.applying import apply_manifest
 from cathedra.insight.simulation.comparing import compared
 from cathedra.insight.simulation.copying import (
     SimulatedNodes,
@@ -44,7 +45,6 @@ from cathedra.insight.simulation.copying import (
     StateStorage,
     StateTransport,
     complete,
-    served_versions,
 )
 from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted
 from cathedra.insight.simulation.report import Copies, Simulation
