@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from msgspec.structs import replace
 
 from cathedra.api.typeinfo import FieldInfo, locate, package_of, type_info
-from cathedra.apiserver.patches.schema import ATOMIC_TYPES
+from cathedra.apiserver.patches.schema import is_atomic
 from cathedra.releases.fields import REQUIRED_UNTIL, is_known
 
 META: Final = "meta/v1"
@@ -53,6 +53,8 @@ _ANYTHING: Final = frozenset(
 _REQUIRED_ORDER: Final = {
     "OwnerReference": ["apiVersion", "kind", "name", "uid"],
     "APIResource": ["name", "singularName", "namespaced", "kind", "verbs"],
+    "HTTPIngressPath": ["pathType", "backend"],
+    "PartitionTypeStatus": ["attribute", "type", "total", "allocatable"],
 }
 """Required fields in the order of their declaration, of types where their wire numbers have another order."""
 _CONSTANTS: Final = {"ref(AzureDataDiskCachingReadWrite)": "ReadWrite", "ref(AzureSharedBlobDisk)": "Shared"}
@@ -62,6 +64,8 @@ _CONSTANTS: Final = {"ref(AzureDataDiskCachingReadWrite)": "ReadWrite", "ref(Azu
 def schema_name(package: str, name: str) -> str:
     """``io.k8s.api.<group>.<version>.<Kind>``, with the groups that live elsewhere."""
     group, version = package.split("/")
+    if group == "apiregistration":
+        return f"io.k8s.kube-aggregator.pkg.apis.apiregistration.{version}.{name}"
     if group == "meta":
         return f"io.k8s.apimachinery.pkg.apis.meta.{version}.{name}"
     if group == "apiextensions":
@@ -168,7 +172,7 @@ class Schemas:
         }
         if required:
             schema["required"] = _REQUIRED_ORDER.get(name, required)
-        if name in ATOMIC_TYPES:
+        if is_atomic(package, name):
             schema["x-kubernetes-map-type"] = "atomic"
         return schema
 

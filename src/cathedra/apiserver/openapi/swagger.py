@@ -6,7 +6,7 @@ Older clients validate and explain with it; all others read v3.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +18,8 @@ _PLAIN: dict[str, OpenAPIObject] = {
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"type": "string", "format": "int-or-string"},
 }
 """Schemas that v3 describes more exactly than v2 can."""
+_BUILT_IN: Final = ("io.k8s.api.", "io.k8s.apimachinery.", "io.k8s.apiextensions-apiserver.", "io.k8s.kube-aggregator.")
+"""Schemas of built-in types, whose defaults kube-apiserver prunes from version 2. Custom ones keep theirs."""
 
 
 class SwaggerPart(msgspec.Struct, frozen=True):
@@ -41,8 +43,20 @@ def swagger_part(document: OpenAPIObject, check: Callable[[], object] = bool) ->
         check()
         made = _schema({**schema, **_PLAIN.get(name, {})}, top=True)
         made.pop("oneOf", None)  # version 2 has no alternatives
+        if name.startswith(_BUILT_IN):
+            made = _without_defaults(made)
         definitions[name] = msgspec.Raw(encode(made))
     return SwaggerPart(paths, definitions)
+
+
+def _without_defaults(schema: OpenAPIObject) -> OpenAPIObject:
+    made: OpenAPIObject = {key: value for key, value in schema.items() if key != "default"}
+    for key in ("items", "additionalProperties"):
+        if isinstance(made.get(key), dict):
+            made[key] = _without_defaults(made[key])
+    if "properties" in made:
+        made["properties"] = {name: _without_defaults(one) for name, one in made["properties"].items()}
+    return made
 
 
 def joined(parts: Iterable[SwaggerPart], release: str) -> bytes:

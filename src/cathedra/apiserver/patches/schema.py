@@ -79,13 +79,13 @@ BOOLEAN: Final = Leaf(scalar="boolean")
 ANYTHING: Final = Leaf(typed=False)
 _SCALARS: Final[dict[Any, Leaf]] = {str: STRING, bytes: STRING, int: NUMERIC, float: NUMERIC, bool: BOOLEAN}
 """Quantities and times are not here: any scalar passes for them, until they are parsed."""
-ATOMIC_TYPES: Final = frozenset(
+_ATOMIC: Final = frozenset(
     {
-        "ClusterTrustBundleProjection",
         "ConfigMapKeySelector",
         "CrossVersionObjectReference",
         "EndpointAddress",
         "EndpointPort",
+        "EvictionResponder",
         "FileKeySelector",
         "LabelSelector",
         "LocalObjectReference",
@@ -104,12 +104,25 @@ ATOMIC_TYPES: Final = frozenset(
         "ScopeSelector",
         "SecretKeySelector",
         "SecretReference",
+        "ServiceBackendPort",
         "Subject",
         "TopologySelectorTerm",
         "TypedLocalObjectReference",
+        "Variable",
     }
 )
-"""Structs that are declared to be one piece."""
+_GRANULAR: Final = frozenset(
+    {
+        ("admissionregistration/v1alpha1", "Variable"),
+        ("autoscaling/v2", "CrossVersionObjectReference"),
+        ("flowcontrol/v1", "Subject"),
+        ("flowcontrol/v1beta3", "Subject"),
+        ("scheduling/v1alpha2", "TypedLocalObjectReference"),
+        ("scheduling/v1alpha3", "TypedLocalObjectReference"),
+        ("scheduling/v1beta1", "TypedLocalObjectReference"),
+    }
+)
+"""Structs that lack Kubernetes' marker, although structs of their name in other packages have it."""
 _EMPTY: Final[JSONObject] = {"string": "", "types.UID": "", "int32": 0, "int64": 0}
 
 
@@ -123,7 +136,13 @@ def struct_shape(kind: type[KubeStruct]) -> Shape:
 # come here.
 @cache
 def _struct_shape(kind: type[KubeStruct]) -> StructShape:
-    return StructShape(kind, atomic=kind.__name__ in ATOMIC_TYPES)
+    info = info_of(kind)
+    return StructShape(kind, atomic=info is not None and is_atomic(info.package, kind.__name__))
+
+
+def is_atomic(package: str, name: str) -> bool:
+    """Return True if apply replaces a struct as a whole. ``package`` is as ``core/v1``."""
+    return name in _ATOMIC and (package, name) not in _GRANULAR
 
 
 def _fields(kind: type[KubeStruct]) -> dict[str, Shape]:
