@@ -100,7 +100,7 @@ class NvidiaDriver(Driver):
         driver_root: Path | None = None,
     ) -> None:
         """``nvml``: pynvml, initialised; None loads it. ``root``: below which files of the machine are looked for.
-        ``commands``: NVIDIA's programs; None calls those below ``root``. ``driver_root``: overrides the file's.
+        ``commands``: NVIDIA's programs; None calls those of the driver's root. ``driver_root``: overrides the file's.
 
         Raises:
             OptionError: the file is wrong, NVML cannot be used, or the kernel driver's libraries are not found.
@@ -119,7 +119,9 @@ class NvidiaDriver(Driver):
         )
         self._gpus = {gpu_name(gpu): gpu for gpu in read_gpus(self._nvml)}
         self._partitions = {one.name: one for gpu in self._gpus.values() for one in partitions_of(gpu)}
-        self._sharing = SharingManager(commands or HostCommands(root), root / "var/run" / self.name / "mps")
+        self._sharing = SharingManager(
+            commands or HostCommands(root, self._files), root / "var/run" / self.name / "mps"
+        )
         self._faults: dict[tuple[str, str], GpuFault] = {}
         self._changed = asyncio.Event()
 

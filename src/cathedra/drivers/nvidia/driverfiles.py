@@ -75,10 +75,10 @@ def find_driver_files(version: str, root: Path, driver_root: Path | None = None)
     libraries: dict[str, HostFile] = {}
     for folder, container in places:
         for pattern in _LIBRARIES:
-            for path in sorted(_below(root, folder).glob(f"{pattern}.{version}")):
+            for path in sorted(below(root, folder).glob(f"{pattern}.{version}")):
                 libraries.setdefault(path.name, HostFile(folder / path.name, container / path.name))
     if f"libcuda.so.{version}" not in libraries:
-        searched = ", ".join(dict.fromkeys(str(folder) for folder, _ in places if _below(root, folder).is_dir()))
+        searched = ", ".join(dict.fromkeys(str(folder) for folder, _ in places if below(root, folder).is_dir()))
         raise OptionError(
             f"libcuda.so.{version}, the library of the kernel driver's version, was not found, so no GPU is published; "
             f"searched: {searched or driver_root}; name the directory of the driver with driverRoot or --driver-root"
@@ -95,7 +95,7 @@ def _places(root: Path, driver_root: str | None) -> Iterator[tuple[PurePosixPath
     seen: set[Path] = set()
     for folder in folders:
         # Often one of these is a link to another: /lib to /usr/lib, lib to lib64.
-        real = _below(root, folder).resolve()
+        real = below(root, folder).resolve()
         if real not in seen:
             seen.add(real)
             yield folder, _in_container(folder, roots)
@@ -138,10 +138,11 @@ def _programs(
     candidates = [*beside, *((folder, _in_container(folder, roots)) for folder in usual)]
     for name in _PROGRAMS:
         for folder, container in candidates:
-            if (_below(root, folder) / name).is_file():
+            if (below(root, folder) / name).is_file():
                 yield HostFile(folder / name, container / name)
                 break
 
 
-def _below(root: Path, path: PurePosixPath) -> Path:
+def below(root: Path, path: PurePosixPath) -> Path:
+    """Return the path of a file that the machine names ``path``, seen from here."""
     return root / path.relative_to("/")

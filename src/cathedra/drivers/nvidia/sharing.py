@@ -13,14 +13,17 @@ import hashlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
 from cathedra.driver import DriverError, Edits, Mount
 from cathedra.drivers.nvidia.config import MpsConfig, TimeSlicingConfig
+from cathedra.drivers.nvidia.driverfiles import DriverFiles, below
 
 _SMI: Final = "nvidia-smi"
 _MPS: Final = "nvidia-cuda-mps-control"
+_NVML: Final = "libnvidia-ml.so."
+_USUAL: Final = PurePosixPath("/usr/bin")
 _PIPES: Final = "/tmp/nvidia-mps"  # where MPS looks for them in every container
 _OPTIONS: Final = ("rw", "nosuid", "nodev", "bind")
 
@@ -41,10 +44,15 @@ class Commands(Protocol):
 
 
 class HostCommands:
-    """The programs below a root directory."""
+    """The programs of the machine: those that were found with the driver's libraries, else those in /usr/bin."""
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    def __init__(self, root: Path = Path("/"), files: DriverFiles | None = None) -> None:
+        """``root``: below which the files of the machine are; ``files``: those of the driver, as the machine names
+        them."""
         self._root = root
+        self._programs = {one.host.name: one.host for one in files.programs} if files is not None else {}
+        libraries = files.libraries if files is not None else ()
+        self._nvml = next((one.host for one in libraries if one.host.name.startswith(_NVML)), None)
 
     async def run(self, words: Sequence[str], *, env: Mapping[str, str] = {}, stdin: str = "") -> None:
         """Run one command.
@@ -52,7 +60,12 @@ class HostCommands:
         Raises:
             SharingError: the program is missing or fails.
         """
-        program = self._root / "usr/bin" / words[0]
+        found = self._programs.get(words[0], _USUAL / words[0])
+        program = below(self._root, found)
+        if self._nvml is not None and found.parent != _USUAL:
+            # The linker does not search the driver's own root, and must not: a driver container has a C library of its
+            # own there. nvidia-smi opens NVML by its name, under which it then is loaded already.
+            env = {**env, "LD_PRELOAD": str(below(self._root, self._nvml))}
         try:
             process = await asyncio.create_subprocess_exec(
                 program,

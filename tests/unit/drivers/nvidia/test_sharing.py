@@ -14,6 +14,7 @@ from cathedra.driver import DriverError
 from cathedra.driver.kit import Kit, KitError, check_driver
 from cathedra.drivers.nvidia import NvidiaDriver
 from cathedra.drivers.nvidia.config import GpuConfig, MpsConfig
+from cathedra.drivers.nvidia.driverfiles import find_driver_files
 from cathedra.drivers.nvidia.sharing import HostCommands, SharingError
 from tests.unit.drivers.nvidia.fake import Card, FakeNvml, machine
 
@@ -168,6 +169,21 @@ async def test_programs_are_those_of_the_machine_and_their_failure_is_shown(tmp_
         await commands.run(("nvidia-smi", "fail"))
     with pytest.raises(SharingError, match="nvidia-cuda-mps-control: No such file"):
         await commands.run(("nvidia-cuda-mps-control", "-d"))
+
+
+async def test_programs_are_those_of_the_driver_root(tmp_path: Path) -> None:
+    """A driver container has them below its own root, beside a C library that the machine's programs must not load."""
+    home = tmp_path / "run/nvidia/driver/usr"
+    (home / "bin").mkdir(parents=True)
+    program = home / "bin/nvidia-smi"
+    program.write_text('#!/bin/sh\necho "$@ $LD_PRELOAD" > "$(dirname "$0")/called"\n')
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    (home / "lib64").mkdir()
+    for name in ("libcuda.so.580.1", "libnvidia-ml.so.580.1"):
+        (home / "lib64" / name).touch()
+    files = find_driver_files("580.1", tmp_path, Path("/run/nvidia/driver"))
+    await HostCommands(tmp_path, files).run(("nvidia-smi", "-L"))
+    assert (home / "bin/called").read_text() == f"-L {home}/lib64/libnvidia-ml.so.580.1\n"
 
 
 async def test_the_driver_keeps_the_contract_with_parameters(root: Path) -> None:
