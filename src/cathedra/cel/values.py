@@ -168,6 +168,7 @@ class MutableMap(dict[CELValue, CELValue]):
 def encode_key(key: CELValue) -> CELValue:
     """A map key in a form in which Python keeps bool, int, uint and double apart."""
     kind = key.__class__
+    # Almost all keys are strings, and these stay as they are: a map of JSON is then a map of CEL without a copy.
     if kind is str or kind is int:
         return key
     if kind is bool:

@@ -50,6 +50,8 @@ def parse_duration(text: str) -> Duration | None:
         total += int(whole) * unit
         fraction = (match[2] or ".")[1:]
         if fraction:
+            # In doubles and cut off at 18 digits, as Go's ParseDuration reads fractions; exact arithmetic could differ
+            # in the last nanosecond.
             total += int(int(fraction[:18]) * (unit / 10.0 ** len(fraction[:18])))
         position = match.end()
     total *= sign
@@ -104,6 +106,7 @@ def timestamp_text(timestamp: Timestamp) -> str:
     minutes = abs(timestamp.offset) // 60
     zone = f"{'-' if timestamp.offset < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}" if timestamp.offset else "Z"
     fraction = f"{rest:09d}".rstrip("0")
+    # The year by itself: strftime pads it to four digits on some platforms only.
     shown = moment.strftime("%m-%dT%H:%M:%S")
     return f"{moment.year:04d}-{shown}{'.' + fraction if fraction else ''}{zone}"
 
@@ -152,6 +155,7 @@ def _field(pick: Callable[[datetime.datetime, int], int]) -> Callable[..., CELVa
 
 
 def _toward_zero(nanos: int, unit: int) -> int:
+    # Go's division cuts off; Python's rounds down, and would make -1.5 h into -2.
     return nanos // unit if nanos >= 0 else -(-nanos // unit)
 
 
