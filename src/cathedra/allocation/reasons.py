@@ -25,14 +25,14 @@ from cathedra.api.struct import replace
 from cathedra.semantics.tolerations import first_untolerated_on_device
 
 
-class Trial(Protocol):
+class FitTrial(Protocol):
     """Search on the same node for other claims."""
 
     def __call__(self, claims: Sequence[ResourceClaim], *, all_free: bool = False) -> bool | None:
         """Return True if they fit, or would fit if no device were in use; None if the search was stopped."""
 
 
-def explain(problem: Problem, ledger: LedgerSnapshot, trial: Trial) -> RefusalExplanation:
+def explain(problem: Problem, ledger: LedgerSnapshot, trial: FitTrial) -> RefusalExplanation:
     """The reasons for every request and sub-request."""
     claims = [plan.claim for plan in problem.plans]
     decisive = {

@@ -61,7 +61,7 @@ class TriedPod(msgspec.Struct, frozen=True):
     entry: QueuedPodInfo
     outcome: HeldPod | UnschedulablePod | Status
     state: CycleState
-    """What plugins found out for the pod."""
+    """State of the plugins for the pod."""
 
 
 class GroupResult(msgspec.Struct):
@@ -89,7 +89,7 @@ class GroupResult(msgspec.Struct):
 
 
 class UnitOptions(msgspec.Struct, frozen=True):
-    """What a cycle knows of the cluster besides the pods."""
+    """Sources and switches of a cycle besides its pods."""
 
     snapshot: Callable[[], Snapshot]
     placed: PlacedPods

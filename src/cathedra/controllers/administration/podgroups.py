@@ -24,11 +24,11 @@ FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 _BY_PARENT: Final = "parent-group"
 
 
-class GroupKey(NamedTuple):
+class ProtectedGroup(NamedTuple):
     """A group that is being deleted."""
 
     kind: Literal["pods", "groups"]
-    """What the group has."""
+    """Kind of its members: pods, or further groups."""
     namespace: str
     name: str
 
@@ -40,7 +40,7 @@ class PodGroupProtectionController:
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
-        self._queue: WorkQueue[GroupKey] = context.queue()
+        self._queue: WorkQueue[ProtectedGroup] = context.queue()
         self._groups = context.informers.of(PODGROUPS)
         self._pods = context.informers.of(PODS)
         self._pods.store.add_index("podgroup", _group_keys)
@@ -67,19 +67,19 @@ class PodGroupProtectionController:
     def _enqueue(self, group: PodGroup | CompositePodGroup) -> None:
         if group.metadata.deletion_timestamp is not None:
             kind: Literal["pods", "groups"] = "groups" if isinstance(group, CompositePodGroup) else "pods"
-            self._queue.add(GroupKey(kind, group.metadata.namespace, group.metadata.name))
+            self._queue.add(ProtectedGroup(kind, group.metadata.namespace, group.metadata.name))
 
     def _child_gone(self, group: PodGroup | CompositePodGroup) -> None:
         if parent_name(group):
-            self._queue.add(GroupKey("groups", group.metadata.namespace, parent_name(group)))
+            self._queue.add(ProtectedGroup("groups", group.metadata.namespace, parent_name(group)))
 
     def _pod_changed(self, pod: Pod) -> None:
         key = _group_key(pod)
         if key and (is_terminal(pod) or pod.metadata.deletion_timestamp is not None):
             namespace, _, name = key.partition("/")
-            self._queue.add(GroupKey("pods", namespace, name))
+            self._queue.add(ProtectedGroup("pods", namespace, name))
 
-    async def _reconcile(self, key: GroupKey) -> None:
+    async def _reconcile(self, key: ProtectedGroup) -> None:
         group: PodGroup | CompositePodGroup | None = self._groups.store.get(key.namespace, key.name)
         if key.kind == "groups":
             group = self._composites.store.get(key.namespace, key.name) if self._composites is not None else None
@@ -98,7 +98,7 @@ class PodGroupProtectionController:
             if not error.is_not_found:
                 raise
 
-    def _has_children(self, key: GroupKey) -> bool:
+    def _has_children(self, key: ProtectedGroup) -> bool:
         """Return True if pods of the group have not ended, or groups below it exist."""
         name = f"{key.namespace}/{key.name}"
         if key.kind == "pods":

@@ -82,4 +82,4 @@ CHECKS: Final = (
     ),
     PluginCheck("health-ends", "told to end, it ends its health streams", "docs/spec/driver-sdk.md §3", _ends, _LEVEL),
 )
-"""Where there is a service."""
+"""Checks of drivers that offer the health service."""

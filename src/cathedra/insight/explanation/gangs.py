@@ -41,7 +41,7 @@ Within = frozenset[str] | None
 
 
 class GangFit(msgspec.Struct, frozen=True):
-    """Whether the waiting pods of a gang fit together."""
+    """Result of placing the waiting pods of a gang together."""
 
     name: str
     """«PodGroup NAME» or «CompositePodGroup NAME» that is scheduled as one."""

@@ -99,7 +99,7 @@ class EtcdConnection:
         return await self._retried(make, _never_sent)
 
     async def close(self) -> None:
-        """Close all channels."""
+        """Close the channels to all endpoints."""
         channels, self._channels = self._channels, {}
         for channel, _ in channels.values():
             await channel.close(None)
