@@ -18,8 +18,9 @@ from cathedra.driver import Driver
 from tests.unit.driver.world import World, in_virtual_time, result, running
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-MANIFESTS = sorted(path for path in EXAMPLES.glob("*/*.yaml") if path.parent.name != "insight")
-"""What is applied to a cluster; ``insight`` holds a dump of one, which its own tests read."""
+MANIFESTS = sorted(path for path in EXAMPLES.glob("*/*.yaml") if path.parent.name not in {"insight", "driver-ci"})
+"""What is applied to a cluster; ``insight`` holds a dump of one and ``driver-ci`` a workflow of GitHub, which tests of
+their own read."""
 OF_OLDER_RELEASES = {"classic", "structured-1.32"}
 """Folders that `tests.mission` applies, on clusters of their release."""
 

@@ -61,7 +61,7 @@ async def _reboot(bench: Bench) -> None:
 
 
 async def _remembers(bench: Bench) -> None:
-    """A checkpoint is what tells a new process that a device is in use."""
+    """Only a checkpoint shows a new process that a device is in use."""
     bench.require_program()
     first = await bench.claims.allocate()
     if any(result.share_id or result.admin_access for result in first.results):

@@ -97,7 +97,7 @@ class StoredGroups:
         if node.is_composite:
             return sum(map(self.is_ready, node.children)) >= least
         key = node.key
-        # No more than needed are looked at: a group may have thousands of pods, each of which asks for itself.
+        # Counting ends at the minimum: a group may have thousands of pods, and this runs once for each of them.
         return sum(1 for _ in islice(self.pods(key.namespace, key.name), least)) >= least
 
 
