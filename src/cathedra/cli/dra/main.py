@@ -119,7 +119,7 @@ def _examples(command: DraCommand) -> str:
 
 def _dump_command() -> str:
     kinds = "nodes,pods,resourceslices,deviceclasses,resourceclaims,resourceclaimtemplates,devicetaintrules"
-    return f"kubectl get {kinds} -A -o yaml > dump.yaml"
+    return f"kubectl get {kinds} -A -o json > dump.json"
 
 
 class DraCommand(NamedTuple):
@@ -141,7 +141,7 @@ COMMANDS: Final = (
             ("why does this deployment not come up?", "explain deployment/inference"),
             ("would this manifest fit, and where?", "explain -f train.yaml"),
             ("why not on that node?", "explain pod/train-0 --node node-3"),
-            ("the same, from a dump of the cluster", "explain pod/train-0 --dump dump.yaml"),
+            ("the same, from a dump of the cluster", "explain pod/train-0 --dump dump.json"),
         ),
     ),
     DraCommand(
@@ -178,7 +178,7 @@ COMMANDS: Final = (
             ("all manifests of a directory", "lint k8s/"),
             ("the output of Helm or kustomize", "lint - < <(helm template chart)"),
             ("does it fit the devices of my cluster?", "lint k8s/ --cluster"),
-            ("the same, from a dump of the cluster", "lint k8s/ --dump dump.yaml"),
+            ("the same, from a dump of the cluster", "lint k8s/ --dump dump.json"),
             ("as SARIF, for a code host", "lint k8s/ -o sarif > lint.sarif"),
         ),
     ),
@@ -187,7 +187,7 @@ COMMANDS: Final = (
         "show which devices a selector selects, fails on, or nearly selects",
         (
             ("all devices of the cluster", "match 'device.driver == \"gpu.example.com\"'"),
-            ("from a dump, of one driver", "match 'EXPRESSION' --dump dump.yaml --driver gpu.example.com"),
+            ("from a dump, of one driver", "match 'EXPRESSION' --dump dump.json --driver gpu.example.com"),
             ("for programs", "match 'EXPRESSION' -o json"),
         ),
     ),
@@ -196,8 +196,8 @@ COMMANDS: Final = (
         "evaluate expressions on devices interactively, with completion",
         (
             ("on the devices of the cluster", "repl"),
-            ("on the devices of a dump", "repl --dump dump.yaml"),
-            ("from a script", "repl --dump dump.yaml < expressions.txt"),
+            ("on the devices of a dump", "repl --dump dump.json"),
+            ("from a script", "repl --dump dump.json < expressions.txt"),
         ),
     ),
     DraCommand(

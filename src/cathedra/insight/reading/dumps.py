@@ -39,7 +39,7 @@ __all__ = [
 
 COMMAND: Final = (
     "kubectl get nodes,pods,resourceslices,deviceclasses,resourceclaims,resourceclaimtemplates,devicetaintrules "
-    "-A -o yaml"
+    "-A -o json"
 )
 """Command that makes a dump with everything that the tools read."""
 STDIN: Final = Path("-")
