@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 PROJECT: Final = Path(__file__).parents[1] / "pyproject.toml"
-_REQUIREMENT: Final = re.compile(r"(?P<name>[\w.-]+)>=(?P<lowest>[\w.]+)(?:,.*)?")
+_REQUIREMENT: Final = re.compile(r"(?P<name>[\w.-]+)>=(?P<lowest>[\w.]+)(?:,[^;]*)?(?P<marker>;.*)?")
 
 
 def main() -> int:
@@ -23,7 +23,7 @@ def main() -> int:
         if match is None:
             print(f"{requirement}: a dependency needs a lower bound, as name>=version", file=sys.stderr)
             return 1
-        print(f"{match['name']}=={match['lowest']}")
+        print(f"{match['name']}=={match['lowest']}{match['marker'] or ''}")
     return 0
 
 

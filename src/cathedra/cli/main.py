@@ -181,7 +181,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         prog="cathedra",
         description="Run clusters with Kubernetes Dynamic Resource Allocation (DRA), or single parts of one.",
     )
-    parser.add_argument("--version", action="version", version=f"cathedra {__version__}")
+    parser.add_argument("--version", action="version", version=_version() if "--version" in words else "")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_starting(commands)
     _add_keeping(commands)
@@ -190,6 +190,16 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     _add_driver_tools(commands, words)
     _add_programs(commands)
     return parser
+
+
+def _version() -> str:
+    # start-up time: only this option needs it
+    from cathedra.cel.regex import EngineMissing, engine_name
+
+    try:
+        return f"cathedra {__version__} (regular expressions: {engine_name()})"
+    except EngineMissing as error:
+        return f"cathedra {__version__} (regular expressions: {error})"
 
 
 def _add_starting(commands: _Commands) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,3 +95,9 @@ def test_the_parts_need_what_they_cannot_guess(capsys: pytest.CaptureFixture[str
         main(["node"])
     assert ended.value.code == 2
     assert "--node-name" in capsys.readouterr().err
+
+
+def test_the_version_names_the_engine_of_regular_expressions(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert re.fullmatch(r"cathedra \S+ \(regular expressions: (google-re2|pyre2|python)\)\n", capsys.readouterr().out)

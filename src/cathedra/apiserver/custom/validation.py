@@ -17,8 +17,9 @@ from cathedra.api.decoding.reader import Place, place_text
 from cathedra.api.field import MAX_TEXT, OMITTED, ErrorList, ErrorType, FieldError
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import MAX_CAUSES
-from cathedra.apiserver.custom.formats import FORMATS, Pattern, compiled_pattern
+from cathedra.apiserver.custom.formats import FORMATS, compiled_pattern
 from cathedra.apiserver.custom.schema import Correlated, Schema, identity, read_schema
+from cathedra.cel.regex import Regex
 
 MAX_ERRORS: Final = MAX_CAUSES
 """Errors after which the walk over a refused value ends."""
@@ -70,7 +71,7 @@ class Validator:
         self._all_of = _validators(source, "allOf")
         self._not = Validator(read_schema(source["not"])) if "not" in source else None
         self._enum = _Enum(source["enum"]) if source.get("enum") is not None else None
-        self._pattern: Pattern | None = compiled_pattern(source["pattern"]) if "pattern" in source else None
+        self._pattern: Regex | None = compiled_pattern(source["pattern"]) if "pattern" in source else None
         self._format = FORMATS.get(source.get("format", ""))
         self._required: tuple[str, ...] = tuple(source.get("required", ()))
         self._properties: dict[str, Validator] = {}

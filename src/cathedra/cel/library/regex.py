@@ -1,29 +1,16 @@
-"""Regular expressions with RE2's semantics, by RE2 itself (docs/spec/cel.md §6.3)."""
+"""The functions with regular expressions (docs/spec/cel.md §6.3)."""
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 from cathedra.cel.errors import CostLimitExceeded
 from cathedra.cel.library.costs import SEARCHED
 from cathedra.cel.library.overload import Functions, declare
+from cathedra.cel.regex import PatternError, compile_with, engine_name
 from cathedra.cel.values import CELValue, Failure
 from cathedra.remembering import remembered
-
-_REWRITES: Final = (
-    ("missing argument to repetition operator", "missing argument to repetition operator"),
-    ("no argument for repetition operator", "missing argument to repetition operator"),
-    ("bad repetition operator", "invalid nested repetition operator"),
-    ("invalid repetition size", "invalid repeat count"),
-    ("invalid perl operator", "invalid or unsupported Perl syntax"),
-    ("missing )", "missing closing )"),
-    ("unexpected )", "unexpected )"),
-    ("missing ]", "missing closing ]"),
-    ("invalid character class range", "invalid character class range"),
-    ("trailing \\", "trailing backslash at end of expression"),
-    ("invalid escape sequence", "invalid escape sequence"),
-    ("invalid named capture group", "invalid named capture"),
-)
 
 _LONGEST_REMEMBERED: Final = 1000
 """Patterns may come from objects, so their number and length are the users'."""
@@ -42,36 +29,16 @@ def _remembered(pattern: str) -> CELValue:
 
 
 def _compile(pattern: str) -> CELValue:
-    # start-up time: few expressions have patterns
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        return Failure(_worded(error, pattern))
-    except UnicodeEncodeError:
-        return Failure("error parsing regexp: invalid UTF-8: ``")
-
-
-def _worded(error: Exception, pattern: str) -> str:
-    detail = error.args[0] if error.args else ""
-    text = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
-    kind, _, argument = text.partition(": ")
-    for theirs, ours in _REWRITES:
-        if kind == theirs:
-            kind = ours
-            break
-    if kind in ("missing closing )", "unexpected )"):
-        argument = pattern
-    return f"error parsing regexp: {kind}: `{argument}`" if argument else f"error parsing regexp: {kind}"
+        return compile_with(engine_name(), pattern)
+    except PatternError as error:
+        return Failure(str(error))
 
 
 def matches(value: CELValue, pattern: CELValue) -> CELValue:
     """matches: whether the pattern is found somewhere."""
     compiled = compile_pattern(pattern)
-    return compiled if isinstance(compiled, Failure) else compiled.search(value) is not None
+    return compiled if isinstance(compiled, Failure) else compiled.matches(value)
 
 
 def _illegal(failure: Failure) -> Failure:
@@ -83,8 +50,7 @@ def find(value: CELValue, pattern: CELValue) -> CELValue:
     compiled = compile_pattern(pattern)
     if isinstance(compiled, Failure):
         return _illegal(compiled)
-    match = compiled.search(value)
-    return match.group(0) if match is not None else ""
+    return next(compiled.found(value), "")
 
 
 def find_all(value: CELValue, pattern: CELValue, limit: CELValue = -1) -> CELValue:
@@ -92,29 +58,12 @@ def find_all(value: CELValue, pattern: CELValue, limit: CELValue = -1) -> CELVal
     compiled = compile_pattern(pattern)
     if isinstance(compiled, Failure):
         return _illegal(compiled)
-    # In bytes, since RE2 would encode a text again for each search.
-    encoded = value.encode("utf-8", "surrogatepass")
     found: list[str] = []
-    position, last_end = 0, -1
-    while position <= len(encoded) and (limit < 0 or len(found) < limit):
-        match = compiled.search(encoded, position)
-        if match is None:
-            break
-        start, end = match.span()
-        if start != end or start != last_end:  # an empty match right after a match does not count
-            found.append(encoded[start:end].decode("utf-8", "surrogatepass"))
-            if len(found) > _MOST_MATCHES:
-                raise CostLimitExceeded
-        last_end = end
-        position = end if end > position else _next_character(encoded, position)
+    for text in islice(compiled.found(value), limit if limit >= 0 else None):
+        found.append(text)
+        if len(found) > _MOST_MATCHES:
+            raise CostLimitExceeded
     return found
-
-
-def _next_character(encoded: bytes, position: int) -> int:
-    position += 1
-    while position < len(encoded) and encoded[position] & 0xC0 == 0x80:
-        position += 1
-    return position
 
 
 OVERLOADS: Final[Functions] = {
