@@ -22,8 +22,10 @@ _PACKAGES = {
     "crun": "apt-get install crun",
     "ctr": "apt-get install containerd",
     "etcd": "apt-get install etcd-server",
+    "fish": "apt-get install fish",
     "gcc": "apt-get install gcc",
     "runc": "apt-get install runc",
+    "zsh": "apt-get install zsh",
 }
 
 

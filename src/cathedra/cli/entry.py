@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-__all__ = ["cathedra", "kubectl_dra"]
+__all__ = ["cathedra", "kubectl_complete_dra", "kubectl_dra"]
 
 _INTERRUPTED = 130
 """128 and the number of the signal, as a shell counts."""
@@ -33,5 +33,16 @@ def kubectl_dra() -> int:
         from cathedra.cli.dra.main import main
 
         return main()
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def kubectl_complete_dra() -> int:
+    """``kubectl_complete-dra``, by which kubectl completes words of the plugin; its exit code."""
+    try:
+        # inside: as above
+        from cathedra.cli.dra.main import complete
+
+        return complete()
     except KeyboardInterrupt:
         return _INTERRUPTED

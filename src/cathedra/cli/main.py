@@ -83,6 +83,10 @@ def _run(argv: Sequence[str] | None) -> int:
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
         words = _words(sys.argv[1:] if argv is None else list(argv))
+        if words[:1] == ["__complete"]:
+            from cathedra.cli.completion import print_candidates  # start-up time: for shells alone
+
+            return print_candidates(_parser(words[1:]), words[1:])
         parser = _parser(words)
         if words in ([], ["dra"], ["cdi"]):
             return _help(parser, words)
@@ -287,6 +291,10 @@ def _add_tools(commands: _Commands, words: Sequence[str]) -> None:
         commands.add_parser("profiles", help="list or show profiles: nodes with vendors' devices, for up and simulate"),
         words,
     )
+
+    completion = commands.add_parser("completion", help="print the completion script of a shell")
+    completion.set_defaults(command="completion")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="source <(cathedra completion bash)")
 
     questions = commands.add_parser("dra", help="inspect devices and claims: explain, devices … (same as kubectl dra)")
     if words[:1] == ["dra"]:

@@ -27,20 +27,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _main(argv)
 
 
+def complete(argv: Sequence[str] | None = None) -> int:
+    """Print candidates for the last word, as kubectl requests them of ``kubectl_complete-dra``."""
+    from cathedra.cli.completion import print_candidates  # start-up time: for shells alone
+
+    words = sys.argv[1:] if argv is None else list(argv)
+    return print_candidates(_parser(words), words)
+
+
 def _main(argv: Sequence[str] | None) -> int:
+    words = sys.argv[1:] if argv is None else list(argv)
+    parser = _parser(words)
+    if not words:
+        parser.print_help()
+        return 0
+    arguments = parser.parse_args(words)
+    return run(arguments, _PROGRAM)
+
+
+def _parser(words: Sequence[str]) -> Parser:
     parser = Parser(
         prog=_PROGRAM,
         description="Inspect the devices and claims (DRA) of a cluster, or of a dump of one. Read-only.",
         epilog=f"To make a dump: {_dump_command()}",
     )
     parser.add_argument("--version", action="version", version=f"cathedra {__version__}")
-    words = sys.argv[1:] if argv is None else list(argv)
     add_commands(parser, words)
-    if not words:
-        parser.print_help()
-        return 0
-    arguments = parser.parse_args(words)
-    return run(arguments, _PROGRAM)
+    return parser
 
 
 def add_commands(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
