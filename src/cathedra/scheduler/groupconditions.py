@@ -48,7 +48,7 @@ class PodGroupConditions:
         self._scheduled: set[str] = set()
         """UIDs of groups whose condition was written, until the informer has it."""
 
-    async def tell(self, key: GroupKey, outcome: PodGroupOutcome) -> None:
+    async def write(self, key: GroupKey, outcome: PodGroupOutcome) -> None:
         """Write ``outcome`` into the group's status. A group that was scheduled once stays so."""
         group: PodGroup | CompositePodGroup | None
         if key.kind == "PodGroup":

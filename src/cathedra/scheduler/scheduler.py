@@ -443,7 +443,7 @@ class Scheduler:
             outcome = PodGroupOutcome("SchedulerError", status.message)
             for entry in entries:
                 framework.failures.broke(entry, status)
-        self._background.start(conditions.tell(GroupKey("PodGroup", namespace, name), outcome))
+        self._background.start(conditions.write(GroupKey("PodGroup", namespace, name), outcome))
 
     async def _attempt_unit(
         self, framework: _Framework, units: UnitCycle, popped: QueuedPodInfo, conditions: PodGroupConditions
@@ -473,7 +473,7 @@ class Scheduler:
                 self._frameworks[_scheduler_of(entry.info.pod)].failures.broke(entry, status)
             outcomes = dict.fromkeys(pending, PodGroupOutcome("SchedulerError", status.message))
         for key, outcome in outcomes.items():
-            self._background.start(conditions.tell(key, outcome))
+            self._background.start(conditions.write(key, outcome))
 
     def _check_hierarchy(self, group: PodGroup | CompositePodGroup) -> None:
         """Report a hierarchy that cannot be scheduled in the condition of the group that completed it."""
@@ -483,7 +483,7 @@ class Scheduler:
             self._stored_groups.tree_at(group)
         except InvalidHierarchy as invalid:
             outcome = PodGroupOutcome("Invalid", str(invalid))
-            self._background.start(self._groups.tell(group_key(group), outcome))
+            self._background.start(self._groups.write(group_key(group), outcome))
 
     def _tree(self, popped: QueuedPodInfo) -> GroupNode:
         """Return the hierarchy of the pod's group.

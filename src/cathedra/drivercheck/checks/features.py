@@ -1,4 +1,4 @@
-"""Checks of features that only some drivers have: partitions, shared capacity, and metadata of devices.
+"""Features that only some drivers offer: partitions, shared capacity, and metadata of devices.
 
 docs/spec/allocation.md, docs/spec/api.md §3.6, docs/spec/driver-sdk.md §9. A driver that publishes nothing of the kind
 is skipped.
