@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from cathedra.api.core.admissionregistration_v1 import (
     MutatingWebhookConfiguration,
@@ -14,6 +13,7 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import dns_subdomain
 from cathedra.apiserver.admission.ruleerrors import check_rule
 from cathedra.apiserver.admission.webhooks.review import VERSIONS
+from cathedra.kinds.machinery.webhooks import check_webhook_service, check_webhook_url
 
 _SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
 _CHOICES: Final = {
@@ -21,7 +21,6 @@ _CHOICES: Final = {
     "match_policy": ("matchPolicy", ("Equivalent", "Exact")),
     "reinvocation_policy": ("reinvocationPolicy", ("IfNeeded", "Never")),
 }
-_URL_FORM: Final = "; desired format: https://host[/path]"
 _LONGEST_SECONDS: Final = 30
 _MOST_CONDITIONS: Final = 64
 
@@ -85,21 +84,7 @@ def _check_client(errors: ErrorList, path: FieldPath, client: WebhookClientConfi
     if (client.url is None) == (client.service is None):
         errors.required(path, "exactly one of url or service is required")
         return
-    if client.service is not None:
-        for name in ("name", "namespace"):
-            if not getattr(client.service, name):
-                errors.required(path.child("service", name), f"service {name} is required")
-        return
-    url = client.url or ""
-    parts = urlsplit(url)
-    at = path.child("url")
-    if parts.scheme != "https":
-        errors.invalid(at, parts.scheme, f"'https' is the only allowed URL scheme{_URL_FORM}")
-    if not parts.hostname:
-        errors.invalid(at, parts.netloc, f"host must be specified{_URL_FORM}")
-    if parts.username is not None:
-        errors.invalid(at, parts.username, "user information is not permitted in the URL")
-    if parts.fragment:
-        errors.invalid(at, parts.fragment, "fragments are not permitted in the URL")
-    if parts.query:
-        errors.invalid(at, parts.query, "query parameters are not permitted in the URL")
+    if client.url is not None:
+        check_webhook_url(errors, str(path.child("url")), client.url)
+    else:
+        check_webhook_service(errors, str(path.child("service")), client.service)
