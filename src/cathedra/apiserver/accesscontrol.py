@@ -112,7 +112,7 @@ def access_control(registry: Registry, setup: AccessSetup) -> AccessControl:
     plugins += [
         PodPriority(registry),
         DefaultTolerations(),
-        PodGroupProtection(),
+        PodGroupProtection(gates),
         DefaultStorageClass(registry),
         RuntimeClasses(registry),
         DefaultIngressClass(registry),

@@ -273,6 +273,17 @@ GROUP_COUNTS_CHANGE: Final = Behaviour(
     source="kubernetes/kubernetes#141023",
 )
 
+COMPOSITE_GROUPS_PROTECTED: Final = Behaviour(
+    "A CompositePodGroup has a finalizer while groups below it exist.",
+    since="1.38",
+    source="kubernetes/kubernetes#141021",
+)
+COMPOSITE_GROUPS_HAVE_CONDITIONS: Final = Behaviour(
+    "The scheduler writes the condition of a CompositePodGroup.",
+    since="1.38",
+    source="kubernetes/kubernetes#140670",
+)
+
 # --- allocator and scheduler
 
 ALLOCATOR_MENDED: Final = Behaviour(

@@ -44,6 +44,7 @@ class PodGroupConditions:
         self._client = client
         self._clock = clock
         self._groups = groups
+        self._composites = gates.has(behaviours.COMPOSITE_GROUPS_HAVE_CONDITIONS)
         self._type = "InitiallyScheduled" if gates.has(behaviours.GROUPS_SCHEDULED_AS_UNITS) else "Scheduled"
         self._scheduled: set[str] = set()
         """UIDs of groups whose condition was written, until the informer has it."""
@@ -53,8 +54,10 @@ class PodGroupConditions:
         group: PodGroup | CompositePodGroup | None
         if key.kind == "PodGroup":
             group = self._groups.pod_group(key.namespace, key.name)
-        else:
+        elif self._composites:
             group = self._groups.composite(key.namespace, key.name)
+        else:
+            group = None
         if group is None:
             return
         old = find_condition(group.status.conditions, f"{key.kind}{self._type}")

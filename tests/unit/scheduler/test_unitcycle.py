@@ -224,7 +224,7 @@ def test_pods_wait_until_the_root_exists_and_enough_groups_have_their_pods() -> 
         assert await condition(world, "root", CompositePodGroup) == ("True", "Scheduled", "")
         assert await condition(world, "g") == await condition(world, "h") == ("True", "Scheduled", "")
 
-    play(body, gates=GATES)
+    play(body, gates=GATES, release="1.38")
 
 
 def test_groups_are_bound_together_or_not_at_all() -> None:
@@ -243,7 +243,7 @@ def test_groups_are_bound_together_or_not_at_all() -> None:
         await world.create(node("n2", cpu="1"))
         await world.bound(*"abc")
 
-    play(body, gates=GATES)
+    play(body, gates=GATES, release="1.38")
 
 
 def test_a_group_that_fails_leaves_its_room_to_the_next() -> None:
@@ -276,6 +276,19 @@ def test_groups_may_be_nested() -> None:
         for name in ("root", "left", "right"):
             assert (await condition(world, name, CompositePodGroup))[1] == "Scheduled"
 
+    play(body, gates=GATES, release="1.38")
+
+
+def test_a_group_of_groups_has_no_condition_before_1_38() -> None:
+    async def body(world: World) -> None:
+        await make_composite(world, "root", groups(1))
+        await make_group(world, "g", gang(1), "root")
+        await world.create(node("n"), member("a"))
+        await world.bound("a")
+        await world.quiet()
+        assert (await condition(world, "g"))[1] == "Scheduled"
+        assert (await world.api(CompositePodGroup).get("root")).status.conditions == ()
+
     play(body, gates=GATES)
 
 
@@ -292,7 +305,7 @@ def test_a_cycle_is_reported_and_its_pods_wait() -> None:
         assert message.endswith("form a cycle")
         assert (await condition(world, "g"))[1] == "Invalid"
 
-    play(body, gates=GATES)
+    play(body, gates=GATES, release="1.38")
 
 
 def test_a_group_that_is_deleted_before_its_turn_leaves_its_pods_waiting() -> None:

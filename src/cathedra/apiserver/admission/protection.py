@@ -19,27 +19,34 @@ from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.kinds.definition import AnyDefinition
+from cathedra.releases import FeatureGates, behaviours
 
 _POD_GROUPS: Final = GroupResource("scheduling.k8s.io", "podgroups")
 _COMPOSITES: Final = GroupResource("scheduling.k8s.io", "compositepodgroups")
 _WORKLOADS: Final = GroupResource("scheduling.k8s.io", "workloads")
-_FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
+_FINALIZERS: Final = {
+    _POD_GROUPS: "scheduling.k8s.io/podgroup-protection",
+    _COMPOSITES: "scheduling.k8s.io/compositepodgroup-protection",
+}
 
 
 class PodGroupProtection(AdmissionPlugin):
-    """Puts a finalizer on new pod groups."""
+    """Puts a finalizer on new pod groups, and from 1.38 on on groups of them."""
 
-    kinds = frozenset({_POD_GROUPS, _COMPOSITES})
+    def __init__(self, gates: FeatureGates) -> None:
+        composites = gates.has(behaviours.COMPOSITE_GROUPS_PROTECTED)
+        self.kinds = frozenset({_POD_GROUPS, _COMPOSITES} if composites else {_POD_GROUPS})
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The group with the finalizer."""
         group = request.object
-        if request.operation != "CREATE" or request.subresource or request.definition.group_resource not in self.kinds:
+        resource = request.definition.group_resource
+        if request.operation != "CREATE" or request.subresource or resource not in self.kinds:
             return group
-        finalizers = group.metadata.finalizers
-        if _FINALIZER in finalizers:
+        finalizer, finalizers = _FINALIZERS[resource], group.metadata.finalizers
+        if finalizer in finalizers:
             return group
-        return replace(group, metadata=replace(group.metadata, finalizers=(*finalizers, _FINALIZER)))
+        return replace(group, metadata=replace(group.metadata, finalizers=(*finalizers, finalizer)))
 
 
 class PodGroupWorkloadExists(AdmissionPlugin):

@@ -20,7 +20,11 @@ from cathedra.semantics.podclaims import pod_group_name
 from cathedra.semantics.podgroups import parent_name
 from cathedra.semantics.pods import is_terminal
 
-FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
+FINALIZERS: Final = {
+    "pods": "scheduling.k8s.io/podgroup-protection",
+    "groups": "scheduling.k8s.io/compositepodgroup-protection",
+}
+"""The finalizer of a group of pods, and of a group of groups."""
 _BY_PARENT: Final = "parent-group"
 
 
@@ -83,11 +87,12 @@ class PodGroupProtectionController:
         group: PodGroup | CompositePodGroup | None = self._groups.store.get(key.namespace, key.name)
         if key.kind == "groups":
             group = self._composites.store.get(key.namespace, key.name) if self._composites is not None else None
-        if group is None or group.metadata.deletion_timestamp is None or FINALIZER not in group.metadata.finalizers:
+        finalizer = FINALIZERS[key.kind]
+        if group is None or group.metadata.deletion_timestamp is None or finalizer not in group.metadata.finalizers:
             return
         if self._has_children(key):
             return
-        finalizers = tuple(one for one in group.metadata.finalizers if one != FINALIZER)
+        finalizers = tuple(one for one in group.metadata.finalizers if one != finalizer)
         freed: Any = replace(group, metadata=replace(group.metadata, finalizers=finalizers))
         try:
             if key.kind == "groups":

@@ -6,17 +6,18 @@ from typing import Any, cast
 
 import pytest
 
-from cathedra.api.core.scheduling_v1alpha3 import PodGroup, Workload
+from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup, PodGroup, Workload
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.api.struct import from_dict
 from cathedra.apiserver.admission.protection import PodGroupProtection, PodGroupWorkloadExists
 from cathedra.apiserver.registry.registry import Registry
+from cathedra.releases import FeatureGates
 from tests.unit.apiserver.admission.writes import write
 from tests.unit.kinds.objects import definition_of
 
 FINALIZER = "scheduling.k8s.io/podgroup-protection"
-PLUGIN = PodGroupProtection()
+PLUGIN = PodGroupProtection(FeatureGates.for_release("1.38"))
 
 
 def group(*finalizers: str) -> PodGroup:
@@ -33,6 +34,16 @@ async def test_the_protection_is_not_put_back_once_it_was_taken_away() -> None:
     new = group()
     assert await PLUGIN.admit(write("podgroups", "UPDATE", new, group(FINALIZER))) is new
     assert await PLUGIN.admit(write("podgroups", new=new, subresource="status")) is new
+
+
+@pytest.mark.parametrize(
+    ("release", "finalizers"), [("1.37", ()), ("1.38", ("scheduling.k8s.io/compositepodgroup-protection",))]
+)
+async def test_a_group_of_groups_is_protected_from_1_38_on(release: str, finalizers: tuple[str, ...]) -> None:
+    plugin = PodGroupProtection(FeatureGates.for_release(release))
+    new = from_dict(CompositePodGroup, {"metadata": {"name": "g"}})
+    made = await plugin.admit(write("compositepodgroups", new=new))
+    assert made.metadata.finalizers == finalizers
 
 
 async def test_other_kinds_are_left_alone() -> None:

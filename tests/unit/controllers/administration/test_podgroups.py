@@ -15,7 +15,7 @@ from cathedra.api.core.scheduling_v1beta1 import (
 )
 from cathedra.api.struct import from_dict
 from cathedra.client.resources import COMPOSITEPODGROUPS, PODGROUPS, PODS
-from cathedra.controllers.administration.podgroups import FINALIZER, PodGroupProtectionController
+from cathedra.controllers.administration.podgroups import FINALIZERS, PodGroupProtectionController
 from cathedra.releases import FeatureGates
 from tests.unit.controllers.administration.objects import pod
 from tests.unit.controllers.world import World, play
@@ -26,7 +26,7 @@ BASIC = PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy())
 def test_a_deleted_pod_group_stays_until_its_last_pod_has_ended() -> None:
     async def story(world: World) -> None:
         group = PodGroup(
-            metadata=ObjectMeta(name="g", finalizers=(FINALIZER,)), spec=PodGroupSpec(scheduling_policy=BASIC)
+            metadata=ObjectMeta(name="g", finalizers=(FINALIZERS["pods"],)), spec=PodGroupSpec(scheduling_policy=BASIC)
         )
         groups = world.of(PODGROUPS)
         await groups.create(group)
@@ -54,7 +54,7 @@ def test_a_deleted_group_of_groups_stays_until_its_last_group_has_gone() -> None
         )
         await world.create(PODGROUPS, leaf)
         (root,) = await world.list(COMPOSITEPODGROUPS)
-        assert root.metadata.finalizers == (FINALIZER,)
+        assert root.metadata.finalizers == (FINALIZERS["groups"],)
         await world.of(COMPOSITEPODGROUPS).delete("root")
         await world.quiet()
         assert await world.names(COMPOSITEPODGROUPS) == ["root"]
@@ -62,5 +62,5 @@ def test_a_deleted_group_of_groups_stays_until_its_last_group_has_gone() -> None
         await world.quiet()
         assert await world.names(PODGROUPS) == await world.names(COMPOSITEPODGROUPS) == []
 
-    gates = FeatureGates.for_release("1.37", {"GenericWorkload": True, "CompositePodGroup": True})
+    gates = FeatureGates.for_release("1.38", {"GenericWorkload": True, "CompositePodGroup": True})
     play(PodGroupProtectionController, story, gates=gates)
