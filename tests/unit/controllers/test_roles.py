@@ -27,7 +27,14 @@ OBJECTS = {
     "token-cleaner-controller": ("kube-system", "bootstrap-token-abcdef"),
 }
 """Namespace and name of an object of the controllers that have their rights in one namespace alone."""
-GATED = ("DRAWorkloadResourceClaims", "GenericWorkload", "DRADeviceTaintRules", "DRAResourcePoolStatus")
+GATED = (
+    "DRAWorkloadResourceClaims",
+    "GenericWorkload",
+    "WorkloadWithJob",
+    "CompositePodGroup",
+    "DRADeviceTaintRules",
+    "DRAResourcePoolStatus",
+)
 VERBS = {"update_status": "update", "apply": "patch", "delete_collection": "deletecollection"} | {
     verb: verb for verb in ("create", "update", "patch", "delete", "get", "list")
 }
