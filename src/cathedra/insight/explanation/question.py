@@ -172,6 +172,10 @@ def _context(state: ClusterState, labels: Mapping[str, str] = MappingProxyType({
 def with_claims(pod: Pod, state: ClusterState) -> PodSubject:
     """The pod with the claims of its templates, which are made where they do not exist yet."""
     exists = state.get(Pod, pod.metadata.name, pod.metadata.namespace) is not None
+    # Pods of manifests have no UID. The owner of a claim is known by it, also when the pod is read from the state.
+    if not pod.metadata.uid:
+        uid = f"Pod/{pod.metadata.namespace}/{pod.metadata.name}"
+        pod = replace(pod, metadata=replace(pod.metadata, uid=uid))
     origins: dict[str, str] = {}
     faults: list[Cause] = []
     made: list[ResourceClaim] = []

@@ -30,6 +30,7 @@ _IMPLIED: Final[Mapping[str, tuple[str, ...]]] = {
         ("resourceclaims", "resourceclaimtemplates", "deviceclasses", "resourceslices"), ("DynamicResourceAllocation",)
     ),
     "devicetaintrules": ("DRADeviceTaints", "DRADeviceTaintRules"),
+    "workloads": ("GenericWorkload",),
     "podgroups": ("GenericWorkload",),
     "compositepodgroups": ("GenericWorkload", "CompositePodGroup"),
 }

@@ -100,6 +100,7 @@ READ_KINDS: Final = (
     _kind(core_v1.ReplicationController, "replicationcontrollers"),
     _kind(policy_v1.PodDisruptionBudget, "poddisruptionbudgets"),
     _kind(scheduling_v1.PriorityClass, "priorityclasses", namespaced=False),
+    _kind(scheduling_v1alpha3.Workload, "workloads", gate="GenericWorkload"),
     _kind(scheduling_v1beta1.PodGroup, "podgroups", gate="GenericWorkload"),
     _kind(scheduling_v1alpha3.CompositePodGroup, "compositepodgroups", gate="CompositePodGroup"),
     _kind(core_v1.PersistentVolumeClaim, "persistentvolumeclaims"),

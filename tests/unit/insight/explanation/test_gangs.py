@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,3 +121,12 @@ def test_after_each_proposed_change_the_gang_runs() -> None:
     for change in found.changes:
         after = state.without(change.removed).including(change.set)
         assert {one.pod for one in simulate(after, copies=0).placed} == {"default/a", "default/b"}
+
+
+def test_the_claims_of_manifests_belong_to_their_pods_in_the_gang_too() -> None:
+    examples = Path(__file__).parents[4] / "examples" / "insight"
+    gates = FeatureGates.for_release("1.37", {"GenericWorkload": True, "DRAWorkloadResourceClaims": True})
+    state = replace(read_dump(examples / "cluster.yaml"), gates=gates)
+    answer = str(explain(state, manifests=[examples / "gang.yaml"]))
+    assert "2 of 3 pods fit together" in " ".join(answer.split())
+    assert "owner" not in answer
