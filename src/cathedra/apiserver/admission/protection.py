@@ -33,15 +33,17 @@ _FINALIZERS: Final = {
 class PodGroupProtection(AdmissionPlugin):
     """Puts a finalizer on new pod groups, and from 1.38 on on groups of them."""
 
+    kinds = frozenset({_POD_GROUPS, _COMPOSITES})
+
     def __init__(self, gates: FeatureGates) -> None:
         composites = gates.has(behaviours.COMPOSITE_GROUPS_PROTECTED)
-        self.kinds = frozenset({_POD_GROUPS, _COMPOSITES} if composites else {_POD_GROUPS})
+        self._protected = {_POD_GROUPS, _COMPOSITES} if composites else {_POD_GROUPS}
 
     async def admit(self, request: AdmissionAttributes) -> Any:
         """The group with the finalizer."""
         group = request.object
         resource = request.definition.group_resource
-        if request.operation != "CREATE" or request.subresource or resource not in self.kinds:
+        if request.operation != "CREATE" or request.subresource or resource not in self._protected:
             return group
         finalizer, finalizers = _FINALIZERS[resource], group.metadata.finalizers
         if finalizer in finalizers:
