@@ -26,7 +26,8 @@ from cathedra.cluster.data.datadir import DataDir
 from tests.integration.conftest import EXAMPLES, Kubectl, RunningCluster
 from tests.integration.test_parts_alone import Parts
 
-BESIDE = EXAMPLES / "beside-kubernetes"
+BASES = EXAMPLES.parent / "deploy" / "kustomize"
+BASE_OF = {"scheduler.yaml": BASES / "scheduler", "controller-manager.yaml": BASES / "controllers"}
 CLAIMING = """
 apiVersion: v1
 kind: Namespace
@@ -55,7 +56,7 @@ def folder() -> Iterator[Path]:
 
 
 def documents(file: str) -> list[dict[str, Any]]:
-    return [document for document in yaml.safe_load_all((BESIDE / file).read_text()) if document]
+    return [document for document in yaml.safe_load_all((BASE_OF[file] / file).read_text()) if document]
 
 
 def command_of(file: str) -> list[str]:
@@ -110,7 +111,7 @@ def test_the_manifests_rights_and_options_are_enough(folder: Path) -> None:
         parts.wait_for("apiserver", "export KUBECONFIG=")
         kubectl = Kubectl(RunningCluster(DataDir(folder), ()))
         for file in ("scheduler.yaml", "controller-manager.yaml"):
-            kubectl("apply", "-f", str(BESIDE / file))
+            kubectl("apply", "-k", str(BASE_OF[file]))
         # The other controllers, among them the one that gives new namespaces their service account.
         parts.start(
             "controller-manager",
