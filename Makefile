@@ -12,11 +12,12 @@ LAYER   ?=
 SEED    ?=
 KUBERNETES ?=
 REPOSITORY ?=
+FOLDERS ?=
 
 # Without bytecode, every start of the program compiles a thousand modules again: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz bench lowest follow metrics docs install install-dev format protos types clean
+.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz bench lowest follow metrics docs dist pythons install install-dev format protos types clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -80,6 +81,14 @@ lowest:                        ## run the unit tests with the lowest versions th
 
 follow: $(VENV)/.dev           ## list what differs from a Kubernetes release: KUBERNETES=v1.38.0-rc.0 REPOSITORY="CLONE..."
 	@$(BIN)/python -m tools.follow $(KUBERNETES) $(addprefix --repository ,$(REPOSITORY))
+
+dist: $(VENV)/.dev             ## build sdist and wheel in dist/, twice with equal bytes
+	@$(BIN)/python tools/dist.py
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check twine
+	@$(BIN)/python -m twine check --strict dist/*
+
+pythons:                       ## install the wheel of dist/ into each Python 3.11 to 3.15 that is found, and run the demo [FOLDERS=DIR...]
+	@$(PYTHON) tools/pythons.py $(FOLDERS)
 
 metrics:                       ## print sizes, documentation and wording of the sources
 	@$(PYTHON) tools/metrics.py

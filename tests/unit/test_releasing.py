@@ -1,0 +1,39 @@
+"""What a release is made of: workflow files, and the table of dependencies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from tools import dependencies
+
+_ROOT = Path(__file__).parents[2]
+_WORKFLOWS = sorted((_ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", _WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_has_jobs_whose_steps_run_or_use_something(path: Path) -> None:
+    workflow = yaml.load(path.read_text(), Loader=yaml.BaseLoader)
+    assert workflow["on"]
+    for job in workflow["jobs"].values():
+        assert job["runs-on"]
+        assert all(("run" in step) != ("uses" in step) for step in job["steps"])
+
+
+def test_workflows_call_targets_that_the_makefile_has() -> None:
+    targets = {line.partition(":")[0] for line in (_ROOT / "Makefile").read_text().splitlines() if ":" in line}
+    called = {
+        line.partition("make ")[2]
+        for path in _WORKFLOWS
+        for line in path.read_text().splitlines()
+        if "run: make" in line
+    }
+    assert called <= targets
+
+
+def test_the_table_has_each_dependency_with_its_lowest_version_and_reason() -> None:
+    rows = {tuple(cell.strip() for cell in line.split("|")[1:4]) for line in dependencies.PAGE.read_text().splitlines()}
+    expected = {(name, lowest, dependencies.REASONS[name][0]) for name, lowest in dependencies.dependencies().items()}
+    assert expected <= rows
+    assert set(dependencies.REASONS) == set(dependencies.dependencies())
