@@ -1,6 +1,8 @@
 """Install the wheel of dist/ from wheels alone into each Python that is found, and run the demo with it.
 
-python tools/pythons.py [FOLDER-WITH-PYTHONS …]
+python tools/pythons.py [--write] [FOLDER-WITH-PYTHONS …]
+
+``--write`` fills the table in README.md with the results.
 
 Pythons are found on the path, under pyenv, and as ``bin/python3.N`` in the given folders. One line each; the last line
 names the versions that are missing.
@@ -13,11 +15,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
+README: Final = ROOT / "README.md"
+BEGIN: Final = "<!-- pythons -->\n"
+END: Final = "<!-- /pythons -->"
 VERSIONS: Final = ("3.11", "3.12", "3.13", "3.14", "3.15")
 
 
@@ -60,18 +65,30 @@ def _installer(python: str) -> list[str]:
     return [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
 
 
-def main(folders: Sequence[str]) -> int:
+def write(problems: Mapping[str, str]) -> None:
+    """Fill the table of README.md."""
+    rows = ["| Python | from wheels alone | `cathedra demo` | pytest plugin |", "|---|---|---|---|"]
+    for version in VERSIONS:
+        works = "yes" if problems.get(version) == "" else "not tested" if version not in problems else "no"
+        rows.append(f"| {version} | {works} | {works} | {works} |")
+    before, _, rest = README.read_text().partition(BEGIN)
+    README.write_text(before + BEGIN + "\n".join(rows) + "\n" + END + rest.partition(END)[2])
+
+
+def main(arguments: Sequence[str]) -> int:
     """Print a line for each Python; 1 if one fails."""
     wheels = sorted((ROOT / "dist").glob("*.whl"))
     if not wheels:
         print("dist/ has no wheel: make dist", file=sys.stderr)
         return 2
-    interpreters = found(folders)
+    interpreters = found(each for each in arguments if each != "--write")
     problems = {version: problem_of(name, wheels[-1]) for version, name in interpreters.items()}
     for version, problem in problems.items():
         print(f"Python {version}: {problem or 'installs from wheels, demo passes'}")
     missing = [version for version in VERSIONS if version not in interpreters]
     print(f"missing: {', '.join(missing) or 'none'}")
+    if "--write" in arguments:
+        write(problems)
     return 1 if any(problems.values()) else 0
 
 

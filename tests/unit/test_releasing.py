@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tools import dependencies
+from tools import dependencies, pythons
 
 _ROOT = Path(__file__).parents[2]
 _WORKFLOWS = sorted((_ROOT / ".github" / "workflows").glob("*.yml"))
@@ -37,3 +37,10 @@ def test_the_table_has_each_dependency_with_its_lowest_version_and_reason() -> N
     expected = {(name, lowest, dependencies.REASONS[name][0]) for name, lowest in dependencies.dependencies().items()}
     assert expected <= rows
     assert set(dependencies.REASONS) == set(dependencies.dependencies())
+
+
+def test_the_readme_has_the_result_of_each_python_that_the_package_declares() -> None:
+    table = pythons.README.read_text().partition(pythons.BEGIN)[2].partition(pythons.END)[0]
+    assert [line.split("|")[1].strip() for line in table.splitlines()[2:]] == list(pythons.VERSIONS)
+    classifiers = (_ROOT / "pyproject.toml").read_text()
+    assert all(f"Python :: {version}" in classifiers for version in pythons.VERSIONS)
