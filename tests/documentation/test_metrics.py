@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from cathedra.api.core.core_v1 import Pod
 from cathedra.client.denials import Denials
 from cathedra.client.queuemetrics import InformerMetrics, QueueMetrics
 from cathedra.clock import SystemClock
@@ -14,6 +15,9 @@ from cathedra.exposition import text_of
 from cathedra.node.metrics import NodeMetrics
 from cathedra.releases.metrics import metrics
 from cathedra.scheduler.metrics import SchedulerMetrics
+from cathedra.scheduler.queue.queue import SchedulingQueue
+from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
+from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.apiserver.asgi import open_asgi
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -52,7 +56,10 @@ async def test_the_api_server_shows_listed_metrics() -> None:
 def test_the_scheduler_shows_listed_metrics() -> None:
     metrics = SchedulerMetrics()
     metrics.attempted("scheduled", "default-scheduler", 0.1)
-    metrics.pod_scheduled(1)
+    metrics.pod_bound(QueuedPodInfo(PodInfo(Pod()), 0.0, 1))
+    queue = SchedulingQueue(SystemClock(), lambda _: None, {})
+    queue.add(Pod())
+    metrics.show_queue(queue)
     metrics.ran("NodeName", "Filter", "Success", 0.1)
     metrics.evaluated(("NodeName",), "Filter", "default-scheduler")
     metrics.waited_for_devices("default-scheduler", "d", "success", 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -46,7 +47,9 @@ class BindingCycle:
         shared: SharedState,
         failures: Failures,
         recorder: EventRecorder,
+        on_bound: Callable[[QueuedPodInfo], None] | None = None,
     ) -> None:
+        """``on_bound`` is called for every pod whose binding is written."""
         self._profile = profile
         self._cache = shared.cache
         self._queue = shared.queue
@@ -54,6 +57,7 @@ class BindingCycle:
         self._failures = failures
         self._recorder = recorder
         self._background = shared.background
+        self._on_bound = on_bound
         self.bound = 0
         """Number of bound pods."""
 
@@ -106,6 +110,8 @@ class BindingCycle:
                 await self._take_back(held, status)
         if status is None:
             self.bound += 1
+            if self._on_bound is not None:
+                self._on_bound(held.entry)
             pod = held.pod
             message = f"Successfully assigned {pod.key} to {held.node}"
             self._recorder.record(pod.pod, "Normal", "Scheduled", message, action="Binding")

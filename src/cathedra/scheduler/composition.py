@@ -90,7 +90,7 @@ def compose(
             ignores_wishes_of_others=configuration.ignores_wishes_of_others,
         ),
         devices,
-        DefaultPreemption(context, nominations, fits, share),
+        DefaultPreemption(context, nominations, fits, share, observer),
         NodeResourcesBalancedAllocation(),
         ImageLocality(),
         DefaultBinder(context.client, context.clock),

@@ -64,6 +64,8 @@ class GroupPreemption:
 
     async def make_room(self, result: GroupResult, pending: Pending) -> Room:
         """Evict what has to go and nominate nodes; or return the reason why that would not help."""
+        if self._plugin.observer is not None:
+            self._plugin.observer.preemption_attempted()
         entries = [entry for group in pending.values() for entry in group]
         obstacle = self._obstacle(entries)
         if obstacle:
@@ -75,6 +77,8 @@ class GroupPreemption:
         victims, nodes = await self._chosen(result.node, pending, units)
         if not nodes:
             return Room("preemption: evicting all pods of lower priority would not make the pod group fit.")
+        if self._plugin.observer is not None:
+            self._plugin.observer.victims_chosen(sum(len(unit.pods) for unit in victims))
         try:
             for unit in victims:
                 for victim in unit.pods:

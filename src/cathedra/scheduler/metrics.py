@@ -18,11 +18,18 @@ from cathedra.client.queuemetrics import InformerMetrics
 from cathedra.clock import Clock, SystemClock
 from cathedra.exposition import Family, Metric
 from cathedra.releases.metrics import metric
+from cathedra.scheduler.queue.queue import SchedulingQueue
+from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 
 _BUCKETS: Final = tuple(0.001 * 2**step for step in range(15))
 _PLUGIN_BUCKETS: Final = tuple(0.00001 * 1.5**step for step in range(20))
 _WAIT_BUCKETS: Final = tuple(0.1 * 2.0**step for step in range(14))
 _ATTEMPT_BUCKETS: Final = (1, 2, 4, 8, 16)
+_WAITS: Final = tuple(0.01 * 2**step for step in range(20))
+_VICTIMS: Final = (1, 2, 4, 8, 16, 32, 64)
+_MOST_ATTEMPTS: Final = 15
+"""Attempts that have a series each; the series of all larger numbers is that number with a plus sign."""
+_ATTEMPTS: Final = (*((str(number),) for number in range(_MOST_ATTEMPTS)), (f"{_MOST_ATTEMPTS}+",))
 _SAMPLED: Final = 10
 """One in this number of cycles is measured, as in kube-scheduler; measuring more costs more than it is worth."""
 _QUEUES: Final = {"active": "active", "backoff": "backoff", "unschedulable": "unschedulable", "gated": "gated"}
@@ -42,12 +49,16 @@ class SchedulerMetrics:
         self.informers = InformerMetrics(self.registry)
         self._attempts = _Durations(metric("scheduler_scheduling_attempt_duration_seconds"), _BUCKETS)
         self._pod_attempts = _Durations(metric("scheduler_pod_scheduling_attempts"), _ATTEMPT_BUCKETS)
+        self._waited = _Durations(metric("scheduler_pod_scheduling_sli_duration_seconds"), _WAITS)
+        self._preemptions = _Preemptions(metric("scheduler_preemption_victims"), _VICTIMS)
         self._evaluations = _Evaluations()
         self._plugins = _Durations(metric("scheduler_plugin_execution_duration_seconds"), _PLUGIN_BUCKETS)
         for collector in (
             _Attempts(self._attempts),
             self._attempts,
             self._pod_attempts,
+            self._waited,
+            self._preemptions,
             self._evaluations,
             self._plugins,
         ):
@@ -84,9 +95,19 @@ class SchedulerMetrics:
         self._allocations.labels(profile, driver, status).inc()
         self._waits.labels(profile, driver, status).observe(seconds)
 
-    def pod_scheduled(self, attempts: int) -> None:
-        """A pod has found its node after a number of attempts."""
-        self._pod_attempts.observe((), attempts)
+    def preemption_attempted(self) -> None:
+        """A search for pods to evict has begun."""
+        self._preemptions.attempts += 1
+
+    def victims_chosen(self, number: int) -> None:
+        """This number of pods is to be evicted."""
+        self._preemptions.observe((), number)
+
+    def pod_bound(self, entry: QueuedPodInfo) -> None:
+        """A pod has its node."""
+        self._pod_attempts.observe((), entry.attempts)
+        attempts = _ATTEMPTS[min(entry.attempts, _MOST_ATTEMPTS)]
+        self._waited.observe(attempts, self.monotonic() - entry.active_since)
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
         """An attempt has ended: ``scheduled``, ``unschedulable`` or ``error``."""
@@ -95,6 +116,10 @@ class SchedulerMetrics:
     def show(self, statistics: Callable[[], Mapping[str, int]]) -> None:
         """Also show what a scheduler holds, from its `Scheduler.statistics`."""
         self.registry.register(_Held(statistics))
+
+    def show_queue(self, queue: SchedulingQueue) -> None:
+        """Also show what has entered a queue, and which plugins keep its pods waiting."""
+        self.registry.register(_Queue(queue))
 
 
 class _Durations(Collector):
@@ -117,6 +142,42 @@ class _Durations(Collector):
         family = Family(self._metric)
         for labels, found in self.histograms.items():
             family.add_histogram(labels, found)
+        yield family
+
+
+class _Preemptions(_Durations):
+    """Attempts at preemption, and a histogram of their victims. Both are shown from the start, as in Kubernetes."""
+
+    def __init__(self, metric: Metric, bounds: Sequence[float]) -> None:
+        super().__init__(metric, bounds)
+        self.histograms[()] = histogram.Histogram(bounds)
+        self.attempts = 0
+
+    def collect(self) -> Iterator[Any]:
+        """Attempts and victims."""
+        family = Family(metric("scheduler_preemption_attempts_total"))
+        family.add((), self.attempts)
+        yield family
+        yield from super().collect()
+
+
+class _Queue(Collector):
+    def __init__(self, queue: SchedulingQueue) -> None:
+        self._queue = queue
+        self._refused: set[tuple[str, str]] = set()
+        """Series that have been shown: they stay, at zero, when no pod waits for the plugin any longer."""
+
+    def collect(self) -> Iterator[Any]:
+        """Moves by area and event; waiting pods by the plugin that refused them."""
+        family = Family(metric("scheduler_queue_incoming_pods_total"))
+        for labels, number in self._queue.incoming.items():
+            family.add(labels, number)
+        yield family
+        refusals = self._queue.refusals()
+        self._refused.update(refusals)
+        family = Family(metric("scheduler_unschedulable_pods"))
+        for labels in sorted(self._refused):
+            family.add(labels, refusals[labels])
         yield family
 
 

@@ -163,6 +163,8 @@ class Scheduler:
             {name: events for profile in profiles.values() for name, events in profile.registrations.items()},
             Backoff(configuration.initial_backoff, configuration.max_backoff),
         )
+        if metrics is not None:
+            metrics.show_queue(self._queue)
         self._handlers = EventHandlers(self._cache, self._queue, self._nominations, profiles)
         self._pods = self._informers.of(PODS)
         self._frameworks = {
@@ -174,7 +176,8 @@ class Scheduler:
         recorder = self._recorders[profile.name]
         shared = SharedState(self._cache, self._queue, self._nominations, self._background)
         failures = Failures(client, self._clock, self._pods.store, shared, recorder)
-        binding = BindingCycle(profile, shared, failures, recorder)
+        on_bound = None if self._metrics is None else self._metrics.pod_bound
+        binding = BindingCycle(profile, shared, failures, recorder, on_bound)
         search = NodeSearch(profile, self._nominations, random, percentage=percentage)
 
         async def find(
@@ -385,8 +388,6 @@ class Scheduler:
             )
             result = "error"
         if self._metrics is not None and result:
-            if result == "scheduled":
-                self._metrics.pod_scheduled(entry.attempts)
             self._metrics.attempted(result, framework.profile.name, self._clock.monotonic() - attempt.began)
         return None
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Histogram
 
+from cathedra.api.core.scheduling_v1 import PriorityClass
+from cathedra.api.struct import from_dict
 from cathedra.exposition import text_of
 from cathedra.scheduler.metrics import SchedulerMetrics
+from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
+from cathedra.scheduler.state.pod_info import PodInfo
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.scheduler.world import World, play
 
@@ -93,3 +97,59 @@ def test_waits_for_devices_are_counted_by_driver_and_outcome() -> None:
     labels = 'driver="gpu.example.com",profile="default-scheduler",status="timeout"'
     assert f"scheduler_dra_bindingconditions_allocations_total{{{labels}}} 1" in lines(metrics)
     assert f"scheduler_dra_bindingconditions_wait_duration_seconds_sum{{{labels}}} 600" in lines(metrics)
+
+
+def test_a_pod_counts_where_it_enters_the_queue_and_by_the_event() -> None:
+    metrics = SchedulerMetrics()
+
+    async def body(world: World) -> None:
+        await world.create(pod("gated", schedulingGates=[{"name": "example.com/g"}]))
+        await world.create(node("small", cpu="1"), pod("p", requests={"cpu": "2"}))
+        await world.quiet()
+        refusing = 'scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"}'
+        assert f"{refusing} 1" in lines(metrics)
+        await world.create(node("large", cpu="4"))
+        await world.bound("p")
+        await world.quiet()
+        assert f"{refusing} 0" in lines(metrics)
+
+    play(body, metrics=metrics)
+    shown = lines(metrics)
+    for queue, event in (
+        ("active", "UnscheduledPodAdd"),
+        ("unschedulable", "UnscheduledPodAdd"),
+        ("unschedulable", "ScheduleAttemptFailure"),
+        ("backoff", "NodeAdd"),
+        ("active", "PopFromBackoffQ"),
+    ):
+        assert f'scheduler_queue_incoming_pods_total{{event="{event}",queue="{queue}"}} 1' in shown
+    assert 'scheduler_unschedulable_pods{plugin="SchedulingGates",profile="default-scheduler"} 1' in shown
+    assert 'scheduler_pod_scheduling_sli_duration_seconds_count{attempts="2"} 1' in shown
+    assert "scheduler_pod_scheduling_attempts_sum 2" in shown
+    assert "scheduler_preemption_attempts_total 1" in shown
+    assert "scheduler_preemption_victims_count 0" in shown
+
+
+def test_preemptions_and_their_victims_are_counted() -> None:
+    metrics = SchedulerMetrics()
+
+    async def body(world: World) -> None:
+        await world.create(node("n", cpu="2"))
+        await world.create(from_dict(PriorityClass, {"metadata": {"name": "high"}, "value": 10}))
+        await world.create(pod("a", requests={"cpu": "1"}), pod("b", requests={"cpu": "1"}))
+        await world.bound("a", "b")
+        await world.create(pod("top", requests={"cpu": "2"}, priorityClassName="high"))
+        await world.quiet()
+
+    play(body, metrics=metrics)
+    shown = lines(metrics)
+    assert "scheduler_preemption_victims_sum 2" in shown
+    assert 'scheduler_preemption_victims_bucket{le="64"} 1' in shown
+
+
+def test_more_attempts_than_fifteen_share_a_series() -> None:
+    metrics = SchedulerMetrics()
+    for attempts in (15, 99):
+        entry = QueuedPodInfo(PodInfo(pod("p")), 0.0, attempts)
+        metrics.pod_bound(entry)
+    assert 'scheduler_pod_scheduling_sli_duration_seconds_count{attempts="15+"} 2' in lines(metrics)

@@ -7,12 +7,13 @@ with a hint that compares the change with the pod (docs/spec/scheduling.md §3).
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.remembering import remembered
 
 
 class EventResource(enum.Enum):
@@ -72,6 +73,40 @@ class ClusterEvent(msgspec.Struct, frozen=True, gc=False):
     actions: Action
     old: Any = None
     new: Any = None
+
+    @property
+    def label(self) -> str:
+        """Return the event as kube-scheduler's metrics name it. Of several actions the first one counts."""
+        # The number, because a flag's own hash is a call of Python.
+        return _label(self.resource, self.actions._value_)
+
+
+@remembered("scheduler.framework.event_labels", size=256)
+def _label(resource: EventResource, actions: int) -> str:
+    group = _GROUPS.get(resource)
+    kind = f"{group}/{resource.value}" if group else resource.value
+    return kind + "".join(word.capitalize() for word in _word(actions).split("_"))
+
+
+def _word(actions: int) -> str:
+    """Return the name of the lowest flag."""
+    word = Action(actions & -actions).name or ""
+    return _WORDS.get(word, word)
+
+
+_GROUPS: Final[Mapping[EventResource, str]] = {
+    EventResource.RESOURCE_CLAIM: "resource.k8s.io",
+    EventResource.RESOURCE_SLICE: "resource.k8s.io",
+    EventResource.DEVICE_CLASS: "resource.k8s.io",
+    EventResource.STORAGE_CLASS: "storage.k8s.io",
+    EventResource.CSI_NODE: "storage.k8s.io",
+    EventResource.POD_GROUP: "scheduling.k8s.io",
+    EventResource.COMPOSITE_POD_GROUP: "scheduling.k8s.io",
+}
+_WORDS: Final[Mapping[str, str]] = {
+    Action.UPDATE_POD_GATES_ELIMINATED.name or "": "UPDATE_POD_SCHEDULING_GATES_ELIMINATED",
+    Action.UPDATE_POD_GENERATED_CLAIM.name or "": "UPDATE_POD_GENERATED_RESOURCE_CLAIM",
+}
 
 
 Hint = Callable[[Pod, ClusterEvent], bool]

@@ -292,6 +292,12 @@ class PluginObserver(Protocol):
     def waited_for_devices(self, profile: str, driver: str, status: str, seconds: float) -> None:
         """The binding conditions of a driver's devices came true (``success``), or how they did not."""
 
+    def preemption_attempted(self) -> None:
+        """A search for pods to evict has begun."""
+
+    def victims_chosen(self, number: int) -> None:
+        """This number of pods is to be evicted."""
+
 
 Notify = Callable[[ClusterEvent], None]
 """Notify the queue of a change."""

@@ -27,6 +27,7 @@ from cathedra.scheduler.framework.plugin import (
     CycleState,
     Nomination,
     PluginContext,
+    PluginObserver,
     PostFilterPlugin,
     write_nomination,
 )
@@ -71,6 +72,7 @@ class DefaultPreemption(PostFilterPlugin):
         nominations: Nominations,
         try_out: TryOut,
         share: tuple[int, int] = DEFAULT_SHARE,
+        observer: PluginObserver | None = None,
     ) -> None:
         """``share``: the percentage of the nodes in question that are compared, and the minimum."""
         self._empty_budgets = context.gates.has(behaviours.EMPTY_BUDGETS_PROTECT)
@@ -81,6 +83,8 @@ class DefaultPreemption(PostFilterPlugin):
         self._nominations = nominations
         self._try_out = try_out
         self._share = share
+        self.observer = observer
+        """Notified of attempts and victims, those of groups included."""
 
     def events(self) -> Sequence[EventRegistration]:
         """A victim has gone."""
@@ -88,6 +92,8 @@ class DefaultPreemption(PostFilterPlugin):
 
     async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Status | Nomination:
         """Evict and nominate the node, or return for every node the reason why that would not help."""
+        if self.observer is not None:
+            self.observer.preemption_attempted()
         obstacle = self._obstacle(state, pod, diagnosis)
         if obstacle:
             return unschedulable(f"preemption: {obstacle}")
@@ -96,6 +102,8 @@ class DefaultPreemption(PostFilterPlugin):
         if not candidates:
             return Nomination("", f"preemption: {unhelpful.message()}")
         chosen = min(candidates, key=_Candidate.harm)
+        if self.observer is not None:
+            self.observer.victims_chosen(len(chosen.victims))
         # Pods that an earlier preemption, or their owner, is already ending are waited for and not deleted again.
         victims = [one.pod for one in chosen.victims if one.pod.metadata.deletion_timestamp is None]
         if victims:

@@ -23,6 +23,8 @@ class QueuedPodInfo(msgspec.Struct):
     pending_plugins: frozenset[str] = frozenset()
     first_active: int = 0
     """Larger for a pod that was let into the queue for the first time later; 0 for one that never was."""
+    active_since: float = 0.0
+    """Monotonic seconds of that first time; the wait of the pod is measured from it."""
     gated_by: str = ""
     """The plugin that keeps it out of the active queue."""
     area_version: int = 0
