@@ -26,7 +26,7 @@ from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import PODS
+from cathedra.client.resources import NAMESPACES, PODS
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.draining import drain as drain_node
 from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, ControllerOptions
@@ -49,6 +49,7 @@ from cathedra.insight.simulation.copying import (
 from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted
 from cathedra.insight.simulation.report import Copies, Simulation
 from cathedra.scheduler.judging import scheduler_over
+from cathedra.semantics.owners import controller_reference
 
 QUIET: Final = 25.0
 """Seconds without a change after which nothing is expected any more: longer than the scheduler's longest back-off."""
@@ -342,6 +343,10 @@ class _Run:
         pod = one if isinstance(one, Pod) else next_pod(one, self.state)  # type: ignore[arg-type]  # a workload
         where = f"{type(one).__name__.lower()} {pod.metadata.namespace}/{one.metadata.name}"
         pods = self.client.resource(PODS, pod.metadata.namespace)
+        # The namespace is the controller of the copies, which have the labels of the workload's pods: a ReplicaSet with
+        # that selector would adopt copies without a controller, and delete those above its number of replicas.
+        namespace = await self.client.resource(NAMESPACES).get(pod.metadata.namespace)
+        owners = (controller_reference(namespace, block_owner_deletion=None),)
         names: list[str] = []
         size = 8
         waiting = 0
@@ -352,7 +357,12 @@ class _Run:
             for _ in range(batch):
                 name = f"{pod.metadata.name}-copy-{len(names)}"
                 names.append(name)
-                metadata = ObjectMeta(name=name, namespace=pod.metadata.namespace, labels=pod.metadata.labels)
+                metadata = ObjectMeta(
+                    name=name,
+                    namespace=pod.metadata.namespace,
+                    labels=pod.metadata.labels,
+                    owner_references=owners,
+                )
                 spec = replace(pod.spec, node_name="")
                 try:
                     await pods.create(Pod(metadata=metadata, spec=spec))

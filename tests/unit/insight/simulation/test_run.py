@@ -122,6 +122,20 @@ def test_it_is_said_how_many_more_would_fit() -> None:
     assert sum(copies.nodes.values()) == 5
 
 
+def test_copies_stay_beside_a_replica_set_that_selects_their_labels() -> None:
+    template, web = deployment(1)
+    replica_set = {**web, "kind": "ReplicaSet"}
+    state = read_dump([*gpu_cluster(nodes=3, gpus=4), template, replica_set, {"kind": "PodList", "items": []}])
+    alone = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "alone"},
+        "spec": {"containers": [{"name": "main", "image": "main"}]},
+    }
+    changes = PlannedChanges(apply=[alone], replicas=["replicaset/web=2"])
+    assert [one.more for one in simulate(state, changes, copies=20).copies] == [20, 10]
+
+
 def test_more_copies_than_were_tried_may_fit() -> None:
     (copies,) = simulate(cluster(nodes=3, gpus=4), PlannedChanges(apply=pod_with(1)), copies=3).copies
     assert (copies.more, copies.limited) == (3, True)
