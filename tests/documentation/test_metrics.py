@@ -13,6 +13,7 @@ from cathedra.client.queuemetrics import InformerMetrics, QueueMetrics
 from cathedra.clock import SystemClock
 from cathedra.exposition import text_of
 from cathedra.node.metrics import NodeMetrics
+from cathedra.releases import FeatureGates
 from cathedra.releases.metrics import metrics
 from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.queue.queue import SchedulingQueue
@@ -64,6 +65,8 @@ def test_the_scheduler_shows_listed_metrics() -> None:
     metrics.evaluated(("NodeName",), "Filter", "default-scheduler")
     metrics.waited_for_devices("default-scheduler", "d", "success", 1)
     metrics.show(dict)
+    metrics.claim_created("success")
+    metrics.show_created_claims(FeatureGates.for_release())
     assert_listed(text_of(metrics.registry.collect()).decode())
 
 

@@ -17,6 +17,7 @@ from cathedra import histogram
 from cathedra.client.queuemetrics import InformerMetrics
 from cathedra.clock import Clock, SystemClock
 from cathedra.exposition import Family, Metric
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.releases.metrics import metric
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
@@ -45,6 +46,7 @@ class SchedulerMetrics:
         self.monotonic = (clock or SystemClock()).monotonic
         """Returns the monotonic time in seconds."""
         self._sampled: Tally[str] = Tally()
+        self._created: Tally[str] = Tally()
         self.registry = CollectorRegistry()
         self.informers = InformerMetrics(self.registry)
         self._attempts = _Durations(metric("scheduler_scheduling_attempt_duration_seconds"), _BUCKETS)
@@ -95,6 +97,10 @@ class SchedulerMetrics:
         self._allocations.labels(profile, driver, status).inc()
         self._waits.labels(profile, driver, status).observe(seconds)
 
+    def claim_created(self, status: str) -> None:
+        """A claim for extended resources was to be created: ``success`` or ``failure``."""
+        self._created[status] += 1
+
     def preemption_attempted(self) -> None:
         """A search for pods to evict has begun."""
         self._preemptions.attempts += 1
@@ -116,6 +122,10 @@ class SchedulerMetrics:
     def show(self, statistics: Callable[[], Mapping[str, int]]) -> None:
         """Also show what a scheduler holds, from its `Scheduler.statistics`."""
         self.registry.register(_Held(statistics))
+
+    def show_created_claims(self, gates: FeatureGates) -> None:
+        """Also show the claims that were to be created."""
+        self.registry.register(_Created(self._created, gates))
 
     def show_queue(self, queue: SchedulingQueue) -> None:
         """Also show what has entered a queue, and which plugins keep its pods waiting."""
@@ -178,6 +188,21 @@ class _Queue(Collector):
         family = Family(metric("scheduler_unschedulable_pods"))
         for labels in sorted(self._refused):
             family.add(labels, refusals[labels])
+        yield family
+
+
+class _Created(Collector):
+    def __init__(self, created: Mapping[str, int], gates: FeatureGates) -> None:
+        self._created = created
+        shared = gates.has(behaviours.CLAIM_METRICS_OF_ALL_COMPONENTS)
+        self._prefix = "dynamic_resource_allocation" if shared else "scheduler"
+
+    def collect(self) -> Iterator[Any]:
+        """Claims for extended resources by outcome; they never have admin access."""
+        shown = metric(f"{self._prefix}_resourceclaim_creates_total")
+        family = Family(shown)
+        for status, number in sorted(self._created.items()):
+            family.add([{"status": status, "admin_access": "false"}[label] for label in shown.labels], number)
         yield family
 
 

@@ -165,6 +165,7 @@ class Scheduler:
         )
         if metrics is not None:
             metrics.show_queue(self._queue)
+            metrics.show_created_claims(gates)
         self._handlers = EventHandlers(self._cache, self._queue, self._nominations, profiles)
         self._pods = self._informers.of(PODS)
         self._frameworks = {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from prometheus_client import CollectorRegistry, Histogram
 
 from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.struct import from_dict
 from cathedra.exposition import text_of
+from cathedra.releases import FeatureGates
 from cathedra.scheduler.metrics import SchedulerMetrics
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -153,3 +155,17 @@ def test_more_attempts_than_fifteen_share_a_series() -> None:
         entry = QueuedPodInfo(PodInfo(pod("p")), 0.0, attempts)
         metrics.pod_bound(entry)
     assert 'scheduler_pod_scheduling_sli_duration_seconds_count{attempts="15+"} 2' in lines(metrics)
+
+
+@pytest.mark.parametrize(
+    ("release", "series"),
+    [
+        ("1.36", 'scheduler_resourceclaim_creates_total{status="failure"}'),
+        ("1.37", 'dynamic_resource_allocation_resourceclaim_creates_total{admin_access="false",status="failure"}'),
+    ],
+)
+def test_claims_for_extended_resources_are_counted(release: str, series: str) -> None:
+    metrics = SchedulerMetrics()
+    metrics.show_created_claims(FeatureGates.for_release(release))
+    metrics.claim_created("failure")
+    assert f"{series} 1" in lines(metrics)

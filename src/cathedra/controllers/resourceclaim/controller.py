@@ -64,6 +64,11 @@ class ResourceClaimController:
         self._templates = informers.of(RESOURCECLAIMTEMPLATES)
         self._groups = informers.of(PODGROUPS) if self._workloads else None
         self._maker = ClaimMaker(self._client, informers, context.clock, context.gates)
+        if context.registry is not None:
+            # start-up time: where metrics are served alone
+            from cathedra.controllers.resourceclaim.metrics import show_creations
+
+            show_creations(context.registry, self._maker.created, context.gates)
         self._release = self.release_type(self._client, informers, self._deleted, groups=self._workloads)
         self._pods.store.add_index(podindexes.BY_CLAIM, podindexes.by_claim, podclaims.names_same_claims)
         self._pods.store.add_index(podindexes.BY_TEMPLATE, podindexes.by_template, podindexes.same_entries)

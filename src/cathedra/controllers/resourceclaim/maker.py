@@ -7,6 +7,7 @@ response, a read from the API server.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -64,6 +65,8 @@ class ClaimMaker:
         self._fresh_by_owner: dict[str, ObjectKey] = {}
         self._made_at: dict[ObjectKey, float] = {}
         """Creation times of claims (monotonic seconds), including deleted ones."""
+        self.created: Counter[tuple[str, ...]] = Counter()
+        """Outcome (``success`` or ``failure``) and admin access → number of claims that were to be created."""
         self._uncertain: set[str] = set()
         """Owners and entries whose claim may have been created although no answer came."""
         self._claims.add_handler(on_add=self._forget, on_delete=self._forget)
@@ -122,8 +125,11 @@ class ClaimMaker:
             if existing is not None:
                 self._remember(existing)
                 return existing
+        wanted = claim_from_template(template, owner, entry, self._gates)
+        outcome = "failure"
         try:
-            created = await claims.create(claim_from_template(template, owner, entry, self._gates))
+            created = await claims.create(wanted)
+            outcome = "success"
         except ConnectionError:
             self._uncertain.add(value)
             raise
@@ -132,6 +138,8 @@ class ClaimMaker:
             raise ClaimUndecodable(str(error)) from error
         except StatusError as error:
             raise ClaimRefused(str(error)) from error
+        finally:
+            self.created[outcome, admin_access(wanted)] += 1
         self._note_time(created)
         # The informer may have been faster than the answer; then the memory would never be cleared by its event.
         if (namespace, created.metadata.name) not in self._claims.store.by_key:
@@ -279,3 +287,10 @@ def claim_from_template(
         ),
         spec=template.spec.spec,
     )
+
+
+def admin_access(claim: ResourceClaim) -> str:
+    """Return the label for admin access: ``true`` if a request of the claim has it, otherwise ``false``."""
+    requests = claim.spec.devices.requests or ()
+    has_it = any(request.exactly is not None and bool(request.exactly.admin_access) for request in requests)
+    return "true" if has_it else "false"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from cathedra.api.resource import ResourceClaim
+from cathedra.client.queuemetrics import export_counts
 from cathedra.client.store import Store
+from cathedra.controllers.resourceclaim.maker import admin_access
 from cathedra.exposition import Family
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.releases.metrics import metric
@@ -34,20 +36,23 @@ def show_claims(registry: CollectorRegistry, claims: Store[ResourceClaim], gates
     registry.register(Claims())
 
 
+def show_creations(registry: CollectorRegistry, created: Mapping[tuple[str, ...], int], gates: FeatureGates) -> None:
+    """Export the number of claims that were to be created from templates, by outcome and admin access."""
+    shared = gates.has(behaviours.CLAIM_METRICS_OF_ALL_COMPONENTS)
+    prefix = "dynamic_resource_allocation_resourceclaim" if shared else "resourceclaim_controller"
+    shown = metric(f"{prefix}_creates_total")
+    export_counts(registry, shown.name.removesuffix("_total"), shown.help, shown.labels, created)
+
+
 def count_claims(claims: Iterable[ResourceClaim]) -> Counter[tuple[str, str, str]]:
     """Return the number of claims by (allocated, admin access, source)."""
     return Counter(
-        (_word(claim.status.allocation is not None), _word(_admin(claim)), _source(claim)) for claim in claims
+        (_word(claim.status.allocation is not None), admin_access(claim), _source(claim)) for claim in claims
     )
 
 
 def _word(value: bool) -> str:
     return "true" if value else "false"
-
-
-def _admin(claim: ResourceClaim) -> bool:
-    requests = claim.spec.devices.requests or ()
-    return any(request.exactly is not None and bool(request.exactly.admin_access) for request in requests)
 
 
 def _source(claim: ResourceClaim) -> str:

@@ -64,7 +64,7 @@ class ClaimBinding:
         self._clock = writer.clock
 
     def observe(self, observer: PluginObserver) -> None:
-        """Call ``observer`` when a wait for binding conditions ends."""
+        """Call ``observer`` when a wait for binding conditions ends, and when a claim was to be created."""
         self._observer = observer
 
     async def write(self, cycle: ClaimCycle | None, pod: Pod) -> Status | None:
@@ -238,7 +238,13 @@ class ClaimBinding:
             return
         allocation = cycle.chosen[special.metadata.uid]
         blank = replace(special.metadata, name="", uid="")
-        created = await self._writer.create(replace(special, metadata=blank))
+        outcome = "failure"
+        try:
+            created = await self._writer.create(replace(special, metadata=blank))
+            outcome = "success"
+        finally:
+            if self._observer is not None:
+                self._observer.claim_created(outcome)
         # From here on the claim exists. If anything below fails, `withdraw` deletes it.
         cycle.special, cycle.special_created = created, True
         # The claim now has a UID. Its devices are held under the new UID before the temporary one is released, so that

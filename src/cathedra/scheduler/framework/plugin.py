@@ -292,6 +292,9 @@ class PluginObserver(Protocol):
     def waited_for_devices(self, profile: str, driver: str, status: str, seconds: float) -> None:
         """The binding conditions of a driver's devices came true (``success``), or how they did not."""
 
+    def claim_created(self, status: str) -> None:
+        """A claim for extended resources was to be created: ``success`` or ``failure``."""
+
     def preemption_attempted(self) -> None:
         """A search for pods to evict has begun."""
 

@@ -43,6 +43,7 @@ def test_a_claim_is_known_before_the_informer_shows_it() -> None:
         user = await owner(api)
         assert made.find(user, "gpu") is None
         created = await made.make(user, "gpu", "tpl")
+        assert made.created == {("success", "false"): 1}
         found = made.find(user, "gpu")
         assert found is not None
         assert found.metadata.uid == created.metadata.uid

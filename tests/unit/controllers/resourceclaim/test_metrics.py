@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import from_dict
 from cathedra.client.store import Store
-from cathedra.controllers.resourceclaim.metrics import count_claims, show_claims
+from cathedra.controllers.resourceclaim.metrics import count_claims, show_claims, show_creations
 from cathedra.releases import FeatureGates
 
 
@@ -53,3 +53,16 @@ def test_the_metric_has_the_name_of_its_release(release: str, name: str) -> None
     assert registry.get_sample_value(name, labels) is None
     store.put(claim())
     assert registry.get_sample_value(name, labels) == 1
+
+
+@pytest.mark.parametrize(
+    ("release", "name"),
+    [
+        ("1.36", "resourceclaim_controller_creates_total"),
+        ("1.37", "dynamic_resource_allocation_resourceclaim_creates_total"),
+    ],
+)
+def test_creations_have_the_name_of_the_release(release: str, name: str) -> None:
+    registry = CollectorRegistry()
+    show_creations(registry, {("success", "true"): 2}, FeatureGates.for_release(release))
+    assert registry.get_sample_value(name, {"status": "success", "admin_access": "true"}) == 2
