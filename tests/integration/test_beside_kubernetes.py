@@ -66,9 +66,9 @@ def command_of(file: str) -> list[str]:
     return command[2:]
 
 
-def as_account(kubectl: Kubectl, folder: Path, account: str) -> str:
-    """The option of a kubeconfig for a service account of kube-system."""
-    token = kubectl("create", "token", account, "-n", "kube-system").strip()
+def as_account(kubectl: Kubectl, folder: Path, account: str, space: str = "kube-system", *bound: str) -> str:
+    """The option of a kubeconfig for a service account, with the options that bind its token."""
+    token = kubectl("create", "token", account, "-n", space, *bound).strip()
     config = json.loads(kubectl("config", "view", "--raw", "-o", "json"))
     config["users"][0]["user"] = {"token": token}
     file = folder / f"{account}.conf"
