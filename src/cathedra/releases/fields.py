@@ -130,14 +130,59 @@ ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
 
 
 REQUIRED_UNTIL: Final[dict[tuple[str, str], str]] = {
+    ("ControllerRevision", "revision"): "1.36",
     ("Counter", "value"): "1.37",
+    ("DaemonSetCondition", "status"): "1.36",
+    ("DaemonSetCondition", "type"): "1.36",
+    ("DeploymentCondition", "status"): "1.36",
+    ("DeploymentCondition", "type"): "1.36",
     ("DeviceClass", "spec"): "1.36",
+    ("EndpointSlice", "endpoints"): "1.35",
+    ("NodeAllocatableResourceClaimStatus", "resources"): "1.36",
+    ("PodDisruptionBudgetStatus", "currentHealthy"): "1.35",
+    ("PodDisruptionBudgetStatus", "desiredHealthy"): "1.35",
+    ("PodDisruptionBudgetStatus", "disruptionsAllowed"): "1.35",
+    ("PodDisruptionBudgetStatus", "expectedPods"): "1.35",
+    ("PodFailurePolicyOnPodConditionsPattern", "status"): "1.34",
+    ("PriorityClass", "value"): "1.35",
+    ("ReplicaSetCondition", "status"): "1.36",
+    ("ReplicaSetCondition", "type"): "1.36",
     ("ResourceClaim", "spec"): "1.36",
     ("ResourceClaimTemplate", "spec"): "1.36",
     ("ResourceClaimTemplateSpec", "spec"): "1.36",
     ("ResourceSlice", "spec"): "1.36",
+    ("RoleRef", "apiGroup"): "1.35",
+    ("StatefulSetCondition", "status"): "1.36",
+    ("StatefulSetCondition", "type"): "1.36",
+    ("TokenRequest", "spec"): "1.35",
+    ("TokenRequestSpec", "audiences"): "1.35",
+    ("TokenRequestStatus", "expirationTimestamp"): "1.35",
+    ("TokenRequestStatus", "token"): "1.35",
+    ("WorkloadSpec", "podGroupTemplates"): "1.36",
 }
 """(type, JSON field) → last release in which the field was required."""
+
+
+REQUIRED_FROM: Final[dict[tuple[str, str], str]] = {
+    ("ControllerRevision", "data"): "1.37",
+    ("CronJob", "spec"): "1.36",
+    ("DaemonSet", "spec"): "1.37",
+    ("Deployment", "spec"): "1.37",
+    ("FlowSchema", "spec"): "1.37",
+    ("FlowSchemaCondition", "type"): "1.37",
+    ("HorizontalPodAutoscaler", "spec"): "1.36",
+    ("IPAddress", "spec"): "1.36",
+    ("LimitedPriorityLevelConfiguration", "limitResponse"): "1.37",
+    ("PriorityLevelConfiguration", "spec"): "1.37",
+    ("PriorityLevelConfigurationCondition", "type"): "1.37",
+    ("ReplicaSet", "spec"): "1.37",
+    ("StatefulSet", "spec"): "1.37",
+    ("TokenReviewSpec", "token"): "1.36",
+    ("ValidatingAdmissionPolicyBinding", "spec"): "1.36",
+    ("ValidatingAdmissionPolicyBindingSpec", "policyName"): "1.36",
+    ("ValidatingAdmissionPolicyBindingSpec", "validationActions"): "1.36",
+}
+"""(type, JSON field) → first release in which the field is required, of types that older releases have too."""
 
 LAST_WITH_TAINT_SELECTORS: Final = "1.34"
 """The last release whose DeviceTaintRules select devices by class and expression."""
@@ -156,3 +201,12 @@ def is_known(type_name: str, json_name: str, release: str) -> bool:
     if first and order(release) < order(first):
         return False
     return not (last and order(release) > order(last))
+
+
+def is_required(type_name: str, json_name: str, release: str, *, newest: bool) -> bool:
+    """Return True if the release requires the field, where ``newest`` is true if the newest one does."""
+    key = type_name, json_name
+    if last := REQUIRED_UNTIL.get(key):
+        return newest or order(release) <= order(last)
+    first = REQUIRED_FROM.get(key)
+    return newest and (first is None or order(release) >= order(first))

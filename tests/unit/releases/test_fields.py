@@ -6,7 +6,7 @@ import pytest
 
 from cathedra.api import facts
 from cathedra.releases import RELEASES
-from cathedra.releases.fields import ONLY_IN, is_known, is_new_in_v1
+from cathedra.releases.fields import ONLY_IN, REQUIRED_FROM, REQUIRED_UNTIL, is_known, is_new_in_v1, is_required
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,8 @@ def test_listed_fields_exist_among_the_wire_facts() -> None:
         for kind, fact in types.items()
         for field in fact.get("fields", ())
     }
-    missing = {(kind, field) for kind, field in ONLY_IN if field} - existing
+    listed = [*ONLY_IN, *REQUIRED_FROM, *REQUIRED_UNTIL]
+    missing = {(kind, field) for kind, field in listed if field} - existing
     assert missing == set()
 
 
@@ -45,3 +46,17 @@ def test_a_field_is_new_in_v1_if_a_release_that_serves_v1_lacks_it() -> None:
 )
 def test_fields_of_137_outside_devices_are_unknown_to_136(kind: str, field: str) -> None:
     assert (is_known(kind, field, "1.36"), is_known(kind, field, "1.37")) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "newest", "older", "newer"),
+    [("Deployment", "spec", True, False, True), ("EndpointSlice", "endpoints", False, True, False)],
+)
+def test_a_field_is_required_by_release(kind: str, field: str, *, newest: bool, older: bool, newer: bool) -> None:
+    assert is_required(kind, field, "1.35", newest=newest) is older
+    assert is_required(kind, field, "1.37", newest=newest) is newer
+
+
+def test_a_field_that_is_not_listed_is_required_as_in_the_newest_release() -> None:
+    assert is_required("Role", "kind", "1.34", newest=True)
+    assert not is_required("Role", "kind", "1.34", newest=False)

@@ -12,11 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from msgspec.structs import replace
-
 from cathedra.api.typeinfo import FieldInfo, locate, package_of, type_info
 from cathedra.apiserver.patches.schema import is_atomic
-from cathedra.releases.fields import REQUIRED_UNTIL, is_known
+from cathedra.releases.fields import is_known, is_required
 
 META: Final = "meta/v1"
 _META_NAME: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -52,6 +50,7 @@ _ANYTHING: Final = frozenset(
 )
 _REQUIRED_ORDER: Final = {
     "OwnerReference": ["apiVersion", "kind", "name", "uid"],
+    "EndpointSlice": ["addressType", "endpoints"],
     "APIResource": ["name", "singularName", "namespaced", "kind", "verbs"],
     "HTTPIngressPath": ["pathType", "backend"],
     "PartitionTypeStatus": ["attribute", "type", "total", "allocatable"],
@@ -158,11 +157,15 @@ class Schemas:
         if name == "WatchEvent":
             return self._watch_event()
         fields = {
-            field: self._of_release(name, info)
+            field: info
             for field, info in type_info(package, name).fields.items()
             if is_known(name, field, self._release)
         }
-        required = [field for field, info in fields.items() if _is_required(info)]
+        required = [
+            field
+            for field, info in fields.items()
+            if is_required(name, field, self._release, newest=_is_required(info))
+        ]
         # Kubernetes lists them in the order of the Go struct, which is that of the wire numbers but for a few types.
         required.sort(key=lambda field: fields[field].number)
         schema: OpenAPIObject = {
@@ -171,16 +174,10 @@ class Schemas:
             "properties": {field: self._property(package, name, info) for field, info in sorted(fields.items())},
         }
         if required:
-            schema["required"] = _REQUIRED_ORDER.get(name, required)
+            schema["required"] = [field for field in _REQUIRED_ORDER.get(name, required) if field in required]
         if is_atomic(package, name):
             schema["x-kubernetes-map-type"] = "atomic"
         return schema
-
-    def _of_release(self, owner: str, info: FieldInfo) -> FieldInfo:
-        last = REQUIRED_UNTIL.get((owner, info.name))
-        if last is None or _ordered(self._release) > _ordered(last):
-            return info
-        return replace(info, required=True)
 
     def _watch_event(self) -> OpenAPIObject:
         """Return the schema of watch events, which the facts lack: they exist only in streams."""
@@ -268,10 +265,6 @@ class Schemas:
 
 def _reference(name: str) -> OpenAPIObject:
     return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _ordered(release: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in release.split("."))
 
 
 def _is_required(info: FieldInfo) -> bool:

@@ -85,3 +85,14 @@ def test_a_release_has_the_fields_that_kubernetes_published(release: str) -> Non
         and (differing := schema.get("properties", {}).keys() ^ theirs[name].get("properties", {}).keys())
     }
     assert wrong == NOT_YET.get(release, {})
+
+
+@pytest.mark.parametrize("release", sorted(published()))
+def test_a_release_requires_the_fields_that_kubernetes_published(release: str) -> None:
+    theirs = published()[release]
+    wrong = {
+        name: (required, theirs[name].get("required"))
+        for name, schema in definitions(release).items()
+        if name in theirs and (required := schema.get("required")) != theirs[name].get("required")
+    }
+    assert wrong == {}
