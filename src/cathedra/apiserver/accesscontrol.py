@@ -114,7 +114,7 @@ def access_control(registry: Registry, setup: AccessSetup) -> AccessControl:
         DefaultTolerations(),
         PodGroupProtection(gates),
         DefaultStorageClass(registry),
-        RuntimeClasses(registry),
+        RuntimeClasses(registry, gates),
         DefaultIngressClass(registry),
     ]
     if gates.get("PodTopologyLabelsAdmission", False):

@@ -46,6 +46,12 @@ UNKNOWN_PATHS_ANSWER_STATUS: Final = Behaviour(
     source="kubernetes/kubernetes#138219",
 )
 
+BAD_REVISION_IS_BAD_REQUEST: Final = Behaviour(
+    "A GET with a resourceVersion that is no number is a bad request; before, an error of the server.",
+    since="1.38",
+    source="kubernetes/kubernetes#142591",
+)
+
 TOO_FEW_ITEMS_NAMED: Final = Behaviour(
     "Custom objects with too few items are refused as such; before, as an invalid value.",
     since="1.38",
@@ -266,6 +272,22 @@ POD_LEVEL_RESIZE: Final = Behaviour(
 RESIZE_KEEPS_CLAIMS: Final = Behaviour(
     "Pods with node-allocatable claims can be resized.", since="1.37", source="KEP-5517"
 )
+
+EMPTY_RUNTIME_CLASS_IS_NONE: Final = Behaviour(
+    "A pod with an empty runtimeClassName has no runtime class; before, a class of that name was missing.",
+    since="1.38",
+    source="kubernetes/kubernetes#140108",
+)
+
+# --- other core kinds
+
+CLEARED_RANGES_NAMED: Final = Behaviour(
+    "An update that clears a node's podCIDRs is refused as such; before, as any other change.",
+    since="1.38",
+    source="kubernetes/kubernetes#141260",
+)
+
+# --- groups of pods
 
 GROUP_COUNTS_CHANGE: Final = Behaviour(
     "The minGroupCount of a CompositePodGroup can be changed; before, its policy was immutable.",

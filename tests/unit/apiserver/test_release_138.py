@@ -59,6 +59,17 @@ async def answered(call: Any) -> tuple[int, Any]:
         return response.status, await response.json()
 
 
+@pytest.mark.parametrize(
+    ("release", "status", "begins"), [("1.37", 500, ""), ("1.38", 400, "invalid resource version: ")]
+)
+async def test_a_resource_version_that_is_no_number(tmp_path: Path, release: str, status: int, begins: str) -> None:
+    """kubernetes/kubernetes#142591."""
+    async with served(tmp_path, release) as client:
+        got, body = await answered(client.get("/api/v1/namespaces/default?resourceVersion=x"))
+    text = 'resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax'
+    assert (got, body["message"]) == (status, begins + text)
+
+
 @pytest.mark.parametrize("release", ["1.37", "1.38"])
 async def test_answers_of_deletion_and_binding_have_the_revision_of_the_write(tmp_path: Path, release: str) -> None:
     """kubernetes/kubernetes#138724, #142327, #142197."""

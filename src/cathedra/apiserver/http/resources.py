@@ -83,6 +83,8 @@ class ResourceHandler:
         self._measurements = Measurements(server, proxy)
         self._drops = server.gates["ManagedFieldsOptOut"]
         self._answers_status = server.gates.has(behaviours.UNKNOWN_PATHS_ANSWER_STATUS)
+        is_bad_request = server.gates.has(behaviours.BAD_REVISION_IS_BAD_REQUEST)
+        self._check_revision = read.parse_revision if is_bad_request else read.watch_revision
         self._verbs: Mapping[str, Callable[[Request, Call], Awaitable[Response | None]]] = {
             "get": self._get,
             "list": self._list,
@@ -213,7 +215,7 @@ class ResourceHandler:
     async def _get(self, request: Request, call: Call) -> Response:
         form = self._form(request, call)
         # A GET ignores the version, and still refuses one that is no number.
-        read.watch_revision(request.parameter("resourceVersion"))
+        self._check_revision(request.parameter("resourceVersion"))
         return self._object(request, call, await self._operations.get(call), form)
 
     async def _list(self, request: Request, call: Call) -> Response:

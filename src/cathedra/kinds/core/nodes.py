@@ -14,6 +14,7 @@ from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.resourcenames import check_amount
 from cathedra.kinds.definition import PROXY_VERBS, Column, ConnectedSubresource, RequestContext, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules, SpecStrategy
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.semantics.conditions import find_condition
 
 NODE_COLUMNS: Final = (
@@ -64,20 +65,26 @@ def _check_taints(errors: ErrorList, taints: Sequence[core_v1.Taint]) -> None:
         seen.add((taint.effect, taint.key))
 
 
-def validate_node_update(new: core_v1.Node, old: core_v1.Node) -> ErrorList:
+def validate_node_update(new: core_v1.Node, old: core_v1.Node, gates: FeatureGates) -> ErrorList:
     """Return the errors of a changed node: what was assigned to it once, it keeps."""
     errors = ErrorList()
     _check_resources(errors, new.status)
     _check_unique(errors, new.status)
-    now, was = new.spec.pod_cidrs, old.spec.pod_cidrs
-    # Kubernetes reports each range that differs.
-    changes = sum(a != b for a, b in zip(now, was, strict=True)) if len(now) == len(was) else bool(was)
-    for _ in range(changes):
-        errors.forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
+    _check_kept_ranges(errors, new.spec.pod_cidrs, old.spec.pod_cidrs, gates)
     if old.spec.provider_id and new.spec.provider_id != old.spec.provider_id:
         errors.forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid')
     _check_taints(errors, new.spec.taints)
     return errors
+
+
+def _check_kept_ranges(errors: ErrorList, now: Sequence[str], was: Sequence[str], gates: FeatureGates) -> None:
+    if was and not now and gates.has(behaviours.CLEARED_RANGES_NAMED):
+        errors.invalid("spec.podCIDRs", None, "field cannot be cleared once set")
+        return
+    # Kubernetes reports each range that differs.
+    changes = sum(a != b for a, b in zip(now, was, strict=True)) if len(now) == len(was) else bool(was)
+    for _ in range(changes):
+        errors.forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
 
 
 def validate_node_status(new: core_v1.Node, old: core_v1.Node) -> ErrorList:
@@ -132,6 +139,10 @@ class NodeStrategy(SpecStrategy[core_v1.Node]):
         """Keep the status: a kubelet registers with it."""
         return obj
 
+    def validate_update(self, new: core_v1.Node, old: core_v1.Node, context: RequestContext) -> ErrorList:
+        """The rules of a change, whose texts depend on the release."""
+        return validate_node_update(new, old, context.gates)
+
 
 def node_definition() -> ResourceDefinition[core_v1.Node]:
     """The definition of nodes."""
@@ -139,7 +150,7 @@ def node_definition() -> ResourceDefinition[core_v1.Node]:
         core_v1.Node,
         "nodes",
         namespaced=False,
-        strategy=NodeStrategy(default_node, ObjectRules(validate_node, validate_node_update)),
+        strategy=NodeStrategy(default_node, ObjectRules(validate_node)),
         default=default_node,
         status_rules=validate_node_status,
         connected=(ConnectedSubresource("proxy", PROXY_VERBS, "NodeProxyOptions"),),

@@ -81,3 +81,17 @@ def test_a_node_keeps_what_was_assigned_to_it() -> None:
         "spec.podCIDRs",
         "spec.providerID",
     ]
+
+
+@pytest.mark.parametrize(
+    ("release", "why"),
+    [
+        ("1.37", 'spec.podCIDRs: Forbidden: node updates may not change podCIDR except from "" to valid'),
+        ("1.38", "spec.podCIDRs: Invalid value: null: field cannot be cleared once set"),
+    ],
+)
+def test_the_ranges_of_a_node_are_not_cleared(release: str, why: str) -> None:
+    """kubernetes/kubernetes#141260."""
+    strategy = definition_of("nodes").strategy
+    old, empty = (from_dict(core_v1.Node, {"spec": spec}) for spec in ({"podCIDRs": ["10.0.0.0/24"]}, {}))
+    assert [str(error) for error in strategy.validate_update(empty, old, context(release))] == [why]

@@ -15,6 +15,7 @@ from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.routes import PODS
 from cathedra.kinds.definition import AnyDefinition
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.semantics.tolerations import merged_tolerations
 
 _RUNTIME_CLASSES: Final = GroupResource("node.k8s.io", "runtimeclasses")
@@ -28,8 +29,9 @@ class RuntimeClasses(AdmissionPlugin):
     name = "RuntimeClass"
     kinds = frozenset({PODS})
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, gates: FeatureGates) -> None:
         self._registry = registry
+        self._empty_is_none = gates.has(behaviours.EMPTY_RUNTIME_CLASS_IS_NONE)
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
         """Handle new pods, which alone name a class."""
@@ -42,7 +44,7 @@ class RuntimeClasses(AdmissionPlugin):
             StatusError: 403, the class is missing, or the pod has another value than the class.
         """
         pod: Pod = request.object
-        found = None if pod.spec.runtime_class_name is None else self._class(request)
+        found = self._class(request)
         if found is None:
             return pod
         if found.overhead is not None:
@@ -71,7 +73,7 @@ class RuntimeClasses(AdmissionPlugin):
     def _class(self, request: AdmissionAttributes) -> RuntimeClass | None:
         """Return the pod's class; None if it names none."""
         name = request.object.spec.runtime_class_name
-        if name is None:
+        if name is None or (not name and self._empty_is_none):
             return None
         found: RuntimeClass | None = self._registry.find(_RUNTIME_CLASSES, name)
         if found is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from cathedra.api.core.core_v1 import Pod, Toleration
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.node_v1 import Overhead, RuntimeClass, Scheduling
@@ -48,6 +50,21 @@ def test_a_class_that_is_not_there_is_refused() -> None:
         assert said == 'pods "p" is forbidden: pod rejected: RuntimeClass "none" not found'
 
     guarded(body)
+
+
+@pytest.mark.parametrize(("release", "admitted"), [("1.37", False), ("1.38", True)])
+def test_an_empty_name_of_a_class_is_none(release: str, admitted: bool) -> None:
+    """kubernetes/kubernetes#140108."""
+
+    async def body(api: Guarded) -> None:
+        pods = api.admin.resource(PODS, "default")
+        if admitted:
+            assert (await pods.create(pod(runtimeClassName=""))).spec.runtime_class_name == ""
+        else:
+            said = await refused(pods.create(pod(runtimeClassName="")))
+            assert said == 'pods "p" is forbidden: pod rejected: RuntimeClass "" not found'
+
+    guarded(body, release=release)
 
 
 def test_a_pod_may_not_ask_for_something_else_than_its_class_says() -> None:
