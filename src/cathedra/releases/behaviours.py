@@ -287,6 +287,12 @@ CLEARED_RANGES_NAMED: Final = Behaviour(
     source="kubernetes/kubernetes#141260",
 )
 
+STORED_QUOTA_AMOUNTS_UNVALIDATED: Final = Behaviour(
+    "Amounts of a ResourceQuota that an update leaves as they are stored are not validated again.",
+    since="1.38",
+    source="kubernetes/kubernetes#142190",
+)
+
 # --- groups of pods
 
 GROUP_COUNTS_CHANGE: Final = Behaviour(

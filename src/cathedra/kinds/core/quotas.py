@@ -15,8 +15,9 @@ from cathedra.api.scheme import GroupResource
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.resourcenames import check_amount, is_standard_quota_resource, quota_resource_problems
-from cathedra.kinds.definition import Column, ResourceDefinition
-from cathedra.kinds.strategies import ObjectRules
+from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
+from cathedra.kinds.strategies import ObjectRules, SpecStrategy, StatusStrategy
+from cathedra.releases import FeatureGates, behaviours
 
 QUOTA_COLUMNS: Final = (
     NAME,
@@ -46,14 +47,15 @@ _MUST_EXIST: Final = (
     "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
     "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
 )
+Amounts = Mapping[str, Quantity]
 _SPEC: Final = FieldPath("spec")
 _STATUS: Final = FieldPath("status")
 
 
-def validate_quota(quota: core_v1.ResourceQuota) -> ErrorList:
+def validate_quota(quota: core_v1.ResourceQuota, *stored: Amounts) -> ErrorList:
     """Names and amounts of resources, and scopes that have a meaning for them (ValidateResourceQuota)."""
     errors, spec = ErrorList(), quota.spec
-    _check_amounts(errors, _SPEC.child("hard"), spec.hard)
+    _check_amounts(errors, _SPEC.child("hard"), spec.hard, *stored)
     scopes = spec.scopes
     shown = list(scopes)  # one list for all errors that show it
     # A scope that is repeated is judged once, so that the work does not grow with scopes times resources.
@@ -70,11 +72,13 @@ def validate_quota(quota: core_v1.ResourceQuota) -> ErrorList:
     return errors
 
 
-def _check_amounts(errors: ErrorList, path: FieldPath, amounts: Mapping[str, Quantity]) -> None:
+def _check_amounts(errors: ErrorList, path: FieldPath, amounts: Amounts, *stored: Amounts) -> None:
+    """Check names, and amounts that none of ``stored`` has."""
     for name, amount in sorted(amounts.items()):
         for problem in quota_resource_problems(name):
             errors.invalid(path.key(name), name, problem)
-        check_amount(errors, path.key(name), name, amount)
+        if all(known.get(name) != amount for known in stored):
+            check_amount(errors, path.key(name), name, amount)
 
 
 def _outside(scope: str, hard: Mapping[str, Quantity]) -> list[str]:
@@ -116,9 +120,9 @@ def _check_selector(errors: ErrorList, spec: core_v1.ResourceQuotaSpec) -> None:
             errors.invalid(path, list(spec.scopes) or None, "conflicting scopes")
 
 
-def validate_quota_update(new: core_v1.ResourceQuota, old: core_v1.ResourceQuota) -> ErrorList:
+def validate_quota_update(new: core_v1.ResourceQuota, old: core_v1.ResourceQuota, gates: FeatureGates) -> ErrorList:
     """The same, and the scopes stay."""
-    errors = validate_quota(new)
+    errors = validate_quota(new, *_kept(gates, old.spec.hard))
     # The recorded usage was counted for the old scopes. With others it would be wrong until the controller recounts,
     # and admission would compare new pods with it.
     if set(new.spec.scopes) != set(old.spec.scopes):
@@ -126,12 +130,39 @@ def validate_quota_update(new: core_v1.ResourceQuota, old: core_v1.ResourceQuota
     return errors
 
 
-def validate_quota_status(new: core_v1.ResourceQuota, old: core_v1.ResourceQuota) -> ErrorList:
+def validate_quota_status(new: core_v1.ResourceQuota, old: core_v1.ResourceQuota, gates: FeatureGates) -> ErrorList:
     """Names and amounts of the resources in the status."""
     errors = ErrorList()
-    _check_amounts(errors, _STATUS.child("hard"), new.status.hard)
-    _check_amounts(errors, _STATUS.child("used"), new.status.used)
+    # The controller copies spec.hard to status.hard: an amount that the spec may keep must not stop it.
+    kept = _kept(gates, old.status.hard, old.spec.hard)
+    _check_amounts(errors, _STATUS.child("hard"), new.status.hard, *kept)
+    _check_amounts(errors, _STATUS.child("used"), new.status.used, *_kept(gates, old.status.used))
     return errors
+
+
+def _kept(gates: FeatureGates, *stored: Amounts) -> tuple[Amounts, ...]:
+    """Return the amounts that an update may keep although they are invalid."""
+    return stored if gates.has(behaviours.STORED_QUOTA_AMOUNTS_UNVALIDATED) else ()
+
+
+class QuotaStrategy(SpecStrategy[core_v1.ResourceQuota]):
+    """A quota keeps amounts that an older release accepted."""
+
+    def validate_update(
+        self, new: core_v1.ResourceQuota, old: core_v1.ResourceQuota, context: RequestContext
+    ) -> ErrorList:
+        """The rules of a change, which depend on the release."""
+        return validate_quota_update(new, old, context.gates)
+
+
+class QuotaStatusStrategy(StatusStrategy[core_v1.ResourceQuota]):
+    """The status of a quota, which its controller fills from the spec."""
+
+    def validate_update(
+        self, new: core_v1.ResourceQuota, old: core_v1.ResourceQuota, context: RequestContext
+    ) -> ErrorList:
+        """The rules of a changed status, which depend on the release."""
+        return validate_quota_status(new, old, context.gates)
 
 
 def quota_definition() -> ResourceDefinition[core_v1.ResourceQuota]:
@@ -141,8 +172,8 @@ def quota_definition() -> ResourceDefinition[core_v1.ResourceQuota]:
         "resourcequotas",
         returns_deleted_object=True,
         namespaced=True,
-        rules=ObjectRules(validate_quota, validate_quota_update),
-        status_rules=validate_quota_status,
+        strategy=QuotaStrategy(rules=ObjectRules(validate_quota)),
+        status=QuotaStatusStrategy(),
         table=(QUOTA_COLUMNS, quota_cells),
         short_names=("quota",),
     ).definition()

@@ -110,3 +110,28 @@ def test_the_scopes_of_a_quota_stay() -> None:
     assert texts(strategy.validate_update(new, old, context())) == [
         "spec.scopes: Invalid value: null: field is immutable"
     ]
+
+
+@pytest.mark.parametrize(("release", "kept"), [("1.37", False), ("1.38", True)])
+def test_an_update_keeps_amounts_that_an_older_release_accepted(release: str, kept: bool) -> None:
+    """kubernetes/kubernetes#142190."""
+    definition = definition_of("resourcequotas")
+    spec, hard = {"hard": {"pods": "1500m"}}, 'hard[pods]: Invalid value: "1500m": must be an integer'
+    old = from_dict(ResourceQuota, {"spec": spec})
+    relabelled = from_dict(ResourceQuota, {"metadata": {"labels": {"a": "b"}}, "spec": {"hard": {"pods": "1.5"}}})
+    found = texts(definition.strategy.validate_update(relabelled, old, context(release)))
+    assert [text.replace('"1.5"', '"1500m"') for text in found] == ([] if kept else [f"spec.{hard}"])
+    counted = from_dict(ResourceQuota, {"spec": spec, "status": {**spec, "used": {"pods": "1500m"}}})
+    status = definition.subresources["status"]
+    hards = [] if kept else [f"status.{hard}"]
+    used = f"status.{hard.replace('hard', 'used')}"
+    assert texts(status.validate_update(counted, old, context(release))) == [*hards, used]
+    assert texts(status.validate_update(counted, counted, context(release))) == ([] if kept else [*hards, used])
+
+
+def test_a_changed_amount_is_checked_as_on_create() -> None:
+    strategy = definition_of("resourcequotas").strategy
+    old, new = (from_dict(ResourceQuota, {"spec": {"hard": {"pods": amount}}}) for amount in ("1500m", "2500m"))
+    assert texts(strategy.validate_update(new, old, context("1.38"))) == [
+        'spec.hard[pods]: Invalid value: "2500m": must be an integer'
+    ]
