@@ -15,8 +15,13 @@ import pytest
 from cathedra.api.core.core_v1 import Container, ContainerPort, HTTPGetAction, Probe
 from cathedra.api.struct import replace
 from cathedra.client.resources import PODS
+from cathedra.clock import SystemClock
+from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.process.background import stop
+from cathedra.node.config import NodeConfig
+from cathedra.node.runtime.choose import choose_configured
 from cathedra.node.runtime.podnetworks import PodNetworks, namespace_path
-from cathedra.node.runtime.runtime import UnusableRuntime
+from cathedra.node.runtime.runtime import PodIdentity, SandboxSpec, UnusableRuntime
 from tests.integration.real_node import RealNode, running
 from tests.requirements import container_runtime
 from tests.unit.node.fakes import make_pod
@@ -127,3 +132,29 @@ async def test_the_network_of_a_pod_outlives_its_agent_and_is_removed_by_the_nex
         assert await asyncio.to_thread(fetch, address) == "a"
         await node.client.resource(PODS, "default").delete("a", grace_period_seconds=0)
         await node.until(lambda: links() == before)
+
+
+@pytest.mark.parametrize("ending", ["down", "start without the option"])
+async def test_the_networks_of_a_killed_cluster_are_removed(place: Path, ending: str) -> None:
+    data = DataDir(place / "data")
+    root = place / "data" / "nodes" / "n"
+    root.mkdir(parents=True)
+    networks = PodNetworks(IPv4Network(SUBNET), root / "networks")
+    try:
+        await networks.probe()
+    except UnusableRuntime as unusable:
+        pytest.skip(str(unusable))
+    before = links()
+    await networks.run(SandboxSpec(PodIdentity("default", "p", "uid-left")))
+    # An agent that was killed right after it had begun a file.
+    (root / "networks" / "uid-torn").write_bytes(b"")
+    assert len(links() - before) == 1
+    if ending == "down":
+        assert stop(data) is None
+    else:
+        config = NodeConfig(name="n", root=root, runtime="process")
+        chosen = await choose_configured(config, SystemClock())
+        await chosen.runtime.close(stop_containers=True)
+    assert links() == before
+    assert namespace_path("uid-left") is None
+    assert list((root / "networks").iterdir()) == []

@@ -171,8 +171,19 @@ def last_words(printed: str) -> str:
 def stop(data_dir: DataDir, seconds: float = 30.0) -> int | None:
     """Stop the cluster on ``data_dir`` and wait for its end. Return its PID; None if it was not running.
 
-    A cluster that has not ended after ``seconds`` is killed: what it acknowledged is on disk.
+    A cluster that has not ended after ``seconds`` is killed: what it acknowledged is on disk. Networks of pods that a
+    killed cluster has left in the kernel are removed.
     """
+    pid = _end(data_dir, seconds)
+    if data_dir.holder() is None:
+        from cathedra.node.runtime.podnetworks import remove_networks  # start-up time: for commands that stop alone
+
+        for networks in data_dir.path.glob("nodes/*/networks"):
+            remove_networks(networks)
+    return pid
+
+
+def _end(data_dir: DataDir, seconds: float) -> int | None:
     pid = data_dir.holder()
     if pid is None:
         return None

@@ -31,7 +31,7 @@ from cathedra.files.private import private_directory
 from cathedra.node.config import NodeConfig
 from cathedra.node.runtime.hosted import HostedRuntime, Launcher
 from cathedra.node.runtime.oci import OCILauncher
-from cathedra.node.runtime.podnetworks import PodNetworks
+from cathedra.node.runtime.podnetworks import PodNetworks, remove_networks
 from cathedra.node.runtime.process import MISSING, ProcessLauncher
 from cathedra.node.runtime.runtime import (
     ContainerRun,
@@ -248,7 +248,10 @@ async def choose_configured(config: NodeConfig, clock: Clock) -> ChosenRuntime:
     candidates = {"auto": CANDIDATES, "oci": CANDIDATES, "process": (), "cri": ()}.get(wanted, (wanted,))
     sockets = (config.cri_socket,) if config.cri_socket else SOCKETS if wanted == "cri" else ()
     networks = _networks(config.pod_network, root) if config.pod_network else None
-    if networks is not None:
+    if networks is None:
+        # Those of an earlier agent with the option, which was killed: no sandboxes of this one would remove them.
+        await asyncio.to_thread(remove_networks, root / "networks")
+    else:
         if wanted not in {"auto", "oci", *CANDIDATES}:
             raise UnusableRuntime(wanted, "--pod-network needs crun or runc")
         await networks.probe()

@@ -37,6 +37,8 @@ from cathedra.node.runtime.runtime import (
 
 _NAMESPACES: Final = Path("/run/netns")
 """The place where ``ip netns`` mounts namespaces."""
+_PROBE: Final = "probe-"
+"""Start of the UID of a probe; its process follows."""
 _GATEWAY: Final = "169.254.1.1"
 _CLONE_NEWNET: Final = 0x40000000
 _COMMAND_SECONDS: Final = 10.0
@@ -70,7 +72,7 @@ class PodNetworks:
         Raises:
             UnusableRuntime: this machine does not allow it.
         """
-        identity = PodIdentity("", "probe", f"probe-{os.getpid()}")
+        identity = PodIdentity("", "probe", f"{_PROBE}{os.getpid()}")
         try:
             await asyncio.to_thread(self._probe, identity)
         except _CommandFailed as error:
@@ -79,10 +81,12 @@ class PodNetworks:
     def _probe(self, identity: PodIdentity) -> None:
         if os.geteuid() != 0:
             raise _CommandFailed("it needs root")
+        for left in _abandoned_probes():
+            _unmake(left)
         try:
             self._make(identity.uid)
         finally:
-            self._unmake(identity.uid)
+            _unmake(identity.uid)
 
     async def run(self, spec: SandboxSpec) -> RunningSandbox:
         """Make the network of a pod, or find it."""
@@ -131,7 +135,7 @@ class PodNetworks:
         # The file comes first: what an agent leaves when it is killed below is removed by the next one.
         record = PodNetwork(pod.namespace, pod.name, pod.uid)
         write_atomic(path, msgspec.json.encode(record), mode=0o600)
-        self._unmake(pod.uid)
+        _unmake(pod.uid)
         try:
             address = self._make(pod.uid)
             write_atomic(path, msgspec.json.encode(msgspec.structs.replace(record, address=address)), mode=0o600)
@@ -167,21 +171,24 @@ class PodNetworks:
         raise _CommandFailed(f"no address is left in {self._subnet}")
 
     def _remove(self, uid: str) -> None:
-        self._unmake(uid)
+        _unmake(uid)
         (self._directory / uid).unlink(missing_ok=True)
-
-    def _unmake(self, uid: str) -> None:
-        # Interface first: it takes its route with it, so the address is free even if containers still hold the
-        # namespace for a moment.
-        for words in (("link", "delete", _interface(uid)), ("netns", "delete", _namespace(uid))):
-            with contextlib.suppress(_CommandFailed):
-                _ip(*words)
 
     def _listed(self) -> tuple[PodIdentity, ...]:
         if not self._directory.is_dir():
             return ()
         found = (_read(path) for path in sorted(self._directory.iterdir()))
         return tuple(PodIdentity(one.namespace, one.name, one.uid) for one in found if one is not None)
+
+
+def remove_networks(directory: Path) -> None:
+    """Remove the networks of all pods that have a file in a directory: those of a node that was killed."""
+    if not directory.is_dir():
+        return
+    # The name of the file is the UID, also where the agent was killed before it had written the rest.
+    for path in sorted(directory.iterdir()):
+        _unmake(path.name)
+        path.unlink(missing_ok=True)
 
 
 class SocketConnection:
@@ -232,6 +239,20 @@ def namespace_path(pod_uid: str) -> Path | None:
     """Return the file of a pod's network namespace; None if it has none."""
     path = _NAMESPACES / _namespace(pod_uid)
     return path if path.exists() else None
+
+
+def _unmake(uid: str) -> None:
+    # Interface first: it takes its route with it, so the address is free even if containers still hold the namespace
+    # for a moment.
+    for words in (("link", "delete", _interface(uid)), ("netns", "delete", _namespace(uid))):
+        with contextlib.suppress(_CommandFailed):
+            _ip(*words)
+
+
+def _abandoned_probes() -> list[str]:
+    """Return the UIDs of probes whose process was killed before it had removed them."""
+    found = (path.name.removeprefix(_namespace("")) for path in _NAMESPACES.glob(f"{_namespace(_PROBE)}*"))
+    return [uid for uid in found if not Path("/proc", uid.removeprefix(_PROBE)).exists()]
 
 
 def _namespace(uid: str) -> str:
