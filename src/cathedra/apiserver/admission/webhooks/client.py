@@ -13,9 +13,9 @@ import msgspec
 
 from cathedra.api.core.admissionregistration_v1 import ServiceReference, WebhookClientConfig
 from cathedra.api.struct import encode
-from cathedra.apiserver.admission.webhooks.networktexts import network_text
 from cathedra.apiserver.admission.webhooks.review import WebhookCallFailed
 from cathedra.apiserver.answerbody import BodyTooLarge, read_whole
+from cathedra.apiserver.networktexts import network_text
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.serviceendpoints import NoEndpoint, service_endpoint
 

@@ -19,7 +19,6 @@ from cathedra.api.core.apiregistration_v1 import APIService
 from cathedra.api.nesting import load_json
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, failure
-from cathedra.apiserver.admission.webhooks.networktexts import network_text
 from cathedra.apiserver.answerbody import read_whole
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.http.answers.response import Response
@@ -32,6 +31,7 @@ from cathedra.apiserver.http.proxying.passing import (
 )
 from cathedra.apiserver.http.proxying.upgrades import NodeRequestHead, ask_node, pass_upgrade
 from cathedra.apiserver.http.request import Request
+from cathedra.apiserver.networktexts import network_text
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.registry.serviceendpoints import NoEndpoint, service_endpoint

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cathedra.api.status import StatusError, failure, too_many_requests
-from cathedra.apiserver.admission.webhooks.networktexts import network_text
 from cathedra.apiserver.http.request import ClientGone, Request
+from cathedra.apiserver.networktexts import network_text
 from cathedra.asgi.application import Send
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from cathedra.api.status import StatusError, failure
-from cathedra.apiserver.admission.webhooks.networktexts import network_text
 from cathedra.apiserver.http.answers.response import Response
 from cathedra.apiserver.http.proxying.passing import (
     PassedBody,
@@ -33,6 +32,7 @@ from cathedra.apiserver.http.proxying.passing import (
 from cathedra.apiserver.http.proxying.targets import NodeEndpoint, ProxyTarget, target_of
 from cathedra.apiserver.http.proxying.upgrades import NodeRequestHead, ask_node, pass_upgrade
 from cathedra.apiserver.http.request import Request
+from cathedra.apiserver.networktexts import network_text
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.requestinfo import RequestInfo

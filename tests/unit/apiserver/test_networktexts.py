@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from cathedra.apiserver.admission.webhooks.networktexts import network_text
+from cathedra.apiserver.networktexts import network_text
 from cathedra.certificates import KeyPair
 from cathedra.certificates.authority import Authority
 
