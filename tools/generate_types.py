@@ -56,7 +56,7 @@ SCALARS = {
     "float64": "float",
     "[]byte": "bytes",
     "byte": "int",
-    "intstr.IntOrString": "int | str",
+    "intstr.IntOrString": "Int32 | str",
     "resource.Quantity": "Quantity",
     "runtime.RawExtension": "RawJSON",
     "runtime.Object": "RawJSON",
@@ -162,7 +162,7 @@ EMPTY = {
     "Int64": "int",
     "float": "float",
     "bytes": "bytes",
-    "int | str": "int",
+    "Int32 | str": "int",
 }
 PLAIN = {"str": '""', "bool": "False", "Int32": "0", "Int64": "0", "float": "0.0", "bytes": 'b""', "int": "0"}
 BUILTINS = {
@@ -295,14 +295,14 @@ class Module:
         if go.startswith("*"):
             return f"{self.annotation(go[1:])} | None", "None" if omitempty else "UNSET_LIST"
         resolved = self.resolve(go)
-        if resolved in SCALARS.values() and resolved not in ("Quantity", "RawJSON", "Time", "MicroTime", "int | str"):
+        if resolved in SCALARS.values() and resolved not in ("Quantity", "RawJSON", "Time", "MicroTime", "Int32 | str"):
             return resolved, PLAIN[resolved] if omitempty else f"always({EMPTY[resolved]})"
         if resolved in ("Time", "MicroTime", "RawJSON"):
             left_out = owner == "ObjectMeta" or (resolved == "RawJSON" and omitempty)
             return f"{resolved} | None", "None" if left_out else "UNSET_LIST"
         if resolved == "Quantity":
             return resolved, 'always(lambda: Quantity("0"))'
-        if resolved == "int | str":
+        if resolved == "Int32 | str":
             return resolved, "always(int)"
         if resolved.startswith("tuple["):
             if omitempty:

@@ -293,8 +293,8 @@ class RollingUpdateDaemonSet(
 ):
     """apps/v1 RollingUpdateDaemonSet."""
 
-    max_unavailable: int | str | None = None
-    max_surge: int | str | None = None
+    max_unavailable: Int32 | str | None = None
+    max_surge: Int32 | str | None = None
 
 
 class RollingUpdateDeployment(
@@ -302,15 +302,15 @@ class RollingUpdateDeployment(
 ):
     """apps/v1 RollingUpdateDeployment."""
 
-    max_unavailable: int | str | None = None
-    max_surge: int | str | None = None
+    max_unavailable: Int32 | str | None = None
+    max_surge: Int32 | str | None = None
 
 
 class RollingUpdateStatefulSetStrategy(KubeStruct, frozen=True, rename={"max_unavailable": "maxUnavailable"}):
     """apps/v1 RollingUpdateStatefulSetStrategy."""
 
     partition: Int32 | None = None
-    max_unavailable: int | str | None = None
+    max_unavailable: Int32 | str | None = None
 
 
 class StatefulSet(meta_v1.KubeObject, frozen=True, rename={"api_version": "apiVersion"}):

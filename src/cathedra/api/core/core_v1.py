@@ -1178,7 +1178,7 @@ class HTTPGetAction(KubeStruct, frozen=True, rename={"http_headers": "httpHeader
     """core/v1 HTTPGetAction."""
 
     path: str = ""
-    port: int | str = always(int)
+    port: Int32 | str = always(int)
     host: str = ""
     scheme: str = ""
     http_headers: tuple[HTTPHeader, ...] = ()
@@ -2952,7 +2952,7 @@ class ServicePort(
     name: str = ""
     protocol: str = ""
     port: Int32 = always(int)
-    target_port: int | str = always(int)
+    target_port: Int32 | str = always(int)
     node_port: Int32 = 0
     app_protocol: str | None = None
 
@@ -3081,7 +3081,7 @@ class Sysctl(KubeStruct, frozen=True):
 class TCPSocketAction(KubeStruct, frozen=True):
     """core/v1 TCPSocketAction."""
 
-    port: int | str = always(int)
+    port: Int32 | str = always(int)
     host: str = ""
 
 

@@ -265,7 +265,7 @@ class NetworkPolicyPort(KubeStruct, frozen=True, rename={"end_port": "endPort"})
     """networking/v1 NetworkPolicyPort."""
 
     protocol: str | None = None
-    port: int | str | None = None
+    port: Int32 | str | None = None
     end_port: Int32 | None = None
 
 

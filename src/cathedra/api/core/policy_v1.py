@@ -56,9 +56,9 @@ class PodDisruptionBudgetSpec(
 ):
     """policy/v1 PodDisruptionBudgetSpec."""
 
-    min_available: int | str | None = None
+    min_available: Int32 | str | None = None
     selector: meta_v1.LabelSelector | None = None
-    max_unavailable: int | str | None = None
+    max_unavailable: Int32 | str | None = None
     unhealthy_pod_eviction_policy: str | None = None
 
 

@@ -49,7 +49,7 @@ _SCALARS: Final[dict[Any, Scalar]] = {
     MicroTime: _scalars.MICRO_TIME,
     Quantity: _scalars.QUANTITY,
     RawJSON: _scalars.RAW,
-    int | str: _scalars.INT_OR_STRING,
+    Int32 | str: _scalars.INT_OR_STRING,
 }
 _EMPTY: Final = Scalar(LENGTH, lambda value: b"\0", lambda data: RawJSON(b"{}"), None)
 _OPAQUE: Final = {"JSONSchemaProps": SCHEMA, "CustomResourceSubresourceStatus": _EMPTY}
@@ -311,7 +311,7 @@ def _without_none(hint: Any) -> Any:
     if typing.get_origin(hint) not in (types.UnionType, typing.Union):
         return hint
     kept = [part for part in typing.get_args(hint) if part is not types.NoneType]
-    return kept[0] if len(kept) == 1 else int | str
+    return kept[0] if len(kept) == 1 else Int32 | str
 
 
 def _go_name(json_name: str) -> str:

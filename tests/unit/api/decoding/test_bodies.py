@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api import resource
-from cathedra.api.core import core_v1
+from cathedra.api.core import apps_v1, core_v1
 from cathedra.api.decoding import (
     Decoded,
     DecodeError,
@@ -291,3 +291,10 @@ def test_a_hundred_unknown_fields_are_named_and_their_paths_are_cut() -> None:
     assert len(problems) == 100
     assert problems[0].startswith('unknown field "spec.devices[0].attributes.kkk')
     assert max(map(len, problems)) < 5000
+
+
+@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**63 - 1])
+def test_a_number_beyond_32_bits_is_no_number_or_text(value: int) -> None:
+    body = {"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": value}}}}
+    gvk = GroupVersionKind("apps", "v1", "Deployment")
+    assert decode_sound(apps_v1.Deployment, gvk, json.dumps(body).encode()) is None
