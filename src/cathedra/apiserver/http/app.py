@@ -222,7 +222,7 @@ class Application:
         # Aggregated groups come first. Their resources are unknown to this server's catalog, which would answer 404.
         if (service := self._aggregated.behind(info)) is not None:
             return self._aggregated.forward(request, service, send)
-        if info.is_resource:
+        if info.is_resource and not info.path.startswith("//"):
             return self._resources.handle(request, send)
         return self._about_server(request, send)
 
@@ -236,7 +236,9 @@ class Application:
             return None
         if info.path == "/metrics":
             return Response(200, self.metrics.text(), CONTENT_TYPE)
-        response = await self._about.answer(request)
+        # The routes of kube-apiserver begin with one slash. The parsed path has lost further ones, which stay in the
+        # operation that is authorized: such a path would be answered as another one.
+        response = None if info.path.startswith("//") else await self._about.answer(request)
         answers_status = self._server.gates.has(behaviours.UNKNOWN_PATHS_ANSWER_STATUS)
         if response is None and (info.path.startswith("/api/") or answers_status):
             # What begins like the core group is answered like it, whatever version follows.

@@ -13,6 +13,8 @@ from cathedra.api.struct import encode
 from cathedra.apiserver.catalog import Catalog
 from cathedra.apiserver.custom.objects import CustomObject
 from cathedra.apiserver.http.about.openapi import OpenAPI
+from cathedra.apiserver.http.answers.negotiation import JSON_FORM, YAML_TYPE, negotiate
+from cathedra.apiserver.http.answers.render import YAML_OF_JSON
 from cathedra.apiserver.http.answers.response import JSON, Response, status_response
 from cathedra.apiserver.http.proxying.aggregation import AggregatedServers
 from cathedra.apiserver.http.request import Request
@@ -39,7 +41,11 @@ class Discovery:
         self._documents: dict[str, bytes] = {}
 
     async def answer(self, request: Request) -> Response | None:
-        """Return the answer, or None if the path names nothing."""
+        """Return the answer, or None if the path names nothing.
+
+        Raises:
+            StatusError: 406, no form of a document is acceptable.
+        """
         path = request.path.strip("/")
         if path.startswith("openapi/"):
             return await self._openapi.answer(request, path)
@@ -56,7 +62,10 @@ class Discovery:
             if value is None:
                 return self._missing(path)
             document = self._documents[path] = encode(value)
-        return Response(200, document, JSON, ((b"vary", b"Accept"),))
+        # The list of paths is JSON for everyone; the other documents are negotiated as objects are.
+        form = negotiate(request.header(b"accept"), transforms=False) if path else JSON_FORM
+        content_type = YAML_OF_JSON if form.media_type == YAML_TYPE else JSON
+        return Response(200, document, content_type, ((b"vary", b"Accept"),))
 
     def _aggregated(self, request: Request, path: str) -> Response:
         key = f"aggregated {path}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cathedra.apiserver.config import ServerConfig
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -92,7 +93,7 @@ async def test_who_knows_the_document_need_not_read_it_again(asgi: ASGIClient) -
     assert (other.status, other.body) == (200, first.body)
 
 
-@pytest.mark.parametrize("accept", ["application/json", AGGREGATED.replace("v=v2", "v=v9"), ""])
+@pytest.mark.parametrize("accept", ["application/json", AGGREGATED.replace("v=v2", "v=v9") + ",application/json", ""])
 async def test_who_does_not_ask_for_the_new_form_gets_the_old_one(asgi: ASGIClient, accept: str) -> None:
     assert (await asgi("GET", "/apis", accept=accept)).json["kind"] == "APIGroupList"
 
@@ -115,3 +116,26 @@ async def test_the_root_lists_paths(asgi: ASGIClient) -> None:
     paths = (await asgi("GET", "/")).json["paths"]
     assert paths == sorted(paths)
     assert {"/api/v1", "/apis/apps/v1", "/healthz", "/openapi/v3", "/version"} <= set(paths)
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1"])
+@pytest.mark.parametrize("accept", ["application/json;as=Table;v=v1;g=meta.k8s.io", "text/html"])
+async def test_a_form_that_a_document_does_not_have_is_not_acceptable(asgi: ASGIClient, path: str, accept: str) -> None:
+    answer = await asgi("GET", path, accept=accept)
+    assert (answer.status, answer.json["reason"]) == (406, "NotAcceptable")
+
+
+async def test_documents_are_given_as_yaml(asgi: ASGIClient) -> None:
+    answer = await asgi("GET", "/api/v1", accept="application/yaml")
+    assert answer.header("content-type") == "application/yaml"
+    assert answer.body.startswith(b"groupVersion: v1\nkind: APIResourceList\n")
+
+
+@pytest.mark.parametrize(
+    "path", ["//api//v1", "//api/v1", "//api/v1/namespaces", "//apis", "//apis/apps/v1/deployments"]
+)
+async def test_no_path_begins_with_two_slashes(path: str) -> None:
+    async with open_asgi(ServerConfig(release="1.36")) as asgi:
+        answer = await asgi("GET", path)
+        assert (answer.status, answer.header("content-type")) == (404, "text/plain; charset=utf-8")
+        assert answer.body == b"404 page not found\n"
