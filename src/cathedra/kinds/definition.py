@@ -148,6 +148,10 @@ class Strategy(Generic[T]):
         """Everything that is wrong with a change, in Kubernetes' order."""
         return ErrorList()
 
+    def preparation_warnings(self, obj: T) -> Sequence[str]:
+        """Texts for ``Warning`` headers of a new object that are sent even if it is refused."""
+        return ()
+
     def warnings(self, new: T, old: T | None, context: RequestContext) -> Sequence[str]:
         """Texts for ``Warning`` headers; ``old`` is None on create."""
         return ()

@@ -62,6 +62,8 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
     # Defaults come before admission, so plugins and webhooks see a complete object; validation comes after it, so that
     # what they changed is validated too.
     obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
+    if warnings := call.strategy.preparation_warnings(obj):
+        call.warnings.extend(warnings)
     metadata = obj.metadata
     if len(metadata.owner_references) > 1:
         metadata = without_duplicate_owners(call, metadata)

@@ -202,3 +202,13 @@ async def test_many_selectors_are_compiled_one_by_one_and_others_have_their_turn
         refused = await client("POST", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates", template)
         assert refused.status == 422
         assert "selectors[20].cel.expression" in refused.json["message"]
+
+
+async def test_a_refused_pod_has_the_warnings_of_its_app_armor_annotations() -> None:
+    annotations = {"container.apparmor.security.beta.kubernetes.io/c": "foo"}
+    pod = {"metadata": {"name": "p", "annotations": annotations}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    async with open_asgi() as client:
+        refused = await client("POST", "/api/v1/namespaces/default/pods", pod)
+        assert refused.status == 422
+        assert len(refused.warnings) == 1
+        assert "deprecated since v1.30" in refused.warnings[0]

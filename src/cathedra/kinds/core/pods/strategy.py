@@ -15,7 +15,7 @@ from cathedra.kinds.core.pods import validation
 from cathedra.kinds.core.pods.columns import POD_COLUMNS, pod_cells
 from cathedra.kinds.core.pods.defaults import default_new_pod, default_pod
 from cathedra.kinds.core.pods.disabled_fields import enabled_pod_spec, enabled_pod_status
-from cathedra.kinds.core.pods.warnings import pod_warnings
+from cathedra.kinds.core.pods.warnings import app_armor_warnings, pod_warnings
 from cathedra.kinds.definition import (
     PROXY_VERBS,
     ConnectedSubresource,
@@ -79,6 +79,10 @@ class PodStrategy(GenerationStrategy[core_v1.Pod]):
     def validate_update(self, new: core_v1.Pod, old: core_v1.Pod, context: RequestContext) -> ErrorList:
         """The rules of a pod, and what may change."""
         return validation.validate_pod_update(new, old, context.gates.release)
+
+    def preparation_warnings(self, obj: core_v1.Pod) -> Sequence[str]:
+        """Return the warnings of the annotations for AppArmor."""
+        return tuple(app_armor_warnings(obj)) if obj.metadata.annotations else ()
 
     def warnings(self, new: core_v1.Pod, old: core_v1.Pod | None, context: RequestContext) -> Sequence[str]:
         """Return the warnings of a new pod. Updates, which programs make, have none."""

@@ -60,8 +60,18 @@ def pod_warnings(pod: core_v1.Pod) -> Iterator[str]:
     """Return the warnings of a new pod."""
     if problems := dns_label(pod.metadata.name):
         yield f"metadata.name: this is used in the Pod's hostname, {_RECOMMENDED}: [{' '.join(problems)}]"
-    annotations = pod.metadata.annotations
+    # Without those of AppArmor, which come before validation.
+    annotations = {key: value for key, value in pod.metadata.annotations.items() if not key.startswith(_APPARMOR)}
     yield from _warnings(FieldPath(""), annotations, pod.spec) if annotations else _spec_warnings(pod.spec)
+
+
+def app_armor_warnings(pod: core_v1.Pod) -> Iterator[str]:
+    """Return the warnings of a new pod's AppArmor annotations, which a refused pod has too: upstream reads these
+    annotations while it prepares the pod (``applyAppArmorVersionSkew``)."""
+    if any(key.startswith(_APPARMOR) for key in pod.metadata.annotations):
+        noted = FieldPath("").child("metadata", "annotations")
+        for _, container in _containers(FieldPath("spec"), pod.spec):
+            yield from _app_armor(noted, pod.metadata.annotations, pod.spec, container)
 
 
 # Only pods without annotations: some warnings depend on these, and the key has the spec alone.
@@ -251,6 +261,13 @@ def _profiles(
     name = f"{_SECCOMP_CONTAINER}{container.name}"
     if name in annotations and (own is None or own.seccomp_profile is None):
         yield f'{path.key(name)}: non-functional in v1.27+; use the "seccompProfile" field instead'
+    yield from _app_armor(path, annotations, spec, container)
+
+
+def _app_armor(
+    path: FieldPath, annotations: dict[str, str], spec: core_v1.PodSpec, container: Container
+) -> Iterator[str]:
+    own = container.security_context
     name = f"{_APPARMOR}{container.name}"
     pods = spec.security_context is not None and spec.security_context.app_armor_profile is not None
     if name in annotations and not pods and (own is None or own.app_armor_profile is None):

@@ -11,6 +11,7 @@ from cathedra.api.core.core_v1 import Pod, PodTemplateSpec
 from cathedra.api.field import FieldPath
 from cathedra.api.struct import from_dict, replace
 from cathedra.kinds.core.pods.warnings import (
+    app_armor_warnings,
     named_workload_warnings,
     pod_warnings,
     template_warnings,
@@ -140,16 +141,30 @@ def test_annotations_that_have_become_fields() -> None:
     names = {
         "scheduler.alpha.kubernetes.io/critical-pod": "",
         "seccomp.security.alpha.kubernetes.io/pod": "x",
-        "container.apparmor.security.beta.kubernetes.io/c": "x",
     }
     assert said(annotations=names) == [
         "metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: non-functional in v1.16+; use the "
         '"priorityClassName" field instead',
         "metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]: non-functional in v1.27+; use the "
         '"seccompProfile" field instead',
-        "metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]: deprecated since v1.30; use the "
-        '"appArmorProfile" field instead',
     ]
+
+
+APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
+APP_ARMOR_TEXT = f'metadata.annotations[{APP_ARMOR}c]: deprecated since v1.30; use the "appArmorProfile" field instead'
+
+
+@pytest.mark.parametrize(("name", "found"), [("c", [APP_ARMOR_TEXT]), ("other", [])])
+def test_annotations_of_app_armor_are_warned_of_apart_and_only_for_containers(name: str, found: list[str]) -> None:
+    body = {
+        "metadata": {"name": "p", "annotations": {f"{APP_ARMOR}{name}": "x"}},
+        "spec": {"containers": [container()]},
+    }
+    pod = from_dict(Pod, body)
+    assert list(app_armor_warnings(pod)) == found
+    assert list(pod_warnings(pod)) == []
+    template = from_dict(PodTemplateSpec, body)
+    assert [text.removeprefix("t.") for text in template_warnings(FieldPath("t"), template)] == found
 
 
 def test_a_file_where_a_token_lies() -> None:
