@@ -148,7 +148,8 @@ async def _server_side_apply(server: ServerContext, call: Call, body: Any) -> Wr
 
         return with_other_versions(call, entry.object, apply)
 
-    return Written(await change(server, call, merged, uid=metadata.get("uid") or "", context=context))
+    # A UID in the body is no precondition: one that differs is a change of an immutable field (422).
+    return Written(await change(server, call, merged, context=context))
 
 
 def _check_applied(call: Call, body: Any) -> None:

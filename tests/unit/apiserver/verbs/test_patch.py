@@ -176,3 +176,13 @@ async def test_a_scale_is_patched_as_an_object_of_its_own() -> None:
         refused = await patched(client, "merge-patch", {"spec": {"replicas": "many"}}, f"{DEPLOYMENTS}/d/scale")
         assert refused.status == 422
         assert (await client("GET", f"{DEPLOYMENTS}/d")).json["spec"]["replicas"] == 3
+
+
+@pytest.mark.parametrize("kind", ["apply", "merge-patch"])
+async def test_another_uid_in_a_patch_is_a_change_of_an_immutable_field(kind: str) -> None:
+    async with open_asgi() as client:
+        await client("POST", MAPS, STORED)
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "u"}}
+        refused = await patched(client, kind, body, f"{MAPS}/a?fieldManager=me")
+        assert refused.status == 422
+        assert 'metadata.uid: Invalid value: "u": field is immutable' in refused.json["message"]
