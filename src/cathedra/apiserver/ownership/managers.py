@@ -24,6 +24,7 @@ from cathedra.remembering import remembered
 
 UPDATE: Final = "Update"
 APPLY: Final = "Apply"
+_OPERATIONS: Final = frozenset({UPDATE, APPLY})
 ANCIENT: Final = "ancient-changes"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 UPDATE_LIMIT: Final = 10
@@ -124,14 +125,15 @@ def _described(manager: Manager) -> str:
 
 
 def held_fields(entries: Entries) -> list[Held]:
-    """Return entries with their fields.
-
-    Entries that cannot be decoded are left out, and those of the same manager are joined, as Kubernetes does.
-    """
+    """Return entries with their fields, those of the same manager joined; none if one of them is invalid."""
     held: list[Held] = []
     for entry in entries:
         raw = entry.fields_v1
-        if raw is None or entry.fields_type != "FieldsV1":
+        # One invalid entry discards all (``DecodeManagedFields`` upstream): half of them would give fields to managers
+        # that share them with one that was left out.
+        if entry.fields_type != "FieldsV1" or entry.operation not in _OPERATIONS or not entry.api_version:
+            return []
+        if raw is None:
             continue
         fields = FieldSet.from_own_json(raw)
         if fields is not None:
@@ -139,8 +141,9 @@ def held_fields(entries: Entries) -> list[Held]:
             continue
         # Another client may have sent it with blanks or in another order: it is encoded anew.
         fields = _decoded(raw)
-        if fields is not None:
-            held.append((replace(entry, fields_v1=fields.expect_reading()), fields))
+        if fields is None:
+            return []
+        held.append((replace(entry, fields_v1=fields.expect_reading()), fields))
     if len(held) > 1 and len({*map(_identity, entries)}) < len(entries):
         return _joined(held)
     return held

@@ -352,3 +352,16 @@ async def test_nothing_has_an_owner_after_a_failed_conversion() -> None:
 
 def test_without_a_webhook_the_result_is_there_at_once() -> None:
     assert with_other_versions(in_call(None), None, lambda other: other) is None
+
+
+@pytest.mark.parametrize("wrong", [{"operation": "Foo"}, {"fieldsType": "X"}, {"apiVersion": ""}, {"fieldsV1": 3}])
+async def test_invalid_managed_fields_in_a_patch_are_ignored(wrong: dict[str, Any]) -> None:
+    entry = {"manager": "m", "operation": "Update", "apiVersion": "resource.k8s.io/v1", "fieldsType": "FieldsV1"}
+    valid = {**entry, "fieldsV1": {"f:spec": {"f:driver": {}}}}
+    async with open_asgi() as asgi:
+        await created(asgi, DEVICES)
+        before = (await asgi("GET", f"{SLICES}/s")).json["metadata"]["managedFields"]
+        patch = {"metadata": {"managedFields": [valid, {**entry, "manager": "n", "fieldsV1": {}, **wrong}]}}
+        media = "application/merge-patch+json"
+        after = await asgi("PATCH", f"{SLICES}/s?fieldManager=me", patch, content_type=media)
+        assert (after.status, after.json["metadata"]["managedFields"]) == (200, before)
