@@ -12,7 +12,7 @@ from cathedra.cel.admission._declarations import environment
 from cathedra.cel.checking import types
 from cathedra.cel.checking.types import Type
 from cathedra.cel.environment import Environment
-from cathedra.cel.errors import CompileError
+from cathedra.cel.errors import CompileError, CostLimitExceeded
 from cathedra.cel.program import Evaluation, Program
 from cathedra.cel.values import CELValue
 
@@ -95,8 +95,20 @@ class CostBudget:
 
     def __init__(self, amount: int, interrupted: Callable[[], bool] | None) -> None:
         self.left = amount
-        self.interrupted = interrupted
+        self._interrupted = interrupted
         self.composed = 0
+
+    def interrupted(self) -> bool:
+        """Return False; the check between two steps of an evaluation.
+
+        Raises:
+            CostLimitExceeded: the evaluation has taken the processor time that stands for its cost limit.
+        """
+        # Python reaches the limit of time before that of cost, where Kubernetes ends an evaluation for its cost. Users
+        # know that text, and it names the remedy: a cheaper expression.
+        if self._interrupted is not None and self._interrupted():
+            raise CostLimitExceeded
+        return False
 
     def charge(self, cost: int) -> None:
         """Take away a cost, and that of the variables that were made for it.

@@ -90,3 +90,10 @@ def test_params_exist_only_with_a_kind() -> None:
 @given(nonsense)
 def test_no_expression_makes_a_policy_raise(source: str) -> None:
     assert len(decided(source).decisions) == 1
+
+
+def test_an_expression_that_takes_too_long_has_exceeded_its_cost_limit() -> None:
+    policy = compile_policy({"validations": [{"expression": "[1, 2, 3].all(x, x > 0)"}]})
+    decision = policy.evaluate(Input(REQUEST, object=POD, interrupted=lambda: True)).decisions[0]
+    assert decision.action == "deny"
+    assert decision.message.endswith("resulted in error: operation cancelled: actual cost limit exceeded")
