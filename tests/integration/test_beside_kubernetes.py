@@ -157,6 +157,8 @@ def test_the_manifests_rights_and_options_are_enough(folder: Path) -> None:
             assert wanted in text
             claims = 'dynamic_resource_allocation_resource_claims{admin_access="false",allocated="false"'
             assert part == "scheduler" or claims in text
+        for part in ("beside-scheduler", "beside-controller-manager"):
+            assert "forbidden" not in parts.log(part), parts.log(part)
         for part in ("beside-scheduler", "beside-controller-manager", "controller-manager", "apiserver"):
             assert parts.stop(part) == 0, parts.log(part)
             assert "Traceback" not in parts.log(part), parts.log(part)
