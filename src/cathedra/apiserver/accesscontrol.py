@@ -86,7 +86,7 @@ def access_control(registry: Registry, setup: AccessSetup) -> AccessControl:
     # last, so that a write that another plugin refuses is not charged.
     plugins: list[AdmissionPlugin] = [
         NamespaceLifecycle(registry),
-        LimitRanger(registry),
+        LimitRanger(registry, gates),
         PodServiceAccount(registry, required=config.service_accounts, clock=clock, random=random),
         PodSecurity(registry, gates),
     ]

@@ -293,6 +293,12 @@ STORED_QUOTA_AMOUNTS_UNVALIDATED: Final = Behaviour(
     source="kubernetes/kubernetes#142190",
 )
 
+KEPT_AMOUNTS_UNLIMITED: Final = Behaviour(
+    "Amounts that an update of a volume claim or the resize of a pod keeps are not compared with a LimitRange.",
+    since="1.38",
+    source="kubernetes/kubernetes#142170, #142171",
+)
+
 # --- groups of pods
 
 GROUP_COUNTS_CHANGE: Final = Behaviour(

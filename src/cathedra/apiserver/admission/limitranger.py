@@ -1,15 +1,15 @@
 """The limits of a namespace: new pods get its defaults, and amounts stay within its bounds (plugin LimitRanger).
 
-Pods are checked when they are created, claims for volumes also when they are changed. Of several LimitRanges each adds
-the defaults that are still missing, and the bounds of all of them hold.
+Pods are checked when they are created or resized, claims for volumes when they are created or changed. Of several
+LimitRanges each adds the defaults that are still missing, and the bounds of all of them hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from cathedra.api.core.core_v1 import Container, LimitRange, LimitRangeItem, Pod
+from cathedra.api.core.core_v1 import Container, LimitRange, LimitRangeItem, Pod, ResourceRequirements
 from cathedra.api.quantity import Quantity
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import forbidden
@@ -21,6 +21,7 @@ from cathedra.apiserver.registry.selection import Selection
 from cathedra.apiserver.routes import PODS
 from cathedra.kinds.core.limitranges import CONTAINER, POD, VOLUME_CLAIM
 from cathedra.kinds.definition import AnyDefinition
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.semantics.podresources import pod_limit_quantities, pod_request_quantities
 
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
@@ -32,14 +33,27 @@ Rule = Callable[[str, str, Quantity, Amounts, Amounts], str]
 """Limit type, resource, bound, requests and limits to what is wrong, or ""."""
 
 
+class Stated(Protocol):
+    """The requests and limits of a container, a pod or a claim."""
+
+    @property
+    def requests(self) -> Amounts:
+        """The requests."""
+
+    @property
+    def limits(self) -> Amounts:
+        """The limits."""
+
+
 class LimitRanger(AdmissionPlugin):
     """Fills in and enforces the LimitRanges of a namespace."""
 
     kinds = frozenset({PODS, _VOLUME_CLAIMS})
     rules = frozenset({_LIMIT_RANGES})
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, gates: FeatureGates) -> None:
         self._registry = registry
+        self._skips_kept = gates.has(behaviours.KEPT_AMOUNTS_UNLIMITED)
 
     def handles(self, definition: AnyDefinition, subresource: str, operation: str) -> bool:
         """Handle everything while there is a LimitRange."""
@@ -64,8 +78,9 @@ class LimitRanger(AdmissionPlugin):
             return
         resource = request.definition.group_resource
         violations = _pod_violations if resource == PODS else _volume_claim_violations
+        stored = request.old_object if self._skips_kept else None
         for limits in self._limit_ranges(request.namespace):
-            found = list(dict.fromkeys(problem for problem in violations(limits, request.object) if problem))
+            found = list(dict.fromkeys(problem for problem in violations(limits, request.object, stored) if problem))
             if found:
                 raise forbidden(resource, request.name, found[0] if len(found) == 1 else f"[{', '.join(found)}]")
 
@@ -78,13 +93,11 @@ class LimitRanger(AdmissionPlugin):
 
 
 def _is_concerned(request: AdmissionAttributes) -> bool:
-    if request.subresource or request.object is None:
-        return False
-    if request.old_object is None:
-        return True
     # The resources of a pod change only through its sub-resource resize.
-    is_pod = request.definition.group_resource == PODS
-    return not is_pod and request.old_object.metadata.deletion_timestamp is None
+    is_update_of_pod = request.old_object is not None and request.definition.group_resource == PODS
+    if request.object is None or request.subresource != ("resize" if is_update_of_pod else ""):
+        return False
+    return request.old_object is None or request.old_object.metadata.deletion_timestamp is None
 
 
 # Defaults.
@@ -127,29 +140,41 @@ def _filled(container: Container, requests: Amounts, limits: Amounts, what: str,
 # Bounds.
 
 
-def _pod_violations(limits: LimitRange, pod: Pod) -> Iterator[str]:
+def _pod_violations(limits: LimitRange, pod: Pod, stored: Pod | None) -> Iterator[str]:
+    kept = {} if stored is None else {container.name: container.resources for container in _containers(stored)}
     for item in limits.spec.limits or ():
         if item.type == CONTAINER:
-            for container in (*pod.spec.containers, *pod.spec.init_containers):
-                yield from _violations(item, container.resources.requests, container.resources.limits)
+            for container in _containers(pod):
+                yield from _violations(item, container.resources, kept.get(container.name))
         if item.type == POD:
-            # The overhead comes from the runtime class, and is not the user's choice.
-            plain = replace(pod, spec=replace(pod.spec, overhead={}))
-            yield from _violations(item, pod_request_quantities(plain), pod_limit_quantities(plain))
+            yield from _violations(item, _totals(pod), None if stored is None else _totals(stored))
 
 
-def _volume_claim_violations(limits: LimitRange, claim: Any) -> Iterator[str]:
+def _containers(pod: Pod) -> tuple[Container, ...]:
+    return (*pod.spec.containers, *pod.spec.init_containers)
+
+
+def _totals(pod: Pod) -> Stated:
+    # The overhead comes from the runtime class, and is not the user's choice.
+    plain = replace(pod, spec=replace(pod.spec, overhead={}))
+    return ResourceRequirements(requests=pod_request_quantities(plain), limits=pod_limit_quantities(plain))
+
+
+def _volume_claim_violations(limits: LimitRange, claim: Any, stored: Any | None) -> Iterator[str]:
     asked = claim.spec.resources
+    kept = {} if stored is None else stored.spec.resources.requests
     for item in limits.spec.limits or ():
         if item.type != VOLUME_CLAIM:
             continue
         for name, bound in sorted(item.min.items()):
-            yield _below(item.type, name, bound, asked.requests, asked.limits)
+            if name not in kept or kept[name] != asked.requests.get(name):
+                yield _below(item.type, name, bound, asked.requests, asked.limits)
         for name, bound in sorted(item.max.items()):
-            yield _request_above(item.type, name, bound, asked.requests)
+            if name not in kept or kept[name] != asked.requests.get(name):
+                yield _request_above(item.type, name, bound, asked.requests)
 
 
-def _violations(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
+def _violations(item: LimitRangeItem, stated: Stated, stored: Stated | None) -> Iterator[str]:
     bounds: tuple[tuple[Amounts, Rule], ...] = (
         (item.min, _below),
         (item.max, _above),
@@ -157,7 +182,13 @@ def _violations(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Ite
     )
     for amounts, rule in bounds:
         for name, bound in sorted(amounts.items()):
-            yield rule(item.type, name, bound, requests, limits)
+            if stored is None or not _is_kept(name, stated, stored):
+                yield rule(item.type, name, bound, stated.requests, stated.limits)
+
+
+def _is_kept(name: str, stated: Stated, stored: Stated) -> bool:
+    """Return True if an update changes neither request nor limit, because each rule may read both."""
+    return stated.requests.get(name) == stored.requests.get(name) and stated.limits.get(name) == stored.limits.get(name)
 
 
 def _below(kind: str, name: str, bound: Quantity, requests: Amounts, limits: Amounts) -> str:
@@ -191,5 +222,5 @@ def _out_of_ratio(kind: str, name: str, bound: Quantity, requests: Amounts, limi
         return f"{says}, but no request is specified or request is 0"
     if not limits.get(name):
         return f"{says}, but no limit is specified or limit is 0"
-    ratio = limits[name].nanos / requests[name].nanos
-    return f"{says}, but provided ratio is {ratio:f}" if ratio > bound.nanos / 10**9 else ""
+    limit, request = limits[name].nanos, requests[name].nanos
+    return f"{says}, but provided ratio is {limit / request:f}" if limit * 10**9 > bound.nanos * request else ""

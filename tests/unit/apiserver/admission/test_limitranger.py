@@ -129,6 +129,101 @@ def test_bounds_that_come_later_do_not_hold_pods_that_are_there() -> None:
     guarded(body)
 
 
+async def resize(api: Guarded, cpu: str) -> Pod:
+    pods = api.admin.resource(PODS, "default")
+    made = await pods.get("p")
+    resources = replace(made.spec.containers[0].resources, limits=amounts(cpu=cpu, memory="1Gi"))
+    container = replace(made.spec.containers[0], resources=resources)
+    return await pods.update(replace(made, spec=replace(made.spec, containers=(container,))), subresource="resize")
+
+
+STATED = pod(amounts(cpu="100m", memory="64Mi"), amounts(cpu="1", memory="1Gi"))
+
+
+@pytest.mark.parametrize("kind", ["Container", "Pod"])
+def test_a_pod_is_resized_within_bounds(kind: str) -> None:
+    async def body(api: Guarded) -> None:
+        await api.admin.resource(PODS, "default").create(STATED)
+        await limit(api, LimitRangeItem(type=kind, max=amounts(cpu="2")))
+        assert (await resize(api, "2")).spec.containers[0].resources.limits["cpu"] == Quantity("2")
+        assert await refused(resize(api, "3")) == (
+            f'pods "p" is forbidden: maximum cpu usage per {kind} is 2, but limit is 3'
+        )
+
+    guarded(body)
+
+
+@pytest.mark.parametrize("kind", ["Container", "Pod"])
+@pytest.mark.parametrize(("release", "resized"), [("1.37", False), ("1.38", True)])
+def test_the_resize_of_a_pod_may_keep_what_later_bounds_forbid(release: str, resized: bool, kind: str) -> None:
+    """kubernetes/kubernetes#142171."""
+
+    async def body(api: Guarded) -> None:
+        await api.admin.resource(PODS, "default").create(STATED)
+        await limit(api, LimitRangeItem(type=kind, max=amounts(memory="512Mi")))
+        if resized:
+            assert (await resize(api, "2")).spec.containers[0].resources.limits["cpu"] == Quantity("2")
+        else:
+            text = f'pods "p" is forbidden: maximum memory usage per {kind} is 512Mi, but limit is 1Gi'
+            assert await refused(resize(api, "2")) == text
+
+    guarded(body, release=release)
+
+
+@pytest.mark.parametrize(
+    ("item", "wanted", "why"),
+    [
+        (
+            LimitRangeItem(type="Container", min=amounts(cpu="1")),
+            pod(amounts(cpu="0.9999"), amounts(cpu="1")),
+            "minimum cpu usage per Container is 1, but request is 999900u",
+        ),
+        (
+            LimitRangeItem(type="Container", max=amounts(memory="7Ei")),
+            pod(amounts(memory="9E"), amounts(memory="10E")),
+            "maximum memory usage per Container is 7Ei, but limit is 10E",
+        ),
+        (
+            LimitRangeItem(type="Container", max_limit_request_ratio=amounts(memory="1")),
+            pod(amounts(memory="10E"), amounts(memory="10E")),
+            "",
+        ),
+    ],
+)
+def test_amounts_are_compared_exactly(item: LimitRangeItem, wanted: Pod, why: str) -> None:
+    """kubernetes/kubernetes#141348."""
+
+    async def body(api: Guarded) -> None:
+        await limit(api, item)
+        creation = api.admin.resource(PODS, "default").create(wanted)
+        if why:
+            assert await refused(creation) == f'pods "p" is forbidden: {why}'
+        else:
+            await creation
+
+    guarded(body, release="1.38")
+
+
+@pytest.mark.parametrize(("release", "updated"), [("1.37", False), ("1.38", True)])
+def test_the_update_of_a_volume_claim_may_keep_what_later_bounds_forbid(release: str, updated: bool) -> None:
+    """kubernetes/kubernetes#142170."""
+
+    async def body(api: Guarded) -> None:
+        claims = api.admin.resource(PERSISTENTVOLUMECLAIMS, "default")
+        resources = VolumeResourceRequirements(requests=amounts(storage="9Gi"))
+        spec = PersistentVolumeClaimSpec(access_modes=("ReadWriteOnce",), resources=resources)
+        made = await claims.create(PersistentVolumeClaim(metadata=ObjectMeta(name="v"), spec=spec))
+        await limit(api, LimitRangeItem(type="PersistentVolumeClaim", max=amounts(storage="8Gi")))
+        labelled = replace(made, metadata=replace(made.metadata, labels={"a": "b"}))
+        if updated:
+            assert (await claims.update(labelled)).metadata.labels == {"a": "b"}
+        else:
+            text = "maximum storage usage per PersistentVolumeClaim is 8Gi, but request is 9Gi"
+            assert await refused(claims.update(labelled)) == f'persistentvolumeclaims "v" is forbidden: {text}'
+
+    guarded(body, release=release)
+
+
 @pytest.mark.parametrize(
     ("size", "why"),
     [
