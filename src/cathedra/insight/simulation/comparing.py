@@ -47,7 +47,7 @@ def compared(before: ClusterState, after: ClusterState, requested: Sequence[Kube
         gone=tuple(_placement(pod, before) for pod in gone),
         pending=_pending(waiting, waited, after),
         nodes=tuple(_node_changes(before, after)),
-        failures=tuple(_failures(after, before)),
+        failures=(*_failures(after, before), *_deleted_again(requested or (), before, after)),
     )
 
 
@@ -170,6 +170,19 @@ def _failures(after: ClusterState, before: ClusterState) -> Iterable[str]:
     for text in _conditions(after):
         if text not in told:
             yield text
+
+
+def _deleted_again(requested: Iterable[KubeObject], before: ClusterState, after: ClusterState) -> Iterator[str]:
+    """Return the pods of the question that a controller deletes, such as a ReplicaSet that selects them and has enough.
+
+    They were not there before and are not there after, so no other comparison finds them.
+    """
+    for one in requested:
+        metadata = one.metadata
+        if not isinstance(one, Pod) or not metadata.name:
+            continue
+        if all(state.get(Pod, metadata.name, metadata.namespace) is None for state in (before, after)):
+            yield f"pod {_name(one)}: a controller deletes it after it is created; see workloads that select its labels"
 
 
 def _conditions(state: ClusterState) -> Iterable[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -166,10 +166,13 @@ def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
         validated(made, state)
         for one in objects:
             _check_room(one)
+            _check_namespace(one, objects, state)
     applied = state.including(one for one in objects if one.metadata.name)
     scaled = [(one.workload, one.replicas) for one in parse_scaling(changes.replicas, changes.namespace, applied)]
     drained = [one.metadata.name for one in named_objects([f"node/{name}" for name in changes.drain], "", state)]
-    counted = [one for one in (*objects, *(one for one, _ in scaled)) if isinstance(one, (Pod, *WORKLOADS))]
+    # A workload that is applied and scaled is counted once.
+    subjects = {(type(one), key_of(one)): one for one in (*objects, *(one for one, _ in scaled))}
+    counted = [one for one in subjects.values() if isinstance(one, (Pod, *WORKLOADS))]
     nodes = tuple(added_nodes(changes.add_nodes, state))
     return _Plan(
         added=(*nodes, *tainted(changes.taint, state.including(nodes) if nodes else state)),
@@ -195,6 +198,17 @@ def _check_room(one: KubeObject) -> None:
     if wanted > MOST_PODS:
         name = f"{type(one).__name__} {one.metadata.name}"
         raise InvalidInput(f"{name} has {wanted} pods: a simulation is limited to {MOST_PODS}")
+
+
+def _check_namespace(one: KubeObject, objects: Iterable[KubeObject], state: ClusterState) -> None:
+    """Refuse an object in a namespace that neither the cluster nor the manifests have."""
+    namespace = key_of(one)[0]
+    if not namespace or not state.is_known(Namespace) or state.get(Namespace, namespace) is not None:
+        return
+    # Dumps may have the objects of a namespace without the namespace.
+    used = any(key[0] == namespace for items in state.objects.values() for key in items)
+    if not used and not any(isinstance(each, Namespace) and each.metadata.name == namespace for each in objects):
+        raise InvalidInput(f'{type(one).__name__} {namespace}/{one.metadata.name}: namespaces "{namespace}" not found')
 
 
 def _placed(one: KubeObject, namespace: str) -> KubeObject:

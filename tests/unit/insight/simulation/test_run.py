@@ -136,6 +136,40 @@ def test_copies_stay_beside_a_replica_set_that_selects_their_labels() -> None:
     assert [one.more for one in simulate(state, changes, copies=20).copies] == [20, 10]
 
 
+def test_a_pod_that_a_replica_set_adopts_and_deletes_is_a_failure() -> None:
+    template, web = deployment(1)
+    owner = {**web, "kind": "ReplicaSet", "metadata": {**web["metadata"], "uid": "web"}}
+    labels = {"app": "web"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "main", "image": "main"}]}}
+    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
+    made = {"name": "web-1", "namespace": "default", "uid": "web-1", "labels": labels, "ownerReferences": [reference]}
+    first = {**pod, "metadata": made, "status": {"phase": "Running"}}
+    first = {**first, "spec": {**pod["spec"], "nodeName": "node-0"}}
+    state = read_dump([*gpu_cluster(), template, owner, first])
+    found = simulate(state, PlannedChanges(apply=[{**pod, "metadata": {"name": "alone", "labels": labels}}]), copies=0)
+    assert not found.fits
+    assert found.failures == (
+        "pod default/alone: a controller deletes it after it is created; see workloads that select its labels",
+    )
+
+
+def test_a_workload_that_is_applied_and_scaled_is_counted_once() -> None:
+    changes = PlannedChanges(apply=deployment(1), replicas=["deployment/web=2"])
+    assert [one.of for one in simulate(cluster(), changes, copies=3).copies] == ["deployment default/web"]
+
+
+def test_objects_of_a_namespace_that_does_not_exist_are_refused() -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    state = read_dump([*gpu_cluster(), namespace, {"apiVersion": "v1", "kind": "PodList", "items": []}])
+    pods = pod_with(1)
+    for one in pods:
+        one["metadata"].pop("namespace", None)
+    with pytest.raises(InvalidInput, match='namespaces "absent" not found'):
+        simulate(state, PlannedChanges(apply=pods, namespace="absent"), copies=0)
+    made = {**namespace, "metadata": {"name": "absent"}}
+    assert simulate(state, PlannedChanges(apply=[made, *pods], namespace="absent"), copies=0).fits
+
+
 def test_more_copies_than_were_tried_may_fit() -> None:
     (copies,) = simulate(cluster(nodes=3, gpus=4), PlannedChanges(apply=pod_with(1)), copies=3).copies
     assert (copies.more, copies.limited) == (3, True)
