@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from cathedra.allocation.checks.requestedcounters import least_drawn
 from cathedra.api.core.meta_v1 import Condition
 from cathedra.api.core.resource_v1alpha3 import (
     PartitionTypeStatus,
@@ -143,6 +144,8 @@ class ResourcePoolStatusRequestController:
 MOST_ENTRIES: Final = 32
 LONGEST_ERROR: Final = 256
 _ZERO: Final = Quantity("0")
+Amounts: TypeAlias = Mapping[tuple[str, str], Quantity]
+"""Counter set and counter → amount."""
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -162,6 +165,8 @@ class Usage(msgspec.Struct):
     devices: set[str] = msgspec.field(default_factory=set)
     consumed: dict[str, Quantity] = msgspec.field(default_factory=dict)
     """Capacity name → what shared allocations consume of it."""
+    drawn: dict[tuple[str, str], Quantity] = msgspec.field(default_factory=dict)
+    """Counter set and counter → what requests take of it, beside the fixed amounts of devices."""
 
 
 def usage(claims: Iterable[ResourceClaim], rules: Rules) -> dict[tuple[str, str], Usage]:
@@ -177,6 +182,10 @@ def usage(claims: Iterable[ResourceClaim], rules: Rules) -> dict[tuple[str, str]
             entry.devices.add(result.device)
             for name, amount in result.consumed_capacity.items():
                 entry.consumed[name] = entry.consumed.get(name, _ZERO) + amount
+            for use in result.consumed_counters:
+                for name, amount in use.counters.items():
+                    place = (use.counter_set, name)
+                    entry.drawn[place] = entry.drawn.get(place, _ZERO) + amount
     return held
 
 
@@ -236,7 +245,7 @@ def _pool_status(
     try:
         status = replace(
             status,
-            partition_summary=_partitions(driver, slices, devices, in_use, default_partition_attribute),
+            partition_summary=_partitions(slices, devices, held, default_partition_attribute),
             shareable_summary=_shares(devices, held),
         )
     # The counts are right without the views, so they are shown.
@@ -250,39 +259,45 @@ class _NoView(Exception):
 
 
 def _partitions(
-    driver: str, slices: Sequence[ResourceSlice], devices: Sequence[Device], in_use: Sequence[Device], default: str
+    slices: Sequence[ResourceSlice], devices: Sequence[Device], held: Usage, default: str
 ) -> tuple[PartitionTypeStatus, ...]:
     """Devices by type, and how many of each would still fit into the counters that are left."""
     declared = {slice_.spec.partition_type_attribute or "" for slice_ in slices if slice_.spec.devices}
     if len(declared) > 1:
         raise _NoView("PartitionTypeMissing: the slices of the pool do not agree on partitionTypeAttribute")
-    counters = {
-        (counter_set.name, name): counter.amount
+    definitions = {
+        (counter_set.name, name): counter
         for slice_ in slices
         for counter_set in slice_.spec.shared_counters
         for name, counter in counter_set.counters.items()
     }
+    counters = {place: counter.amount for place, counter in definitions.items()}
     # The default of the request is for pools with counters; others have no partitions.
     attribute = next(iter(declared), "") or (default if counters else "")
     if not attribute:
         return ()
     if not counters:
         raise _NoView("PartitionTypeMissing: the pool has a partitionTypeAttribute but no sharedCounters")
-    # Held devices first: what is left is what the others compete for.
-    for device in in_use:
-        _debit(counters, device)
+    # Held devices first: what is left is what the others compete for. They take their fixed amounts once, and each
+    # allocation takes what it requested.
+    for device in devices:
+        if device.name in held.devices:
+            _debit(counters, _fixed(device))
+    _debit(counters, held.drawn)
+    least = {place: least_drawn(counter) for place, counter in definitions.items()}
     by_type: dict[str, list[Device]] = {}
     for device in devices:
-        by_type.setdefault(_type_of(driver, device, attribute), []).append(device)
+        by_type.setdefault(_type_of(slices[0].spec.driver, device, attribute), []).append(device)
     if len(by_type) > MOST_ENTRIES:
         raise _NoView(f"PartitionSummaryOverCap: {len(by_type)} partition types, at most {MOST_ENTRIES} are shown")
-    used = {device.name for device in in_use}
     return tuple(
         PartitionTypeStatus(
             type=kind,
             attribute=attribute,
             total=len(members),
-            allocatable=_allocatable([device for device in members if device.name not in used], dict(counters)),
+            allocatable=_allocatable(
+                [_cost(device, least) for device in members if device.name not in held.devices], dict(counters)
+            ),
         )
         for kind, members in sorted(by_type.items())
         if _same_cost(kind, members)
@@ -300,31 +315,43 @@ def _type_of(driver: str, device: Device, attribute: str) -> str:
 
 
 def _same_cost(kind: str, members: Sequence[Device]) -> bool:
-    costs = {
-        tuple(sorted((name, c.amount) for use in device.consumes_counters for name, c in use.counters.items()))
-        for device in members
-    }
+    costs = {tuple(sorted((name, amount) for (_, name), amount in _fixed(device).items())) for device in members}
     if len(costs) > 1:
         raise _NoView(f"PartitionCostMismatch: devices of type {kind} consume different counters")
     return True
 
 
-def _debit(counters: dict[tuple[str, str], Quantity], device: Device) -> None:
-    for use in device.consumes_counters:
-        for name, counter in use.counters.items():
-            key = (use.counter_set, name)
-            # May become negative if a driver published less than is allocated. Such a pool then has no allocatable
-            # partitions.
-            counters[key] = counters.get(key, _ZERO) - counter.amount
+def _fixed(device: Device) -> Amounts:
+    """Return what a device takes of the counters, whatever is requested."""
+    return _cost(device, {})
 
 
-def _allocatable(devices: Iterable[Device], counters: dict[tuple[str, str], Quantity]) -> int:
+def _cost(device: Device, least: Amounts) -> Amounts:
+    """Return the smallest amounts that an allocation of the device takes of the counters; ``least`` has those that
+    requests can take."""
+    return {
+        (use.counter_set, name): counter.amount
+        if counter.value_from is None
+        else least.get((use.counter_set, name), _ZERO)
+        for use in device.consumes_counters
+        for name, counter in use.counters.items()
+    }
+
+
+def _debit(counters: dict[tuple[str, str], Quantity], cost: Amounts) -> None:
+    for place, amount in cost.items():
+        # May become negative if a driver published less than is allocated. Such a pool then has no allocatable
+        # partitions.
+        counters[place] = counters.get(place, _ZERO) - amount
+
+
+def _allocatable(costs: Iterable[Amounts], counters: dict[tuple[str, str], Quantity]) -> int:
     count = 0
-    for device in devices:
+    for cost in costs:
         after = dict(counters)
-        _debit(after, device)
+        _debit(after, cost)
         # Greedy, in the order of the devices. That is exact because all devices of a type cost the same (`_same_cost`).
-        if all(after[use.counter_set, name].sign() >= 0 for use in device.consumes_counters for name in use.counters):
+        if all(after[place].sign() >= 0 for place in cost):
             counters, count = after, count + 1
     return count
 

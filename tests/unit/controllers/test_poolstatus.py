@@ -15,8 +15,12 @@ from cathedra.api.core.resource_v1alpha3 import (
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import (
     AllocationResult,
+    CapacityRequestPolicy,
+    CapacityRequestPolicyRange,
     Counter,
     CounterSet,
+    CounterSetConsumption,
+    CounterValueFrom,
     Device,
     DeviceAllocationResult,
     DeviceAttribute,
@@ -194,6 +198,31 @@ def test_partitions_that_still_fit_are_counted_each_type_on_its_own() -> None:
     broken = only([odd, slices[1]], [])
     assert (broken.validation_error or "").startswith("PartitionCostMismatch:")
     assert broken.total_devices == 7
+
+
+def test_amounts_that_requests_took_of_counters_are_gone() -> None:
+    memory = {"memory": Counter(value_from=CounterValueFrom(capacity_name="memory"))}
+    use = DeviceCounterConsumption(counter_set="gpu", counters=memory)
+    attributes = {"profile": DeviceAttribute(string="shared")}
+    drawing = [
+        Device(name=f"s{n}", attributes=attributes, allow_multiple_allocations=True, consumes_counters=(use,))
+        for n in range(3)
+    ]
+    policy = CapacityRequestPolicy(valid_range=CapacityRequestPolicyRange(min=Quantity("10Gi")))
+    counters = CounterSet(name="gpu", counters={"memory": Counter(value=Quantity("40Gi"), request_policy=policy)})
+    spec = replace(
+        slice_("s", *drawing).spec, partition_type_attribute="d.example.com/profile", shared_counters=(counters,)
+    )
+    claim = held("s0")
+    allocation = claim.status.allocation
+    assert allocation is not None
+    taken = CounterSetConsumption(counter_set="gpu", counters={"memory": Quantity("25Gi")})
+    (result,) = allocation.devices.results
+    results = (replace(result, consumed_counters=(taken,)),)
+    allocation = replace(allocation, devices=replace(allocation.devices, results=results))
+    claim = replace(claim, status=replace(claim.status, allocation=allocation))
+    (summary,) = only([ResourceSlice(metadata=ObjectMeta(name="s"), spec=spec)], [claim]).partition_summary
+    assert (summary.total, summary.allocatable) == (3, 1)
 
 
 def test_shares_are_summed_up() -> None:

@@ -20,6 +20,7 @@ Drawn: TypeAlias = dict[tuple[str, str], Quantity]
 """Counter set and counter → the amount that one allocation takes."""
 
 _NOTHING: Final[Drawn] = {}
+_LEAST: Final = Quantity("1n")
 
 
 def mapped_capacities(record: DeviceRecord) -> frozenset[str]:
@@ -64,3 +65,16 @@ def consumptions(amounts: Drawn) -> tuple[CounterSetConsumption, ...]:
     for (counter_set, name), amount in sorted(amounts.items()):
         sets.setdefault(counter_set, {})[name] = amount
     return tuple(CounterSetConsumption(counter_set, counters) for counter_set, counters in sets.items())
+
+
+def least_drawn(definition: Counter) -> Quantity:
+    """Return the smallest amount that a request can take of a counter, by the policy of the counter.
+
+    Without limits it is the smallest amount that there is: a device cannot be had of a counter with nothing left.
+    """
+    policy = definition.request_policy
+    if policy is not None and policy.valid_values:
+        return min(policy.valid_values)
+    if policy is not None and policy.valid_range is not None and policy.valid_range.min is not None:
+        return policy.valid_range.min
+    return _LEAST

@@ -14,13 +14,25 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TypeAlias, TypeVar
 
+from cathedra.allocation.checks.requestedcounters import least_drawn
 from cathedra.allocation.supply.devices import selects
 from cathedra.allocation.supply.merging import merged_rules
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.quantity import Quantity
-from cathedra.api.resource import Device, DeviceAttribute, DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
+from cathedra.api.resource import (
+    Counter as DeviceCounter,
+)
+from cathedra.api.resource import (
+    Device,
+    DeviceAttribute,
+    DeviceRequestAllocationResult,
+    DeviceTaint,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.resources import (
@@ -270,7 +282,8 @@ def device_rows(around: Surroundings) -> Iterator[DeviceRow]:
             holders.setdefault(key, []).append(f"{claim.metadata.namespace}/{claim.metadata.name}")
     slices = tuple(_newest(around.slices))
     incomplete = set(_incomplete(slices))
-    left = _counters_left(slices, holders)
+    left = _counters_left(slices, holders, around.claims)
+    least = _least_drawn(slices)
     heeds_taints = around.features.device_taints
     need_selector = around.gates.has(behaviours.TAINT_RULES_NEED_SELECTOR)
     rules = [rule for rule in around.rules if rule.spec.device_selector is not None or not need_selector]
@@ -288,17 +301,25 @@ def device_rows(around: Surroundings) -> Iterator[DeviceRow]:
                 attributes={name: _attribute_text(value) for name, value in sorted(device.attributes.items())},
                 capacity={name: str(amount.value) for name, amount in sorted(device.capacity.items())},
                 claims=tuple(holders.get((*pool, device.name), ())),
-                state=_state(device, left, pool, held=held, complete=pool not in incomplete, tainted=bool(taints)),
+                state=_state(
+                    held=held,
+                    shareable=device.allow_multiple_allocations,
+                    complete=pool not in incomplete,
+                    lacks=_lacks_counters(device, pool, left, least),
+                    tainted=bool(taints),
+                ),
                 taints=tuple(map(_taint_text, taints)),
             )
 
 
 def _held(claim: ResourceClaim) -> Iterator[DeviceKey]:
     """The devices that a claim holds; those under admin access stay free."""
+    return ((one.driver, one.pool, one.device) for one in _holding(claim))
+
+
+def _holding(claim: ResourceClaim) -> Iterator[DeviceRequestAllocationResult]:
     if claim.status.allocation is not None:
-        for result in claim.status.allocation.devices.results:
-            if not result.admin_access:
-                yield result.driver, result.pool, result.device
+        yield from (result for result in claim.status.allocation.devices.results if not result.admin_access)
 
 
 def _newest(slices: Collection[ResourceSlice]) -> Iterator[ResourceSlice]:
@@ -316,19 +337,27 @@ def _incomplete(slices: Iterable[ResourceSlice]) -> Iterator[PoolKey]:
     return (pool for pool, counts in found.items() if len(counts) != max(counts))
 
 
-def _state(
-    device: Device, left: Mapping[CounterKey, Quantity], pool: PoolKey, *, held: bool, complete: bool, tainted: bool
-) -> str:
+def _state(*, held: bool, shareable: bool | None, complete: bool, lacks: bool, tainted: bool) -> str:
     if held:
-        return "shared" if device.allow_multiple_allocations else "allocated"
+        return "shared" if shareable else "allocated"
     if not complete:
         return "unusable"
-    for use in device.consumes_counters:
-        for name, amount in use.counters.items():
-            remaining = left.get((*pool, use.counter_set, name))
-            if remaining is not None and remaining < amount.amount:
-                return "blocked"
+    if lacks:
+        return "blocked"
     return "tainted" if tainted else "free"
+
+
+def _lacks_counters(
+    device: Device, pool: PoolKey, left: Mapping[CounterKey, Quantity], least: Mapping[CounterKey, Quantity]
+) -> bool:
+    """Return True if a counter has too little left for the device, however little is requested."""
+    for use in device.consumes_counters:
+        for name, counter in use.counters.items():
+            key = (*pool, use.counter_set, name)
+            needed = counter.amount if counter.value_from is None else least.get(key)
+            if key in left and needed is not None and left[key] < needed:
+                return True
+    return False
 
 
 def _hard_taints(device: Device, pool: PoolKey, rules: Iterable[DeviceTaintRule]) -> Iterator[DeviceTaint]:
@@ -340,25 +369,45 @@ def _taint_text(taint: DeviceTaint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
-def _counters_left(slices: Collection[ResourceSlice], held: Collection[DeviceKey]) -> dict[CounterKey, Quantity]:
-    """Return what allocated devices leave of the counters of their pools."""
-    left = {
-        (piece.spec.driver, piece.spec.pool.name, counters.name, name): counter.amount
+def _defined(slices: Iterable[ResourceSlice]) -> Iterator[tuple[CounterKey, DeviceCounter]]:
+    return (
+        ((piece.spec.driver, piece.spec.pool.name, counters.name, name), counter)
         for piece in slices
         for counters in piece.spec.shared_counters
         for name, counter in counters.counters.items()
-    }
+    )
+
+
+def _least_drawn(slices: Iterable[ResourceSlice]) -> dict[CounterKey, Quantity]:
+    return {key: least_drawn(counter) for key, counter in _defined(slices)}
+
+
+def _counters_left(
+    slices: Collection[ResourceSlice], held: Collection[DeviceKey], claims: Iterable[ResourceClaim]
+) -> dict[CounterKey, Quantity]:
+    """Return what allocations leave of the counters: held devices take fixed amounts once, and each allocation takes
+    what it requested."""
+    left = {key: counter.amount for key, counter in _defined(slices)}
+    for key, amount in (*_fixed(slices, held), *_requested(claims)):
+        if key in left:
+            left[key] = left[key] - amount
+    return left
+
+
+def _fixed(slices: Iterable[ResourceSlice], held: Collection[DeviceKey]) -> Iterator[tuple[CounterKey, Quantity]]:
     for piece in slices:
         pool = (piece.spec.driver, piece.spec.pool.name)
         for device in piece.spec.devices:
-            if (*pool, device.name) not in held:
-                continue
-            for use in device.consumes_counters:
+            for use in device.consumes_counters if (*pool, device.name) in held else ():
+                yield from (((*pool, use.counter_set, name), one.amount) for name, one in use.counters.items())
+
+
+def _requested(claims: Iterable[ResourceClaim]) -> Iterator[tuple[CounterKey, Quantity]]:
+    for claim in claims:
+        for result in _holding(claim):
+            for use in result.consumed_counters:
                 for name, amount in use.counters.items():
-                    key = (*pool, use.counter_set, name)
-                    if key in left:
-                        left[key] = left[key] - amount.amount
-    return left
+                    yield (result.driver, result.pool, use.counter_set, name), amount
 
 
 def _attribute_text(attribute: DeviceAttribute) -> str:

@@ -74,6 +74,16 @@ def test_a_device_that_lacks_counters_is_blocked() -> None:
     assert {name: row.state for name, row in found.items()} == {"a": "allocated", "b": "blocked", "c": "free"}
 
 
+def test_amounts_that_requests_took_of_counters_are_gone() -> None:
+    uses = [{"counterSet": "gpu", "counters": {"slices": {"valueFrom": {"capacityName": "slices"}}}}]
+    drawing = [{"name": name, "allowMultipleAllocations": True, "consumesCounters": uses} for name in "ab"]
+    pool = piece(*drawing, partition("c", "2"), sharedCounters=COUNTERS)
+    for amount, others in (("2", ("free", "free")), ("3", ("free", "blocked")), ("4", ("blocked", "blocked"))):
+        taken = [{"counterSet": "gpu", "counters": {"slices": amount}}]
+        found = rows(pool, claims=(holder("a", shareID="x", consumedCounters=taken),))
+        assert (found["a"].state, found["b"].state, found["c"].state) == ("shared", *others)
+
+
 @pytest.mark.parametrize(
     ("device", "rules", "state", "taints"),
     [
