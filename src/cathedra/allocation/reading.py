@@ -56,11 +56,11 @@ Input: TypeAlias = Any
 
 _RESOURCE_GROUP: Final = "resource.k8s.io"
 _MANIFESTS: Final = (".yaml", ".yml", ".json")
-_PACKED: Final = (*_MANIFESTS, *(f"{suffix}.gz" for suffix in _MANIFESTS))
+_PACKED: Final = tuple(f"{suffix}{packing}" for suffix in _MANIFESTS for packing in ("", ".gz", ".xz", ".bz2"))
 _ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2")
 _ZIP: Final = ".zip"
-_GZIP: Final = b"\x1f\x8b"
-"""First bytes of a gzip file."""
+_PACKINGS: Final = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2"}
+"""First bytes of a packed file → its form."""
 Skipped: TypeAlias = Callable[[str], None]
 """Receives the reason why a file of a folder or an archive is left out."""
 _CLIENT_CLASS: Final = re.compile(r"(?:Core|Resource)?V(\d+(?:(?:alpha|beta)\d+)?)([A-Z]\w*)\Z")
@@ -122,24 +122,29 @@ def read_input(stream: IO[bytes], where: str) -> bytes:
 
 
 def unpacked(stream: IO[bytes], where: str) -> bytes:
-    """Return the rest of ``stream``; if that is a gzip file, its content, within the same limit.
+    """Return the rest of ``stream``; if that is a gzip, xz or bzip2 file, its content, within the same limit.
 
     Raises:
-        InvalidInput: there is more, or the gzip file is damaged.
+        InvalidInput: there is more, or the packed file is damaged.
         OSError: it cannot be read.
     """
     content = read_input(stream, where)
-    if not content.startswith(_GZIP):
+    packing = next((name for start, name in _PACKINGS.items() if content.startswith(start)), "")
+    if not packing:
         return content
     # start-up time: few inputs are packed
+    import bz2
     import gzip
     import io
+    import lzma
     import zlib
 
+    openers: Mapping[str, Any] = {"gzip": gzip.open, "xz": lzma.open, "bzip2": bz2.open}
     try:
-        return read_input(cast("IO[bytes]", gzip.open(io.BytesIO(content))), where)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InvalidInput(f"{where}: it is a damaged gzip file: {error}") from error
+        return read_input(cast("IO[bytes]", openers[packing](io.BytesIO(content))), where)
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        # The content is in memory: an OSError is one of its form.
+        raise InvalidInput(f"{where}: it is a damaged {packing} file: {error}") from error
 
 
 def _limit() -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import shutil
 import sys
 import tarfile
@@ -121,6 +123,20 @@ def test_an_archive_is_read_without_unpacking_it(tmp_path: Path) -> None:
         archive.addfile(member, io.BytesIO(body))
     assert len(read_dump(path).all(ResourceSlice)) == 1
     assert [one.name for one in tmp_path.iterdir()] == ["dump.tar.gz"]
+
+
+@pytest.mark.parametrize(("suffix", "module"), [(".gz", gzip), (".xz", lzma), (".bz2", bz2)])
+def test_a_packed_file_is_read_by_itself_and_in_a_folder_and_refused_if_it_is_damaged(
+    tmp_path: Path, suffix: str, module: Any
+) -> None:
+    packed = module.compress(json.dumps(slice_of("v1")).encode())
+    path = tmp_path / f"slices.json{suffix}"
+    path.write_bytes(packed)
+    assert len(read_dump(path).all(ResourceSlice)) == 1
+    assert len(read_dump(tmp_path).all(ResourceSlice)) == 1
+    path.write_bytes(packed[:20])
+    with pytest.raises(InvalidInput, match="it is a damaged"):
+        read_dump(path)
 
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
