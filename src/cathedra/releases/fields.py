@@ -173,6 +173,7 @@ REQUIRED_FROM: Final[dict[tuple[str, str], str]] = {
     ("HorizontalPodAutoscaler", "spec"): "1.36",
     ("IPAddress", "spec"): "1.36",
     ("LimitedPriorityLevelConfiguration", "limitResponse"): "1.37",
+    ("ParamRef", "parameterNotFoundAction"): "1.38",
     ("PriorityLevelConfiguration", "spec"): "1.37",
     ("PriorityLevelConfigurationCondition", "type"): "1.37",
     ("ReplicaSet", "spec"): "1.37",

@@ -75,6 +75,15 @@ def test_the_value_of_a_counter_is_required_until_it_may_come_from_a_request(rel
     assert ("valueFrom" in counter["properties"]) is (not required)
 
 
+@pytest.mark.parametrize(("release", "required"), [("1.37", None), ("1.38", ["parameterNotFoundAction"])])
+def test_the_reference_to_parameters_says_what_happens_without_them(release: str, required: list[str] | None) -> None:
+    """kubernetes/kubernetes#141527."""
+    gates = FeatureGates.for_release(release)
+    documents = Documents(Catalog(served_definitions(all_definitions(gates), gates, {})), release)
+    schemas = documents.group_version("admissionregistration.k8s.io", "v1")["components"]["schemas"]
+    assert schemas["io.k8s.api.admissionregistration.v1.ParamRef"].get("required") == required
+
+
 def test_operations_have_names_of_their_own(documents: Documents) -> None:
     names = [
         operation["operationId"]
