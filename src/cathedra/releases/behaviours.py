@@ -287,6 +287,11 @@ CLEARED_RANGES_NAMED: Final = Behaviour(
     source="kubernetes/kubernetes#141260",
 )
 
+ATTACH_REQUIRED_NAMED: Final = Behaviour(
+    "Errors name the field spec.attachRequired of a CSIDriver; before, spec.attachedRequired, which does not exist.",
+    since="1.38",
+    source="kubernetes/kubernetes#141597",
+)
 STORED_QUOTA_AMOUNTS_UNVALIDATED: Final = Behaviour(
     "Amounts of a ResourceQuota that an update leaves as they are stored are not validated again.",
     since="1.38",

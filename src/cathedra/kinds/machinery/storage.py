@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cathedra.api.core import storage_v1
+from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.declarative.formats import long_name_caseless, max_length
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.kinds.defaults import changed
-from cathedra.kinds.definition import AnyDefinition, Column
-from cathedra.kinds.strategies import ObjectRules
+from cathedra.kinds.definition import AnyDefinition, Column, RequestContext
+from cathedra.kinds.strategies import DefaultedStrategy, ObjectRules
+from cathedra.releases import behaviours
 
 STORAGE_CLASS_TAGS: Final = TypeTags(
     {"provisioner": FieldTags(required=True, immutable=True), "parameters": FieldTags(immutable=True)}
@@ -52,6 +54,7 @@ ATTACHMENT_COLUMNS: Final = (
     AGE,
 )
 ATTRIBUTES_CLASS_COLUMNS: Final = (NAME, Column("DriverName", description="The driver that knows them."), AGE)
+_IMMUTABLE: Final = "field is immutable"
 _DRIVER_DEFAULTS: Final = {
     "attach_required": True,
     "pod_info_on_mount": False,
@@ -141,6 +144,23 @@ def default_driver(driver: storage_v1.CSIDriver) -> storage_v1.CSIDriver:
     return replace(driver, spec=replace(spec, **missing)) if missing else driver
 
 
+class DriverStrategy(DefaultedStrategy[storage_v1.CSIDriver]):
+    """A driver: volumes that exist depend on whether it attaches them and on their lifecycles."""
+
+    def validate_update(
+        self, new: storage_v1.CSIDriver, old: storage_v1.CSIDriver, context: RequestContext
+    ) -> ErrorList:
+        """Refuse a change of what its volumes depend on."""
+        errors = super().validate_update(new, old, context)
+        if new.spec.attach_required != old.spec.attach_required:
+            is_named = context.gates.has(behaviours.ATTACH_REQUIRED_NAMED)
+            field = "attachRequired" if is_named else "attachedRequired"
+            errors.invalid(f"spec.{field}", new.spec.attach_required, _IMMUTABLE)
+        if new.spec.volume_lifecycle_modes != old.spec.volume_lifecycle_modes:
+            errors.invalid("spec.volumeLifecycleModes", list(new.spec.volume_lifecycle_modes), _IMMUTABLE)
+        return errors
+
+
 def storage_definitions() -> tuple[AnyDefinition, ...]:
     """The definitions of all kinds of the group."""
     return (
@@ -160,6 +180,7 @@ def storage_definitions() -> tuple[AnyDefinition, ...]:
             returns_deleted_object=True,
             namespaced=False,
             default=default_driver,
+            strategy=DriverStrategy(default_driver),
             table=(DRIVER_COLUMNS, driver_cells),
         ).definition(),
         BuiltinKind(

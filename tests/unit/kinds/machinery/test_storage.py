@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cathedra.api.core import storage_v1
 from cathedra.api.struct import from_dict, to_dict
 from cathedra.kinds.machinery.storage import default_driver, default_storage_class
-from tests.unit.kinds.objects import row
+from tests.unit.kinds.objects import context, definition_of, row
 
 
 def test_a_class_says_whether_it_is_the_default_and_what_it_leaves_out() -> None:
@@ -51,6 +53,21 @@ def test_a_driver_is_taken_to_attach_and_to_have_persistent_volumes() -> None:
         "seLinuxMount": False,
     }
     assert default_driver(default_driver(given)) == default_driver(given)
+
+
+@pytest.mark.parametrize(("release", "field"), [("1.37", "attachedRequired"), ("1.38", "attachRequired")])
+def test_a_driver_keeps_what_its_volumes_depend_on(release: str, field: str) -> None:
+    """kubernetes/kubernetes#141597."""
+    old, new = (
+        from_dict(storage_v1.CSIDriver, {"spec": {"attachRequired": attach, "volumeLifecycleModes": modes}})
+        for attach, modes in ((True, ["Persistent"]), (False, ["Ephemeral"]))
+    )
+    strategy = definition_of("csidrivers").strategy
+    assert [str(error) for error in strategy.validate_update(new, old, context(release))] == [
+        f"spec.{field}: Invalid value: false: field is immutable",
+        'spec.volumeLifecycleModes: Invalid value: ["Ephemeral"]: field is immutable',
+    ]
+    assert list(strategy.validate_update(old, old, context(release))) == []
 
 
 def test_nodes_capacities_and_attachments_are_counted_and_named() -> None:
