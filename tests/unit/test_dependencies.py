@@ -18,7 +18,9 @@ def version(text: str) -> tuple[int, ...]:
 def lowest() -> dict[str, tuple[int, ...]]:
     """What `make lowest` installs."""
     done = subprocess.run([sys.executable, ROOT / "tools" / "lowest.py"], capture_output=True, text=True, check=True)
-    return {name: version(number) for name, number in (line.split("==") for line in done.stdout.split())}
+    # Behind a semicolon stands the Python for which a dependency is needed.
+    pins = (line.partition(";")[0].strip() for line in done.stdout.splitlines())
+    return {name: version(number) for name, number in (pin.split("==") for pin in pins if pin)}
 
 
 def test_protobuf_is_as_new_as_the_generator_of_the_messages() -> None:

@@ -124,6 +124,11 @@ class Watcher:
         self.on_events: Callable[[], None] | None = None
         """Called when events begin to wait, and when the stream ends."""
 
+    @property
+    def has_events(self) -> bool:
+        """Return True if events wait, in the queue or in the group."""
+        return bool(self.queue) or (self.alike is not None and bool(self.alike.fresh))
+
     def offer(self, change: StoredChange) -> None:
         """Queue the event of a change, if the watcher sees it."""
         seen = change.seen_by(self.selection)

@@ -208,8 +208,10 @@ class BroadcastWatch:
         self._sent = self._loop.time()
         if self._frame is not None and not self._exchange.ready:
             self._wait_for_client()
-        elif self._frame is not None or self._watcher.closed or self._watcher.queue:
-            self._enter()  # for the rest, the end, and what was queued meanwhile
+        # Also for events that are in the group alone: they woke this watch when it had a frame to send, and nothing
+        # wakes it for them again.
+        elif self._frame is not None or self._watcher.closed or self._watcher.has_events:
+            self._enter()
 
     def _write_some(self, frame: bytes | memoryview) -> None:
         """Write a piece at a time: the frame is shared, but its encryption makes a copy for this client alone."""

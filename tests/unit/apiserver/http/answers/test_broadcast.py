@@ -189,6 +189,29 @@ def test_a_client_that_takes_nothing_gets_all_later() -> None:
     in_virtual_time(body)
 
 
+def test_events_that_gather_behind_a_frame_follow_it() -> None:
+    """They are in the group still, not in the watcher's queue, when the rest of the frame has been sent."""
+
+    async def body() -> None:
+        world = World()
+        client = world.watch()
+        await asyncio.sleep(0.1)
+
+        def fill() -> None:
+            client.ready = False
+
+        client.noting([], "piece", fill)
+        world.write("a/" + "x" * (2 * PIECE))
+        await asyncio.sleep(0.1)
+        world.write("a/late")
+        await asyncio.sleep(0.1)
+        client.resume()
+        await asyncio.sleep(0.1)
+        assert client.frames[-1] == framed(b"a/late")
+
+    in_virtual_time(body)
+
+
 def test_a_client_that_takes_nothing_for_long_is_cut() -> None:
     async def body() -> None:
         world = World()
