@@ -1,0 +1,63 @@
+"""The Helm chart, rendered by Helm's own code: the objects of the kustomize bases, with what the values change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+BASES = {
+    "scheduler": "scheduler/scheduler.yaml",
+    "controllers": "controllers/controller-manager.yaml",
+    "driver": "driver/driver.yaml",
+}
+# Helm's SDK; the other tests of the chart's objects are those of the bases.
+helm: Any = pytest.importorskip("helm_python", reason="pip install helm-python-sdk")
+
+
+def rendered(**values: Any) -> dict[str, list[dict[str, Any]]]:
+    """The objects of each part."""
+    with helm.Chart.load(str(DEPLOY / "chart")) as chart:
+        files = chart.render(values, name="dra", namespace="kube-system")
+    found = {Path(name).stem: [one for one in yaml.safe_load_all(text) if one] for name, text in files.items()}
+    return {part: objects for part, objects in found.items() if objects}
+
+
+def workload(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    (found,) = (one for one in objects if one["kind"] in ("Deployment", "DaemonSet"))
+    return dict(found["spec"])
+
+
+@pytest.mark.parametrize("part", BASES)
+def test_with_the_default_values_the_objects_are_those_of_the_base(part: str) -> None:
+    base = [one for one in yaml.safe_load_all((DEPLOY / "kustomize" / BASES[part]).read_text()) if one]
+    assert rendered(controllers={"enabled": True})[part] == base
+
+
+def test_the_controllers_are_installed_on_request() -> None:
+    assert set(rendered()) == {"scheduler", "driver"}
+    assert set(rendered(driver={"enabled": False}, scheduler={"enabled": False})) == set()
+
+
+def test_values_set_image_replicas_and_the_drivers_options() -> None:
+    found = rendered(image="example.com/cathedra:1", scheduler={"replicas": 3}, driver={"options": ["--gpus=4"]})
+    assert workload(found["scheduler"])["replicas"] == 3
+    containers = [workload(objects)["template"]["spec"]["containers"][0] for objects in found.values()]
+    assert {one["image"] for one in containers} == {"example.com/cathedra:1"}
+    assert workload(found["driver"])["template"]["spec"]["containers"][0]["command"][-1] == "--gpus=4"
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"scheduler": {"replicas": 0}}, "/scheduler/replicas"),
+        ({"picture": "cathedra"}, "picture"),
+        ({"driver": {"options": ["gpus=4"]}}, "/driver/options/0"),
+    ],
+)
+def test_the_schema_refuses_other_values_by_name(values: dict[str, Any], problem: str) -> None:
+    with pytest.raises(helm.HelmValuesError, match=problem):
+        rendered(**values)
