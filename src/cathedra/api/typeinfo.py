@@ -52,7 +52,8 @@ class FieldInfo(msgspec.Struct, frozen=True):
     list_type: str = ""
     list_map_keys: tuple[str, ...] = ()
     map_type: str = ""
-    atomic_struct: bool = False
+    struct_type: str = ""
+    """``atomic`` or ``granular``; it overrides the marker of the type."""
     patch_strategy: str = ""
     patch_merge_key: str = ""
 
@@ -115,7 +116,7 @@ def _field(owner: str, name: str, fact: Mapping[str, Any]) -> FieldInfo:
         list_type=fact.get("listType", ""),
         list_map_keys=tuple(fact.get("listMapKeys", ())),
         map_type=fact.get("mapType", ""),
-        atomic_struct=fact.get("structType") == "atomic",
+        struct_type=fact.get("structType", ""),
         patch_strategy=fact.get("patchStrategy", ""),
         patch_merge_key=fact.get("patchMergeKey", ""),
     )

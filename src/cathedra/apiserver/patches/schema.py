@@ -165,8 +165,8 @@ def _shape(hint: Any, field_info: FieldInfo | None = None) -> Shape:
         return ANYTHING
     if isinstance(hint, type) and issubclass(hint, KubeStruct):
         # The tag of the field overrides the type: the same struct may be one piece here and not there.
-        if field_info is not None and (field_info.atomic_struct or field_info.map_type == "atomic"):
-            return StructShape(hint, atomic=True)
+        if field_info is not None and (tag := field_info.struct_type or field_info.map_type):
+            return StructShape(hint, atomic=tag == "atomic")
         return struct_shape(hint)
     return _SCALARS.get(hint, LEAF)
 

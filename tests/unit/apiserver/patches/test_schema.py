@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.apps_v1 import Deployment
-from cathedra.api.core.core_v1 import ConfigMap, Pod, Service
+from cathedra.api.core.core_v1 import ConfigMap, PersistentVolume, Pod, Service
 from cathedra.api.resource import ResourceClaim
 from cathedra.apiserver.patches.schema import (
     ANYTHING,
@@ -117,3 +117,9 @@ def test_nulls_in_what_is_opaque_are_kept() -> None:
     opaque = {"opaque": {"driver": "d", "parameters": {"a": None}}}
     value = {"spec": {"devices": {"config": [opaque]}}}
     assert without_nulls(value, struct_shape(ResourceClaim)) == value
+
+
+def test_the_marker_of_a_field_overrides_that_of_its_type() -> None:
+    claim_reference = at(struct_shape(PersistentVolume), "spec", "claimRef")
+    assert isinstance(claim_reference, StructShape)
+    assert not claim_reference.atomic
