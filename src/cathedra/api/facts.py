@@ -175,6 +175,15 @@ _NEW_FIELDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
                 "type": "ResourceList",
             }
         },
+        "NodeSystemInfo": {
+            "runningInUserNamespace": {
+                "omitempty": True,
+                "optional": True,
+                "pb": 12,
+                "pbtype": "varint",
+                "type": "*bool",
+            }
+        },
         "PodResourceClaim": {"source": {"omitempty": True, "pb": 2, "pbtype": "bytes", "type": "*ClaimSource"}},
     },
 }

@@ -112,6 +112,7 @@ ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("HTTPGetAction", "protocol"): ("1.37", ""),
     ("KeyToPath", "user"): ("1.37", ""),
     ("NodeSpec", "podPreemptionPolicy"): ("1.37", ""),
+    ("NodeSystemInfo", "runningInUserNamespace"): ("1.37", ""),
     ("PersistentVolumeClaimStatus", "healthStatus"): ("1.37", ""),
     ("PodCertificateProjection", "user"): ("1.37", ""),
     ("PodSpec", "evictionResponders"): ("1.37", ""),

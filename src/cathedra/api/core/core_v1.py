@@ -1682,6 +1682,7 @@ class NodeSystemInfo(
         "kubelet_version": "kubeletVersion",
         "kube_proxy_version": "kubeProxyVersion",
         "operating_system": "operatingSystem",
+        "running_in_user_namespace": "runningInUserNamespace",
     },
 ):
     """core/v1 NodeSystemInfo."""
@@ -1697,6 +1698,7 @@ class NodeSystemInfo(
     operating_system: str = always(str)
     architecture: str = always(str)
     swap: NodeSwapStatus | None = None
+    running_in_user_namespace: bool | None = None
 
 
 class ObjectFieldSelector(KubeStruct, frozen=True, rename={"api_version": "apiVersion", "field_path": "fieldPath"}):

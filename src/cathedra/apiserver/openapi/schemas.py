@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from cathedra.api.facts import group_version
 from cathedra.api.typeinfo import FieldInfo, locate, package_of, type_info
 from cathedra.apiserver.patches.schema import is_atomic
 from cathedra.releases.fields import is_known, is_required
@@ -56,6 +57,22 @@ _REQUIRED_ORDER: Final = {
     "PartitionTypeStatus": ["attribute", "type", "total", "allocatable"],
 }
 """Required fields in the order of their declaration, of types where their wire numbers have another order."""
+_UNIONS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
+    ("core", "AppArmorProfile"): ("type", "localhostProfile"),
+    ("core", "PodSchedulingGroup"): ("", "podGroupName"),
+    ("core", "SeccompProfile"): ("type", "localhostProfile"),
+    ("flowcontrol", "LimitResponse"): ("type", "queuing"),
+    ("flowcontrol", "PriorityLevelConfigurationSpec"): ("type", "exempt", "limited"),
+    ("flowcontrol", "Subject"): ("kind", "group", "serviceAccount", "user"),
+    ("scheduling", "CompositeDisruptionMode"): ("", "all", "single"),
+    ("scheduling", "CompositePodGroupSchedulingPolicy"): ("", "basic", "gang"),
+    ("scheduling", "DisruptionMode"): ("", "all", "single"),
+    ("scheduling", "PodGroupSchedulingPolicy"): ("", "basic", "gang"),
+    ("scheduling", "PodGroupTemplateReference"): ("", "workload"),
+    ("scheduling", "WorkloadPodGroupDisruptionMode"): ("", "all", "single"),
+    ("scheduling", "WorkloadPodGroupSchedulingPolicy"): ("", "basic", "gang"),
+}
+"""(group, type) → the field that names the member which is set ("" if there is none), and the members."""
 _CONSTANTS: Final = {"ref(AzureDataDiskCachingReadWrite)": "ReadWrite", "ref(AzureSharedBlobDisk)": "Shared"}
 """Defaults that the facts give by the name of a constant."""
 
@@ -177,6 +194,12 @@ class Schemas:
             schema["required"] = [field for field in _REQUIRED_ORDER.get(name, required) if field in required]
         if is_atomic(package, name):
             schema["x-kubernetes-map-type"] = "atomic"
+        if union := _UNIONS.get((package.partition("/")[0], name)):
+            schema["x-kubernetes-unions"] = [_union(*union)]
+        if package != META and {"kind", "metadata"} <= fields.keys():
+            # A kind is marked in every document that refers to it, for version 2 joins them: a StatefulSet has claims.
+            group, _, version = group_version(package).rpartition("/")
+            schema["x-kubernetes-group-version-kind"] = [{"group": group, "kind": name, "version": version}]
         return schema
 
     def _watch_event(self) -> OpenAPIObject:
@@ -215,7 +238,7 @@ class Schemas:
         extensions = {
             "list-type": info.list_type,
             "list-map-keys": list(info.list_map_keys),
-            "map-type": info.map_type,
+            "map-type": info.map_type or info.struct_type,
             "patch-strategy": info.patch_strategy,
             "patch-merge-key": info.patch_merge_key,
         }
@@ -265,6 +288,12 @@ class Schemas:
 
 def _reference(name: str) -> OpenAPIObject:
     return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _union(discriminator: str, *fields: str) -> OpenAPIObject:
+    members = {field: f"{field[:1].upper()}{field[1:]}" for field in fields}
+    named = {"discriminator": discriminator} if discriminator else {}
+    return {**named, "fields-to-discriminateBy": members}
 
 
 def _is_required(info: FieldInfo) -> bool:

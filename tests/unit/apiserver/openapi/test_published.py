@@ -21,11 +21,34 @@ from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
 
 GROUP = "io.k8s.api.resource."
-NOT_YET = {
-    "1.35": {"io.k8s.api.core.v1.PodSpec": ["workloadRef"]},
-    "1.37": {"io.k8s.api.core.v1.NodeSystemInfo": ["runningInUserNamespace"]},
-}
+NOT_YET = {"1.35": {"io.k8s.api.core.v1.PodSpec": ["workloadRef"]}}
 """Fields that are missing."""
+_CUSTOM = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+DIFFERENT = {
+    # The package with the published documents writes the two that are texts or numbers in its own way.
+    "io.k8s.apimachinery.pkg.api.resource.Quantity",
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+    # They are marked with all versions that Kubernetes has, served or not.
+    f"{_META}DeleteOptions",
+    f"{_META}WatchEvent",
+    # Schemas of any JSON, which ours spell out in place.
+    f"{_CUSTOM}CustomResourceSubresources",
+    f"{_CUSTOM}JSONSchemaProps",
+    # A type of v1 stands for the equal one of v1alpha1.
+    "io.k8s.api.admissionregistration.v1alpha1.MutatingAdmissionPolicySpec",
+}
+"""Types whose schemas differ in every release."""
+DIFFERENT_IN = {
+    "1.34": {
+        "io.k8s.api.certificates.v1.CertificateSigningRequestSpec",
+        "io.k8s.api.certificates.v1.CertificateSigningRequestStatus",
+        f"{_META}Status",
+    },
+    "1.35": {"io.k8s.api.core.v1.PodSpec"},
+    "1.36": {"io.k8s.api.core.v1.PodStatus"},
+}
+"""Types of a release whose list types are those of a newer one, or that lack a field."""
 
 
 @cache
@@ -68,11 +91,9 @@ def test_resource_k8s_io_has_the_types_that_kubernetes_published(release: str) -
 
 @pytest.mark.parametrize("release", sorted(published()))
 def test_the_schemas_of_a_release_equal_those_that_kubernetes_published(release: str) -> None:
-    theirs = published()[release]
-    ours = {name: plain(schema) for name, schema in definitions(release).items() if name in theirs}
-    assert {name: schema for name, schema in ours.items() if name.startswith(GROUP)} == {
-        name: schema for name, schema in theirs.items() if name.startswith(GROUP)
-    }
+    theirs, ours = published()[release], definitions(release)
+    different = {name for name in theirs.keys() & ours.keys() if plain(ours[name]) != theirs[name]}
+    assert different == (DIFFERENT & theirs.keys()) | DIFFERENT_IN.get(release, set())
 
 
 @pytest.mark.parametrize("release", sorted(published()))
@@ -85,14 +106,3 @@ def test_a_release_has_the_fields_that_kubernetes_published(release: str) -> Non
         and (differing := schema.get("properties", {}).keys() ^ theirs[name].get("properties", {}).keys())
     }
     assert wrong == NOT_YET.get(release, {})
-
-
-@pytest.mark.parametrize("release", sorted(published()))
-def test_a_release_requires_the_fields_that_kubernetes_published(release: str) -> None:
-    theirs = published()[release]
-    wrong = {
-        name: (required, theirs[name].get("required"))
-        for name, schema in definitions(release).items()
-        if name in theirs and (required := schema.get("required")) != theirs[name].get("required")
-    }
-    assert wrong == {}
