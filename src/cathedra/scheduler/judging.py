@@ -43,6 +43,7 @@ from cathedra.scheduler.configuration.document import PluginRef, Plugins, Plugin
 from cathedra.scheduler.configuration.enablement import VOLUME_PLUGINS, enabled
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle
+from cathedra.scheduler.dynamicresources.extended_resources import IN_MEMORY_NAME, requests_for
 from cathedra.scheduler.framework.plugin import CycleState, PluginContext
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable
 from cathedra.scheduler.nodesearch import nodes_to_find
@@ -54,6 +55,7 @@ from cathedra.semantics.pods import is_terminal
 
 __all__ = [
     "DEVICES",
+    "IN_MEMORY_NAME",
     "ClaimCycle",
     "ClusterObjects",
     "Filters",
@@ -62,6 +64,7 @@ __all__ = [
     "Status",
     "device_error",
     "device_refusal",
+    "requests_for",
     "requests_of",
     "scheduler_over",
 ]

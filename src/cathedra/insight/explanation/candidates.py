@@ -31,6 +31,7 @@ from cathedra.insight.explanation.analysis import Analysis
 from cathedra.insight.explanation.causes import DRIVER
 from cathedra.insight.explanation.relaxing import relaxed_selectors
 from cathedra.insight.explanation.report import Edit
+from cathedra.scheduler.judging import IN_MEMORY_NAME
 
 RequestBody = ExactDeviceRequest | DeviceSubRequest
 _LIKENESS: Final = 0.5
@@ -72,6 +73,8 @@ def claim_candidates(analysis: Analysis, claims: Sequence[ResourceClaim], alloca
     """
     signatures = _signatures(analysis, allocator)
     for index, claim in enumerate(claims):
+        if claim.metadata.name == IN_MEMORY_NAME:
+            continue  # The scheduler makes it from requests of containers, which alone can be changed.
         where = f"claim {claim.metadata.namespace}/{claim.metadata.name}"
         for place, request in enumerate(claim.spec.devices.requests or ()):
             for sub, body, path in _bodies(request, place):
@@ -145,7 +148,7 @@ class _RequestCandidates(msgspec.Struct, frozen=True):
             subs = list(self.request.first_available)
             subs[self.sub] = body
             request = replace(self.request, first_available=tuple(subs))
-        return _with_request(self.claim, self.place, request)
+        return with_request(self.claim, self.place, request)
 
     def _capacities(self, signatures: Sequence[Signature]) -> Iterator[Candidate]:
         wanted = self.body.capacity.requests if self.body.capacity is not None else {}
@@ -263,7 +266,7 @@ def _halves(amount: Quantity) -> Iterator[Quantity]:
             yield Quantity.of_value(value, amount.format)
 
 
-def _with_request(claim: ResourceClaim, place: int, request: DeviceRequest | None) -> ResourceClaim:
+def with_request(claim: ResourceClaim, place: int, request: DeviceRequest | None) -> ResourceClaim:
     devices = claim.spec.devices
     requests = list(devices.requests or ())
     requests[place : place + 1] = [] if request is None else [request]
@@ -316,7 +319,7 @@ def _without_request(index: int, claim: ResourceClaim, where: str, place: int, r
         40,
         f"drop request {request.name!r} of {where}",
         (edit,),
-        claims={index: _with_request(trimmed, place, None)},
+        claims={index: with_request(trimmed, place, None)},
         target=f"{where} request {place}",
     )
 

@@ -23,6 +23,7 @@ from cathedra.insight.explanation.candidates import Candidate
 from cathedra.insight.explanation.freeing import top_workload
 from cathedra.insight.explanation.question import PodSubject
 from cathedra.insight.explanation.report import Remedy
+from cathedra.scheduler.judging import IN_MEMORY_NAME
 from cathedra.semantics.owners import controller_of
 
 _IMMUTABLE_IN_PODS: Final = frozenset(("drop node selector", "drop node affinity", "lower request"))
@@ -61,7 +62,8 @@ class _Remedies:
         self.workload = top_workload(self.pod, self.state) if self.pod is not None else None
 
     def remedy(self, parts: tuple[Candidate, ...], nodes: tuple[str, ...]) -> Remedy:
-        claims = [claim for part in parts for claim in part.claims.values()]
+        # The claim for extended resources is no object yet: the scheduler makes it from the changed pod.
+        claims = [one for part in parts for one in part.claims.values() if one.metadata.name != IN_MEMORY_NAME]
         changed: list[ResourceClaim | ResourceClaimTemplate | DeviceClass | Pod] = []
         for part in parts:
             changed.extend(part.classes.values())
@@ -230,8 +232,11 @@ def _with_pod(workload: Any, old: PodSpec, new: PodSpec) -> Any:
 def _lowered(given: Any, wanted: Any) -> Any:
     """Return the requests of a template's container as the pod has them: those it does not name follow from limits."""
     lower = {name: amount for name, amount in wanted.requests.items() if given.requests.get(name) != amount}
-    unnamed = {name for name in lower if name not in given.requests and given.limits.get(name) == lower[name]}
-    return replace(given, requests={**given.requests, **{k: v for k, v in lower.items() if k not in unnamed}})
+    # Limits that must equal the requests are lowered with them.
+    limits = {name: wanted.limits.get(name, amount) for name, amount in given.limits.items()}
+    unnamed = {name for name in lower if name not in given.requests and limits.get(name) == lower[name]}
+    requests = {**given.requests, **{k: v for k, v in lower.items() if k not in unnamed}}
+    return replace(given, requests=requests, limits=limits)
 
 
 def _deeper(source: str, path: str) -> str:

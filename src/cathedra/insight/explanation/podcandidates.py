@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from cathedra.allocation.claims.requests import CLAIM_LIMIT
 from cathedra.api.core.core_v1 import Pod, Toleration
 from cathedra.api.quantity import Quantity
+from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace
 from cathedra.insight.explanation.analysis import Analysis
-from cathedra.insight.explanation.candidates import Candidate, plain_value
+from cathedra.insight.explanation.candidates import Candidate, plain_value, with_request
 from cathedra.insight.explanation.report import Edit
 from cathedra.insight.rendering import amount_text
 from cathedra.kinds.core.resourcenames import is_overcommittable
-from cathedra.scheduler.judging import requests_of
+from cathedra.scheduler.judging import IN_MEMORY_NAME, requests_for, requests_of
 from cathedra.semantics.tolerations import HARD_EFFECTS, is_tolerated
 
 _PATHS: Final = {"scheduling_gates": "schedulingGates", "node_selector": "nodeSelector"}
@@ -86,14 +88,7 @@ def _lower_request(pod: Pod, where: str, resource: str, room: int) -> Iterator[C
         if left <= 0:
             continue
         value = Quantity.parse(f"{left}m") if resource == "cpu" else Quantity.of_value(left, amount.format)
-        requests = {**container.resources.requests, resource: value}
-        limits = {**container.resources.limits}
-        if resource in limits and not is_overcommittable(resource):
-            limits[resource] = value
-        resources = replace(container.resources, requests=requests, limits=limits)
-        containers = list(pod.spec.containers)
-        containers[place] = replace(container, resources=resources)
-        changed = replace(pod, spec=replace(pod.spec, containers=tuple(containers)))
+        changed = _with_amount(pod, place, resource, value)
         text = (
             f"lower the {resource} request of container {container.name!r} of {where} "
             f"from {amount} to {amount_text(resource, left)}"
@@ -101,3 +96,47 @@ def _lower_request(pod: Pod, where: str, resource: str, room: int) -> Iterator[C
         edit = Edit(where, f"spec.containers[{place}].resources.requests.{resource}", str(amount), str(value))
         yield Candidate("lower request", 13, text, (edit,), pod=changed, target=f"{where} {resource}")
         return
+
+
+def extended_candidates(pod: Pod | None, claims: Sequence[ResourceClaim]) -> Iterator[Candidate]:
+    """Yield smaller requests for extended resources that devices provide, by containers that keep running.
+
+    The claim for them is the scheduler's: it follows from the requests of the containers.
+    """
+    for index, claim in enumerate(claims):
+        if pod is None or claim.metadata.name != IN_MEMORY_NAME:
+            continue
+        # The names of the requests depend on the containers alone; any class does.
+        resources = {name: "" for one in pod.spec.containers for name in one.resources.requests}
+        served = {one.request_name: one for one in requests_for(pod, resources).mappings}
+        for number, request in enumerate(claim.spec.devices.requests or ()):
+            use = served.get(request.name)
+            place = next((n for n, one in enumerate(pod.spec.containers) if use and one.name == use.container_name), -1)
+            if use is None or place < 0 or request.exactly is None:
+                continue
+            where, count, resource = _name_of(pod), request.exactly.count, use.resource_name
+            path = f"spec.containers[{place}].resources.requests.{resource}"
+            for left in range(min(count - 1, CLAIM_LIMIT), 0, -1):
+                smaller = replace(request, exactly=replace(request.exactly, count=left))
+                yield Candidate(
+                    "lower request",
+                    10 + count - left,
+                    f"lower the {resource} request of container {use.container_name!r} of {where} "
+                    f"from {count} to {left}",
+                    (Edit(where, path, str(count), str(left)),),
+                    claims={index: with_request(claim, number, smaller)},
+                    pod=_with_amount(pod, place, resource, Quantity.parse(str(left))),
+                    target=f"{where} {resource}",
+                )
+
+
+def _with_amount(pod: Pod, place: int, resource: str, value: Quantity) -> Pod:
+    """Return the pod with another request of one container, and an equal limit where both must be equal."""
+    container = pod.spec.containers[place]
+    requests = {**container.resources.requests, resource: value}
+    limits = {**container.resources.limits}
+    if resource in limits and not is_overcommittable(resource):
+        limits[resource] = value
+    containers = list(pod.spec.containers)
+    containers[place] = replace(container, resources=replace(container.resources, requests=requests, limits=limits))
+    return replace(pod, spec=replace(pod.spec, containers=tuple(containers)))

@@ -27,7 +27,7 @@ from cathedra.insight.explanation.analysis import Analysis, analyse_pod
 from cathedra.insight.explanation.candidates import Candidate, claim_candidates
 from cathedra.insight.explanation.changes import merged_pod, remedy_of
 from cathedra.insight.explanation.freeing import Holders, freed_candidates
-from cathedra.insight.explanation.podcandidates import pod_candidates
+from cathedra.insight.explanation.podcandidates import extended_candidates, pod_candidates
 from cathedra.insight.explanation.question import PodSubject
 from cathedra.insight.explanation.report import Cause, Remedy
 from cathedra.insight.reading.state import ClusterState
@@ -175,6 +175,7 @@ class _RemedySearch:
     def _candidates(self) -> Iterator[Candidate]:
         if self.claims:
             yield from claim_candidates(self.analysis, self.claims, self.allocator)
+            yield from extended_candidates(self.analysis.pod, self.claims)
             yield from freed_candidates(self.analysis, self.allocator, self._holders)
         yield from pod_candidates(self.analysis)
 

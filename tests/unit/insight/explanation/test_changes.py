@@ -78,6 +78,26 @@ def test_an_extended_resource_has_its_request_and_limit_lowered_together() -> No
     assert str(resources.limits["example.com/gpu"]) == "4"
 
 
+def test_an_extended_resource_from_devices_is_lowered_in_the_container_and_not_in_the_schedulers_claim() -> None:
+    asked = pod()
+    asked["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "3"}}
+    waiting = pod()
+    waiting["spec"]["containers"][0]["resources"] = {name: {"example.com/gpu": "3"} for name in ("limits", "requests")}
+    named = device_class()
+    named["spec"]["extendedResourceName"] = "example.com/gpu"
+    top = stored(workload("Deployment", "web", 1, asked), "d")
+    owner = stored(workload("ReplicaSet", "web-1", 1, asked), "rs", top)
+    found = changes(node(), named, gpus(2), top, owner, stored(waiting, "pod-p", owner))
+    assert "lower count" not in found
+    change = found["lower request"]
+    assert change.text == "lower the example.com/gpu request of container 'main' of deployment default/web from 3 to 2"
+    assert change.fits_on == ("n1",)
+    assert {type(one).__name__ for one in change.set} == {"Pod"}
+    (command,) = change.commands
+    path = "/spec/template/spec/containers/0/resources/limits/example.com~1gpu"
+    assert operations(command) == [{"op": "replace", "path": path, "value": "2"}]
+
+
 def test_objects_of_manifests_are_changed_before_they_are_applied_and_have_no_commands() -> None:
     found = changes(node(), device_class(), gpus(2), template("t", request(count=3)), pod("template:t"))
     assert found["lower count"].commands == ()
