@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from cathedra.api.core.core_v1 import Pod
 from cathedra.client.denials import Denials
 from cathedra.client.queuemetrics import InformerMetrics, QueueMetrics
+from cathedra.client.requestmetrics import RequestMetrics
 from cathedra.clock import SystemClock
 from cathedra.exposition import text_of
 from cathedra.node.metrics import NodeMetrics
@@ -87,5 +88,7 @@ def test_the_node_agent_shows_listed_metrics() -> None:
         metrics.call("d", "/m", "OK", 0.1)
     metrics.prepare_skipped("d")
     metrics.pod_resources("list", "v1")
+    metrics.requests = RequestMetrics(SystemClock())
+    metrics.requests.answered("200", "GET", "h")
     metrics.plugin("/x.sock", "actual_state_of_world", present=True)
     assert_listed(metrics.text().decode())

@@ -13,12 +13,12 @@ import contextlib
 import logging
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from cathedra import __version__
 from cathedra.api.core.meta_v1 import DeleteOptions, KubeObject
@@ -37,6 +37,7 @@ from cathedra.client.answers import (
 )
 from cathedra.client.denials import Denials
 from cathedra.client.kubeconfig import KubeconfigError, Target
+from cathedra.client.requestmetrics import NO_ANSWER, RequestMetrics
 from cathedra.client.transport import (
     APICall,
     ListOptions,
@@ -72,6 +73,15 @@ _METHODS: Final[Mapping[Verb, str]] = {
 }
 
 
+class _Outcome:
+    """The status code of a request, once there is an answer."""
+
+    __slots__ = ("code",)
+
+    def __init__(self) -> None:
+        self.code = NO_ANSWER
+
+
 class HTTPTransport:
     """The Kubernetes API of one server, as one user. Use it as an asynchronous context manager, or close it."""
 
@@ -89,10 +99,21 @@ class HTTPTransport:
         self._token = target.token if secure and target.token_file is None else ""
         self._tls: ssl.SSLContext | None = None
         self._received = ReceivedObjects()
+        self._host = urlsplit(target.server).netloc
+        self._requests: RequestMetrics | None = None
 
     @classmethod
-    async def open(cls, target: Target, *, user_agent: str = "cathedra", denials: Denials | None = None) -> Self:
-        """Return a transport to ``target``; nothing is sent yet. Refusals for want of a right go to ``denials``.
+    async def open(
+        cls,
+        target: Target,
+        *,
+        user_agent: str = "cathedra",
+        denials: Denials | None = None,
+        requests: RequestMetrics | None = None,
+    ) -> Self:
+        """Return a transport to ``target``; nothing is sent yet.
+
+        Refusals for want of a right go to ``denials``, and requests are counted by ``requests``.
 
         Raises:
             KubeconfigError: the server is a unix socket, over which not every request can be sent.
@@ -121,6 +142,7 @@ class HTTPTransport:
         )
         made = cls(session, target, denials)
         made._tls = tls
+        made._requests = requests
         return made
 
     @property
@@ -148,6 +170,7 @@ class HTTPTransport:
         other._tokens = tokens
         # Shared, so that both decode an unchanged object once.
         other._received = self._received
+        other._requests = self._requests
         return other
 
     async def __aenter__(self) -> Self:
@@ -227,7 +250,7 @@ class HTTPTransport:
             headers = await self._credentials()
             if body is not None:
                 headers["Content-Type"] = content_type
-            with _translated():
+            with _translated(), self._observed(method) as outcome:
                 async with self._session.request(
                     method,
                     self._server + path,
@@ -236,6 +259,7 @@ class HTTPTransport:
                     headers=headers,
                     server_hostname=self._tls_name,
                 ) as response:
+                    outcome.code = str(response.status)
                     answer = await response.read()
             if response.status < HTTPStatus.BAD_REQUEST:
                 return answer
@@ -257,14 +281,31 @@ class HTTPTransport:
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         headers = await self._credentials()
         with _translated():
+            # The duration of a watch is no latency, so only the answer is counted, as in client-go.
             async with self._session.get(
                 self._server + path, params=query, headers=headers, server_hostname=self._tls_name
             ) as response:
+                if self._requests is not None:
+                    self._requests.answered(str(response.status), "GET", self._host)
                 if response.status == HTTPStatus.UNAUTHORIZED:
                     await self._renewed(headers)  # for the next attempt, which is the informer's
                 if response.status >= HTTPStatus.BAD_REQUEST:
                     raise self._refusal(response.status, await response.read())
                 yield _events(ref, response.content, self._received)
+
+    @contextlib.contextmanager
+    def _observed(self, method: str) -> Iterator[_Outcome]:
+        """Count one request, and measure it until its answer is complete."""
+        outcome = _Outcome()
+        if self._requests is None:
+            yield outcome
+            return
+        began = self._requests.monotonic()
+        try:
+            yield outcome
+        finally:
+            self._requests.answered(outcome.code, method, self._host)
+            self._requests.took(method, self._host, self._requests.monotonic() - began)
 
     def _refusal(self, code: int, body: bytes) -> StatusError:
         error = refusal_of(code, body)

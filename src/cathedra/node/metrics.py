@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from cathedra.client.denials import MissingRight
+from cathedra.client.requestmetrics import RequestMetrics
 from cathedra.clock import Clock
 from cathedra.exposition import Family, Metric, text_of
 from cathedra.histogram import Histogram
@@ -67,6 +68,8 @@ class NodeMetrics:
         self._pod_resources_errors = {method: Counter[_Labels]() for method in _METHODS}
         self.denied: Mapping[_Labels, float] = {}
         """Requests that the API server refused for want of a right, by user, verb, API group and resource."""
+        self.requests: RequestMetrics | None = None
+        """Requests over HTTP; None where the agent makes none."""
 
     def undecodable(self, resource: str, kind: str) -> None:
         """Note an object of the API that cannot be decoded."""
@@ -143,6 +146,8 @@ class NodeMetrics:
             for method, counted in by_method.items():
                 yield _values(metric(f"kubelet_pod_resources_endpoint_{kind}_{method}"), counted)
         yield _values(_DENIED, self.denied)
+        if self.requests is not None:
+            yield from self.requests.collect()
 
 
 def _values(shown: Metric, values: Mapping[_Labels, float]) -> Family:

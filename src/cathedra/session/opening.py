@@ -20,6 +20,7 @@ from cathedra.api.status import StatusError
 from cathedra.client.denials import Denials
 from cathedra.client.http import LONGEST_PAUSE, RETRIES, HTTPTransport
 from cathedra.client.kubeconfig import Target
+from cathedra.client.requestmetrics import RequestMetrics
 from cathedra.client.transport import APICall, Transport, WatchEvent
 from cathedra.session.connection import ConnectionRetired, ProtocolRefused
 from cathedra.session.protocol import ServedOverHTTP
@@ -35,17 +36,17 @@ _BUSY: Final = frozenset({429, 500, 503, 504})
 
 @asynccontextmanager
 async def open_transport(
-    target: Target, *, user_agent: str, denials: Denials | None = None
+    target: Target, *, user_agent: str, denials: Denials | None = None, requests: RequestMetrics | None = None
 ) -> AsyncIterator[Transport]:
     """Yield a transport to ``target``; nothing is sent before the first call.
 
-    Refusals for want of a right are reported to ``denials``.
+    Refusals for want of a right are reported to ``denials``, and HTTP requests counted by ``requests``.
 
     Raises:
         ssl.SSLError: certificates or keys cannot be read.
     """
     if target.socket is None:
-        async with await HTTPTransport.open(target, user_agent=user_agent, denials=denials) as http:
+        async with await HTTPTransport.open(target, user_agent=user_agent, denials=denials, requests=requests) as http:
             # Without TLS the token of the session could be read on the way; a password has no place in the protocol.
             if http.tls is None or target.username or os.environ.get(DISABLED):
                 yield http

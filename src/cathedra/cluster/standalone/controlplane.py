@@ -21,6 +21,7 @@ from cathedra.client.denials import Denials
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.leaderelection import LeaderElector, LeaseTiming, make_elector
+from cathedra.client.requestmetrics import RequestMetrics
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import ClusterConfig, InvalidOption
 from cathedra.cluster.data.datadir import DataDir
@@ -108,7 +109,8 @@ async def run_scheduler(config: PartConfig, *, say: Say) -> None:
     stopped, target, denials = stop_event(), config.target(), Denials(SystemClock())
     if not await server_arrives(target, stopped, clock=SystemClock(), say=say):
         return
-    async with open_transport(target, user_agent="kube-scheduler", denials=denials) as transport:
+    requests = RequestMetrics(SystemClock())
+    async with open_transport(target, user_agent="kube-scheduler", denials=denials, requests=requests) as transport:
         generation = generation_of(config.feature_gates)
         client = generation.client(Client(transport, clock=SystemClock()))
         metrics = SchedulerMetrics(SystemClock())
@@ -122,6 +124,7 @@ async def run_scheduler(config: PartConfig, *, say: Say) -> None:
         )
         metrics.show(scheduler.statistics)
         show_release(metrics.registry, config.feature_gates)
+        requests.export(metrics.registry)
         names = ", ".join(profile.name for profile in chosen.profiles)
         say(f"scheduling for {target.server} as {names}")
         for name in chosen.without_effect:
@@ -153,13 +156,16 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
     stopped, target, denials = stop_event(), config.target(), Denials(SystemClock())
     if not await server_arrives(target, stopped, clock=SystemClock(), say=say):
         return
-    async with open_transport(target, user_agent="kube-controller-manager", denials=denials) as transport:
+    requests = RequestMetrics(SystemClock())
+    async with open_transport(
+        target, user_agent="kube-controller-manager", denials=denials, requests=requests
+    ) as transport:
         clock = SystemClock()
         generation = generation_of(config.feature_gates)
         client = generation.client(Client(transport, clock=clock))
         registry = CollectorRegistry()
         elector = _elector(config, client, "kube-controller-manager")
-        async with _accounts(config, target, denials) as client_of:
+        async with _accounts(config, target, denials, requests) as client_of:
             manager = ControllerManager(
                 client,
                 clock=clock,
@@ -183,6 +189,7 @@ async def run_controllers(config: PartConfig, *, say: Say) -> None:
             if "resourceclaim-controller" in chosen:
                 show_claims(registry, manager.informers.of(RESOURCECLAIMS).store, config.feature_gates)
             show_release(registry, config.feature_gates)
+            requests.export(registry)
             say(f"{len(manager.controllers)} controllers for {target.server}")
             health = dataclasses.replace(config.health, client_authority=target.certificate_authority)
             async with serving_health(health, client, registry, elector, denials=denials, say=say):
@@ -199,7 +206,7 @@ def _elector(config: PartConfig, client: Client, lease: str) -> LeaderElector | 
 
 @asynccontextmanager
 async def _accounts(
-    config: PartConfig, target: Target, denials: Denials
+    config: PartConfig, target: Target, denials: Denials, requests: RequestMetrics
 ) -> AsyncIterator[Callable[[Client, str], Client] | None]:
     """Yield the function that returns the client of a service account in kube-system; None: all controllers are one
     user.
@@ -216,7 +223,9 @@ async def _accounts(
         target, client_certificate=b"", client_key=b"", token="", token_file=None, username="", password=""
     )
     clock = SystemClock()
-    async with await HTTPTransport.open(anonymous, user_agent="kube-controller-manager", denials=denials) as transport:
+    async with await HTTPTransport.open(
+        anonymous, user_agent="kube-controller-manager", denials=denials, requests=requests
+    ) as transport:
 
         def client_of(manager: Client, account: str) -> Client:
             tokens = AccountTokens(manager, "kube-system", account, clock)

@@ -19,6 +19,7 @@ from cathedra.client.client import Client
 from cathedra.client.denials import Denials
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
+from cathedra.client.requestmetrics import RequestMetrics
 from cathedra.clock import Clock, SystemClock
 from cathedra.cluster import InvalidOption
 from cathedra.cluster.process.plainhealth import serving_plain_health
@@ -57,7 +58,8 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
     server = urlsplit(target.server)
     if not await server_arrives(target, stopped, clock=SystemClock(), say=say):
         return
-    async with await HTTPTransport.open(target, user_agent="kubelet", denials=denials) as transport:
+    requests = RequestMetrics(SystemClock())
+    async with await HTTPTransport.open(target, user_agent="kubelet", denials=denials, requests=requests) as transport:
         node = NodeConfig(
             name=config.node_name,
             root=config.root,
@@ -90,6 +92,7 @@ async def run_node(config: PartConfig, *, say: Say) -> None:
         )
 
         agent.metrics.denied = denials.counts
+        agent.metrics.requests = requests
 
         async def announce() -> None:
             await agent.wait_ready()
