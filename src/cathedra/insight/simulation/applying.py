@@ -29,8 +29,8 @@ _SERVER_FIELDS: Final = ("uid", "resourceVersion", "creationTimestamp", "generat
 """Fields of metadata that the server sets; manifests that were read from a cluster have them."""
 
 
-async def apply_manifest(client: Client, one: KubeObject) -> None:
-    """Create the object of a manifest, or change the one of that name.
+async def apply_manifest(client: Client, one: KubeObject, file: str = "") -> None:
+    """Create the object of a manifest, which is in ``file``, or change the one of that name.
 
     Raises:
         InvalidInput: the server refuses it.
@@ -38,6 +38,7 @@ async def apply_manifest(client: Client, one: KubeObject) -> None:
     metadata = one.metadata
     ref: Any = read_kind(type(one)).ref
     resource = client.resource(ref, metadata.namespace if ref.namespaced else "")
+    where = f"{ref.kind} {metadata.namespace}/{metadata.name}" if ref.namespaced else f"{ref.kind} {metadata.name}"
     try:
         try:
             current: Any = await resource.get(metadata.name) if metadata.name else None
@@ -47,14 +48,24 @@ async def apply_manifest(client: Client, one: KubeObject) -> None:
             current = None
         if current is None:
             # The API server refuses new objects with a UID or a version, which copies of existing ones have.
-            await resource.create(replace(one, metadata=replace(metadata, uid="", resource_version="")))
+            fresh: Any = replace(one, metadata=replace(metadata, uid="", resource_version=""))
+            try:
+                await resource.create(fresh)
+            except StatusError as error:
+                # kubectl names the file of all errors but those of validation.
+                named = file if error.reason != "Invalid" else ""
+                raise InvalidInput(refusal_text(where, named, str(error))) from error
             return
         merged = merge_applied(current, one)
         if merged != current:
             await resource.update(merged)
     except StatusError as error:
-        where = f"{metadata.namespace}/{metadata.name}" if ref.namespaced else metadata.name
-        raise InvalidInput(f"{ref.kind} {where}: {error}") from error
+        raise InvalidInput(refusal_text(where, "", str(error))) from error
+
+
+def refusal_text(where: str, file: str, why: str) -> str:
+    """Return the error of an object that is refused, with the words of kubectl if its file is known."""
+    return f'error when creating "{file}": {why}' if file else f"{where}: {why}"
 
 
 def merge_applied(current: KubeObject, manifest: KubeObject) -> KubeObject:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -37,7 +38,7 @@ from cathedra.insight.reading.live import read_client
 from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates
 from cathedra.insight.reading.served import served_check, served_versions
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, read_kind
-from cathedra.insight.simulation.applying import apply_manifest
+from cathedra.insight.simulation.applying import apply_manifest, refusal_text
 from cathedra.insight.simulation.comparing import compared
 from cathedra.insight.simulation.copying import (
     SimulatedNodes,
@@ -98,6 +99,8 @@ class _Plan:
     added: tuple[KubeObject, ...] = ()
     """Nodes, with their devices, and taint rules that are created, or replaced."""
     apply: tuple[KubeObject, ...] = ()
+    files: Mapping[tuple[type[KubeObject], tuple[str, str]], str] = field(default_factory=dict)
+    """Types and keys of applied objects → their files; "" for objects that are no file's."""
     delete: tuple[KubeObject, ...] = ()
     scale: tuple[tuple[KubeObject, int], ...] = ()
     drain: tuple[str, ...] = ()
@@ -153,9 +156,13 @@ def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
     """Parse the changes, and look up the objects that they name."""
     objects: tuple[KubeObject, ...] = ()
     notes: tuple[Note, ...] = ()
+    files: dict[tuple[type[KubeObject], tuple[str, str]], str] = {}
     if changes.apply is not None:
-        read, notes = read_manifests(changes.apply, served_check(state), changes.templates)
-        objects = tuple(_placed(one, changes.namespace) for one in read)
+        for given, file in _inputs(changes.apply):
+            read, found = read_manifests(given, served_check(state), changes.templates)
+            made_here = tuple(_placed(one, changes.namespace) for one in read)
+            objects, notes = (*objects, *made_here), (*notes, *found)
+            files.update(((type(one), key_of(one)), file) for one in made_here)
         if not objects:
             raise InvalidInput("the manifests have no object that matters here")
         # Refused before the cluster is copied, which takes longer.
@@ -166,7 +173,7 @@ def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
         validated(made, state)
         for one in objects:
             _check_room(one)
-            _check_namespace(one, objects, state)
+            _check_namespace(one, objects, state, files[type(one), key_of(one)])
     applied = state.including(one for one in objects if one.metadata.name)
     scaled = [(one.workload, one.replicas) for one in parse_scaling(changes.replicas, changes.namespace, applied)]
     drained = [one.metadata.name for one in named_objects([f"node/{name}" for name in changes.drain], "", state)]
@@ -177,6 +184,7 @@ def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
     return _Plan(
         added=(*nodes, *tainted(changes.taint, state.including(nodes) if nodes else state)),
         apply=objects,
+        files=files,
         delete=tuple(named_objects(changes.delete, changes.namespace, state)),
         scale=tuple(scaled),
         drain=tuple(drained),
@@ -184,6 +192,15 @@ def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
         asked=tuple(counted) if _is_change(changes) else None,
         counted=tuple(counted),
     )
+
+
+def _inputs(given: Input) -> Iterator[tuple[Input, str]]:
+    """Yield the parts of the manifests, each with the file that it is; "" for what is none, as a folder."""
+    if isinstance(given, Sequence) and given and all(isinstance(one, Path) for one in given):
+        for path in given:
+            yield from _inputs(path)
+    else:
+        yield given, str(given) if isinstance(given, Path) and given.is_file() else ""
 
 
 def _is_change(changes: PlannedChanges) -> bool:
@@ -200,7 +217,7 @@ def _check_room(one: KubeObject) -> None:
         raise InvalidInput(f"{name} has {wanted} pods: a simulation is limited to {MOST_PODS}")
 
 
-def _check_namespace(one: KubeObject, objects: Iterable[KubeObject], state: ClusterState) -> None:
+def _check_namespace(one: KubeObject, objects: Iterable[KubeObject], state: ClusterState, file: str) -> None:
     """Refuse an object in a namespace that neither the cluster nor the manifests have."""
     namespace = key_of(one)[0]
     if not namespace or not state.is_known(Namespace) or state.get(Namespace, namespace) is not None:
@@ -208,7 +225,8 @@ def _check_namespace(one: KubeObject, objects: Iterable[KubeObject], state: Clus
     # Dumps may have the objects of a namespace without the namespace.
     used = any(key[0] == namespace for items in state.objects.values() for key in items)
     if not used and not any(isinstance(each, Namespace) and each.metadata.name == namespace for each in objects):
-        raise InvalidInput(f'{type(one).__name__} {namespace}/{one.metadata.name}: namespaces "{namespace}" not found')
+        where = f"{type(one).__name__} {namespace}/{one.metadata.name}"
+        raise InvalidInput(refusal_text(where, file, f'namespaces "{namespace}" not found'))
 
 
 def _placed(one: KubeObject, namespace: str) -> KubeObject:
@@ -307,7 +325,7 @@ class _Run:
         for one in self.plan.added:
             await self._put(one)
         for one in self.plan.apply:
-            await apply_manifest(self.client, one)
+            await apply_manifest(self.client, one, self.plan.files[type(one), key_of(one)])
         for workload, replicas in self.plan.scale:
             await self._scale(workload, replicas)
         for one in self.plan.delete:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -168,6 +169,25 @@ def test_objects_of_a_namespace_that_does_not_exist_are_refused() -> None:
         simulate(state, PlannedChanges(apply=pods, namespace="absent"), copies=0)
     made = {**namespace, "metadata": {"name": "absent"}}
     assert simulate(state, PlannedChanges(apply=[made, *pods], namespace="absent"), copies=0).fits
+
+
+def test_the_file_of_a_refused_object_is_named_in_the_words_of_kubectl(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    first.write_text(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}))
+    spec = {"containers": [{"name": "main", "image": "main"}]}
+    metadata = {"name": "p", "namespace": "default"}
+    second.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "default"},
+        "spec": {"hard": {"pods": "0"}},
+        "status": {"hard": {"pods": "0"}, "used": {"pods": "0"}},
+    }
+    state = read_dump([*gpu_cluster(), quota, {"apiVersion": "v1", "kind": "PodList", "items": []}])
+    with pytest.raises(InvalidInput) as refused:
+        simulate(state, PlannedChanges(apply=[first, second]), copies=0)
+    assert str(refused.value).startswith(f'error when creating "{second}": pods "p" is forbidden: exceeded quota: q')
 
 
 def test_more_copies_than_were_tried_may_fit() -> None:
