@@ -29,7 +29,11 @@ from cathedra.apiserver.admission.pods.topologylabels import PodTopologyLabels
 from cathedra.apiserver.admission.podsecurity.enforcement import PodSecurity
 from cathedra.apiserver.admission.policies.check import PolicyCheck
 from cathedra.apiserver.admission.policies.mutating import MutatingPolicies
-from cathedra.apiserver.admission.protection import PodGroupProtection, PodGroupWorkloadExists
+from cathedra.apiserver.admission.protection import (
+    PodGroupProtection,
+    PodGroupWorkloadExists,
+    StorageObjectInUseProtection,
+)
 from cathedra.apiserver.admission.rebuilding import Rebuilder
 from cathedra.apiserver.admission.resourcequota import ResourceQuotaCheck
 from cathedra.apiserver.admission.webhooks.client import WebhookClient
@@ -113,6 +117,7 @@ def access_control(registry: Registry, setup: AccessSetup) -> AccessControl:
         PodPriority(registry),
         DefaultTolerations(),
         PodGroupProtection(gates),
+        StorageObjectInUseProtection(),
         DefaultStorageClass(registry),
         RuntimeClasses(registry, gates),
         DefaultIngressClass(registry),

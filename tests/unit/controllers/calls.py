@@ -253,6 +253,9 @@ CALLS: Final[Mapping[str, frozenset[str]]] = {
         "list *",
         "update resourcequotas/status",
     ),
+    "persistentvolume-protection-controller": _calls(
+        "list persistentvolumes", "update persistentvolumes", "watch persistentvolumes"
+    ),
     "podgroup-protection-controller": _calls(
         "list compositepodgroups.scheduling.k8s.io",
         "update compositepodgroups.scheduling.k8s.io",

@@ -24,6 +24,8 @@ from cathedra.releases import FeatureGates, behaviours
 _POD_GROUPS: Final = GroupResource("scheduling.k8s.io", "podgroups")
 _COMPOSITES: Final = GroupResource("scheduling.k8s.io", "compositepodgroups")
 _WORKLOADS: Final = GroupResource("scheduling.k8s.io", "workloads")
+_VOLUMES: Final = GroupResource("", "persistentvolumes")
+_VOLUME_FINALIZER: Final = "kubernetes.io/pv-protection"
 _FINALIZERS: Final = {
     _POD_GROUPS: "scheduling.k8s.io/podgroup-protection",
     _COMPOSITES: "scheduling.k8s.io/compositepodgroup-protection",
@@ -49,6 +51,20 @@ class PodGroupProtection(AdmissionPlugin):
         if finalizer in finalizers:
             return group
         return replace(group, metadata=replace(group.metadata, finalizers=(*finalizers, finalizer)))
+
+
+class StorageObjectInUseProtection(AdmissionPlugin):
+    """Puts a finalizer on new persistent volumes."""
+
+    kinds = frozenset({_VOLUMES})
+
+    async def admit(self, request: AdmissionAttributes) -> Any:
+        """The volume with the finalizer."""
+        volume = request.object
+        if request.operation != "CREATE" or request.subresource or _VOLUME_FINALIZER in volume.metadata.finalizers:
+            return volume
+        finalizers = volume.metadata.finalizers
+        return replace(volume, metadata=replace(volume.metadata, finalizers=(*finalizers, _VOLUME_FINALIZER)))
 
 
 class PodGroupWorkloadExists(AdmissionPlugin):

@@ -57,6 +57,9 @@ def default_volume_claim(claim: core_v1.PersistentVolumeClaim) -> core_v1.Persis
 def default_volume(volume: core_v1.PersistentVolume) -> core_v1.PersistentVolume:
     """A volume that is kept when its claim goes."""
     changes = absent(volume.spec, volume_mode="Filesystem", persistent_volume_reclaim_policy="Retain")
+    host_path = volume.spec.host_path
+    if host_path is not None and host_path.type is None:
+        changes["host_path"] = replace(host_path, type="")
     status = replace(volume.status, **absent(volume.status, phase="Pending"))
     return replace(volume, spec=replace(volume.spec, **changes), status=status)
 

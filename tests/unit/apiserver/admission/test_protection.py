@@ -6,11 +6,16 @@ from typing import Any, cast
 
 import pytest
 
+from cathedra.api.core.core_v1 import PersistentVolume
 from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup, PodGroup, Workload
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError
 from cathedra.api.struct import from_dict
-from cathedra.apiserver.admission.protection import PodGroupProtection, PodGroupWorkloadExists
+from cathedra.apiserver.admission.protection import (
+    PodGroupProtection,
+    PodGroupWorkloadExists,
+    StorageObjectInUseProtection,
+)
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.releases import FeatureGates
 from tests.unit.apiserver.admission.writes import write
@@ -96,3 +101,11 @@ def test_only_new_groups_are_examined() -> None:
     definition = definition_of("podgroups")
     asked = [("", "CREATE"), ("", "UPDATE"), ("status", "CREATE")]
     assert [plugin.handles(definition, *one) for one in asked] == [True, False, False]
+
+
+async def test_a_new_volume_is_protected_once_and_never_again() -> None:
+    plugin, new = StorageObjectInUseProtection(), from_dict(PersistentVolume, {"metadata": {"name": "v"}})
+    made = await plugin.admit(write("persistentvolumes", new=new))
+    assert made.metadata.finalizers == ("kubernetes.io/pv-protection",)
+    assert await plugin.admit(write("persistentvolumes", new=made)) is made
+    assert await plugin.admit(write("persistentvolumes", "UPDATE", new, made)) is new
