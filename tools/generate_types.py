@@ -126,7 +126,7 @@ DECLARED = {
         "nodeName hostNetwork hostPID hostIPC shareProcessNamespace securityContext imagePullSecrets hostname "
         "subdomain affinity schedulerName tolerations hostAliases priorityClassName priority dnsConfig readinessGates "
         "runtimeClassName enableServiceLinks preemptionPolicy overhead topologySpreadConstraints setHostnameAsFQDN os "
-        "hostUsers schedulingGates resourceClaims resources hostnameOverride schedulingGroup"
+        "hostUsers schedulingGates resourceClaims resources hostnameOverride workloadRef schedulingGroup"
     ),
     "PodStatus": words(
         "observedGeneration phase conditions message reason nominatedNodeName hostIP hostIPs podIP podIPs startTime "

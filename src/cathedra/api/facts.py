@@ -184,6 +184,15 @@ _NEW_FIELDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
                 "type": "*bool",
             }
         },
+        "PodSpec": {
+            "workloadRef": {
+                "omitempty": True,
+                "optional": True,
+                "pb": 42,
+                "pbtype": "bytes",
+                "type": "*WorkloadReference",
+            }
+        },
         "PodResourceClaim": {"source": {"omitempty": True, "pb": 2, "pbtype": "bytes", "type": "*ClaimSource"}},
     },
 }
@@ -303,6 +312,13 @@ def load() -> dict[str, dict[str, dict[str, Any]]]:
             facts[package][name]["fields"] |= fields
         if package.startswith("resource/"):
             facts[package] |= _NEW_TYPES
+    facts["core/v1"]["WorkloadReference"] = {
+        "fields": {
+            "name": {"pb": 1, **_TEXT},
+            "podGroup": {"pb": 2, **_TEXT},
+            "podGroupReplicaKey": {"omitempty": True, "optional": True, "pb": 3, **_TEXT},
+        }
+    }
     facts["scheduling/v1alpha2"] = _scheduling_v1alpha2(facts["scheduling/v1alpha3"])
     older = _resource_v1alpha3(facts["resource/v1beta1"], facts["resource/v1alpha2"])
     facts["resource/v1alpha3"] = older | facts["resource/v1alpha3"]

@@ -88,6 +88,7 @@ ONLY_IN: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("NodeAllocatableResourceClaimStatus", "overhead"): ("1.37", ""),
     ("PodStatus", "nodeAllocatableResourceClaimStatuses"): ("1.36", ""),
     ("PodSpec", "schedulingGroup"): ("1.36", ""),
+    ("PodSpec", "workloadRef"): ("1.35", "1.35"),
     ("CSIDriverSpec", "preventPodSchedulingIfMissing"): ("1.36", ""),
     ("ListMeta", "shardInfo"): ("1.36", ""),
     ("ResourceHealth", "message"): ("1.36", ""),

@@ -254,6 +254,7 @@ __all__ = [
     "VsphereVirtualDiskVolumeSource",
     "WeightedPodAffinityTerm",
     "WindowsSecurityContextOptions",
+    "WorkloadReference",
 ]
 
 
@@ -2291,6 +2292,7 @@ class PodSpec(
         "scheduling_gates": "schedulingGates",
         "resource_claims": "resourceClaims",
         "hostname_override": "hostnameOverride",
+        "workload_ref": "workloadRef",
         "scheduling_group": "schedulingGroup",
         "eviction_responders": "evictionResponders",
     },
@@ -2338,6 +2340,7 @@ class PodSpec(
     resource_claims: tuple[PodResourceClaim, ...] = ()
     resources: ResourceRequirements | None = None
     hostname_override: str | None = None
+    workload_ref: WorkloadReference | None = None
     scheduling_group: PodSchedulingGroup | None = None
     eviction_responders: tuple[EvictionResponder, ...] = ()
 
@@ -3424,3 +3427,13 @@ class WindowsSecurityContextOptions(
     gmsa_credential_spec: str | None = None
     run_as_user_name: str | None = None
     host_process: bool | None = None
+
+
+class WorkloadReference(
+    KubeStruct, frozen=True, rename={"pod_group": "podGroup", "pod_group_replica_key": "podGroupReplicaKey"}
+):
+    """core/v1 WorkloadReference."""
+
+    name: str = always(str)
+    pod_group: str = always(str)
+    pod_group_replica_key: str = ""

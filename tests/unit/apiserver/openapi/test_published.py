@@ -21,8 +21,6 @@ from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
 
 GROUP = "io.k8s.api.resource."
-NOT_YET = {"1.35": {"io.k8s.api.core.v1.PodSpec": ["workloadRef"]}}
-"""Fields that are missing."""
 _CUSTOM = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 DIFFERENT = {
@@ -45,10 +43,9 @@ DIFFERENT_IN = {
         "io.k8s.api.certificates.v1.CertificateSigningRequestStatus",
         f"{_META}Status",
     },
-    "1.35": {"io.k8s.api.core.v1.PodSpec"},
     "1.36": {"io.k8s.api.core.v1.PodStatus"},
 }
-"""Types of a release whose list types are those of a newer one, or that lack a field."""
+"""Types of a release whose list types are those of a newer one."""
 
 
 @cache
@@ -105,4 +102,4 @@ def test_a_release_has_the_fields_that_kubernetes_published(release: str) -> Non
         if name in theirs
         and (differing := schema.get("properties", {}).keys() ^ theirs[name].get("properties", {}).keys())
     }
-    assert wrong == NOT_YET.get(release, {})
+    assert wrong == {}

@@ -21,6 +21,9 @@ def enabled_pod_spec(spec: core_v1.PodSpec, old: core_v1.PodSpec | None, gates: 
     grouped = spec.scheduling_group is not None
     if grouped and not gates["GenericWorkload"] and (old is None or old.scheduling_group is None):
         changes["scheduling_group"] = None
+    referring = spec.workload_ref is not None
+    if referring and not gates["GenericWorkload"] and (old is None or old.workload_ref is None):
+        changes["workload_ref"] = None
     if not gates["DynamicResourceAllocation"] and (old is None or not old.resource_claims):
         changes["resource_claims"] = ()
         # The uses go with the claims. A container that refers to a dropped claim would fail validation with an error

@@ -38,6 +38,13 @@ def test_a_pod_belongs_to_a_group_where_groups_exist() -> None:
     assert enabled_pod_spec(made, made, gates()) is made
 
 
+def test_a_pod_refers_to_a_workload_where_workloads_exist() -> None:
+    made = pod(workloadRef={"name": "w", "podGroup": "g"}).spec
+    assert enabled_pod_spec(made, None, gates("1.35")).workload_ref is None
+    assert enabled_pod_spec(made, None, gates("1.35", GenericWorkload=True)) is made
+    assert enabled_pod_spec(made, made, gates("1.35")) is made
+
+
 def test_a_spec_without_what_is_closed_is_the_same_object() -> None:
     """Pods are written often: nothing is copied for nothing."""
     made = pod().spec

@@ -217,6 +217,7 @@ _POD: Final = (
     "resourceClaims",
     "resources",
     "hostnameOverride",
+    "workloadRef",
     "schedulingGroup",
 )
 _CONTAINER: Final = (

@@ -162,6 +162,8 @@ def _validate_spec(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) ->
     validate_system(errors, path, spec)
     if spec.scheduling_group is not None:
         _scheduling_group(errors, path.child("schedulingGroup"), spec.scheduling_group)
+    if spec.workload_ref is not None:
+        _workload_reference(errors, path.child("workloadRef"), spec.workload_ref)
 
 
 def _names(errors: ErrorList, path: FieldPath, spec: core_v1.PodSpec) -> None:
@@ -182,6 +184,13 @@ def _scheduling_group(errors: ErrorList, path: FieldPath, group: core_v1.PodSche
         errors.invalid(path, "", "must specify one of: `podGroupName`")
     else:
         check(errors, path.child("podGroupName"), group.pod_group_name, formats.dns_subdomain)
+
+
+def _workload_reference(errors: ErrorList, path: FieldPath, reference: core_v1.WorkloadReference) -> None:
+    check(errors, path.child("name"), reference.name, formats.dns_subdomain)
+    check(errors, path.child("podGroup"), reference.pod_group, formats.dns_label)
+    if reference.pod_group_replica_key:
+        check(errors, path.child("podGroupReplicaKey"), reference.pod_group_replica_key, formats.dns_label)
 
 
 def _policy(errors: ErrorList, path: FieldPath, value: str, known: tuple[str, ...]) -> None:

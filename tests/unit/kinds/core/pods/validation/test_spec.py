@@ -160,6 +160,19 @@ def test_a_pod_group_is_named_like_an_object() -> None:
     assert problems(pod(schedulingGroup={"podGroupName": "a.b"})) == []
     (text,) = texts(validate_any_pod(stored(pod(schedulingGroup={"podGroupName": "A"}))))
     assert text.startswith('spec.schedulingGroup.podGroupName: Invalid value: "A": a lowercase RFC 1123 subdomain')
+
+
+def test_a_reference_to_a_workload_has_names() -> None:
+    reference = {"name": "a.b", "podGroup": "g", "podGroupReplicaKey": "k"}
+    assert problems(pod(workloadRef=reference)) == []
+    found = texts(
+        validate_any_pod(stored(pod(workloadRef={"name": "A", "podGroup": "a.b", "podGroupReplicaKey": "B"})))
+    )
+    assert [text.partition(":")[0] for text in found] == [
+        "spec.workloadRef.name",
+        "spec.workloadRef.podGroup",
+        "spec.workloadRef.podGroupReplicaKey",
+    ]
     (text,) = texts(validate_any_pod(stored(pod(schedulingGroup={}))))
     assert text == 'spec.schedulingGroup: Invalid value: "": must specify one of: `podGroupName`'
 
