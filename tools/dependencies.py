@@ -13,8 +13,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
-from pip._internal.models.index import PyPI
-
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "releasing.md"
 BEGIN: Final = "<!-- dependencies -->\n"
@@ -59,6 +57,9 @@ def table() -> str:
 
 
 def _wheels(name: str) -> tuple[str, list[str]]:
+    # inside: an environment that uv made has no pip, and tests of the table need none
+    from pip._internal.models.index import PyPI
+
     url = f"{PyPI.simple_url}/{name.lower()}/"
     request = urllib.request.Request(url, headers={"Accept": "application/vnd.pypi.simple.v1+json"})
     with urllib.request.urlopen(request) as answer:

@@ -90,7 +90,12 @@ class ComputeThread:
             self._release()
             raise
         # The thread is busy until the work ends, which is later than the caller's cancellation.
-        done.add_done_callback(self._ended)
+        if done.done():
+            # Short work may have ended by now (from Python 3.14 on, the future then is done at once). A callback would
+            # run in a later turn of the loop, and the caller would find the thread busy and its work not counted.
+            self._ended(done)
+        else:
+            done.add_done_callback(self._ended)
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:

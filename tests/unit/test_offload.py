@@ -91,3 +91,10 @@ async def test_owners_take_turns() -> None:
 
 def _append(order: list[str], name: str, _: Interruption) -> None:
     order.append(name)
+
+
+async def test_work_is_counted_when_its_call_returns_however_short_it_is() -> None:
+    compute = ComputeThread()
+    for number in range(1, 200):
+        await compute.run(lambda _: None, seconds=1.0)
+        assert compute.statistics()["computed"] == number

@@ -20,7 +20,15 @@ from typing import Any, Final
 def end_as_interrupted() -> None:
     """From now on SIGTERM and SIGHUP end a program without a loop of its own as Ctrl-C does: with its clean-up."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(*_: object) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell without job control starts programs in the background with SIGINT ignored. Passed on as SIGINT,
+        # SIGTERM would be ignored too, and nothing but SIGKILL would end the program.
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from cathedra.cluster.process.signals import held_back, switch_soon
 PROGRAM = """
 import signal
 from cathedra.cluster.process.signals import end_as_interrupted
+signal.signal(signal.SIGINT, signal.{interruption})
 end_as_interrupted()
 try:
     print("ready", flush=True)
@@ -22,10 +23,19 @@ finally:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_with_its_clean_up(number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "interruption"),
+    [
+        (signal.SIGINT, "default_int_handler"),
+        (signal.SIGTERM, "default_int_handler"),
+        (signal.SIGHUP, "default_int_handler"),
+        (signal.SIGTERM, "SIG_IGN"),  # as a shell without job control starts programs in the background
+    ],
+)
+def test_a_signal_ends_it_with_its_clean_up(number: signal.Signals, interruption: str) -> None:
+    source = PROGRAM.format(interruption=interruption)
     program = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", source], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert program.stdout is not None
     assert program.stdout.readline() == "ready\n"
