@@ -24,6 +24,14 @@ README: Final = ROOT / "README.md"
 BEGIN: Final = "<!-- pythons -->\n"
 END: Final = "<!-- /pythons -->"
 VERSIONS: Final = ("3.11", "3.12", "3.13", "3.14", "3.15")
+PLUGIN_TEST: Final = """
+import pytest
+
+@pytest.mark.dra_cluster(nodes=1, profile="h100-8")
+def test_a_node_publishes_its_devices(dra_cluster):
+    assert dra_cluster.list("resourceslices")
+"""
+"""A test that needs the plugin's fixture; a pytest that does not load the plugin fails with it."""
 
 
 def found(folders: Iterable[str]) -> dict[str, str]:
@@ -48,8 +56,9 @@ def problem_of(interpreter: str, wheel: Path) -> str:
             [*_installer(python), "--only-binary", ":all:", str(wheel), "pytest"],
             [f"{folder}/bin/cathedra", "--version"],
             [f"{folder}/bin/cathedra", "demo"],
-            [python, "-c", "import cathedra.testing.plugin"],
+            [python, "-m", "pytest", "-q", "test_devices.py"],
         )
+        Path(folder, "test_devices.py").write_text(PLUGIN_TEST)
         for step in steps:
             done = subprocess.run(step, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
             if done.returncode:
