@@ -40,7 +40,7 @@ class RequestMetrics:
         self._durations[method, host].add(seconds)
 
     def collect(self) -> Iterator[Any]:
-        """Yield both metrics."""
+        """Yield the number of requests, and the histogram of their durations."""
         results = Family(metric("rest_client_requests_total"))
         for labels, number in sorted(self._results.items()):
             results.add(labels, number)

@@ -164,7 +164,7 @@ class _Preemptions(_Durations):
         self.attempts = 0
 
     def collect(self) -> Iterator[Any]:
-        """Attempts and victims."""
+        """Yield the number of preemptions, and the histogram of their victims."""
         family = Family(metric("scheduler_preemption_attempts_total"))
         family.add((), self.attempts)
         yield family

@@ -33,16 +33,16 @@ Rule = Callable[[str, str, Quantity, Amounts, Amounts], str]
 """Limit type, resource, bound, requests and limits to what is wrong, or ""."""
 
 
-class Stated(Protocol):
+class StatedAmounts(Protocol):
     """The requests and limits of a container, a pod or a claim."""
 
     @property
     def requests(self) -> Amounts:
-        """The requests."""
+        """Amounts by resource that are reserved."""
 
     @property
     def limits(self) -> Amounts:
-        """The limits."""
+        """Amounts by resource that may not be exceeded."""
 
 
 class LimitRanger(AdmissionPlugin):
@@ -154,7 +154,7 @@ def _containers(pod: Pod) -> tuple[Container, ...]:
     return (*pod.spec.containers, *pod.spec.init_containers)
 
 
-def _totals(pod: Pod) -> Stated:
+def _totals(pod: Pod) -> StatedAmounts:
     # The overhead comes from the runtime class, and is not the user's choice.
     plain = replace(pod, spec=replace(pod.spec, overhead={}))
     return ResourceRequirements(requests=pod_request_quantities(plain), limits=pod_limit_quantities(plain))
@@ -174,7 +174,7 @@ def _volume_claim_violations(limits: LimitRange, claim: Any, stored: Any | None)
                 yield _request_above(item.type, name, bound, asked.requests)
 
 
-def _violations(item: LimitRangeItem, stated: Stated, stored: Stated | None) -> Iterator[str]:
+def _violations(item: LimitRangeItem, stated: StatedAmounts, stored: StatedAmounts | None) -> Iterator[str]:
     bounds: tuple[tuple[Amounts, Rule], ...] = (
         (item.min, _below),
         (item.max, _above),
@@ -186,7 +186,7 @@ def _violations(item: LimitRangeItem, stated: Stated, stored: Stated | None) -> 
                 yield rule(item.type, name, bound, stated.requests, stated.limits)
 
 
-def _is_kept(name: str, stated: Stated, stored: Stated) -> bool:
+def _is_kept(name: str, stated: StatedAmounts, stored: StatedAmounts) -> bool:
     """Return True if an update changes neither request nor limit, because each rule may read both."""
     return stated.requests.get(name) == stored.requests.get(name) and stated.limits.get(name) == stored.limits.get(name)
 

@@ -61,7 +61,10 @@ def test_the_runtime_understands_every_byte_and_writes_it_again(case: tuple[str,
     again = message.SerializeToString(deterministic=True)
     # The runtime sorts a key behind longer ones that begin with it; Go does not. Apart from that, byte for byte:
     assert sorted(again) == sorted(written)
-    assert decode_message(type(obj), again, NEWEST_OF.get(package_of(version), NEWEST)) == obj
+    release = NEWEST_OF.get(package_of(version), NEWEST)
+    # A release that is gone does not know what later ones added to types that all versions share, such as ListMeta.
+    expected = obj if release == NEWEST else decode_message(type(obj), written, release)
+    assert decode_message(type(obj), again, release) == expected
 
 
 def test_what_the_runtime_packs_or_reorders_is_read_all_the_same() -> None:
