@@ -63,7 +63,7 @@ async def _ends(bench: Bench) -> None:
             await bench.end_within(instance, _GRACE_SECONDS)
         except TimeoutError as error:
             raise CheckFailed(
-                f"told to end (SIGTERM), it still runs after {_GRACE_SECONDS:g} s, because a health stream is open"
+                f"{_GRACE_SECONDS:g} s after SIGTERM it still runs, because a health stream is open"
             ) from error
         finally:
             await bench.connect(driver)
@@ -80,6 +80,6 @@ CHECKS: Final = (
     PluginCheck(
         "health-again", "a stream that was closed can be opened again", "docs/spec/protocols.md §7", _again, _LEVEL
     ),
-    PluginCheck("health-ends", "told to end, it ends its health streams", "docs/spec/driver-sdk.md §3", _ends, _LEVEL),
+    PluginCheck("health-ends", "at SIGTERM it ends its health streams", "docs/spec/driver-sdk.md §3", _ends, _LEVEL),
 )
 """Checks of drivers that offer the health service."""
