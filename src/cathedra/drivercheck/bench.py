@@ -236,10 +236,11 @@ class Bench:
             CheckFailed: it does not end.
             DriverCheckError: ``program`` does not come, or publishes nothing.
         """
-        driver = self.plugin.info.name
-        await self.end(self.instance)
+        # After a version that did not come up nothing runs; the driver must be started again all the same.
+        if self._running is not None:
+            await self.end(self._running)
         self._program = program
-        await self.connect(driver)
+        await self.connect(self.claims.driver)
 
     async def hand_over(self, newer: DriverInstance, program: DriverProgram) -> None:
         """End the driver, and go on with an instance of ``program`` that runs beside it.
@@ -257,16 +258,13 @@ class Bench:
             CheckSkipped: it was not.
             CheckFailed: it does not end.
         """
-        program = self.require_program()
-        assert instance.process is not None, "what a program starts has a process"
-        if instance is self._running:
-            self._running = None
+        program, process = self._leave(instance)
         await instance.plugin.close()
         if kill:
-            await program.kill(instance.process)
+            await program.kill(process)
             return
         try:
-            await program.stop(instance.process)
+            await program.stop(process)
         except TimeoutError as error:
             raise CheckFailed("it does not end when it is told to (SIGTERM)") from error
 
@@ -277,14 +275,19 @@ class Bench:
             CheckSkipped: it was not started here.
             TimeoutError: it did not end by itself.
         """
+        program, process = self._leave(instance)
+        try:
+            await program.stop(process, seconds)
+        finally:
+            await instance.plugin.close()
+
+    def _leave(self, instance: DriverInstance) -> tuple[DriverProgram, asyncio.subprocess.Process]:
+        """Count an instance as ended; return its program and process."""
         program = self.require_program()
         assert instance.process is not None, "what a program starts has a process"
         if instance is self._running:
             self._running = None
-        try:
-            await program.stop(instance.process, seconds)
-        finally:
-            await instance.plugin.close()
+        return program, instance.process
 
     async def close(self) -> None:
         """Stop what was started here, and close connections."""

@@ -94,3 +94,12 @@ def test_a_right_program_passes_what_needs_its_process_and_two_nodes(
     assert "lamps.example.com" in report.read_text()
     assert "core, health" in image.read_text()
     assert 'tests="10"' in suite.read_text()
+
+
+def test_a_previous_version_that_does_not_start_fails_its_checks_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    checks = ("--only=upgrade", "--only=health")
+    assert main(["driver-check", "--upgrade-from=false", *checks, "--", *PROGRAM]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("FAIL upgrade – ")
+    assert said[0].endswith("after the change of version it does not come back: the driver has ended by itself")
+    assert said[1].startswith("ok   health – ")
