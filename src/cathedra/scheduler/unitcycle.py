@@ -24,12 +24,13 @@ from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Code, Status, error, unschedulable
 from cathedra.scheduler.groupconditions import PodGroupOutcome
 from cathedra.scheduler.nodesearch import SelectedNode
-from cathedra.scheduler.placements import PlacedPods, domains, utilisation
 from cathedra.scheduler.plugins.gangs import placement_feasible
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.podgroups import GroupKey, GroupNode, topology_key
 
+_RESOURCES: Final = ("cpu", "memory")
+"""Resources whose use is compared between placements."""
 _PREEMPTS: Final = "PreemptLowerPriority"
 UNSCHEDULABLE: Final = "pod group is unschedulable"
 
@@ -41,6 +42,9 @@ FindWithin = Callable[
     Awaitable[tuple[SelectedNode | UnschedulablePod | Status, CycleState]],
 ]
 """Searches the node of one pod among some nodes, given the plugins' state of the group."""
+
+PlacedPods = Callable[[GroupKey], Sequence[str]]
+"""Returns the nodes of the pods of a PodGroup that have one."""
 
 Pending = Mapping[GroupKey, Sequence[QueuedPodInfo]]
 """PodGroup → its pods that are tried, in their order."""
@@ -337,3 +341,32 @@ def mixed_group(
 
 def _policy(pod: Pod) -> str:
     return pod.spec.preemption_policy or _PREEMPTS
+
+
+def domains(
+    snapshot: Snapshot, key: str, within: frozenset[str] | None, placed: Collection[str]
+) -> list[frozenset[str]]:
+    """Return the sets of nodes with equal values of label ``key``, in the order of the nodes. Nodes without the label
+    are in none.
+
+    ``within`` has the nodes of the parent's placement. If pods of the group are ``placed`` already, only a domain with
+    all of their nodes will do.
+    """
+    found: dict[str, set[str]] = {}
+    for info in snapshot.nodes:
+        value = info.node.metadata.labels.get(key)
+        if value is not None and (within is None or info.name in within):
+            found.setdefault(value, set()).add(info.name)
+    return [frozenset(names) for names in found.values() if names.issuperset(placed)]
+
+
+def utilisation(snapshot: Snapshot, names: frozenset[str]) -> float:
+    """Return the used share of the nodes' cpu and memory, between 0 and 1: the fuller of two placements is better,
+    because the emptier one stays whole for larger groups."""
+    shares: list[float] = []
+    for resource in _RESOURCES:
+        nodes = [snapshot.by_name[name] for name in names]
+        there = sum(node.allocatable.get(resource, 0) for node in nodes)
+        if there:
+            shares.append(sum(node.requested.get(resource, 0) for node in nodes) / there)
+    return sum(shares) / len(shares) if shares else 0.0

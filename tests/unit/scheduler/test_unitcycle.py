@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -14,6 +15,9 @@ from cathedra.api.struct import from_dict, replace
 from cathedra.scheduler.configuration.reading import ProfileConfiguration, SchedulerConfiguration
 from cathedra.scheduler.framework.status import error
 from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
+from cathedra.scheduler.state.cache import Cache
+from cathedra.scheduler.state.snapshot import Snapshot
+from cathedra.scheduler.unitcycle import domains, utilisation
 from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -426,3 +430,32 @@ def test_without_the_gate_a_constraint_means_nothing() -> None:
         await world.bound("p", "q")
 
     play(body, gates={"GenericWorkload": True})
+
+
+def snapshot_of_racks() -> Snapshot:
+    cache = Cache()
+    for name, rack in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("none", "")):
+        cache.set_node(node(name, cpu="4", labels={"rack": rack} if rack else {}))
+    cache.add_pod(pod("p", requests={"cpu": "2"}, nodeName="b1"))
+    return cache.snapshot()
+
+
+@pytest.mark.parametrize(
+    ("within", "placed", "wanted"),
+    [
+        (None, (), [{"a1", "a2"}, {"b1"}]),
+        (frozenset({"a2", "b1"}), (), [{"a2"}, {"b1"}]),
+        (None, ("a2",), [{"a1", "a2"}]),
+        (None, ("a2", "b1"), []),
+        (None, ("none",), []),
+    ],
+)
+def test_each_value_of_the_label_is_a_domain(
+    within: frozenset[str] | None, placed: Collection[str], wanted: list[set[str]]
+) -> None:
+    assert domains(snapshot_of_racks(), "rack", within, placed) == wanted
+
+
+def test_the_fuller_placement_has_the_greater_utilisation() -> None:
+    state = snapshot_of_racks()
+    assert utilisation(state, frozenset({"b1"})) > utilisation(state, frozenset({"a1", "a2"})) == 0.0
