@@ -147,6 +147,12 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("allow_abbrev", False)
         super().__init__(*arguments, **options)
 
+    def format_help(self) -> str:
+        """Return the help, with the examples of the command below it."""
+        from cathedra.cli.examples import examples  # start-up time: for a help alone
+
+        return super().format_help() + examples(self.prog)
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Parse; here a command refuses what it does not know, so that the error is its own."""
         found, rest = super().parse_known_args(args, namespace)

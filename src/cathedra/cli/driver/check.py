@@ -35,24 +35,10 @@ from cathedra.releases import FeatureGates
 
 _REGISTRY: Final = Path("/var/lib/kubelet/plugins_registry")
 _NODE: Final = "driver-check"
-_EXAMPLES: Final = """\
-examples:
-  cathedra driver-check -- python examples/drivers/minimal.py
-      starts the driver, with an API server of its own, and ends it in every way
-  cathedra driver-check --kubeconfig ~/.kube/config --socket /var/lib/kubelet/plugins_registry --node worker-1
-      examines a driver that runs on a node of a cluster, as root there, in the kubelet's place
-  cathedra driver-check --nodes 2 --html report.html --badge badge.svg -- ./my-driver
-      plays two nodes, and writes the certificate: a page and a badge
-  cathedra driver-check --upgrade-from "./my-driver-1.4" -- ./my-driver
-      also updates from the previous version and back
-  cathedra driver-check --list
-"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.epilog = _EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--list", action="store_true", help="list the checks and the sources of their rules")
     parser.add_argument("--only", action="append", metavar="CHECK", help="run this check only (repeatable)")
     parser.add_argument(
