@@ -1,4 +1,6 @@
-"""Writes the JSON schemas of what ``kubectl dra -o json`` prints into docs/schemas; ``--check`` only compares.
+"""Writes the JSON schemas of what ``kubectl dra -o json`` prints, and of the engine's messages, into docs/schemas.
+
+``--check`` only compares.
 
 python tools/schemas.py
 """
@@ -14,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.engine.messages import Answer, Completions, Evaluation, Question, ShownObject, Summary
 from cathedra.insight import (
     Conversion,
     DeviceList,
@@ -26,7 +29,10 @@ from cathedra.insight import (
 from cathedra.insight.rendering import API_VERSION
 
 FOLDER: Final = Path(__file__).parent.parent / "docs" / "schemas"
-_KINDS: Final = (Explanation, ExplanationOverview, DeviceList, Simulation, LintReport, SelectorMatch, Conversion)
+_KINDS: Final = (
+    *(Explanation, ExplanationOverview, DeviceList, Simulation, LintReport, SelectorMatch, Conversion),
+    *(Answer, Summary, Evaluation, Completions, ShownObject),
+)
 _LEFT_OUT: Final = {"Change": ("set", "removed")}
 """Fields that are for the library alone."""
 _ADDED: Final = {
@@ -64,6 +70,14 @@ def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
     }
 
 
+def question_schema() -> dict[str, Any]:
+    """The schema of the questions to the engine."""
+    found: dict[str, Any] = msgspec.json.schema(Question)
+    for definition in found["$defs"].values():
+        definition["description"] = inspect.cleandoc(definition["description"])
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Question", **found}
+
+
 def _used(name: str, definitions: dict[str, Any]) -> set[str]:
     """The definitions that one of them refers to, at any distance."""
     used: set[str] = set()
@@ -81,9 +95,10 @@ def main() -> int:
     """Write them, or say which differ."""
     FOLDER.mkdir(exist_ok=True)
     stale = []
-    for kind in _KINDS:
-        path = FOLDER / f"{kind.__name__.lower()}.json"
-        text = json.dumps(schema_of(kind), indent=2, ensure_ascii=False) + "\n"
+    schemas = {kind.__name__.lower(): schema_of(kind) for kind in _KINDS} | {"question": question_schema()}
+    for name, schema in schemas.items():
+        path = FOLDER / f"{name}.json"
+        text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         if not path.exists() or path.read_text() != text:
             stale.append(path.name)
             if "--check" not in sys.argv:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
+from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Input",
+    "NamedContent",
     "Plain",
     "decode_plain",
     "decoded_object",
@@ -51,8 +54,9 @@ __all__ = [
 ]
 
 Input: TypeAlias = Any
-"""YAML or JSON text (str or bytes), a `pathlib.Path` of a file, a directory or an archive, a dict, a typed object of
-`cathedra.api`, an object of the official Kubernetes client, or an iterable of these; Lists are taken apart."""
+"""YAML or JSON text (str or bytes), a `pathlib.Path` of a file, a directory or an archive, a `NamedContent`, a dict, a
+typed object of `cathedra.api`, an object of the official Kubernetes client, or an iterable of these; Lists are taken
+apart."""
 
 _RESOURCE_GROUP: Final = "resource.k8s.io"
 _MANIFESTS: Final = (".yaml", ".yml", ".json")
@@ -75,6 +79,18 @@ Plain: TypeAlias = Mapping[str, Any]
 """An object as plain values, with the names of JSON."""
 
 
+@dataclass(frozen=True, slots=True)
+class NamedContent:
+    """The content of a file or an archive that is in memory, such as a file that was sent by a browser."""
+
+    name: str
+    """Name for messages. Its suffix selects the form, as that of a path does."""
+    content: bytes
+
+    def __str__(self) -> str:
+        return self.name
+
+
 def plain_objects(given: Input, where: str = "", *, skipped: Skipped | None = None) -> Iterator[KubeObject | Plain]:
     """Yield the objects of ``given``: typed ones unchanged, all others as dicts.
 
@@ -88,6 +104,8 @@ def plain_objects(given: Input, where: str = "", *, skipped: Skipped | None = No
             yield from _of_text(given, where)
         case Path():
             yield from _of_path(given, skipped)
+        case NamedContent(name, content):
+            yield from _of_file(name, partial(BytesIO, content), skipped)
         case KubeObject():
             yield given
         case Mapping():
@@ -270,14 +288,25 @@ def _of_path(path: Path, skipped: Skipped | None) -> Iterator[Plain]:
     if path.is_dir():
         found = sorted(one for one in path.rglob("*") if one.name.endswith(_PACKED) and one.is_file())
         yield from _of_files(
-            ((str(file), partial(_content, file)) for file in found), f"{path}: the directory", skipped
+            ((str(file), partial(_content, str(file), partial(file.open, "rb"))) for file in found),
+            f"{path}: the directory",
+            skipped,
         )
-    elif path.name.endswith(_ARCHIVES):
-        yield from _of_files(_tar_members(path), f"{path}: the archive", skipped)
-    elif path.name.endswith(_ZIP):
-        yield from _of_files(_zip_members(path), f"{path}: the archive", skipped)
     else:
-        yield from _of_text(_content(path), str(path))
+        yield from _of_file(str(path), partial(path.open, "rb"), skipped)
+
+
+Opener: TypeAlias = Callable[[], IO[bytes]]
+"""Opens a file for reading from its start."""
+
+
+def _of_file(name: str, opened: Opener, skipped: Skipped | None) -> Iterator[Plain]:
+    if name.endswith(_ARCHIVES):
+        yield from _of_files(_tar_members(name, opened), f"{name}: the archive", skipped)
+    elif name.endswith(_ZIP):
+        yield from _of_files(_zip_members(name, opened), f"{name}: the archive", skipped)
+    else:
+        yield from _of_text(_content(name, opened), name)
 
 
 Files: TypeAlias = Iterable[tuple[str, Callable[[], bytes]]]
@@ -312,15 +341,15 @@ def _of_files(files: Files, where: str, skipped: Skipped | None) -> Iterator[Pla
         skipped(str(failure))
 
 
-def _content(file: Path) -> bytes:
+def _content(name: str, opened: Opener) -> bytes:
     try:
-        with file.open("rb") as stream:
-            return unpacked(stream, str(file))
+        with opened() as stream:
+            return unpacked(stream, name)
     except OSError as error:
-        raise InvalidInput(f"{file}: {error.strerror}") from error
+        raise InvalidInput(f"{name}: {error.strerror}") from error
 
 
-def _tar_members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+def _tar_members(path: str, opened: Opener) -> Iterator[tuple[str, Callable[[], bytes]]]:
     """Yield the manifests of a tar archive, which is never unpacked."""
     # start-up time: few inputs are archives
     import lzma
@@ -329,36 +358,36 @@ def _tar_members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
 
     left = _limit()
     try:
-        with tarfile.open(path) as archive:
+        with opened() as stream, tarfile.open(fileobj=stream) as archive:
             for member in archive:
                 # Members that are skipped count too: a small archive may unpack to any size.
                 left -= member.size
                 if left < 0:
-                    raise InvalidInput(_too_long(str(path)))
+                    raise InvalidInput(_too_long(path))
                 name = f"{path}:{member.name}"
-                opened = archive.extractfile(member) if member.isfile() and member.name.endswith(_PACKED) else None
-                if opened is not None:
-                    yield name, partial(unpacked, opened, name)
+                inner = archive.extractfile(member) if member.isfile() and member.name.endswith(_PACKED) else None
+                if inner is not None:
+                    yield name, partial(unpacked, inner, name)
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror or error}") from error
     except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise InvalidInput(f"{path}: it is no tar archive: {error}") from error
 
 
-def _zip_members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+def _zip_members(path: str, opened: Opener) -> Iterator[tuple[str, Callable[[], bytes]]]:
     """Yield the manifests of a zip archive, which is never unpacked."""
     # start-up time: as above
     import zipfile
 
     left = _limit()
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened() as stream, zipfile.ZipFile(stream) as archive:
             for member in archive.infolist():
                 left -= member.file_size
                 if left < 0:
-                    raise InvalidInput(_too_long(str(path)))
+                    raise InvalidInput(_too_long(path))
                 if not member.is_dir() and member.filename.endswith(_PACKED):
-                    yield f"{path}:{member.filename}", partial(_zip_member, archive, member.filename, str(path))
+                    yield f"{path}:{member.filename}", partial(_zip_member, archive, member.filename, path)
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror or error}") from error
     except zipfile.BadZipFile as error:

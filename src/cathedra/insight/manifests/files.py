@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.allocation.reading import read_input
+from cathedra.allocation.reading import NamedContent, read_input
 from cathedra.api.core.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from cathedra.api.core.batch_v1 import CronJob, Job
 from cathedra.api.core.core_v1 import Pod, PodSpec, PodTemplate, ReplicationController
@@ -20,7 +20,7 @@ from cathedra.api.decoding import DecodeError, read_yaml_documents
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight.manifests.tree import BrokenYAML, YAMLNode, read_trees
 
-Written: TypeAlias = str | Path | Sequence[str | Path]
+Written: TypeAlias = str | Path | NamedContent | Sequence[str | Path | NamedContent]
 """The text of manifests, a file or directory, or several of these; ``Path("-")`` is standard input."""
 
 STDIN: Final = Path("-")
@@ -69,6 +69,8 @@ def written_files(given: Written) -> Iterator[ManifestFile]:
         yield ManifestFile("text", given)
     elif isinstance(given, Path):
         yield from read_files([given])
+    elif isinstance(given, NamedContent):
+        yield _decoded(given.name, given.content, None)
     else:
         for one in given:
             yield from written_files(one)

@@ -79,6 +79,23 @@ class ReplSession:
         begun = word[0] if word is not None else ""
         return [(one, len(begun)) for one in self._words(before) if begun and one.startswith(begun) and one != begun]
 
+    def device(self, name: str) -> DeviceRecord:
+        """Return the device of a name, ``pool/name`` or ``driver/pool/name``.
+
+        Raises:
+            InvalidInput: there is none, or several have the name.
+        """
+        if not name:
+            raise InvalidInput("which device? as in :why gpu-0; :devices lists them")
+        found = [one for one in self._known.devices if name in (one.name, str(one)) or str(one).endswith(f"/{name}")]
+        if not found:
+            raise InvalidInput(f"there is no device {name!r}; :devices lists them")
+        if len(found) > 1 and name != str(found[0]):
+            raise InvalidInput(
+                f"{counted(len(found), 'device')} have that name: {devices_named(list(map(str, found)), 4)}"
+            )
+        return found[0]
+
     def _words(self, before: str) -> Sequence[str]:
         """Return possible completions of a word: commands and devices in a command, fields and functions in an
         expression."""
@@ -105,10 +122,10 @@ class ReplSession:
                 for read, types in sorted(self._known.reads.items(), key=lambda item: str(item[0])):
                     yield f'device.{read.map}["{read.domain}"].{read.name}  {" or ".join(sorted(types))}'
             case ":show":
-                yield from self._show(self._device(rest))
+                yield from self._show(self.device(rest))
             case ":why":
                 name, _, expression = rest.partition(" ")
-                yield from self._why(self._device(name), expression.strip(), width)
+                yield from self._why(self.device(name), expression.strip(), width)
             case _:
                 raise InvalidInput(f"there is no command {word}; :help lists them")
 
@@ -132,18 +149,6 @@ class ReplSession:
                 raise InvalidInput("there is no last expression")
             return self._last
         return compiled_expression(line, self._state.features)
-
-    def _device(self, name: str) -> DeviceRecord:
-        if not name:
-            raise InvalidInput("which device? as in :why gpu-0; :devices lists them")
-        found = [one for one in self._known.devices if name in (one.name, str(one)) or str(one).endswith(f"/{name}")]
-        if not found:
-            raise InvalidInput(f"there is no device {name!r}; :devices lists them")
-        if len(found) > 1 and name != str(found[0]):
-            raise InvalidInput(
-                f"{counted(len(found), 'device')} have that name: {devices_named(list(map(str, found)), 4)}"
-            )
-        return found[0]
 
     def _why(self, device: DeviceRecord, text_: str, width: int) -> Iterator[str]:
         """The value of every part; the conditions of an ``&&`` each by itself, so that none is left out."""

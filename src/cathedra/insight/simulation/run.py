@@ -18,7 +18,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.allocation.reading import Input
+from cathedra.allocation.reading import Input, NamedContent
 from cathedra.api.core.core_v1 import Namespace, Node, PersistentVolumeClaim, Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.status import StatusError
@@ -196,11 +196,12 @@ def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
 
 def _inputs(given: Input) -> Iterator[tuple[Input, str]]:
     """Yield the parts of the manifests, each with the file that it is; "" for what is none, as a folder."""
-    if isinstance(given, Sequence) and given and all(isinstance(one, Path) for one in given):
-        for path in given:
-            yield from _inputs(path)
+    if isinstance(given, Sequence) and given and all(isinstance(one, Path | NamedContent) for one in given):
+        for one in given:
+            yield from _inputs(one)
     else:
-        yield given, str(given) if isinstance(given, Path) and given.is_file() else ""
+        is_file = isinstance(given, NamedContent) or (isinstance(given, Path) and given.is_file())
+        yield given, str(given) if is_file else ""
 
 
 def _is_change(changes: PlannedChanges) -> bool:

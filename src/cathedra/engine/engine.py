@@ -1,0 +1,271 @@
+"""`Engine`: the state of a cluster and the answers to questions about it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.allocation.reading import NamedContent
+from cathedra.api.decoding import write_yaml
+from cathedra.api.jsonvalue import JSONObject
+from cathedra.api.resource import ResourceSlice
+from cathedra.api.scheme import kind_of
+from cathedra.api.status import StatusError
+from cathedra.api.struct import to_dict
+from cathedra.cel.errors import CompileError
+from cathedra.cel.explanation import Finding
+from cathedra.cel.values import text as value_text
+from cathedra.engine import messages
+from cathedra.engine.limits import Limits, bounded_answer, load_dump
+from cathedra.engine.messages import Answer, AnswerError, Question, SentFile, model_of
+from cathedra.insight.explanation.explain import explain, explain_all
+from cathedra.insight.explanation.report import Explanation, ExplanationOverview, explanation_text, overview_text
+from cathedra.insight.inventory.listing import devices
+from cathedra.insight.inventory.report import devices_text
+from cathedra.insight.linting.lint import lint
+from cathedra.insight.linting.report import lint_text
+from cathedra.insight.matching.match import compiled_expression, explained_parts, match, match_text
+from cathedra.insight.matching.session import ReplSession
+from cathedra.insight.reading.features import RequestedRelease
+from cathedra.insight.reading.state import READ_KINDS, ClusterState
+from cathedra.profiles import ProfileError
+from cathedra.releases import UnknownGate
+
+_log: Final = logging.getLogger(__name__)
+_INVALID: Final = (InvalidInput, UnknownGate, ProfileError, StatusError)
+"""Errors of the question and its files."""
+_WITH_EXPRESSION: Final = (messages.Match, messages.Evaluate)
+_Result = tuple[JSONObject, str]
+"""Model and text of an answer."""
+
+
+class Engine:
+    """Answers questions about one state. It can be called in a thread: states are frozen, and replaced as a whole."""
+
+    def __init__(self, state: ClusterState | None = None, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        self._state: ClusterState | None = None
+        self._left_out: tuple[str, ...] = ()
+        self._session: tuple[ClusterState, ReplSession] | None = None
+        if state is not None:
+            self.replace(state)
+
+    def replace(self, state: ClusterState) -> None:
+        """Set the state to which later questions refer."""
+        self._state, self._left_out = state, ()
+
+    @property
+    def state(self) -> ClusterState:
+        """The state.
+
+        Raises:
+            InvalidInput: there is none yet.
+        """
+        if self._state is None:
+            raise InvalidInput("no cluster is loaded")
+        return self._state
+
+    def answer_json(self, body: bytes | str) -> bytes:
+        """Answer a question in JSON. Never raises: what cannot be answered is an answer with an error."""
+        try:
+            question = messages.decode_question(body)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            name, number = messages.identity_of(body)
+            return Answer(question=name, id=number, error=AnswerError("invalid", f"the question: {error}")).encode()
+        return self.answer(question).encode()
+
+    def answer(self, question: Question) -> Answer:
+        """Answer a question. Never raises: what cannot be answered is an answer with an error."""
+        name: str = question.__struct_config__.tag  # type: ignore[assignment]  # every question has a tag
+        try:
+            model, text = self._result(question)
+            model, text, cut = bounded_answer(model, text, self._limits)
+        except _INVALID as error:
+            return Answer(question=name, id=question.id, error=_invalid(error, question))
+        # A page shows a fault and goes on. Raised, it would end the worker, or the server's connection.
+        except Exception as error:
+            _log.exception("question %s failed", name)
+            text = f"{type(error).__name__}: {error}"
+            return Answer(question=name, id=question.id, error=AnswerError("internal", text))
+        return Answer(question=name, id=question.id, result=model, text=text, left_out=(*self._left_out, *cut))
+
+    def _result(self, question: Question) -> _Result:
+        match question:
+            case messages.Load():
+                return self._load(question)
+            case messages.Summarize():
+                return self._summary()
+            case messages.Devices():
+                return self._devices(question)
+            case messages.Explain():
+                return self._explain(question)
+            case messages.Simulate():
+                return self._simulate(question)
+            case messages.Lint():
+                return self._lint(question)
+            case messages.Match():
+                return self._match(question)
+            case messages.Evaluate():
+                return self._evaluate(question)
+            case messages.Complete():
+                return self._complete(question)
+            case messages.ShowObject():
+                return self._object(question)
+
+    # --- the state
+
+    def _load(self, asked: messages.Load) -> _Result:
+        requested = RequestedRelease(asked.release, asked.feature_gates)
+        loaded = load_dump(list(_contents(asked.files)), requested, self._limits)
+        self._state, self._left_out = loaded.state, loaded.left_out
+        return self._summary()
+
+    def _summary(self) -> _Result:
+        state = self.state
+        counts = {kind.__name__: len(items) for kind, items in state.objects.items() if items}
+        summary = messages.Summary(
+            source=state.source,
+            release=state.gates.release,
+            objects=dict(sorted(counts.items())),
+            devices=sum(len(one.spec.devices or ()) for one in state.all(ResourceSlice)),
+            namespaces=tuple(sorted({key[0] for items in state.objects.values() for key in items if key[0]})),
+            notes=state.notes,
+        )
+        return model_of(summary), ""
+
+    def _object(self, asked: messages.ShowObject) -> _Result:
+        known = {one.ref.kind: one.ref.type for one in READ_KINDS}
+        if asked.object_kind not in known:
+            raise InvalidInput(f"objects of kind {asked.object_kind!r} are not read")
+        found = self.state.get(known[asked.object_kind], asked.name, asked.namespace)
+        if found is None:
+            where = f"{asked.namespace}/{asked.name}" if asked.namespace else asked.name
+            raise InvalidInput(f"there is no {asked.object_kind} {where} in {self.state.source}")
+        gvk = kind_of(type(found))
+        plain = {"apiVersion": gvk.api_version, "kind": gvk.kind, **to_dict(found)}
+        return model_of(messages.ShownObject(plain)), write_yaml(plain, sort_keys=False).decode() if asked.width else ""
+
+    # --- the commands
+
+    def _devices(self, asked: messages.Devices) -> _Result:
+        found = devices(
+            self.state, device_class=asked.device_class, node=asked.node, driver=asked.driver, free=asked.free
+        )
+        return found.to_dict(), _text(asked, partial(devices_text, found, wide=asked.wide))
+
+    def _explain(self, asked: messages.Explain) -> _Result:
+        if asked.subject and asked.files:
+            raise InvalidInput("give either a subject or manifests")
+        found: Explanation | ExplanationOverview
+        if asked.files:
+            manifests = list(_contents(asked.files))
+            found = explain(self.state, namespace=asked.namespace or "default", node=asked.node, manifests=manifests)
+        elif asked.subject:
+            found = explain(self.state, asked.subject, namespace=asked.namespace or "default", node=asked.node)
+        else:
+            found = explain_all(self.state, namespace=asked.namespace, node=asked.node)
+        if isinstance(found, Explanation):
+            return found.to_dict(), _text(asked, partial(explanation_text, found))
+        return found.to_dict(), _text(asked, partial(overview_text, found))
+
+    def _simulate(self, asked: messages.Simulate) -> _Result:
+        # start-up time: scheduler, controllers and API server
+        from cathedra.insight.simulation.report import simulation_text
+        from cathedra.insight.simulation.run import PlannedChanges, simulate
+
+        if not 0 <= asked.copies <= self._limits.copies:
+            raise InvalidInput(f"copies must be between 0 and {self._limits.copies}, got {asked.copies}")
+        changes = PlannedChanges(
+            apply=list(_contents(asked.files)) or None,
+            delete=asked.delete,
+            add_nodes=asked.add_nodes,
+            drain=asked.drain,
+            taint=asked.taint,
+            replicas=asked.replicas,
+            namespace=asked.namespace,
+        )
+        found = simulate(self.state, changes, copies=asked.copies, seed=asked.seed)
+        return found.to_dict(), _text(asked, partial(simulation_text, found, wide=asked.wide))
+
+    def _lint(self, asked: messages.Lint) -> _Result:
+        found = lint(
+            list(_contents(asked.files)),
+            against=self.state if asked.against else None,
+            release=asked.release,
+            feature_gates=asked.feature_gates,
+        )
+        return found.to_dict(), _text(asked, partial(lint_text, found))
+
+    def _match(self, asked: messages.Match) -> _Result:
+        found = match(self.state, asked.expression, driver=asked.driver)
+        return found.to_dict(), _text(asked, partial(match_text, found, wide=asked.wide))
+
+    # --- the CEL bench
+
+    def _evaluate(self, asked: messages.Evaluate) -> _Result:
+        expression = compiled_expression(asked.expression, self.state.features)
+        found = messages.Evaluation(asked.expression, expression.type, expression.max_cost)
+        if asked.device:
+            device = self._bench().device(asked.device)
+            outcome = expression.explain(device)
+            found = msgspec.structs.replace(
+                found,
+                device=str(device),
+                value="" if outcome.error is not None else value_text(outcome.value),
+                error=outcome.error or "",
+                parts=tuple(
+                    messages.EvaluatedPart(
+                        one.start,
+                        one.end,
+                        one.depth,
+                        one.source,
+                        "" if one.error else one.shown,
+                        one.error or "",
+                        one.reached,
+                    )
+                    for one in explained_parts(outcome)
+                ),
+            )
+        return model_of(found), ""
+
+    def _complete(self, asked: messages.Complete) -> _Result:
+        found = self._bench().completions(asked.before)
+        return model_of(messages.Completions(tuple(messages.Completion(*one) for one in found))), ""
+
+    def _bench(self) -> ReplSession:
+        """Return the devices and their names, which are collected once for each state."""
+        state = self.state
+        known = self._session
+        if known is None or known[0] is not state:
+            known = self._session = (state, ReplSession(state))
+        return known[1]
+
+
+def _part(one: Finding) -> messages.EvaluatedPart:
+    shown = "" if one.error else one.shown
+    return messages.EvaluatedPart(one.start, one.end, one.depth, one.source, shown, one.error or "", one.reached)
+
+
+def _invalid(error: Exception, question: Question) -> AnswerError:
+    cause = error.__cause__
+    if not isinstance(cause, CompileError) or not cause.issues or not isinstance(question, _WITH_EXPRESSION):
+        return AnswerError("invalid", str(error))
+    line, column = cause.issues[0].position(question.expression)
+    return AnswerError("invalid", str(error), max(line, 0), column)
+
+
+def _contents(files: Sequence[SentFile]) -> Iterator[NamedContent]:
+    for one in files:
+        if (one.text is None) == (one.content is None):
+            raise InvalidInput(f"{one.name}: a file has either text or content")
+        yield NamedContent(one.name, one.content if one.content is not None else (one.text or "").encode())
+
+
+def _text(asked: Question, made: Callable[[int], str]) -> str:
+    """Return the text of an answer, in the columns that the question asks for; "" if it asks for none."""
+    return made(min(asked.width, messages.WIDEST)) if asked.width > 0 else ""
