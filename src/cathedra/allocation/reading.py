@@ -288,16 +288,20 @@ def _of_path(path: Path, skipped: Skipped | None) -> Iterator[Plain]:
     if path.is_dir():
         found = sorted(one for one in path.rglob("*") if one.name.endswith(_PACKED) and one.is_file())
         yield from _of_files(
-            ((str(file), partial(_content, str(file), partial(file.open, "rb"))) for file in found),
+            ((str(file), partial(_content, str(file), _opener(file))) for file in found),
             f"{path}: the directory",
             skipped,
         )
     else:
-        yield from _of_file(str(path), partial(path.open, "rb"), skipped)
+        yield from _of_file(str(path), _opener(path), skipped)
 
 
 Opener: TypeAlias = Callable[[], IO[bytes]]
 """Opens a file for reading from its start."""
+
+
+def _opener(path: Path) -> Opener:
+    return lambda: path.open("rb")
 
 
 def _of_file(name: str, opened: Opener, skipped: Skipped | None) -> Iterator[Plain]:
