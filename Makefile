@@ -13,6 +13,7 @@ SEED    ?=
 KUBERNETES ?=
 REPOSITORY ?=
 FOLDERS ?=
+HOMEPAGE ?=
 
 # Without bytecode, every start of the program compiles a thousand modules again: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
@@ -82,8 +83,8 @@ lowest:                        ## run the unit tests with the lowest versions th
 follow: $(VENV)/.dev           ## list what differs from a Kubernetes release: KUBERNETES=v1.38.0-rc.0 REPOSITORY="CLONE..."
 	@$(BIN)/python -m tools.follow $(KUBERNETES) $(addprefix --repository ,$(REPOSITORY))
 
-dist: $(VENV)/.dev             ## build sdist and wheel in dist/, twice with equal bytes
-	@$(BIN)/python tools/dist.py
+dist: $(VENV)/.dev             ## build sdist and wheel in dist/, the krew plugin in dist-krew/, twice with equal bytes [HOMEPAGE=URL]
+	@$(BIN)/python tools/dist.py $(HOMEPAGE)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check twine
 	@$(BIN)/python -m twine check --strict dist/*
 
@@ -113,4 +114,4 @@ types: $(VENV)/.dev            ## generate the object types from Kubernetes' wir
 	@$(BIN)/python tools/generate_types.py
 
 clean:                         ## remove the files that other targets create
-	rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis site dist
+	rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis site dist dist-krew

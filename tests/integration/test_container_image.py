@@ -35,13 +35,9 @@ def test_the_image_is_built_in_stages_and_starts_without_root_and_shell() -> Non
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The environment of the build stage; dependencies come from the one that runs the tests."""
-    folder = tmp_path_factory.mktemp("image")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
-    made = folder / "cathedra"
+    made = tmp_path_factory.mktemp("image") / "cathedra"
     subprocess.run([sys.executable, "-m", "venv", str(made)], check=True)
     subprocess.run([made / "bin" / "pip", "install", "-q", "--no-index", "--no-deps", str(wheel)], check=True)
     (packages,) = made.glob("lib/*/site-packages")
