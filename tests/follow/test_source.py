@@ -35,6 +35,13 @@ def test_a_tag_is_read_from_a_repository_without_checking_it_out(tmp_path: Path)
     assert (source.read("pkg/x.go"), source.files("pkg")) == ("text\n", ["pkg/x.go"])
 
 
+def test_a_git_directory_without_a_work_tree_is_read_at_its_newest_commit(tmp_path: Path) -> None:
+    whole = repository(tmp_path, "v1.38.0-rc.0", "pkg/x.go")
+    source = open_source(str(whole / ".git"), [])
+    assert isinstance(source, GitTree)
+    assert source.files("") == ["pkg/x.go"]
+
+
 def test_staging_repositories_stand_at_their_place_in_the_whole(tmp_path: Path) -> None:
     api = repository(tmp_path / "api", "v0.38.0", "resource/v1/types.go")
     source = open_source("v1.38.0", [api])

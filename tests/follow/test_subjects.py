@@ -11,6 +11,7 @@ from tools.follow.source import Checkout
 from cathedra.apiserver.authorization.bootstrap.defaults import cluster_roles
 from cathedra.apiserver.catalog import Catalog, served_definitions
 from cathedra.apiserver.openapi.document import Documents
+from cathedra.apiserver.openapi.swagger import swagger_part
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.configuration.enablement import DEFAULT_PLUGINS
@@ -184,20 +185,55 @@ def test_dependencies_of_a_gate_that_differ(tmp_path: Path) -> None:
     assert "DRADeviceTaintRules dependencies" not in found
 
 
-def test_schemas_that_differ_are_listed_by_property(tmp_path: Path) -> None:
+def documents() -> Documents:
+    """Our documents with all gates on, as Kubernetes generates its own."""
     gates_on = FeatureGates.for_release(RELEASE, {"AllAlpha": True, "AllBeta": True})
-    served = served_definitions(all_definitions(gates_on), gates_on, {"api/all": True})
-    document = Documents(Catalog(served), RELEASE).group_version("resource.k8s.io", "v1")
+    return Documents(Catalog(served_definitions(all_definitions(gates_on), gates_on, {"api/all": True})), RELEASE)
+
+
+def test_schemas_that_differ_are_listed_by_property(tmp_path: Path) -> None:
+    document = documents().group_version("resource.k8s.io", "v1")
     schemas = document["components"]["schemas"]
-    write(tmp_path, openapi.file_of("v1"), json.dumps(document))
+    file = openapi.file_of("resource.k8s.io", "v1")
+    write(tmp_path, file, json.dumps(document))
     assert list(openapi.differences(Checkout(tmp_path), RELEASE)) == []
     schemas["io.k8s.api.resource.v1.DeviceTaint"]["properties"]["key"]["default"] = "x"
     schemas["io.k8s.api.resource.v1.DeviceTaint"]["required"] = ["key"]
     schemas["io.k8s.api.resource.v1.Chair"] = {"type": "object", "description": "a seat"}
     schemas["io.k8s.api.resource.v1.Device"]["description"] = "other words"
-    write(tmp_path, openapi.file_of("v1"), json.dumps(document))
+    write(tmp_path, file, json.dumps(document))
     assert [one.name for one in openapi.differences(Checkout(tmp_path), RELEASE)] == [
         "resource.v1.Chair",
         "resource.v1.DeviceTaint.key",
         "resource.v1.DeviceTaint required",
     ]
+
+
+def test_enumerations_are_compared_only_if_the_document_has_any(tmp_path: Path) -> None:
+    """The documents of Kubernetes' repository are written without enumerations."""
+    document = documents().group_version("resource.k8s.io", "v1")
+    fields = document["components"]["schemas"]["io.k8s.api.resource.v1.DeviceTaint"]["properties"]
+    assert fields["effect"]["enum"]
+    for schema in document["components"]["schemas"].values():
+        for field in schema.get("properties", {}).values():
+            field.pop("enum", None)
+    write(tmp_path, openapi.file_of("resource.k8s.io", "v1"), json.dumps(document))
+    assert list(openapi.differences(Checkout(tmp_path), RELEASE)) == []
+    fields["effect"]["enum"] = ["NoSchedule"]
+    write(tmp_path, openapi.file_of("resource.k8s.io", "v1"), json.dumps(document))
+    assert "resource.v1.DeviceTaint.effect" in {one.name for one in openapi.differences(Checkout(tmp_path), RELEASE)}
+
+
+def test_the_document_of_version_2_is_compared_with_every_group(tmp_path: Path) -> None:
+    ours = documents()
+    definitions = {
+        name: json.loads(bytes(raw))
+        for document in (
+            *(ours.group_version(*one) for one in ours.group_versions()),
+            *map(ours.around, ("api", "apis", "apis/apps", "version")),
+        )
+        for name, raw in swagger_part(document).definitions.items()
+    }
+    definitions["io.k8s.api.apps.v1.DeploymentSpec"]["properties"]["replicas"]["format"] = "int64"
+    write(tmp_path, openapi.SWAGGER, json.dumps({"definitions": definitions}))
+    assert [one.name for one in openapi.differences(Checkout(tmp_path), RELEASE)] == ["apps.v1.DeploymentSpec.replicas"]

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from cathedra.api import facts
+from cathedra.api.facts import GROUP_NAMES
 from cathedra.releases.fields import is_known
+from cathedra.releases.served import registered_group_versions
 from tools.follow.golang import GoField, structs
 from tools.follow.report import Difference
 from tools.follow.source import Source
 
-__all__ = ["differences"]
+__all__ = ["differences", "files"]
 
 SUBJECT = "fields"
 _FOLDERS = {
@@ -21,11 +23,25 @@ _FOLDERS = {
 }
 
 
+def files(release: str) -> list[str]:
+    """Return the files with the types of the packages that a release has."""
+    known = {f"{group}/{version}" for group, version in registered_group_versions(release)}
+    packages = (one.split("/") for one in sorted(facts.load()) if "/" in one)
+    return [
+        _file(f"{group}/{version}")
+        for group, version in packages
+        if group == "meta" or f"{GROUP_NAMES.get(group, group)}/{version}" in known
+    ]
+
+
+def _file(package: str) -> str:
+    return f"{_FOLDERS.get(package, f'staging/src/k8s.io/api/{package}')}/types.go"
+
+
 def differences(source: Source, release: str) -> Iterator[Difference]:
     """Yield fields that only one side has in the release, or that differ in type, number, list type or gate."""
     for package, types in sorted(facts.load().items()):
-        folder = _FOLDERS.get(package, f"staging/src/k8s.io/api/{package}")
-        file = f"{folder}/types.go"
+        file = _file(package)
         text = source.read(file)
         if text is None:
             continue

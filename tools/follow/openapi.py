@@ -1,4 +1,8 @@
-"""OpenAPI schemas of resource.k8s.io: required fields, defaults, formats and extensions, descriptions left out."""
+"""OpenAPI schemas of version 2 and 3: types, fields, required fields, defaults, formats and extensions.
+
+Descriptions are left out: they are each project's own words. Enumerations are compared only if the document of
+Kubernetes has any: ``hack/update-openapi-spec.sh`` writes the documents of the repository without them.
+"""
 
 from __future__ import annotations
 
@@ -8,53 +12,78 @@ from typing import Any
 
 from cathedra.apiserver.catalog import Catalog, served_definitions
 from cathedra.apiserver.openapi.document import Documents
+from cathedra.apiserver.openapi.swagger import swagger_part
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
 from tools.follow.report import Difference
 from tools.follow.source import Source
 
-__all__ = ["FOLDER", "differences", "file_of"]
+__all__ = ["FOLDER", "SWAGGER", "differences", "file_of"]
 
 SUBJECT = "openapi"
 FOLDER = "api/openapi-spec/v3"
-GROUP = "resource.k8s.io"
-VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
+SWAGGER = "api/openapi-spec/swagger.json"
 _LONGEST = 120
 
+Schemas = dict[str, Any]
 
-def file_of(version: str) -> str:
-    """Return the file with the schemas of a version of the group."""
-    return f"{FOLDER}/apis__{GROUP}__{version}_openapi.json"
+
+def file_of(group: str, version: str) -> str:
+    """Return the file with the document of a group and version."""
+    return f"{FOLDER}/apis__{group}__{version}_openapi.json" if group else f"{FOLDER}/api__{version}_openapi.json"
 
 
 def differences(source: Source, release: str) -> Iterator[Difference]:
-    """Yield schemas and properties of the group's types that differ, all gates on, as Kubernetes generates them."""
+    """Yield schemas and properties that differ, all gates on, as Kubernetes generates them.
+
+    Each document of version 3 has the schemas that it refers to, so most are in several. One is compared once.
+    """
     gates = FeatureGates.for_release(release, {"AllAlpha": True, "AllBeta": True})
     served = served_definitions(all_definitions(gates), gates, {"api/all": True})
     documents = Documents(Catalog(served), release)
-    for version in VERSIONS:
-        file = file_of(version)
-        text = source.read(file)
-        if text is None:
-            continue
-        ours = _schemas(documents.group_version(GROUP, version), version)
-        theirs = _schemas(json.loads(text), version)
-        for name in sorted(theirs.keys() | ours.keys()):
-            yield from _of_schema(name, theirs.get(name), ours.get(name), file)
+    compared: set[str] = set()
+    for group, version in documents.group_versions():
+        file = file_of(group, version)
+        if (text := source.read(file)) is not None:
+            theirs = json.loads(text)["components"]["schemas"]
+            ours = documents.group_version(group, version)["components"]["schemas"]
+            yield from _of_document(theirs, ours, compared, file)
+    if (text := source.read(SWAGGER)) is not None:
+        yield from _of_document(json.loads(text)["definitions"], _definitions(documents), set(), SWAGGER)
 
 
-def _schemas(document: Any, version: str) -> dict[str, Any]:
-    prefix = f"io.k8s.api.resource.{version}."
-    found = document["components"]["schemas"].items()
-    return {name: _plain(schema) for name, schema in found if name.startswith(prefix)}
+def _definitions(documents: Documents) -> Schemas:
+    found: Schemas = {}
+    paths = [documents.group_version(*one) for one in documents.group_versions()]
+    for document in [*paths, *map(documents.around, ("api", "apis", "apis/apps", "version"))]:
+        found |= {name: json.loads(bytes(raw)) for name, raw in swagger_part(document).definitions.items()}
+    return found
 
 
-def _plain(value: Any) -> Any:
-    """The schema without descriptions, which are each project's own words. A property may have that name too."""
+def _of_document(theirs: Schemas, ours: Schemas, compared: set[str], file: str) -> Iterator[Difference]:
+    left_out = {"description"} if _enumerates(theirs) else {"description", "enum"}
+    for name in sorted((theirs.keys() | ours.keys()) - compared):
+        yield from _of_schema(name, _plain(theirs.get(name), left_out), _plain(ours.get(name), left_out), file)
+    compared |= theirs.keys() | ours.keys()
+
+
+def _enumerates(schemas: Schemas) -> bool:
+    fields = (field for schema in schemas.values() for field in schema.get("properties", {}).values())
+    return any("enum" in field for field in fields)
+
+
+def _plain(value: Any, left_out: set[str]) -> Any:
+    """Return the schema without some keys. A property may have the name of such a key."""
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(one, left_out) for one in value]
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items() if key != "description" or isinstance(one, dict)}
+        return {
+            key: {name: _plain(field, left_out) for name, field in one.items()}
+            if key == "properties"
+            else _plain(one, left_out)
+            for key, one in value.items()
+            if key not in left_out
+        }
     return value
 
 

@@ -87,7 +87,9 @@ class Staging:
 
 
 def open_source(kubernetes: str, repositories: list[Path]) -> Source:
-    """Return the source of ``kubernetes``: a checkout's path, or a tag of a repository among ``repositories``.
+    """Return the source of ``kubernetes``: a folder, or a tag of a repository among ``repositories``.
+
+    A folder is a checkout, or a git directory without a work tree, of which the newest commit is read.
 
     Staging repositories are recognized by the tag ``v0.38.0`` where the release is ``v1.38.0``.
 
@@ -96,7 +98,8 @@ def open_source(kubernetes: str, repositories: list[Path]) -> Source:
     """
     folder = Path(kubernetes)
     if folder.is_dir():
-        return Checkout(folder)
+        is_git_directory = (folder / "HEAD").is_file() and (folder / "objects").is_dir()
+        return GitTree(folder, "HEAD") if is_git_directory else Checkout(folder)
     staging: dict[str, GitTree] = {}
     for repository in repositories:
         if _has(repository, kubernetes):

@@ -24,6 +24,11 @@ CREATION_TIMESTAMP_OMITTED: Final = Behaviour(
     since="1.34",
     source="staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go",
 )
+EMULATION_SHOWN: Final = Behaviour(
+    "/version shows the emulated and the minimal compatible version beside that of the program.",
+    since="1.33",
+    source="KEP-4330; staging/src/k8s.io/apimachinery/pkg/version/types.go",
+)
 UNRECOGNIZED_FORMATS_WARN: Final = Behaviour(
     "A CustomResourceDefinition with a format that is not validated is answered with a warning.",
     since="1.34",

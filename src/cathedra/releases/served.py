@@ -92,6 +92,84 @@ _DOCUMENTED_VERSION: Final[Mapping[str, str]] = {
 """First release → the version of resource.k8s.io that its documentation switches on."""
 
 
+_REGISTERED: Final[Mapping[str, Mapping[str, Lifetime | None]]] = {
+    "": {"v1": None},
+    "admission.k8s.io": {"v1": None, "v1beta1": None},
+    "admissionregistration.k8s.io": {"v1": None, "v1alpha1": None, "v1beta1": None},
+    "apiextensions.k8s.io": {"v1": None, "v1beta1": None},
+    "apiregistration.k8s.io": {"v1": None, "v1beta1": None},
+    "apps": {"v1": None, "v1beta1": None, "v1beta2": None},
+    "authentication.k8s.io": {"v1": None, "v1alpha1": None, "v1beta1": None},
+    "authorization.k8s.io": {"v1": None, "v1beta1": None},
+    "autoscaling": {
+        "v1": None,
+        "v2": None,
+        "v2beta1": Lifetime("1.26", removed="1.36"),
+        "v2beta2": Lifetime("1.26", removed="1.36"),
+    },
+    "batch": {"v1": None, "v1beta1": None},
+    "certificates.k8s.io": {"v1": None, "v1alpha1": Lifetime("1.27"), "v1beta1": None},
+    "coordination.k8s.io": {
+        "v1": None,
+        "v1alpha1": Lifetime("1.31", removed="1.32"),
+        "v1alpha2": Lifetime("1.32"),
+        "v1beta1": None,
+    },
+    "discovery.k8s.io": {"v1": None, "v1beta1": None},
+    "events.k8s.io": {"v1": None, "v1beta1": None},
+    "extensions": {"v1beta1": None},
+    "flowcontrol.apiserver.k8s.io": {
+        "v1": Lifetime("1.29"),
+        "v1alpha1": Lifetime("1.26", removed="1.29"),
+        "v1beta1": None,
+        "v1beta2": None,
+        "v1beta3": None,
+    },
+    "imagepolicy.k8s.io": {"v1alpha1": None},
+    "internal.apiserver.k8s.io": {"v1alpha1": None},
+    "lifecycle.k8s.io": {"v1alpha1": Lifetime("1.37")},
+    "networking.k8s.io": {"v1": None, "v1alpha1": Lifetime("1.26", removed="1.34"), "v1beta1": None},
+    "node.k8s.io": {"v1": None, "v1alpha1": None, "v1beta1": None},
+    "policy": {"v1": None, "v1beta1": None},
+    "rbac.authorization.k8s.io": {"v1": None, "v1alpha1": None, "v1beta1": None},
+    _RESOURCE: {
+        "v1": Lifetime("1.34"),
+        "v1alpha1": Lifetime("1.26", removed="1.27"),
+        "v1alpha2": Lifetime("1.27", removed="1.31"),
+        "v1alpha3": Lifetime("1.31"),
+        "v1beta1": Lifetime("1.32"),
+        "v1beta2": Lifetime("1.33"),
+    },
+    "scheduling.k8s.io": {
+        "v1": None,
+        "v1alpha1": Lifetime("1.26", removed="1.36"),
+        "v1alpha2": Lifetime("1.36", removed="1.37"),
+        "v1alpha3": Lifetime("1.37"),
+        "v1beta1": None,
+    },
+    "storage.k8s.io": {"v1": None, "v1alpha1": None, "v1beta1": None},
+    "storagemigration.k8s.io": {
+        "v1": Lifetime("1.37"),
+        "v1alpha1": Lifetime("1.30", removed="1.35"),
+        "v1beta1": Lifetime("1.35"),
+    },
+}
+"""Group → version → the releases whose kube-apiserver knows its types, served or not; None: every release.
+
+The source is ``x-kubernetes-group-version-kind`` of ``DeleteOptions`` in ``api/openapi-spec/swagger.json``.
+"""
+
+
+def registered_group_versions(release: str) -> list[tuple[str, str]]:
+    """Return the groups and versions whose types kube-apiserver knows in a release, whether it serves them or not."""
+    return [
+        (group, version)
+        for group, known in _REGISTERED.items()
+        for version, releases in known.items()
+        if releases is None or releases.covers(release)
+    ]
+
+
 def versions(release: str, group: str, kind: str) -> tuple[str, ...]:
     """Return the versions of a kind that a release has, newest first; empty if the release does not have the kind.
 

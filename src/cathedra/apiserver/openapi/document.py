@@ -14,6 +14,7 @@ from cathedra.apiserver.openapi.operations import JSON_TYPES, Operations, Resour
 from cathedra.apiserver.openapi.schemas import META, Descriptions, OpenAPIObject, Schemas
 from cathedra.apiserver.routes import METRICS_GROUP, VirtualResource
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
+from cathedra.releases.served import registered_group_versions
 
 STATUS_VERBS = ("get", "patch", "update")
 _STREAMS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
@@ -74,7 +75,7 @@ class Documents:
         """Return the document of ``api``, ``apis``, ``apis/<group>`` or ``version``."""
         schemas = Schemas(self._release, self._descriptions)
         if path == "version":
-            answer: OpenAPIObject = {"type": "object", "additionalProperties": {"type": "string"}}
+            answer: OpenAPIObject = schemas.version()
             name, words, where = "get the version of the server", "getCodeVersion", "/version/"
         else:
             kind = {"api": "APIVersions", "apis": "APIGroupList"}.get(path, "APIGroup")
@@ -142,7 +143,7 @@ class Documents:
             returns_deleted=definition.strategy.returns_deleted_object,
             strategic=custom is None,
         )
-        operations = self._operations(shown, schemas)
+        operations = self._operations(shown, definition.verbs, schemas)
         paths = operations.paths(definition.verbs)
         for name, strategy in definition.subresources.items():
             if version.subresources is None or name in version.subresources:
@@ -166,14 +167,15 @@ class Documents:
         api_version = f"{virtual.group}/{virtual.version}" if virtual.group else virtual.version
         item = schemas.kind(api_version, virtual.kind, gvks=[gvk])
         shown = Resource(gvk, virtual.plural, item, namespaced=virtual.namespaced, returns_deleted=False)
-        return self._operations(shown, schemas).paths(virtual.verbs)
+        return self._operations(shown, virtual.verbs, schemas).paths(virtual.verbs)
 
-    def _operations(self, resource: Resource, schemas: Schemas) -> Operations:
+    def _operations(self, resource: Resource, verbs: tuple[str, ...], schemas: Schemas) -> Operations:
         shared = self._everywhere("DeleteOptions")
         watched = self._everywhere("WatchEvent")
         return Operations(
             resource,
-            listing=schemas.list_of(resource.object, resource.gvk),
+            # Reviews and bindings are only created: they have no kind of lists.
+            listing=schemas.list_of(resource.object, resource.gvk) if "list" in verbs else {},
             status=schemas.named(META, "Status", gvks=[{"group": "", "kind": "Status", "version": "v1"}]),
             delete_options=schemas.named(META, "DeleteOptions", gvks=shared),
             patch=schemas.patch(),
@@ -181,5 +183,8 @@ class Documents:
         )
 
     def _everywhere(self, kind: str) -> Iterable[dict[str, str]]:
-        """Return the kind in every group version: options and events belong to the version of the request."""
-        return [{"group": group, "kind": kind, "version": version} for group, version in self.group_versions()]
+        """Return the kind in every group version that the release knows: options and events belong to all of them."""
+        return [
+            {"group": group, "kind": kind, "version": version}
+            for group, version in registered_group_versions(self._release)
+        ]

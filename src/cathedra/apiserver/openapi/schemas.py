@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from cathedra.api.facts import group_version
-from cathedra.api.typeinfo import FieldInfo, locate, package_of, type_info
+from cathedra.api.typeinfo import FieldInfo, TypeInfo, locate, package_of, type_info
 from cathedra.apiserver.patches.schema import is_atomic
+from cathedra.releases import behaviours
 from cathedra.releases.fields import is_known, is_required
 
 META: Final = "meta/v1"
 _META_NAME: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_APIEXTENSIONS_NAME: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
 _SCALARS: Final[dict[str, OpenAPIObject]] = {
     "string": {"type": "string"},
     "types.UID": {"type": "string"},
@@ -45,10 +47,16 @@ _VALUES: Final[dict[str, tuple[str, OpenAPIObject]]] = {
     "MicroTime": (f"{_META_NAME}.MicroTime", {"type": "string", "format": "date-time"}),
     "Duration": (f"{_META_NAME}.Duration", {"type": "string"}),
     "FieldsV1": (f"{_META_NAME}.FieldsV1", {"type": "object"}),
+    "JSON": (f"{_APIEXTENSIONS_NAME}.JSON", {}),
+    "JSONSchemaPropsOrArray": (f"{_APIEXTENSIONS_NAME}.JSONSchemaPropsOrArray", {}),
+    "JSONSchemaPropsOrBool": (f"{_APIEXTENSIONS_NAME}.JSONSchemaPropsOrBool", {}),
+    "JSONSchemaPropsOrStringArray": (f"{_APIEXTENSIONS_NAME}.JSONSchemaPropsOrStringArray", {}),
 }
-_ANYTHING: Final = frozenset(
-    {"JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray"}
-)
+"""Types whose schema is not made from fields, since their JSON has another form."""
+_EMPTY_TYPES: Final = {"CustomResourceSubresourceStatus": f"{_APIEXTENSIONS_NAME}.CustomResourceSubresourceStatus"}
+"""Structs without fields, which the facts leave out."""
+_COPIED: Final = {("admissionregistration/v1alpha1", "MatchCondition")}
+"""(package, type) that is declared as a copy of the type of v1, and has a schema of its own."""
 _REQUIRED_ORDER: Final = {
     "OwnerReference": ["apiVersion", "kind", "name", "uid"],
     "EndpointSlice": ["addressType", "endpoints"],
@@ -57,6 +65,19 @@ _REQUIRED_ORDER: Final = {
     "PartitionTypeStatus": ["attribute", "type", "total", "allocatable"],
 }
 """Required fields in the order of their declaration, of types where their wire numbers have another order."""
+_VERSION: Final = (
+    "major",
+    "minor",
+    "gitVersion",
+    "gitCommit",
+    "gitTreeState",
+    "buildDate",
+    "goVersion",
+    "compiler",
+    "platform",
+)
+"""Required fields of the answer of ``/version`` in the order of their declaration."""
+_EMULATION: Final = ("emulationMajor", "emulationMinor", "minCompatibilityMajor", "minCompatibilityMinor")
 _UNIONS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("core", "AppArmorProfile"): ("type", "localhostProfile"),
     ("core", "PodSchedulingGroup"): ("", "podGroupName"),
@@ -164,6 +185,25 @@ class Schemas:
         self._made[name] = {"type": "object", "description": "Patch stands for a patch in any of its four forms."}
         return _reference(name)
 
+    def version(self) -> OpenAPIObject:
+        """Return a reference to the schema of the answer of ``/version``."""
+        name = "io.k8s.apimachinery.pkg.version.Info"
+        emulation = _EMULATION if behaviours.EMULATION_SHOWN.holds_in(self._release) else ()
+        self._made[name] = {
+            "description": self._descriptions.type("Info"),
+            "type": "object",
+            "required": list(_VERSION),
+            "properties": {
+                field: {
+                    "type": "string",
+                    "description": self._descriptions.field("Info", field),
+                    **({"default": ""} if field in _VERSION else {}),
+                }
+                for field in sorted((*_VERSION, *emulation))
+            },
+        }
+        return _reference(name)
+
     def _type_meta(self) -> OpenAPIObject:
         return {
             name: {"type": "string", "description": self._descriptions.field("", name)}
@@ -175,7 +215,7 @@ class Schemas:
             return self._watch_event()
         fields = {
             field: info
-            for field, info in type_info(package, name).fields.items()
+            for field, info in self._info(package, name).fields.items()
             if is_known(name, field, self._release)
         }
         required = [
@@ -201,6 +241,10 @@ class Schemas:
             group, _, version = group_version(package).rpartition("/")
             schema["x-kubernetes-group-version-kind"] = [{"group": group, "kind": name, "version": version}]
         return schema
+
+    @staticmethod
+    def _info(package: str, name: str) -> TypeInfo:
+        return type_info("admissionregistration/v1", name) if (package, name) in _COPIED else type_info(package, name)
 
     def _watch_event(self) -> OpenAPIObject:
         """Return the schema of watch events, which the facts lack: they exist only in streams."""
@@ -270,11 +314,9 @@ class Schemas:
     def _named(self, package: str, go: str) -> OpenAPIObject:
         name = go.rpartition(".")[2]
         info = locate(package, go)
-        if info is not None:
-            if info.package.startswith("apiextensions/") and name in _ANYTHING:
-                return {"description": self._descriptions.type(name)}
+        if info is not None and name not in _VALUES:
             if not info.alias:
-                return self.named(info.package, name)
+                return self.named(package if (package, name) in _COPIED else info.package, name)
             schema = self._of(info.package, info.alias)
             if values := values_of(info.package, name):
                 schema["enum"] = list(values)
@@ -282,6 +324,10 @@ class Schemas:
         if name in _VALUES:
             full, schema = _VALUES[name]
             self._made[full] = {"description": self._descriptions.type(name), **schema}
+            return _reference(full)
+        if name in _EMPTY_TYPES:
+            full = _EMPTY_TYPES[name]
+            self._made[full] = {"description": self._descriptions.type(name), "type": "object"}
             return _reference(full)
         return {"type": "object"}
 

@@ -21,20 +21,11 @@ from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
 
 GROUP = "io.k8s.api.resource."
-_CUSTOM = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 DIFFERENT = {
     # The package with the published documents writes the two that are texts or numbers in its own way.
     "io.k8s.apimachinery.pkg.api.resource.Quantity",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
-    # They are marked with all versions that Kubernetes has, served or not.
-    f"{_META}DeleteOptions",
-    f"{_META}WatchEvent",
-    # Schemas of any JSON, which ours spell out in place.
-    f"{_CUSTOM}CustomResourceSubresources",
-    f"{_CUSTOM}JSONSchemaProps",
-    # A type of v1 stands for the equal one of v1alpha1.
-    "io.k8s.api.admissionregistration.v1alpha1.MutatingAdmissionPolicySpec",
 }
 """Types whose schemas differ in every release."""
 DIFFERENT_IN = {
@@ -62,6 +53,7 @@ def definitions(release: str) -> dict[str, Any]:
     gates = FeatureGates.for_release(release, {"AllAlpha": True, "AllBeta": True})
     documents = Documents(Catalog(served_definitions(all_definitions(gates), gates, {"api/all": True})), release)
     parts = [swagger_part(documents.group_version(*one)) for one in documents.group_versions()]
+    parts += [swagger_part(documents.around(path)) for path in ("api", "apis", "apis/apps", "version")]
     found: dict[str, Any] = json.loads(joined(parts, release))["definitions"]
     return found
 

@@ -13,7 +13,7 @@ from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountToke
 from cathedra.apiserver.http.about.discovery import Discovery
 from cathedra.apiserver.http.answers.response import Response, json_response, text_response
 from cathedra.apiserver.http.request import Request
-from cathedra.releases import git_version
+from cathedra.releases import behaviours, git_version
 
 _ENDPOINTS: Final = ("healthz", "livez", "readyz")
 _CONFIGURATION: Final = "/.well-known/openid-configuration"
@@ -65,13 +65,16 @@ class HealthAndVersion:
     def _version(self) -> dict[str, str]:
         major, minor = self._release.split(".")
         machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-        return {
-            "major": major,
-            "minor": minor,
+        emulation = {
             "emulationMajor": major,
             "emulationMinor": minor,
             "minCompatibilityMajor": major,
             "minCompatibilityMinor": str(int(minor) - 1),
+        }
+        return {
+            "major": major,
+            "minor": minor,
+            **(emulation if behaviours.EMULATION_SHOWN.holds_in(self._release) else {}),
             "gitVersion": git_version(self._release),
             "gitCommit": f"cathedra-{__version__}",
             "gitTreeState": "clean",

@@ -60,6 +60,12 @@ def test_the_version_is_that_of_the_release(release: str, minor: str, least: str
     assert said["platform"].count("/") == 1
 
 
+def test_releases_before_1_33_show_no_emulated_version() -> None:
+    found = answer("/version", release="1.32")
+    assert found is not None
+    assert not [name for name in json.loads(found.body) if name.startswith(("emulation", "minCompatibility"))]
+
+
 def test_notes_are_shown_with_details_alone_and_fail_no_check() -> None:
     health = HealthAndVersion("1.37", {"ping": lambda: True}, lambda: ["warning: a"])
     plain, verbose = health.answer(request("/readyz")), health.answer(request("/readyz?verbose"))
