@@ -89,8 +89,9 @@ class _JumpingSelector(selectors.SelectSelector):
         self.elapsed = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(0)
-        # Real I/O first, as of the loop's own wake-up socket; time stands still while there is any.
+        # Without descriptors, which is usual, the system call would be the longest part of a turn.
+        ready = super().select(0) if self.get_map() else []
+        # Real I/O first; time stands still while there is any.
         if ready or timeout == 0:
             return ready
         if timeout is None:
@@ -113,6 +114,16 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         super().__init__(self._jumping)
         # A timer is due when the clock has reached it exactly; the loop's own resolution would round it away.
         self._clock_resolution = 1e-9
+
+    def _make_self_pipe(self) -> None:
+        """Leave out the pair of sockets with which threads and signals wake a loop that waits.
+
+        This loop never waits: it polls and jumps. WebAssembly has no sockets.
+        """
+        self._ssock = self._csock = None
+
+    def _close_self_pipe(self) -> None:
+        """Close nothing."""
 
     def time(self) -> float:
         """Seconds of virtual time since the loop was made."""

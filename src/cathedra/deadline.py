@@ -19,6 +19,9 @@ _PAUSE: Final = 0.00005
 """Seconds of a pause: long enough for a waiting thread to take the interpreter. Measured with a server on the loop that
 answers a connection in 0.5 ms: beside a computation without pauses it takes 8.4 ms, with them 1.7 ms."""
 
+thread_time: Final[Callable[[], float]] = getattr(time, "thread_time", time.process_time)
+"""Processor time of the calling thread in seconds. WebAssembly has one thread and no clock of its own for it."""
+
 
 class DeadlineExceeded(Exception):
     """A computation was stopped because it took longer than it may, or because its caller was cancelled."""

@@ -77,3 +77,14 @@ def test_what_runs_in_a_thread_takes_no_virtual_time_and_raises_where_it_is_awai
         return asyncio.get_running_loop().time()
 
     assert run_virtual(main()) == 0.0
+
+
+def test_a_virtual_loop_needs_no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """WebAssembly has none."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError("no sockets here")
+
+    monkeypatch.setattr("socket.socketpair", refused)
+    monkeypatch.setattr("select.select", refused)
+    assert run_virtual(asyncio.sleep(5, "slept")) == "slept"

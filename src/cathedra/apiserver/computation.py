@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from cathedra.api.status import StatusError, failure
+from cathedra.deadline import thread_time
 from cathedra.offload import ComputeThread, DeadlineExceeded, Interruption, TimeSlice, TimeSliceOver
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ def timed_out() -> StatusError:
 class Computations:
     """The long computations of one server."""
 
-    def __init__(self, thread: ComputeThread | None = None, *, cpu: Callable[[], float] = time.thread_time) -> None:
+    def __init__(self, thread: ComputeThread | None = None, *, cpu: Callable[[], float] = thread_time) -> None:
         """``cpu`` returns the processor time of the calling thread in seconds."""
         self._thread = thread or ComputeThread()
         self._cpu = cpu

@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from cathedra.deadline import thread_time
+
 _BETWEEN = 0.02
 """Seconds between two readings of the processor time, which cost ten times as much as reading the clock."""
 
@@ -23,7 +25,7 @@ class CPULimit:
         self,
         seconds: float = 1.0,
         *,
-        cpu: Callable[[], float] = time.thread_time,
+        cpu: Callable[[], float] = thread_time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cpu, self._monotonic = cpu, monotonic
