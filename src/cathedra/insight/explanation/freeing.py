@@ -38,6 +38,10 @@ ROLLOUT: Final = "change rollout"
 """Kind of the remedy for a rollout that waits for the devices of its own old pods."""
 _TAKEN: Final = 24
 """Claims of one node that are proposed to be freed."""
+_COST: Final = 25
+"""Rank of ending one pod. Each further pod adds one, so that the change that ends the fewest comes first."""
+_ONE_BY_ONE: Final = 16
+"""Replicas by which a workload is proposed to be scaled down one by one; then the number doubles."""
 _SCALED: Final = (ReplicaSet, StatefulSet, ReplicationController)
 _OWNERS: Final[Mapping[str, type[KubeObject]]] = {
     one.__name__: one for one in (Deployment, ReplicaSet, StatefulSet, ReplicationController, Job)
@@ -56,9 +60,9 @@ def freed_candidates(analysis: Analysis, allocator: Allocator, holders: Holders)
                 continue
             seen.add(uid)
             for candidate in holders.proposals(claim):
-                # The claims of one workload are freed by the same change.
-                if candidate.target not in proposed:
-                    proposed.add(candidate.target)
+                # The claims of one workload are freed by the same changes.
+                if candidate.text not in proposed:
+                    proposed.add(candidate.text)
                     yield candidate
 
 
@@ -145,7 +149,7 @@ class Holders:
         ended = [f"kubectl -n {namespace} delete pod {' '.join(names)}"] if names else [commands.deleted(claim)]
         return Candidate(
             "free claim",
-            25 if names else 5,
+            _COST + len(names) - 1 if names else 5,
             f"free claim {where} ({used})",
             (Edit(f"claim {where}", "status.allocation", "allocated", None),),
             free=self._freed(pods) or (claim,),
@@ -169,7 +173,7 @@ class Holders:
         pods = [pod for pod in self._by_controller.get(job.metadata.uid, ()) if not is_terminal(pod)]
         return Candidate(
             "suspend job",
-            26,
+            _COST + len(pods),
             f"suspend {where}, which deletes its {counted(len(pods), 'pod')}",
             (Edit(where, "spec.suspend", bool(job.spec.suspend), True),),
             free=self._freed(pods),
@@ -184,19 +188,22 @@ class Holders:
             return
         pods = list(self._all_of(workload))
         replicas = 1 if workload.spec.replicas is None else workload.spec.replicas
-        for left in (0,) if whole or replicas <= 1 else (replicas - 1, 0):
-            gone = pods if left == 0 else self._surplus(workload, pods)
-            where = f"{type(workload).__name__.lower()} {workload.metadata.namespace}/{workload.metadata.name}"
+        where = f"{type(workload).__name__.lower()} {workload.metadata.namespace}/{workload.metadata.name}"
+        for fewer in (replicas,) if whole else _reductions(replicas):
+            left = replicas - fewer
+            gone = self._surplus(workload, pods)[: max(len(pods) - left, 0)]
+            if not gone:
+                continue
             yield Candidate(
                 "scale down",
-                26 + (left == 0),
-                f"scale {where} down from {replicas} to {left}",
+                _COST + len(gone),
+                f"scale {where} down from {replicas} to {left}, which ends {counted(len(gone), 'pod')}",
                 (Edit(where, "spec.replicas", replicas, left),),
                 free=self._freed(gone),
                 removed=tuple(gone),
                 changed=(replace(workload, spec=replace(workload.spec, replicas=left)),),
                 commands=(commands.scaled(workload, left),),
-                target=f"{where} {left}",
+                target=where,
             )
 
     def _all_of(self, workload: KubeObject) -> Iterator[Pod]:
@@ -214,10 +221,10 @@ class Holders:
         ]
 
     def _surplus(self, workload: KubeObject, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Return the pod that the workload's controller deletes first."""
+        """Return the pods in the order in which the workload's controller deletes them."""
         if isinstance(workload, StatefulSet):
-            return sorted(pods, key=lambda pod: _ordinal(pod.metadata.name))[-1:]
-        return surplus_first(pods, pods, self._state.now or 0.0)[:1]
+            return sorted(pods, key=lambda pod: -_ordinal(pod.metadata.name))
+        return surplus_first(pods, pods, self._state.now or 0.0)
 
     def _rollout(self, deployment: Deployment) -> Iterator[Candidate]:
         """Yield the proposal to let old pods go first, for a deployment that may not have fewer pods for a while."""
@@ -254,6 +261,15 @@ class Holders:
 
     def _pods_of(self, one: ReplicaSet) -> Iterator[Pod]:
         return (pod for pod in self._by_controller.get(one.metadata.uid, ()) if is_active(pod))
+
+
+def _reductions(replicas: int) -> Iterator[int]:
+    """Yield the numbers of replicas to remove, the fewest first, and all of them last."""
+    fewer = 1
+    while fewer < replicas:
+        yield fewer
+        fewer = fewer + 1 if fewer < _ONE_BY_ONE else fewer * 2
+    yield replicas
 
 
 def _ordinal(name: str) -> int:

@@ -18,7 +18,7 @@ from msgspec import structs
 from cathedra.allocation import AllocationError, Allocator, Budget, Inventory, LedgerSnapshot
 from cathedra.allocation.claims.requests import ClassLookup
 from cathedra.allocation.supply.ledger import Ledger
-from cathedra.api.core.core_v1 import Node, PersistentVolume, PersistentVolumeClaim
+from cathedra.api.core.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.core.storage_v1 import StorageClass
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
@@ -198,9 +198,21 @@ class _RemedySearch:
 
     def _nodes(self, parts: tuple[Candidate, ...], nodes: Sequence[Node] | None = None) -> tuple[str, ...]:
         """The nodes on which it fits with these changes."""
-        tried = self.near if nodes is None else nodes
+        tried = [*self.near, *self._of_removed(parts)] if nodes is None else nodes
         left = self._outside(parts, tried)
         return self._allocated(parts, left) if left else ()
+
+    def _of_removed(self, parts: tuple[Candidate, ...]) -> Iterator[Node]:
+        """Yield the nodes of the first removed pods that are not near: a workload decides itself where it has fewer."""
+        names = dict.fromkeys(
+            pod.spec.node_name for part in parts for pod in part.removed[:_NODES] if isinstance(pod, Pod)
+        )
+        near = {node.metadata.name for node in self.near}
+        asked = set(self.analysis.judgement.nodes)
+        for name in names:
+            node = self.state.get(Node, name) if name in asked and name not in near else None
+            if node is not None:
+                yield node
 
     def _outside(self, parts: tuple[Candidate, ...], nodes: Sequence[Node]) -> Sequence[Node]:
         """The nodes that no filter but that for devices refuses."""
@@ -275,12 +287,12 @@ class _RemedySearch:
         for node in self.near[:6]:
             ordered = self._holders.held_on(node, self.analysis.prepared, self.allocator)
             # One change ends all pods of a workload, and is named once.
-            units = {
-                one.target: one
-                for uid in ordered
-                if uid in claims
-                for one in self._holders.proposals(claims[uid], whole=True)
-            }
+            units: dict[str, Candidate] = {}
+            of_units: dict[str, ResourceClaim] = {}
+            for uid in ordered:
+                for one in self._holders.proposals(claims[uid], whole=True) if uid in claims else ():
+                    units.setdefault(one.target, one)
+                    of_units.setdefault(one.target, claims[uid])
             chosen = list(units.values())[:_TOGETHER]
             # Fewer than two claims cannot be enough: single claims were tried before.
             if best is not None and len(best.parts) <= 2:
@@ -292,9 +304,21 @@ class _RemedySearch:
                 fewer = [other for other in chosen if other is not one]
                 if self._nodes(tuple(fewer), [node]):
                     chosen = fewer
+            for place, one in enumerate(chosen):
+                chosen[place] = self._least(one, self._holders.proposals(of_units[one.target]), chosen, node)
             if best is None or len(chosen) < len(best.parts):
                 best = _TriedChange(tuple(chosen), (node.metadata.name,))
         return [best] if best is not None and len(best.parts) > 1 else []
+
+    def _least(
+        self, whole: Candidate, smaller: Iterable[Candidate], chosen: Sequence[Candidate], node: Node
+    ) -> Candidate:
+        """Return the cheapest change of the workload of ``whole`` that suffices beside the others of ``chosen``."""
+        others = tuple(one for one in chosen if one is not whole)
+        for one in smaller:
+            if one.rank < whole.rank and self._nodes((*others, one), [node]):
+                return one
+        return whole
 
     def _new_nodes(self) -> Iterator[Remedy]:
         """A node more, like one that is there, as it would be if nothing ran on it."""

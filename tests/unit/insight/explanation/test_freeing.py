@@ -99,9 +99,51 @@ def test_pods_of_a_deployment_come_back_so_it_is_scaled_down() -> None:
     state, found = changes(WAITING, *mine, *pods)
     assert "free claim" not in found
     change = found["scale down"]
-    assert change.text == "scale deployment default/web down from 2 to 0"
+    assert change.text == "scale deployment default/web down from 2 to 0, which ends 2 pods"
     assert change.commands == ("kubectl -n default scale deployment web --replicas=0",)
     assert placed(after(state, change))
+
+
+def large_deployment(replicas: int, nodes: int) -> list[Object]:
+    """A deployment whose pods hold both devices of every node, the youngest of them on the last node."""
+    top, owner = deployment(replicas)
+    found: list[Object] = [device_class(), template("one", request()), top, owner]
+    for number in range(1, nodes + 1):
+        found += [node(f"n{number}"), gpus(2, f"n{number}")]
+    for number in range(replicas):
+        home = f"n{number % nodes + 1}"
+        made, claim = running(f"web-1-{number}", f"gpu-{number // nodes}", entry="template:one", owner=owner)
+        made["spec"]["nodeName"] = home
+        made["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{number:02}Z"
+        claim["status"]["allocation"]["devices"]["results"][0]["pool"] = home
+        found += [made, claim]
+    return found
+
+
+def scaled_down(*objects: Object, wanted: int) -> list[str]:
+    found = explain(read_dump([*objects, template("t", request(count=wanted)), WAITING]), "pod/p").changes
+    return [one.text for one in found if "scale" in one.text]
+
+
+def test_a_workload_of_many_nodes_is_scaled_down_by_the_one_pod_whose_device_is_wanted() -> None:
+    texts = scaled_down(*large_deployment(40, 20), wanted=1)
+    assert texts == ["scale deployment default/web down from 40 to 39, which ends 1 pod"]
+
+
+def test_a_workload_is_scaled_down_by_the_fewest_pods_that_suffice() -> None:
+    texts = scaled_down(*large_deployment(8, 4), wanted=2)
+    assert texts == ["scale deployment default/web down from 8 to 3, which ends 5 pods"]
+
+
+def test_the_change_that_ends_the_fewest_pods_comes_first() -> None:
+    objects = large_deployment(8, 4)
+    bare = running("bare", "gpu-0", entry="template:one")
+    bare[0]["spec"]["nodeName"] = bare[1]["status"]["allocation"]["devices"]["results"][0]["pool"] = "n5"
+    found = explain(
+        read_dump([*objects, node("n5"), gpus(2, "n5"), *bare, template("t", request(count=2)), WAITING]), "pod/p"
+    ).changes
+    kinds = [one.kind for one in found if one.removed]
+    assert kinds == ["free claim", "scale down"]
 
 
 def test_one_pod_less_is_enough_where_one_device_is_missing() -> None:
