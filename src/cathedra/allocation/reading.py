@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -43,10 +43,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Input",
     "NamedContent",
+    "Placed",
     "Plain",
     "decode_plain",
     "decoded_object",
     "name_of",
+    "placed_objects",
     "plain_objects",
     "read_input",
     "typed_object",
@@ -91,6 +93,19 @@ class NamedContent:
         return self.name
 
 
+class Placed(NamedTuple):
+    """An object and the place where it was read."""
+
+    object: KubeObject | Plain
+    file: str = ""
+    """The file; "" for objects that were passed in memory."""
+    document: int = 0
+    """Number of the document in the file, from 1; 0 if it is not known."""
+
+    def __str__(self) -> str:
+        return f"{self.file}, document {self.document}" if self.document else self.file
+
+
 def plain_objects(given: Input, where: str = "", *, skipped: Skipped | None = None) -> Iterator[KubeObject | Plain]:
     """Yield the objects of ``given``: typed ones unchanged, all others as dicts.
 
@@ -98,6 +113,15 @@ def plain_objects(given: Input, where: str = "", *, skipped: Skipped | None = No
 
     Raises:
         InvalidInput: something is no Kubernetes object, or a text holds none; the error names its place.
+    """
+    return (one.object for one in placed_objects(given, where, skipped=skipped))
+
+
+def placed_objects(given: Input, where: str = "", *, skipped: Skipped | None = None) -> Iterator[Placed]:
+    """Yield the same objects as `plain_objects`, each with the file and the document that it is in.
+
+    Raises:
+        InvalidInput: as for `plain_objects`.
     """
     match given:
         case str() | bytes():
@@ -107,14 +131,14 @@ def plain_objects(given: Input, where: str = "", *, skipped: Skipped | None = No
         case NamedContent(name, content):
             yield from _of_file(name, partial(BytesIO, content), skipped)
         case KubeObject():
-            yield given
+            yield Placed(given)
         case Mapping():
-            yield from _of_mapping(given, where)
+            yield from map(Placed, _of_mapping(given, where))
         case _ if hasattr(given, "attribute_map") or callable(getattr(given, "to_dict", None)):
-            yield from _of_mapping(_of_client_object(given), where)
+            yield from map(Placed, _of_mapping(_of_client_object(given), where))
         case Iterable():
             for number, one in enumerate(given):
-                yield from plain_objects(one, f"{where}[{number}]", skipped=skipped)
+                yield from placed_objects(one, f"{where}[{number}]", skipped=skipped)
         case _:
             raise InvalidInput(
                 f"{where or 'input'}: a {type(given).__name__} is no Kubernetes object; pass YAML text, "
@@ -197,8 +221,8 @@ def typed_object(given: KubeObject | Plain, *, strict: bool) -> KubeObject | Non
     return decoded.object
 
 
-def decoded_object(given: KubeObject | Plain) -> Decoded[KubeObject] | None:
-    """Return the object in the newest version, with the fields that the newest version does not have.
+def decoded_object(given: KubeObject | Plain, release: str = "") -> Decoded[KubeObject] | None:
+    """Return the object in the newest version, with the fields that the newest version does not have, or ``release``.
 
     Raises:
         InvalidInput: it has no kind, a version that is not served, or a field of the wrong type.
@@ -217,9 +241,9 @@ def decoded_object(given: KubeObject | Plain) -> Decoded[KubeObject] | None:
         raise InvalidInput(f"{kind} {name_of(one)}: apiVersion must be a string, got {api_version!r}")
     gvk = GroupVersionKind.parse(api_version, kind)
     if kind in _CORE_KINDS and gvk.group == "":
-        return _decoded(_CORE_KINDS[kind], GroupVersionKind("", "v1", kind), one)
+        return _decoded(_CORE_KINDS[kind], GroupVersionKind("", "v1", kind), one, release)
     if kind in _RESOURCE_KINDS and (gvk.group == _RESOURCE_GROUP or not api_version):
-        return _of_version(one, GroupVersionKind(_RESOURCE_GROUP, gvk.version or "v1", kind))
+        return _of_version(one, GroupVersionKind(_RESOURCE_GROUP, gvk.version or "v1", kind), release)
     return None
 
 
@@ -237,22 +261,21 @@ def name_of(one: KubeObject | Plain) -> str:
     return "/".join(str(part) for part in parts if part) or "without a name"
 
 
-def _of_text(text: str | bytes, where: str, *, may_be_empty: bool = False) -> Iterator[Plain]:
+def _of_text(text: str | bytes, where: str, *, may_be_empty: bool = False) -> Iterator[Placed]:
     found = may_be_empty
     try:
-        for number, value in enumerate(_documents(text)):
+        for number, value in enumerate(_documents(text), 1):
             if value is None:
                 continue
             found = True
-            place = f"{where or 'text'}, document {number + 1}"
             if isinstance(value, WrittenObject):
-                yield value
+                # The items of a List are one document.
+                yield Placed(value, where)
                 continue
             if not isinstance(value, (Mapping, list)):
                 raise InvalidInput(_no_object(text, where))
-            for one in plain_objects(value, place):
-                assert isinstance(one, Mapping), "a document holds plain values"
-                yield one
+            for one in plain_objects(value, f"{where or 'text'}, document {number}"):
+                yield Placed(one, where, number if where else 0)
     except DecodeError as error:
         raise InvalidInput(f"{where or 'text'}: {error}") from error
     if not found:
@@ -284,7 +307,7 @@ def _no_object(text: str | bytes, where: str) -> str:
     return f"{shown!r} is a text, and no Kubernetes object; if it names a file, pass pathlib.Path({shown!r})"
 
 
-def _of_path(path: Path, skipped: Skipped | None) -> Iterator[Plain]:
+def _of_path(path: Path, skipped: Skipped | None) -> Iterator[Placed]:
     if path.is_dir():
         found = sorted(one for one in path.rglob("*") if one.name.endswith(_PACKED) and one.is_file())
         yield from _of_files(
@@ -304,7 +327,7 @@ def _opener(path: Path) -> Opener:
     return lambda: path.open("rb")
 
 
-def _of_file(name: str, opened: Opener, skipped: Skipped | None) -> Iterator[Plain]:
+def _of_file(name: str, opened: Opener, skipped: Skipped | None) -> Iterator[Placed]:
     if name.endswith(_ARCHIVES):
         yield from _of_files(_tar_members(name, opened), f"{name}: the archive", skipped)
     elif name.endswith(_ZIP):
@@ -317,7 +340,7 @@ Files: TypeAlias = Iterable[tuple[str, Callable[[], bytes]]]
 """Names, each with the function that reads its content."""
 
 
-def _of_files(files: Files, where: str, skipped: Skipped | None) -> Iterator[Plain]:
+def _of_files(files: Files, where: str, skipped: Skipped | None) -> Iterator[Placed]:
     """Yield the objects of the files of a folder or archive.
 
     Raises:
@@ -328,7 +351,7 @@ def _of_files(files: Files, where: str, skipped: Skipped | None) -> Iterator[Pla
         count += 1
         try:
             for one in _of_text(read(), name, may_be_empty=True):
-                if skipped is not None and not isinstance(one.get("kind"), str):
+                if skipped is not None and isinstance(one.object, Mapping) and not _has_kind(one.object):
                     raise InvalidInput(f"{name}: it holds a table, and no Kubernetes object")
                 yield one
         except InvalidInput as error:
@@ -343,6 +366,10 @@ def _of_files(files: Files, where: str, skipped: Skipped | None) -> Iterator[Pla
         raise failures[0]
     for failure in failures:
         skipped(str(failure))
+
+
+def _has_kind(one: Plain) -> bool:
+    return isinstance(one.get("kind"), str)
 
 
 def _content(name: str, opened: Opener) -> bytes:
@@ -451,23 +478,23 @@ def _sanitized(value: Any) -> Any:
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
 
 
-def _of_version(one: Plain, gvk: GroupVersionKind) -> Decoded[KubeObject]:
+def _of_version(one: Plain, gvk: GroupVersionKind, release: str) -> Decoded[KubeObject]:
     versions = _versions()[gvk.kind]
     version = versions.get(gvk.version)
     if version is None:
         raise UndecodableInput(
             f"{gvk.kind} {name_of(one)}: {gvk.api_version} is no version of it; known are {', '.join(versions)}"
         )
-    decoded = _decoded(version.type, gvk, one)
+    decoded = _decoded(version.type, gvk, one, release)
     try:
         return Decoded(version.to_hub(decoded.object), decoded.problems)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise UndecodableInput(f"{gvk.kind} {name_of(one)}: from {gvk.version}: {error}") from error
 
 
-def _decoded(kind: type[KubeObject], gvk: GroupVersionKind, one: Plain) -> Decoded[KubeObject]:
+def _decoded(kind: type[KubeObject], gvk: GroupVersionKind, one: Plain, release: str) -> Decoded[KubeObject]:
     try:
-        return decode_plain(kind, gvk, one, _release_of(gvk, one))
+        return decode_plain(kind, gvk, one, release or _release_of(gvk, one))
     except (DecodeError, msgspec.MsgspecError, TypeError) as error:
         raise UndecodableInput(f"{gvk.kind} {name_of(one)}: {error}") from error
 

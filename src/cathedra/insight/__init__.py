@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cathedra.insight.matching.match import SelectorMatch, match
     from cathedra.insight.reading.dumps import read_dump
     from cathedra.insight.reading.live import read_client, read_live
+    from cathedra.insight.reading.manifests import ManifestOptions
     from cathedra.insight.reading.state import ClusterState, Note
     from cathedra.insight.simulation.plan import profiled_node
     from cathedra.insight.simulation.report import Simulation
@@ -41,6 +42,7 @@ __all__ = [
     "ExplanationOverview",
     "LintFinding",
     "LintReport",
+    "ManifestOptions",
     "Note",
     "PlannedChanges",
     "SelectorMatch",
@@ -67,6 +69,7 @@ _HOMES = {
     "ExplanationOverview": "explanation.report",
     "LintFinding": "linting.report",
     "LintReport": "linting.report",
+    "ManifestOptions": "reading.manifests",
     "Note": "reading.state",
     "SelectorMatch": "matching.match",
     "Simulation": "simulation.report",

@@ -11,7 +11,7 @@ from cathedra.api.resource import ResourceClaim
 from cathedra.insight.explanation.explain import explain
 from cathedra.insight.explanation.report import explanation_text
 from cathedra.insight.inventory.listing import devices
-from cathedra.insight.reading.dumps import read_dump, read_manifests
+from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ASSUMED, ClusterState
 from cathedra.insight.simulation.run import PlannedChanges, simulate
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
@@ -44,11 +44,6 @@ def test_an_object_of_a_dump_that_cannot_be_decoded_is_noted_with_what_follows()
     assert note.text.startswith("ResourceClaim other/odd cannot be decoded: ")
     assert "devices that it holds count as taken" in note.text
     assert state.including(()).undecodable == state.without(()).undecodable == state.undecodable
-
-
-def test_manifests_have_to_be_decodable() -> None:
-    with pytest.raises(InvalidInput, match=r"^ResourceClaim other/odd: "):
-        read_manifests([odd_claim(READ)])
 
 
 def test_devices_that_the_claim_holds_are_listed_as_held_by_it() -> None:

@@ -12,6 +12,7 @@ from cathedra.cli.dra.source import (
     add_pod_templates,
     add_source,
     add_timeout,
+    add_validation,
     namespace_of,
     pod_templates_of,
     read_state,
@@ -42,6 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", choices=("text", "json", "yaml"), default="text", help="output format (default text)"
     )
     add_pod_templates(parser)
+    add_validation(parser)
     add_source(parser)
     add_timeout(parser)
 
@@ -58,6 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
     # Imported late: a wrong call need not wait for the scheduler.
     from cathedra.insight.explanation.explain import explain, explain_all, subjects_of
     from cathedra.insight.explanation.report import Explanation, explanation_text, overview_text
+    from cathedra.insight.reading.manifests import ManifestOptions, parse_validation
+
+    validate = parse_validation(arguments.validate)
 
     namespace = "" if arguments.all_namespaces else namespace_of(arguments)
     state = read_state(arguments)
@@ -72,7 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
             namespace=namespace,
             node=arguments.node,
             manifests=manifests,
-            templates=pod_templates_of(arguments),
+            reading=ManifestOptions(
+                namespace=namespace or "default", templates=pod_templates_of(arguments), validate=validate
+            ),
         )
     )
     if arguments.output != "text":

@@ -16,6 +16,7 @@ from cathedra.cli.dra.source import (
     add_pod_templates,
     add_source,
     add_timeout,
+    add_validation,
     namespace_of,
     pod_templates_of,
     read_state,
@@ -67,6 +68,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="output format (default text, with a summary of many pods and nodes; wide lists each)",
     )
     add_pod_templates(parser)
+    add_validation(parser)
     add_source(parser)
     add_timeout(parser)
 
@@ -78,8 +80,11 @@ def run(arguments: argparse.Namespace) -> int:
     if "-" in arguments.apply and "-" in arguments.dump:
         raise InvalidInput("only one of --dump and --apply can be standard input")
     # Imported late: a wrong call need not wait for the whole cluster.
+    from cathedra.insight.reading.manifests import parse_validation
     from cathedra.insight.simulation.report import simulation_text
     from cathedra.insight.simulation.run import PlannedChanges, simulate
+
+    validate = parse_validation(arguments.validate)
 
     # The result contains what scheduler and controllers would log.
     logging.getLogger("cathedra").setLevel(logging.CRITICAL)
@@ -95,6 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
             replicas=arguments.replicas,
             namespace=namespace_of(arguments),
             templates=pod_templates_of(arguments),
+            validate=validate,
         ),
         copies=arguments.copies,
         seed=arguments.seed,

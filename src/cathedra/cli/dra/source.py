@@ -82,6 +82,17 @@ def add_pod_templates(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_validation(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--validate``, as kubectl has it."""
+    parser.add_argument(
+        "--validate",
+        default="strict",
+        metavar="strict|warn|ignore",
+        help="treatment of unknown fields in manifests, as for kubectl apply: refuse them (strict or true; default), "
+        "note them (warn), or drop them (ignore, or false)",
+    )
+
+
 def pod_templates_of(arguments: argparse.Namespace) -> PodTemplates:
     """Return the known pod templates, with those of the option.
 

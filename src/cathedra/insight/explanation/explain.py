@@ -34,9 +34,7 @@ from cathedra.insight.explanation.question import (
 )
 from cathedra.insight.explanation.remedies import find_remedies, with_largest_counts
 from cathedra.insight.explanation.report import Cause, CauseGroup, ClaimReport, Explanation, ExplanationOverview, Remedy
-from cathedra.insight.reading.dumps import read_manifests
-from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates
-from cathedra.insight.reading.served import served_check
+from cathedra.insight.reading.manifests import ManifestOptions, Manifests, read_manifests
 from cathedra.insight.reading.state import ClusterState, Note, key_of
 from cathedra.printable import counted
 from cathedra.scheduler.judging import Filters
@@ -76,13 +74,13 @@ def explain(
     namespace: str = "default",
     node: str = "",
     manifests: Input = None,
-    templates: PodTemplates = KNOWN,
+    reading: ManifestOptions | None = None,
 ) -> Explanation:
     """Explain why ``subject`` does not fit into the cluster, or what it has.
 
     ``subject`` is «pod/NAME», «claim/NAME», «deployment/NAME» and so on (see `KINDS`). With ``manifests`` it is the
-    objects in them, as if they were applied; ``templates`` are the kinds of other projects whose pod templates are read
-    there. With ``node`` only that node is tried.
+    objects in them, as if they were applied; ``reading`` has options for reading them (default: in ``namespace``). With
+    ``node`` only that node is tried.
 
     Raises:
         InvalidInput: there is no such thing, or the manifests are invalid, or of versions that the cluster does not
@@ -90,7 +88,8 @@ def explain(
     """
     asking = _Explainer(_only(state, node))
     if manifests is not None:
-        return asking.manifests(state, read_manifests(manifests, served_check(state), templates), namespace)
+        options = reading or ManifestOptions(namespace=namespace)
+        return asking.manifests(state, read_manifests(manifests, state, options))
     kind, name = _parse(subject)
     found = find_workload(kind, name, namespace, state)
     return asking.one(found, state)
@@ -201,12 +200,9 @@ class _Explainer:
 
     # --- manifests
 
-    def manifests(
-        self, state: ClusterState, given: tuple[Sequence[KubeObject], Sequence[Note]], namespace: str
-    ) -> Explanation:
-        objects, notes = given
-        placed = [_in_namespace(one, namespace) for one in objects]
-        complete = validated(placed, state)
+    def manifests(self, state: ClusterState, given: Manifests) -> Explanation:
+        notes = given.notes
+        complete = validated(given.objects, state, given.place_of)
         applied = state.including(complete)
         asked = [one for one in complete if isinstance(one, (Pod, *WORKLOADS))]
         used = set()
@@ -566,10 +562,3 @@ def _summed(subject: str, parts: tuple[Explanation, ...], notes: tuple[Note, ...
 
 def _noted(part: Explanation, notes: Sequence[Note]) -> Explanation:
     return structs.replace(part, notes=(*notes, *part.notes)) if notes else part
-
-
-def _in_namespace(one: KubeObject, namespace: str) -> KubeObject:
-    """Objects of manifests without a namespace go where the command goes."""
-    if isinstance(one, (Pod, ResourceClaim, ResourceClaimTemplate, *WORKLOADS)) and not one.metadata.namespace:
-        return replace(one, metadata=replace(one.metadata, namespace=namespace))
-    return one

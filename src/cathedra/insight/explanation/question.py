@@ -7,13 +7,14 @@ existing ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from cathedra.allocation.errors import InvalidInput
+from cathedra.allocation.reading import Placed
 from cathedra.api.core.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from cathedra.api.core.batch_v1 import CronJob, Job
 from cathedra.api.core.core_v1 import (
@@ -70,8 +71,12 @@ class PodSubject(msgspec.Struct, frozen=True):
         return f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"
 
 
-def validated(objects: Iterable[KubeObject], state: ClusterState) -> tuple[KubeObject, ...]:
+def validated(
+    objects: Iterable[KubeObject], state: ClusterState, place_of: Callable[[KubeObject], Placed] | None = None
+) -> tuple[KubeObject, ...]:
     """The objects of manifests with the defaults that the API server fills in.
+
+    ``place_of`` returns the place of an object, for errors.
 
     Raises:
         InvalidInput: it would refuse one of them; the text is the API server's.
@@ -100,6 +105,8 @@ def validated(objects: Iterable[KubeObject], state: ClusterState) -> tuple[KubeO
             errors.extend(definition.strategy.validate_create(named, context))
             if errors:
                 where = f"{gvk.kind} {namespace}/{metadata.name}"
+                if place_of is not None and (placed := place_of(one)).file:
+                    where = f"{placed}: {where}"
                 raise InvalidInput(f"{where} is invalid: {'; '.join(map(str, errors))}")
         found.append(named)
     return tuple(found)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -20,21 +20,18 @@ from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import encode, reshape
 from cathedra.api.undecodable import Undecodable, identify
 from cathedra.insight.reading.features import GROUP, NO_GATES, RequestedRelease, dumped_gates
-from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates, job_of, templates_in
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, note_on, with_one_device_note
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
 from cathedra.kinds.served import all_definitions
-from cathedra.releases import DEFAULT_RELEASE, RELEASES, FeatureGates
+from cathedra.releases import DEFAULT_RELEASE, NEWEST, RELEASES, FeatureGates
 
 __all__ = [
     "COMMAND",
     "DumpReader",
-    "creates_unknown_pods",
     "definition_of",
+    "kind_is_read",
     "read_dump",
-    "read_manifests",
     "read_object",
-    "unknown_kind",
 ]
 
 COMMAND: Final = (
@@ -58,46 +55,15 @@ def read_dump(given: Input, *, release: str = "", feature_gates: Mapping[str, bo
         InvalidInput: something in it is no Kubernetes object.
         UnknownGate: the release or a gate is not known.
     """
-    reader = DumpReader(strict=False)
+    reader = DumpReader()
     reader.add(given)
     return reader.state(RequestedRelease(release, feature_gates))
-
-
-def read_manifests(
-    given: Input,
-    served: Callable[[GroupVersionKind], bool] | None = None,
-    templates: PodTemplates = KNOWN,
-) -> tuple[tuple[KubeObject, ...], tuple[Note, ...]]:
-    """Return the objects of manifests, and notes on fields that no release has, and on kinds that are not read.
-
-    The pod templates of kinds in ``templates`` are read as jobs; other kinds are left out.
-
-    Raises:
-        InvalidInput: something in it is no Kubernetes object, has a field of the wrong type, or is of a version that is
-            not ``served``.
-    """
-    reader = DumpReader(strict=True, served=served, templates=templates)
-    reader.add(given)
-    return tuple(reader.objects), tuple(reader.notes)
 
 
 class DumpReader:
     """Collects the objects of a dump from several inputs, or pages of a server's answers."""
 
-    def __init__(
-        self,
-        *,
-        strict: bool,
-        served: Callable[[GroupVersionKind], bool] | None = None,
-        templates: PodTemplates | None = None,
-    ) -> None:
-        """``strict``: an object with a field of the wrong type is an error; otherwise it is noted, and left out.
-        ``served`` returns False for versions that are refused.
-
-        ``templates``: kinds whose pod templates are read; None for a dump, which has their pods.
-        """
-        self._strict, self._served = strict, served
-        self._templates: PodTemplates = templates or {}
+    def __init__(self) -> None:
         self.undecodable: list[Undecodable] = []
         self.objects: list[KubeObject] = []
         self.notes: list[Note] = []
@@ -110,40 +76,22 @@ class DumpReader:
         """Read one input more.
 
         Raises:
-            InvalidInput: something in it is no Kubernetes object, or, of strict readers, has a field of the wrong type.
+            InvalidInput: something in it is no Kubernetes object.
         """
         for one in self._read_input(given):
-            if self._served is not None and isinstance(one, Mapping):
-                _refuse_unserved(one, self._served)
             try:
                 decoded = read_object(one)
             except UndecodableInput as error:
-                if self._strict or isinstance(one, KubeObject) or not self._leave_out(one, error):
+                if isinstance(one, KubeObject) or not self._leave_out(one, error):
                     raise
                 continue
             if decoded is None:
-                if self._strict and isinstance(one, Mapping):
-                    self._add_pods_of(one)
                 continue
             self.objects.append(decoded.object)
             if isinstance(one, Mapping):
                 self.api_versions.add(str(one.get("apiVersion", "")))
             if decoded.problems:
                 self.notes.append(_unknown_fields(decoded.object, decoded.problems))
-
-    def _add_pods_of(self, one: Plain) -> None:
-        """Add jobs with the pods of an object whose controller does not run here, and a note."""
-        gvk = GroupVersionKind.parse(str(one.get("apiVersion", "")), str(one.get("kind", "")))
-        made = []
-        for found in templates_in(one, gvk, self._templates):
-            decoded = read_object(job_of(found, one))
-            assert decoded is not None, "jobs are read"
-            made.append(decoded.object)
-        self.objects.extend(made)
-        if made:
-            self.notes.append(_read_as_jobs(one, made))
-        elif creates_unknown_pods(one):
-            self.notes.append(unknown_kind(one))
 
     def state(self, requested: RequestedRelease) -> ClusterState:
         """Return the state that was read.
@@ -200,7 +148,7 @@ class DumpReader:
                 yield from self._read_input(one)
             return
         # The folder of a support bundle has files of all kinds, and one damaged file must not hide the others.
-        yield from plain_objects(given, skipped=None if self._strict else self._skip)
+        yield from plain_objects(given, skipped=self._skip)
 
     def _skip(self, why: str) -> None:
         self.notes.append(Note("files", "unreadable", f"{why}; skipped"))
@@ -212,57 +160,6 @@ class DumpReader:
             self._listed.add(kind.removesuffix("List"))
 
 
-def _refuse_unserved(one: Plain, served: Callable[[GroupVersionKind], bool]) -> None:
-    """Refuse an object of a version that a cluster does not have, in kubectl's words."""
-    gvk = GroupVersionKind.parse(str(one.get("apiVersion", "")), str(one.get("kind", "")))
-    if (gvk.group, gvk.kind) not in _read_as() or served(gvk):
-        return
-    metadata = one.get("metadata")
-    known: Mapping[str, Any] = metadata if isinstance(metadata, Mapping) else {}
-    text = (
-        f'resource mapping not found for name: "{known.get("name", "")}" namespace: "{known.get("namespace", "")}": '
-        f'no matches for kind "{gvk.kind}" in version "{gvk.api_version}"'
-    )
-    definition = definition_of(gvk.group, gvk.kind)
-    there = (
-        [v.name for v in definition.versions if served(gvk._replace(version=v.name))] if definition is not None else []
-    )
-    raise InvalidInput(text + (f"; the cluster has {', '.join(there)}" if there else ""))
-
-
-def creates_unknown_pods(one: Plain) -> bool:
-    """Return True for an object of a custom kind that has a pod template, at any depth."""
-    gvk = GroupVersionKind.parse(str(one.get("apiVersion", "")), str(one.get("kind", "")))
-    if definition_of(gvk.group, gvk.kind) is not None:
-        return False
-    pending: list[Any] = [one]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, Mapping):
-            if isinstance(value.get("containers"), list):
-                return True
-            pending.extend(value.values())
-        elif isinstance(value, list):
-            pending.extend(value)
-    return False
-
-
-def _read_as_jobs(one: Plain, jobs: Sequence[KubeObject]) -> Note:
-    where = f"{one.get('kind')} {name_of(one)}"
-    names = ", ".join(key_of(job)[1] for job in jobs)
-    return Note(where, "read as jobs", f"{where}: its controller does not run here; its pods are those of job {names}")
-
-
-def unknown_kind(one: Plain) -> Note:
-    """Return the note on an object of a kind that is not read and that creates pods."""
-    where = f"{one.get('kind')} {name_of(one)}"
-    text = (
-        f"{where}: {one.get('apiVersion')} is not known here; pods that its controller would create are missing "
-        "(--pod-template names where its pod template is)"
-    )
-    return Note(where, "unknown kind", text)
-
-
 def _unknown_fields(one: KubeObject, problems: Iterable[str]) -> Note:
     named = list(problems)
     shown = ", ".join(named[:_NAMED]) + (f" and {len(named) - _NAMED} more" if len(named) > _NAMED else "")
@@ -271,14 +168,16 @@ def _unknown_fields(one: KubeObject, problems: Iterable[str]) -> Note:
     return Note(where, "unknown fields", f"{where}: {shown}; what they mean is not known here")
 
 
-def read_object(given: KubeObject | Plain) -> Decoded[KubeObject] | None:
+def read_object(given: KubeObject | Plain, release: str = "") -> Decoded[KubeObject] | None:
     """The object in the newest version, with the fields that it has beyond it; None for kinds that are not read.
+
+    Fields that ``release`` does not have are unknown; by default those of all releases are known.
 
     Raises:
         InvalidInput: it has no kind, a version that is not known, or a field of the wrong type.
     """
     # Objects of the official client and typed objects are decoded by the allocator's reader.
-    if (known := decoded_object(given)) is not None:
+    if (known := decoded_object(given, release)) is not None:
         return known
     if isinstance(given, KubeObject):
         return Decoded(given) if type(given) in _types() else None
@@ -293,7 +192,7 @@ def read_object(given: KubeObject | Plain) -> Decoded[KubeObject] | None:
         # Readers of dumps leave out what cannot be decoded: one object of a later release must not end them.
         raise UndecodableInput(f"{where} is no version of it; known are {served}")
     try:
-        decoded = decode_plain(version.type, gvk, given)
+        decoded = decode_plain(version.type, gvk, given, release or NEWEST)
         hub = version.to_hub(decoded.object)
     except (DecodeError, msgspec.MsgspecError, TypeError) as error:
         raise UndecodableInput(f"{gvk.kind} {name_of(given)}: {error}") from error
@@ -325,6 +224,11 @@ def _definitions() -> Mapping[tuple[str, str], AnyDefinition]:
 
 def _every_gate(release: str) -> FeatureGates:
     return FeatureGates.for_release(release, {"AllAlpha": True, "AllBeta": True})
+
+
+def kind_is_read(group: str, kind: str) -> bool:
+    """Return True for the kinds that `read_object` returns."""
+    return (group, kind) in _read_as()
 
 
 def _versions_of(group: str, kind: str) -> Mapping[str, VersionDefinition]:

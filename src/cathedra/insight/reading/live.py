@@ -70,7 +70,7 @@ async def read_live(
         reads = [group.create_task(reading.read(kind)) for kind in READ_KINDS]
         reports = group.create_task(reading.reported_gates())
     # A server may be newer than any known release: unknown fields become notes.
-    reader = DumpReader(strict=False)
+    reader = DumpReader()
     reader.sources.append(source)
     unknown = set()
     # In the order of the kinds, not of the responses, so that notes and objects have a stable order.

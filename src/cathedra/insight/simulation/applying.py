@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.allocation.errors import InvalidInput
+from cathedra.allocation.reading import Placed
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode, from_dict, replace
@@ -22,6 +23,7 @@ from cathedra.apiserver.patches.schema import ListShape, MapShape, Shape, Struct
 from cathedra.apiserver.patches.strategic import strategic_patch
 from cathedra.client.client import Client
 from cathedra.insight.reading.dumps import read_object
+from cathedra.insight.reading.manifests import refusal_text
 from cathedra.insight.reading.state import read_kind
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -29,8 +31,8 @@ _SERVER_FIELDS: Final = ("uid", "resourceVersion", "creationTimestamp", "generat
 """Fields of metadata that the server sets; manifests that were read from a cluster have them."""
 
 
-async def apply_manifest(client: Client, one: KubeObject, file: str = "") -> None:
-    """Create the object of a manifest, which is in ``file``, or change the one of that name.
+async def apply_manifest(client: Client, one: KubeObject, placed: Placed) -> None:
+    """Create the object of a manifest, or change the one of that name; errors name its place.
 
     Raises:
         InvalidInput: the server refuses it.
@@ -39,6 +41,7 @@ async def apply_manifest(client: Client, one: KubeObject, file: str = "") -> Non
     ref: Any = read_kind(type(one)).ref
     resource = client.resource(ref, metadata.namespace if ref.namespaced else "")
     where = f"{ref.kind} {metadata.namespace}/{metadata.name}" if ref.namespaced else f"{ref.kind} {metadata.name}"
+    action = "creating"
     try:
         try:
             current: Any = await resource.get(metadata.name) if metadata.name else None
@@ -49,23 +52,17 @@ async def apply_manifest(client: Client, one: KubeObject, file: str = "") -> Non
         if current is None:
             # The API server refuses new objects with a UID or a version, which copies of existing ones have.
             fresh: Any = replace(one, metadata=replace(metadata, uid="", resource_version=""))
-            try:
-                await resource.create(fresh)
-            except StatusError as error:
-                # kubectl names the file of all errors but those of validation.
-                named = file if error.reason != "Invalid" else ""
-                raise InvalidInput(refusal_text(where, named, str(error))) from error
+            await resource.create(fresh)
             return
+        action = "patching"
         merged = merge_applied(current, one)
         if merged != current:
             await resource.update(merged)
     except StatusError as error:
-        raise InvalidInput(refusal_text(where, "", str(error))) from error
-
-
-def refusal_text(where: str, file: str, why: str) -> str:
-    """Return the error of an object that is refused, with the words of kubectl if its file is known."""
-    return f'error when creating "{file}": {why}' if file else f"{where}: {why}"
+        if error.reason == "Invalid":
+            # kubectl does not name the file of these, although a folder has many.
+            raise InvalidInput(f"{placed}: {error}" if placed.file else f"{where}: {error}") from error
+        raise InvalidInput(refusal_text(placed, where, str(error), action)) from error
 
 
 def merge_applied(current: KubeObject, manifest: KubeObject) -> KubeObject:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 from msgspec import structs
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.allocation.reading import Input, NamedContent
+from cathedra.allocation.reading import Input, Placed
 from cathedra.api.core.core_v1 import Namespace, Node, PersistentVolumeClaim, Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.status import StatusError
@@ -33,12 +32,12 @@ from cathedra.cluster.draining import drain as drain_node
 from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, ControllerOptions
 from cathedra.insight.explanation.afterfilters import volume_notes
 from cathedra.insight.explanation.question import WORKLOADS, next_pod, validated
-from cathedra.insight.reading.dumps import read_manifests
 from cathedra.insight.reading.live import read_client
+from cathedra.insight.reading.manifests import ManifestOptions, Manifests, read_manifests, refusal_text
 from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates
-from cathedra.insight.reading.served import served_check, served_versions
+from cathedra.insight.reading.served import served_versions
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, read_kind
-from cathedra.insight.simulation.applying import apply_manifest, refusal_text
+from cathedra.insight.simulation.applying import apply_manifest
 from cathedra.insight.simulation.comparing import compared
 from cathedra.insight.simulation.copying import (
     SimulatedNodes,
@@ -92,6 +91,8 @@ class PlannedChanges:
     """Workloads to scale: «KIND/NAME=N»."""
     namespace: str = "default"
     templates: PodTemplates = field(default_factory=lambda: KNOWN)
+    validate: str = "strict"
+    """What is done about unknown fields in manifests, as ``kubectl apply --validate``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,8 @@ class _Plan:
     added: tuple[KubeObject, ...] = ()
     """Nodes, with their devices, and taint rules that are created, or replaced."""
     apply: tuple[KubeObject, ...] = ()
-    files: Mapping[tuple[type[KubeObject], tuple[str, str]], str] = field(default_factory=dict)
-    """Types and keys of applied objects → their files; "" for objects that are no file's."""
+    place_of: Callable[[KubeObject], Placed] = lambda _: Placed({})
+    """Returns the place of an applied object; one without a file for objects that are no file's."""
     delete: tuple[KubeObject, ...] = ()
     scale: tuple[tuple[KubeObject, int], ...] = ()
     drain: tuple[str, ...] = ()
@@ -154,26 +155,24 @@ def _first(failures: BaseException) -> BaseException:
 
 def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
     """Parse the changes, and look up the objects that they name."""
-    objects: tuple[KubeObject, ...] = ()
-    notes: tuple[Note, ...] = ()
-    files: dict[tuple[type[KubeObject], tuple[str, str]], str] = {}
+    read = Manifests((), (), {})
     if changes.apply is not None:
-        for given, file in _inputs(changes.apply):
-            read, found = read_manifests(given, served_check(state), changes.templates)
-            made_here = tuple(_placed(one, changes.namespace) for one in read)
-            objects, notes = (*objects, *made_here), (*notes, *found)
-            files.update(((type(one), key_of(one)), file) for one in made_here)
-        if not objects:
+        options = ManifestOptions(namespace=changes.namespace, templates=changes.templates, validate=changes.validate)
+        read = read_manifests(changes.apply, state, options)
+        if not read.objects:
             raise InvalidInput("the manifests have no object that matters here")
         # Refused before the cluster is copied, which takes longer.
         # Namespaces are kept, because their labels decide about admin access.
         made = [
-            one for one in objects if isinstance(one, Namespace) or state.get(type(one), *reversed(key_of(one))) is None
+            one
+            for one in read.objects
+            if isinstance(one, Namespace) or state.get(type(one), *reversed(key_of(one))) is None
         ]
-        validated(made, state)
-        for one in objects:
+        validated(made, state, read.place_of)
+        for one in read.objects:
             _check_room(one)
-            _check_namespace(one, objects, state, files[type(one), key_of(one)])
+            _check_namespace(one, read, state)
+    objects = read.objects
     applied = state.including(one for one in objects if one.metadata.name)
     scaled = [(one.workload, one.replicas) for one in parse_scaling(changes.replicas, changes.namespace, applied)]
     drained = [one.metadata.name for one in named_objects([f"node/{name}" for name in changes.drain], "", state)]
@@ -184,24 +183,14 @@ def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
     return _Plan(
         added=(*nodes, *tainted(changes.taint, state.including(nodes) if nodes else state)),
         apply=objects,
-        files=files,
+        place_of=read.place_of,
         delete=tuple(named_objects(changes.delete, changes.namespace, state)),
         scale=tuple(scaled),
         drain=tuple(drained),
-        notes=notes,
+        notes=read.notes,
         asked=tuple(counted) if _is_change(changes) else None,
         counted=tuple(counted),
     )
-
-
-def _inputs(given: Input) -> Iterator[tuple[Input, str]]:
-    """Yield the parts of the manifests, each with the file that it is; "" for what is none, as a folder."""
-    if isinstance(given, Sequence) and given and all(isinstance(one, Path | NamedContent) for one in given):
-        for one in given:
-            yield from _inputs(one)
-    else:
-        is_file = isinstance(given, NamedContent) or (isinstance(given, Path) and given.is_file())
-        yield given, str(given) if is_file else ""
 
 
 def _is_change(changes: PlannedChanges) -> bool:
@@ -218,24 +207,17 @@ def _check_room(one: KubeObject) -> None:
         raise InvalidInput(f"{name} has {wanted} pods: a simulation is limited to {MOST_PODS}")
 
 
-def _check_namespace(one: KubeObject, objects: Iterable[KubeObject], state: ClusterState, file: str) -> None:
+def _check_namespace(one: KubeObject, manifests: Manifests, state: ClusterState) -> None:
     """Refuse an object in a namespace that neither the cluster nor the manifests have."""
     namespace = key_of(one)[0]
     if not namespace or not state.is_known(Namespace) or state.get(Namespace, namespace) is not None:
         return
     # Dumps may have the objects of a namespace without the namespace.
     used = any(key[0] == namespace for items in state.objects.values() for key in items)
-    if not used and not any(isinstance(each, Namespace) and each.metadata.name == namespace for each in objects):
+    made = any(isinstance(each, Namespace) and each.metadata.name == namespace for each in manifests.objects)
+    if not used and not made:
         where = f"{type(one).__name__} {namespace}/{one.metadata.name}"
-        raise InvalidInput(refusal_text(where, file, f'namespaces "{namespace}" not found'))
-
-
-def _placed(one: KubeObject, namespace: str) -> KubeObject:
-    metadata = one.metadata
-    namespaced = any(kind.ref.type is type(one) and kind.ref.namespaced for kind in READ_KINDS)
-    if not namespaced or metadata.namespace:
-        return one
-    return replace(one, metadata=replace(metadata, namespace=namespace))
+        raise InvalidInput(refusal_text(manifests.place_of(one), where, f'namespaces "{namespace}" not found'))
 
 
 class _Run:
@@ -326,7 +308,7 @@ class _Run:
         for one in self.plan.added:
             await self._put(one)
         for one in self.plan.apply:
-            await apply_manifest(self.client, one, self.plan.files[type(one), key_of(one)])
+            await apply_manifest(self.client, one, self.plan.place_of(one))
         for workload, replicas in self.plan.scale:
             await self._scale(workload, replicas)
         for one in self.plan.delete:

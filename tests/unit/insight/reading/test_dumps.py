@@ -23,7 +23,8 @@ from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight.explanation.explain import explain
-from cathedra.insight.reading.dumps import definition_of, read_dump, read_manifests
+from cathedra.insight.reading.dumps import definition_of, read_dump
+from cathedra.insight.reading.manifests import read_manifests
 from cathedra.insight.reading.state import ClusterState
 from cathedra.releases import DEFAULT_RELEASE
 from tests.goapiserver.writing import go_object, to_json
@@ -181,13 +182,6 @@ def test_a_file_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         read_dump(tmp_path / "no.yaml")
 
 
-def test_kinds_that_tools_do_not_need_are_left_out() -> None:
-    custom = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "anything": True}
-    objects, notes = read_manifests([custom, NODE])
-    assert [type(one) for one in objects] == [Node]
-    assert notes == ()
-
-
 def test_a_later_object_replaces_an_earlier_one() -> None:
     state = read_dump([NODE, {**NODE, "metadata": {"name": "n1", "labels": {"a": "b"}}}])
     assert [node.metadata.labels for node in state.nodes] == [{"a": "b"}]
@@ -283,7 +277,7 @@ def test_one_unreadable_file_of_a_folder_or_archive_is_skipped_with_a_note(tmp_p
         ]
         assert len(skipped) == 3
         with pytest.raises(InvalidInput, match=r"b\.yaml"):
-            read_manifests(path)
+            read_manifests(path, state)
 
 
 def test_gzip_files_are_read_alone_and_in_folders(tmp_path: Path) -> None:

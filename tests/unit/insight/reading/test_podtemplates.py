@@ -10,8 +10,9 @@ from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.batch_v1 import Job
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight import PlannedChanges, explain, lint, read_dump, simulate
-from cathedra.insight.reading.dumps import read_manifests
+from cathedra.insight.reading.manifests import ManifestOptions, read_manifests
 from cathedra.insight.reading.podtemplates import KNOWN, job_of, parse_paths, templates_in
+from cathedra.insight.reading.state import ClusterState
 from tests.insight.building import device_class, gpus, node, request, template
 from tests.unit.insight.linting.manifests import yaml_of
 
@@ -29,6 +30,7 @@ RAY = {
     "workerGroupSpecs": [{"groupName": "big", "replicas": 2, "numOfHosts": 2, "template": TEMPLATE}],
 }
 JOBS = [{"name": "workers", "replicas": 2, "template": {"spec": {"parallelism": 3, "template": TEMPLATE}}}]
+EMPTY = ClusterState.of(())
 KINDS = [
     (made("jobset.x-k8s.io/v1alpha2", "JobSet", replicatedJobs=JOBS), {"train-workers": 6}),
     (made("ray.io/v1", "RayCluster", **RAY), {"train-head": 1, "train-big": 4}),
@@ -72,7 +74,8 @@ KINDS = [
 
 @pytest.mark.parametrize(("one", "jobs"), KINDS, ids=lambda value: value.get("kind", "") if "kind" in value else "")
 def test_each_template_is_a_job_with_the_pods_of_the_controller(one: dict[str, Any], jobs: dict[str, int]) -> None:
-    objects, (note,) = read_manifests(one)
+    read = read_manifests(one, EMPTY)
+    objects, (note,) = read.objects, read.notes
     found = [job for job in objects if isinstance(job, Job)]
     assert {job.metadata.name: job.spec.parallelism for job in found} == jobs
     assert note.text.startswith(f"{one['kind']} train: its controller does not run here")
@@ -114,11 +117,12 @@ ROLLOUT = made("argoproj.io/v1alpha1", "Rollout", template=TEMPLATE, replicas=3)
 
 
 def test_another_kind_is_named_and_read_with_its_path() -> None:
-    objects, (note,) = read_manifests(ROLLOUT)
+    read = read_manifests(ROLLOUT, EMPTY)
+    objects, (note,) = read.objects, read.notes
     assert (objects, note.problem) == ((), "unknown kind")
     assert [one.text for one in lint(yaml_of(ROLLOUT)).notes] == [note.text]
-    objects, _ = read_manifests(ROLLOUT, templates=parse_paths(["argoproj.io/Rollout=spec.template,spec.replicas"]))
-    (job,) = objects
+    templates = parse_paths(["argoproj.io/Rollout=spec.template,spec.replicas"])
+    (job,) = read_manifests(ROLLOUT, EMPTY, ManifestOptions(templates=templates)).objects
     assert isinstance(job, Job)
     assert (job.metadata.name, job.spec.parallelism) == ("train", 3)
 
