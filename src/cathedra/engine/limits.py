@@ -84,7 +84,7 @@ class _Reading:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self.reader = DumpReader(strict=False)
+        self.reader = DumpReader()
         self.failures: list[InvalidInput] = []
         self._large: list[str] = []
         self._objects = self._further = 0
