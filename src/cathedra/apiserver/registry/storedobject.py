@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from cathedra.api.nillists import with_nil_lists
 from cathedra.api.parts import parts_decoder, reader_of
 from cathedra.api.protobuf import encode_message
 from cathedra.api.struct import encode, replace
@@ -46,6 +47,8 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
     _messages: dict[type, bytes] | None = None
     _seen: dict[type, StoredObject] | None = None
     _shown: dict[type, bytes] | None = None
+    _plain: type | None = None
+    """The type whose JSON is known to be shown as it is: a reader need not search it again."""
     _unread: type | None = None
     """The type of the JSON that it arrived as, until it is decoded."""
     _earlier: StoredObject | None = None
@@ -95,17 +98,23 @@ class StoredObject(msgspec.Struct, eq=False, gc=False):
         return self._bodies.get(kind)
 
     def shown(self, version: VersionDefinition) -> bytes:
-        """Return the JSON for readers in a version: `body`, unless the release shows more or fewer fields."""
-        if version.shown is None:
+        """Return the JSON for readers in a version: `body`, unless the release shows more or fewer fields, or a list is
+        null in Go."""
+        if self._plain is version.type:
             return self.body(version)
-        if self._shown is None:
-            self._shown = {}
-        found = self._shown.get(version.type)
+        found = None if self._shown is None else self._shown.get(version.type)
         if found is None:
-            view = self.view(version)
-            # Most objects have none of the fields that a release hides; they share the bytes of the body.
-            shown = version.shown(view)
-            found = self._shown[version.type] = self.body(version) if shown is view else encode(shown)
+            body = self.body(version)
+            if version.shown is not None:
+                view = self.view(version)
+                shown = version.shown(view)
+                body = body if shown is view else encode(shown)
+            found = with_nil_lists(version.type, body)
+            # Most objects have neither such fields nor such lists; they share the bytes of the body.
+            if found is self._bodies.get(version.type):
+                self._plain = version.type
+            else:
+                self._shown = {**(self._shown or {}), version.type: found}
         return found
 
     def message(self, version: VersionDefinition) -> bytes:

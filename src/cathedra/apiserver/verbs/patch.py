@@ -10,6 +10,7 @@ from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.decoding.gotypes import go_type_of
 from cathedra.api.field import ErrorList
 from cathedra.api.jsonvalue import JSONObject
+from cathedra.api.nillists import with_nil_lists_in
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.status import StatusError, bad_request, conflict, failure, invalid, not_found
 from cathedra.api.struct import KubeStruct, replace, to_dict
@@ -74,7 +75,9 @@ async def patch(
         # The stored JSON is parsed here once. What the patch leaves alone is not decoded again (`_read_beside`).
         live = View(entry.body(call.version), struct_shape(call.version.type))
         forget_large(len(live.body))
-        before = {"kind": call.definition.kind, "apiVersion": call.api_version} | live.value
+        # The operations of a JSON patch meet null where Go has a nil list; other patches treat both alike.
+        shown = live.value if patch_type is not PatchType.JSON else with_nil_lists_in(call.version.type, live.value)
+        before = {"kind": call.definition.kind, "apiVersion": call.api_version} | shown
         after = _applied(patch_type, before, body, live.shape)
         values = _PatchedValues(patch_type, before, after, body, repeated)
         obj = as_addressed(call, _decoded(call, values, live, entry))

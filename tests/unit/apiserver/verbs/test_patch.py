@@ -186,3 +186,17 @@ async def test_another_uid_in_a_patch_is_a_change_of_an_immutable_field(kind: st
         refused = await patched(client, kind, body, f"{MAPS}/a?fieldManager=me")
         assert refused.status == 422
         assert 'metadata.uid: Invalid value: "u": field is immutable' in refused.json["message"]
+
+
+async def test_a_json_patch_meets_null_where_go_has_a_nil_list() -> None:
+    """An empty list without omitempty is read back from protobuf as nil, and shown so."""
+    path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+    async with open_asgi() as client:
+        made = await client("POST", path, {"metadata": {"name": "a"}, "rules": []})
+        assert (made.status, made.json["rules"]) == (201, None)
+        assert [item["rules"] for item in (await client("GET", path)).json["items"]] == [None]
+        rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+        added = await patched(client, "json-patch", [{"op": "add", "path": "/rules/-", "value": rule}], f"{path}/a")
+        assert added.status == 422
+        tested = await patched(client, "json-patch", [{"op": "test", "path": "/rules", "value": None}], f"{path}/a")
+        assert (tested.status, tested.json["rules"]) == (200, None)
