@@ -19,6 +19,7 @@ from cathedra.allocation.supply.undecodable import effect_of
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.insight.explanation.causes import unusual_pools
+from cathedra.insight.inventory.placement import CounterKey, Partition, placements
 from cathedra.insight.inventory.report import DeviceEntry, DeviceGroup, DeviceHolder, DeviceList, Total
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.rendering import attribute_text
@@ -108,14 +109,27 @@ class _Listing:
         newest = max(record.generation for record in records)
         current = [record for record in records if record.generation == newest]
         usable = len(current) == current[0].count and pool not in self.snapshot.withheld
-        left = _counters(current, self.held)
+        totals = _counter_totals(current)
+        left = _counters(current, self.held, totals)
+        consumers = {device.name: device for record in current for device in record.consumers}
+        placed = placements(
+            (
+                Partition(name, _needed(device), _is_taken(self.held.get(device.id, ())))
+                for name, device in consumers.items()
+            ),
+            totals,
+        )
         for record in current:
             for device in record.devices:
                 # A device that appears in two slices of a pool makes the pool invalid; it is listed once.
                 if device.id in seen:
                     continue
                 seen.add(device.id)
-                yield self._row(record, device, left, usable=usable)
+                row = self._row(record, device, left, usable=usable)
+                place = placed.get(device.name)
+                if place is not None:
+                    row = structs.replace(row, at=place.at, size=place.size, lane=place.lane)
+                yield row
 
     def _row(
         self, owner: SliceRecord, device: DeviceRecord, left: Mapping[tuple[str, str], int], *, usable: bool
@@ -129,11 +143,7 @@ class _Listing:
             self.texts[number] = (attributes, capacity)
         attributes, capacity = self.texts[number]
         remaining = self._remaining(device, held)
-        needed = {
-            (use.counter_set, name): counter.amount.nanos
-            for use in device.device.consumes_counters
-            for name, counter in use.counters.items()
-        }
+        needed = _needed(device)
         state = _state(device, held, needed, left, remaining, usable=usable)
         return DeviceEntry(
             node=owner.node_name or device.device.node_name or "",
@@ -157,6 +167,8 @@ class _Listing:
                 for one in device.taints
             ),
             health=self.health.get("/".join(device.id), ""),
+            binding_conditions=tuple(device.device.binding_conditions or ()),
+            used=_used(device, held, remaining),
         )
 
     def _blockers(
@@ -206,6 +218,34 @@ class _Listing:
         return any(record.target.matches(found) for record in records)
 
 
+def _needed(device: DeviceRecord) -> dict[CounterKey, int]:
+    """Return the counters that a device consumes, in nano-units."""
+    return {
+        (use.counter_set, name): counter.amount.nanos
+        for use in device.device.consumes_counters
+        for name, counter in use.counters.items()
+    }
+
+
+def _is_taken(held: Iterable[tuple[DeviceHolder, DeviceRequestAllocationResult]]) -> bool:
+    return any(not holder.admin_access for holder, _ in held)
+
+
+def _used(
+    device: DeviceRecord,
+    held: Iterable[tuple[DeviceHolder, DeviceRequestAllocationResult]],
+    remaining: Mapping[str, Quantity],
+) -> float:
+    """Return the share of a device that its holders have."""
+    if not _is_taken(held):
+        return 0.0
+    if not device.shareable:
+        return 1.0
+    full = device.signature.capacity
+    shares = (1 - remaining[name].nanos / one.value.nanos for name, one in full.items() if one.value.nanos > 0)
+    return round(min(max(shares, default=0.0), 1.0), 6)
+
+
 def _state(
     device: DeviceRecord,
     held: Iterable[tuple[DeviceHolder, DeviceRequestAllocationResult]],
@@ -235,6 +275,8 @@ def _held(state: ClusterState) -> Holders:
     for claim in sorted(state.all(ResourceClaim), key=lambda one: (one.metadata.namespace, one.metadata.name)):
         allocation = claim.status.allocation
         pods = tuple(one.name for one in claim.status.reserved_for)
+        since = str(allocation.allocation_timestamp or "") if allocation is not None else ""
+        conditions = _conditions(claim)
         for result in allocation.devices.results if allocation is not None else ():
             holder = DeviceHolder(
                 f"{claim.metadata.namespace}/{claim.metadata.name}",
@@ -243,6 +285,8 @@ def _held(state: ClusterState) -> Holders:
                 {name: str(amount) for name, amount in sorted(result.consumed_capacity.items())},
                 result.share_id or "",
                 bool(result.admin_access),
+                since,
+                conditions.get((result.driver, result.pool, result.device), ()),
             )
             found.setdefault((result.driver, result.pool, result.device), []).append((holder, result))
     for effect in filter(None, map(effect_of, state.undecodable)):
@@ -253,15 +297,27 @@ def _held(state: ClusterState) -> Holders:
     return found
 
 
-def _counters(records: Iterable[SliceRecord], held: Holders) -> dict[tuple[str, str], int]:
-    """Return what held devices leave of the counters of a pool, in nano-units."""
-    records = list(records)
-    left = {
+def _conditions(claim: ResourceClaim) -> dict[DeviceKey, tuple[str, ...]]:
+    return {
+        (one.driver, one.pool, one.device): tuple(f"{each.type}={each.status}" for each in one.conditions or ())
+        for one in claim.status.devices
+    }
+
+
+def _counter_totals(records: Iterable[SliceRecord]) -> dict[CounterKey, int]:
+    """Return the counters of a pool, in nano-units."""
+    return {
         (one.name, name): counter.amount.nanos
         for record in records
         for one in record.counter_sets
         for name, counter in one.counters.items()
     }
+
+
+def _counters(records: Iterable[SliceRecord], held: Holders, totals: Mapping[CounterKey, int]) -> dict[CounterKey, int]:
+    """Return what held devices leave of the counters of a pool, in nano-units."""
+    records = list(records)
+    left = dict(totals)
     for record in records:
         for device in record.consumers:
             taking = [result for holder, result in held.get(device.id, ()) if not holder.admin_access]

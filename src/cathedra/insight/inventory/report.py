@@ -25,6 +25,10 @@ class DeviceHolder(msgspec.Struct, frozen=True, rename="camel"):
     share_id: str = ""
     admin_access: bool = False
     """Admin access takes nothing away from others."""
+    since: str = ""
+    """Time of the allocation, if known."""
+    conditions: tuple[str, ...] = ()
+    """Conditions of the device in the claim's status, as «Attached=True»."""
 
 
 class DeviceEntry(msgspec.Struct, frozen=True, rename="camel"):
@@ -53,6 +57,16 @@ class DeviceEntry(msgspec.Struct, frozen=True, rename="camel"):
     taints: tuple[str, ...] = ()
     health: str = ""
     """As pods report it: «Healthy», «Unhealthy», «Unknown»; "" if none does."""
+    binding_conditions: tuple[str, ...] = ()
+    """Conditions that have to be true before a pod with this device is bound."""
+    at: float = 0.0
+    """Of partitions: where they lie in the whole device, as a fraction of it."""
+    size: float = 1.0
+    """Of partitions: their share of the whole device."""
+    lane: int = 0
+    """Of partitions: the row in which no other partition lies at the same place."""
+    used: float = 0.0
+    """The share of the device that its holders have: 1 if it cannot be shared, else the largest share of a capacity."""
 
 
 class DeviceGroup(msgspec.Struct, frozen=True, rename="camel"):

@@ -1,0 +1,6 @@
+"""The device map in the browser: one page, and the server of ``kubectl dra map``.
+
+``static`` is the page: plain modules without a build step. `files` reads them. `server` serves them on loopback and
+answers questions with a `cathedra.engine.Engine`; `following` keeps that engine's state up to date by watches, and
+`history` remembers the changes of the last hour.
+"""

@@ -1,0 +1,200 @@
+"""The server of the device map, for one user of this machine.
+
+It listens on a loopback address only. The page's files are public, as they are in every installation; everything about
+a cluster needs the token of this run, which the page receives in the fragment of its address, so that it is in no log
+and no ``Referer``. ``Host`` has to be a loopback name: otherwise a web site could have its own name resolve to this
+machine and read the answers (DNS rebinding). ``Origin``, if there is one, has to be this server.
+
+    GET  /            the page and its files
+    POST /engine      one question, one answer (`cathedra.engine.messages`)
+    GET  /events      changes as lines of JSON, until the client leaves
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any, Final, Protocol
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.asgi.application import Receive, Scope, Send
+from cathedra.asgi.listener import Listener, bind
+from cathedra.page.files import SECURITY_HEADERS, static_files
+
+HOST: Final = "127.0.0.1"
+MOST_BYTES: Final = 16 << 20
+"""Longest question: manifests that a user pastes."""
+MOST_QUESTIONS: Final = 32
+"""Questions that wait for their answer at a time."""
+MOST_STREAMS: Final = 16
+"""Pages that follow the changes at a time."""
+_JSON: Final = b"application/json"
+_LINES: Final = b"application/x-ndjson"
+_PLAIN: Final = b"text/plain; charset=utf-8"
+
+
+class AnsweringEngine(Protocol):
+    """Answers one question in JSON; called in a thread."""
+
+    def answer_json(self, body: bytes) -> bytes:
+        """Return the answer, which may be an error."""
+
+
+class ChangeStream(Protocol):
+    """Source of changes."""
+
+    def lines(self) -> AsyncIterator[bytes]:
+        """Yield a line of JSON for each change."""
+
+
+class PageServer:
+    """The ASGI application."""
+
+    def __init__(self, engine: AnsweringEngine, changes: ChangeStream, *, token: str, port: int) -> None:
+        self._engine, self._changes = engine, changes
+        self._token = token.encode()
+        self._hosts = frozenset(f"{name}:{port}".encode() for name in (HOST, "localhost"))
+        self._files = static_files()
+        # One thread: answers share the memos of the state, and a second one would only take turns with the first.
+        self._thread = ThreadPoolExecutor(1, "page")
+        self._questions = self._streams = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; WebSockets are refused."""
+        if scope["type"] != "http":
+            return
+        headers = dict(scope["headers"])
+        if (refusal := self._refusal(headers)) is not None:
+            await _respond(send, 403, refusal, _PLAIN)
+            return
+        method, path = scope["method"], scope["path"]
+        if path in self._files and method in ("GET", "HEAD"):
+            file = self._files[path]
+            await _respond(send, 200, b"" if method == "HEAD" else file.body, file.type)
+        elif path not in ("/engine", "/events"):
+            await _respond(send, 404, b"404 page not found\n", _PLAIN)
+        elif not self._is_authenticated(headers):
+            await _respond(send, 401, b"the token of this run is missing: open the printed address\n", _PLAIN)
+        elif path == "/engine" and method == "POST":
+            await self._answer(headers, receive, send)
+        elif path == "/events" and method == "GET":
+            await self._follow(receive, send)
+        else:
+            await _respond(send, 405, b"method not allowed\n", _PLAIN)
+
+    def close(self) -> None:
+        """Drop the questions that wait."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _refusal(self, headers: Mapping[bytes, bytes]) -> bytes | None:
+        host = headers.get(b"host", b"").lower()
+        if host not in self._hosts:
+            return b"this server is reached by its loopback address only\n"
+        origin = headers.get(b"origin")
+        if origin is not None and origin.lower() != b"http://" + host:
+            return b"requests of other sites are refused\n"
+        return None
+
+    def _is_authenticated(self, headers: Mapping[bytes, bytes]) -> bool:
+        return hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + self._token)
+
+    async def _answer(self, headers: Mapping[bytes, bytes], receive: Receive, send: Send) -> None:
+        # A form of another site can send text/plain and two other types; JSON needs a preflight, which is refused.
+        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _JSON:
+            await _respond(send, 415, b"questions are application/json\n", _PLAIN)
+            return
+        body = await _body(receive)
+        if body is None:
+            await _respond(send, 413, f"a question is limited to {MOST_BYTES >> 20} MiB\n".encode(), _PLAIN)
+            return
+        if self._questions >= MOST_QUESTIONS:
+            await _respond(send, 429, b"too many questions wait for their answers\n", _PLAIN)
+            return
+        self._questions += 1
+        try:
+            loop = asyncio.get_running_loop()
+            answer = await loop.run_in_executor(self._thread, self._engine.answer_json, body)
+        finally:
+            self._questions -= 1
+        await _respond(send, 200, answer, _JSON)
+
+    async def _follow(self, receive: Receive, send: Send) -> None:
+        if self._streams >= MOST_STREAMS:
+            await _respond(send, 429, b"too many pages follow the changes\n", _PLAIN)
+            return
+        self._streams += 1
+        sending = asyncio.create_task(self._send_changes(send))
+        leaving = asyncio.create_task(_left(receive))
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._streams -= 1
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+
+    async def _send_changes(self, send: Send) -> None:
+        await send(_start(200, _LINES))
+        async for line in self._changes.lines():
+            await send({"type": "http.response.body", "body": line + b"\n", "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _left(receive: Receive) -> None:
+    """Wait until the client has closed the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """Return the request's body; None if it is longer than `MOST_BYTES`."""
+    pieces, size = [], 0
+    while True:
+        message = await receive()
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size > MOST_BYTES:
+            return None
+        pieces.append(piece)
+        if message["type"] == "http.disconnect" or not message.get("more_body"):
+            return b"".join(pieces)
+
+
+async def _respond(send: Send, status: int, body: bytes, kind: bytes) -> None:
+    start = _start(status, kind)
+    start["headers"].append((b"content-length", str(len(body)).encode()))
+    await send(start)
+    await send({"type": "http.response.body", "body": body})
+
+
+def _start(status: int, kind: bytes) -> dict[str, Any]:
+    headers = [(b"content-type", kind), *SECURITY_HEADERS]
+    return {"type": "http.response.start", "status": status, "headers": headers}
+
+
+@asynccontextmanager
+async def serving_page(
+    engine: AnsweringEngine, changes: ChangeStream, *, port: int = 0, token: Callable[[], str] = secrets.token_urlsafe
+) -> AsyncIterator[str]:
+    """Serve while the body runs. Yields the address to open, with the token in its fragment.
+
+    Raises:
+        InvalidInput: the port cannot be opened.
+    """
+    try:
+        listening = bind(HOST, port)
+    except OSError as error:
+        raise InvalidInput(f"port {port} of {HOST} cannot be opened: {error.strerror}; choose another --port") from error
+    secret, number = token(), listening.getsockname()[1]
+    server = PageServer(engine, changes, token=secret, port=number)
+    listener = Listener(server, listening, None)
+    await listener.start()
+    try:
+        yield f"http://{HOST}:{number}/#{secret}"
+    finally:
+        await listener.stop()
+        server.close()

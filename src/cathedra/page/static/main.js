@@ -1,0 +1,6 @@
+// The page of `kubectl dra map`: its engine is the server that it came from.
+
+import { start } from "./app.js";
+import { ServerEngine } from "./engine.js";
+
+start(document.getElementById("app"), new ServerEngine(location.hash.slice(1)));

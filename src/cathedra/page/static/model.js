@@ -1,0 +1,207 @@
+// The cluster as the page holds it: devices in cells, nodes, subjects, and indexes over them.
+//
+// A cell is one physical device: a device alone, or a device with its partitions, which share a counter set.
+
+export const keyOf = (device) => `${device.driver}/${device.pool}/${device.device}`;
+const cellKeyOf = (device) =>
+  device.counterSet ? `${device.driver}/${device.pool}/#${device.counterSet}` : keyOf(device);
+
+// What makes devices interchangeable for selectors: driver, attributes and capacity.
+const formOf = (device) => JSON.stringify([device.driver, device.attributes, device.capacity]);
+
+export class ClusterModel {
+  constructor(map) {
+    this.replace(map);
+  }
+
+  replace(map) {
+    this.source = map.source;
+    this.now = map.now;
+    this.notes = map.notes ?? [];
+    this.pools = map.pools ?? [];
+    this.classes = map.classes ?? [];
+    this.taintRules = map.taintRules ?? [];
+    this.nodes = new Map(map.nodes.map((node) => [node.name, node]));
+    this.subjects = new Map(map.subjects.map((one) => [subjectKey(one), one]));
+    this.devices = new Map();
+    this.cells = new Map();
+    for (const device of map.devices) this.#put(device);
+    this.#index();
+  }
+
+  // Applies a change: devices, nodes and subjects that are new or different, and keys of those that have gone.
+  // Returns true if the layout is different, and not only the state of devices.
+  apply(change) {
+    let moved = false;
+    for (const device of change.devices ?? []) {
+      const old = this.devices.get(keyOf(device));
+      moved ||= !old || old.node !== device.node || old.counterSet !== device.counterSet;
+      if (old && cellKeyOf(old) !== cellKeyOf(device)) this.#remove(keyOf(device));
+      this.#put(device);
+    }
+    for (const key of change.goneDevices ?? []) moved = this.#remove(key) || moved;
+    for (const node of change.nodes ?? []) {
+      moved ||= JSON.stringify(this.nodes.get(node.name)?.labels) !== JSON.stringify(node.labels);
+      this.nodes.set(node.name, node);
+    }
+    for (const name of change.goneNodes ?? []) moved = this.nodes.delete(name) || moved;
+    for (const one of change.subjects ?? []) this.subjects.set(subjectKey(one), one);
+    for (const key of change.goneSubjects ?? []) this.subjects.delete(key);
+    for (const name of ["classes", "taintRules", "pools", "notes"]) if (change[name]) this[name] = change[name];
+    if (change.now) this.now = change.now;
+    this.#index();
+    return moved;
+  }
+
+  #put(device) {
+    const key = keyOf(device);
+    const cellKey = cellKeyOf(device);
+    this.devices.set(key, device);
+    const cell = this.cells.get(cellKey);
+    if (!cell) {
+      this.cells.set(cellKey, { key: cellKey, node: device.node, devices: [device] });
+      return;
+    }
+    const place = cell.devices.findIndex((one) => one.device === device.device);
+    if (place < 0) cell.devices.push(device);
+    else cell.devices[place] = device;
+    cell.look = undefined;
+  }
+
+  #remove(key) {
+    const device = this.devices.get(key);
+    if (!device) return false;
+    this.devices.delete(key);
+    const cell = this.cells.get(cellKeyOf(device));
+    cell.devices = cell.devices.filter((one) => one.device !== device.device);
+    cell.look = undefined;
+    if (!cell.devices.length) this.cells.delete(cell.key);
+    return true;
+  }
+
+  #index() {
+    this.forms = null;
+    this.held = null;
+  }
+
+  // Devices of equal form, the given one included.
+  neighbours(device) {
+    if (!this.forms) {
+      this.forms = new Map();
+      for (const one of this.devices.values()) {
+        const form = formOf(one);
+        if (!this.forms.has(form)) this.forms.set(form, []);
+        this.forms.get(form).push(one);
+      }
+    }
+    return this.forms.get(formOf(device)) ?? [];
+  }
+
+  // Devices that a claim «namespace/name» holds.
+  heldBy(claim) {
+    if (!this.held) {
+      this.held = new Map();
+      for (const device of this.devices.values())
+        for (const holder of device.holders) {
+          if (!this.held.has(holder.claim)) this.held.set(holder.claim, []);
+          this.held.get(holder.claim).push(device);
+        }
+    }
+    return this.held.get(claim) ?? [];
+  }
+
+  counts() {
+    const found = { free: 0, held: 0, shared: 0, blocked: 0, tainted: 0, unusable: 0, gone: 0 };
+    for (const device of this.devices.values()) found[device.state]++;
+    return found;
+  }
+
+  // Labels by which nodes can be grouped: those whose values repeat. Topology first.
+  labels() {
+    const values = new Map();
+    for (const node of this.nodes.values())
+      for (const [name, value] of Object.entries(node.labels)) {
+        if (!values.has(name)) values.set(name, new Set());
+        values.get(name).add(value);
+      }
+    const useful = [...values].filter(([, set]) => set.size > 1 && set.size <= Math.max(2, this.nodes.size / 2));
+    const first = (name) => (/zone|rack|region|topology/.test(name) ? 0 : 1);
+    return useful.map(([name]) => name).sort((a, b) => first(a) - first(b) || a.localeCompare(b));
+  }
+}
+
+export const subjectKey = (one) => `${one.kind}/${one.namespace}/${one.name}`;
+
+// The whole device of a cell: the one that takes the most of it.
+export const wholeOf = (cell) => cell.devices.reduce((a, b) => (b.size > a.size || (b.size === a.size && b.device.length < a.device.length) ? b : a));
+
+// How a cell is filled: bars of what is held, the state of the rest, and marks.
+export function lookOf(cell) {
+  if (cell.look) return cell.look;
+  const { devices } = cell;
+  const bars = [];
+  for (const one of devices) {
+    if (one.state === "held" || one.state === "gone") bars.push({ at: one.at, size: one.size, fill: 1, device: one });
+    else if (one.state === "shared") bars.push({ at: one.at, size: one.size, fill: one.used, device: one });
+  }
+  const any = (state) => devices.some((one) => one.state === state);
+  let rest = devices[0].state;
+  if (devices.length > 1 || bars.length)
+    rest = ["free", "shared", "blocked", "tainted", "unusable", "held", "gone"].find(any);
+  if (rest === "shared") rest = "free";
+  cell.look = {
+    bars,
+    rest,
+    unhealthy: devices.some((one) => one.health && one.health !== "Healthy"),
+    waiting: devices.some(isBinding),
+    tainted: any("tainted") || devices.some((one) => one.taints.length),
+    lanes: Math.max(...devices.map((one) => one.lane)) + 1,
+  };
+  return cell.look;
+}
+
+// True while a pod with this device waits for one of its binding conditions.
+export const isBinding = (device) =>
+  device.holders.length > 0 &&
+  device.bindingConditions.some((name) => !device.holders.some((one) => one.conditions.includes(`${name}=True`)));
+
+// Why a device cannot be had, or what can be had of it, in one sentence.
+export function reasonOf(device) {
+  const claims = device.holders.map((one) => one.claim).join(", ");
+  switch (device.state) {
+    case "free":
+      return "free";
+    case "held":
+      return `held by ${claims}`;
+    case "shared":
+      return `held in part by ${claims}; left: ${pairs(device.left)}`;
+    case "blocked":
+      return `blocked by ${device.blockedBy.join(", ") || "other partitions"}: needs ${pairs(device.counters)}`;
+    case "tainted":
+      return `tainted: ${device.taints.join(", ")}`;
+    case "unusable":
+      return "unusable: its pool is incomplete or invalid";
+    default:
+      return `in no slice any more, held by ${claims}`;
+  }
+}
+
+export const pairs = (values) => Object.entries(values).map(([name, value]) => `${name} ${value}`).join(", ");
+
+export function describe(cell) {
+  const whole = wholeOf(cell);
+  const where = cell.node ? ` on ${cell.node}` : "";
+  if (cell.devices.length === 1) return `${whole.device}${where}: ${reasonOf(whole)}${marksOf(whole)}`;
+  const held = cell.devices.filter((one) => one.state === "held" || one.state === "shared");
+  const free = cell.devices.filter((one) => one.state === "free").length;
+  const taken = held.length ? `${held.length} held (${held.map((one) => one.device).slice(0, 4).join(", ")})` : "none held";
+  return `${whole.device}${where} with ${cell.devices.length - 1} partitions: ${taken}, ${free} free`;
+}
+
+export function marksOf(device) {
+  const marks = [];
+  if (device.health && device.health !== "Healthy") marks.push(device.health.toLowerCase());
+  if (device.state !== "tainted" && device.taints.length) marks.push(`tainted: ${device.taints.join(", ")}`);
+  if (isBinding(device)) marks.push(`waits for ${device.bindingConditions.join(", ")}`);
+  return marks.length ? `; ${marks.join("; ")}` : "";
+}
