@@ -26,12 +26,13 @@ from cathedra.insight import (
     SelectorMatch,
     Simulation,
 )
+from cathedra.insight.inventory.clustermap import ClusterMap
 from cathedra.insight.rendering import API_VERSION
 
 FOLDER: Final = Path(__file__).parent.parent / "docs" / "schemas"
 _KINDS: Final = (
     *(Explanation, ExplanationOverview, DeviceList, Simulation, LintReport, SelectorMatch, Conversion),
-    *(Answer, Summary, Evaluation, Completions, ShownObject),
+    *(Answer, Summary, ClusterMap, Evaluation, Completions, ShownObject),
 )
 _LEFT_OUT: Final = {"Change": ("set", "removed")}
 """Fields that are for the library alone."""

@@ -218,6 +218,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("the same, from a dump of the cluster", "k8s/ --dump dump.json"),
         ("as SARIF, for a code host", "k8s/ -o sarif > lint.sarif"),
     ),
+    "cathedra dra map": (
+        ("the cluster of the current context, followed live", ""),
+        ("a dump", "--dump dump.json"),
+    ),
     "cathedra dra match": (
         ("all devices of the cluster", "'device.driver == \"gpu.example.com\"'"),
         ("from a dump, of one driver", "'EXPRESSION' --dump dump.json --driver gpu.example.com"),

@@ -25,6 +25,7 @@ from cathedra.engine.limits import Limits, bounded_answer, load_dump
 from cathedra.engine.messages import Answer, AnswerError, Question, SentFile, model_of
 from cathedra.insight.explanation.explain import explain, explain_all
 from cathedra.insight.explanation.report import Explanation, ExplanationOverview, explanation_text, overview_text
+from cathedra.insight.inventory.clustermap import cluster_map
 from cathedra.insight.inventory.listing import devices
 from cathedra.insight.inventory.report import devices_text
 from cathedra.insight.linting.lint import lint
@@ -100,6 +101,8 @@ class Engine:
                 return self._load(question)
             case messages.Summarize():
                 return self._summary()
+            case messages.Map():
+                return cluster_map(self.state).to_dict(), ""
             case messages.Devices():
                 return self._devices(question)
             case messages.Explain():

@@ -52,6 +52,10 @@ class Summarize(_Asked, frozen=True, kw_only=True, rename="camel"):
     """Return the `Summary` of the state."""
 
 
+class Map(_Asked, frozen=True, kw_only=True, rename="camel"):
+    """Return everything that the device map shows. The result is a ClusterMap."""
+
+
 class Devices(_Asked, frozen=True, kw_only=True, rename="camel"):
     """List devices. The result is a DeviceList."""
 
@@ -137,7 +141,9 @@ class ShowObject(_Asked, frozen=True, kw_only=True, rename="camel", tag="object"
     namespace: str = ""
 
 
-Question: TypeAlias = Load | Summarize | Devices | Explain | Simulate | Lint | Match | Evaluate | Complete | ShowObject
+Question: TypeAlias = (
+    Load | Summarize | Map | Devices | Explain | Simulate | Lint | Match | Evaluate | Complete | ShowObject
+)
 """Any question; ``question`` is its name in lower case."""
 
 

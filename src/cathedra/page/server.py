@@ -188,7 +188,9 @@ async def serving_page(
     try:
         listening = bind(HOST, port)
     except OSError as error:
-        raise InvalidInput(f"port {port} of {HOST} cannot be opened: {error.strerror}; choose another --port") from error
+        raise InvalidInput(
+            f"port {port} of {HOST} cannot be opened: {error.strerror}; choose another --port"
+        ) from error
     secret, number = token(), listening.getsockname()[1]
     server = PageServer(engine, changes, token=secret, port=number)
     listener = Listener(server, listening, None)

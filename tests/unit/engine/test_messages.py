@@ -8,7 +8,19 @@ import pytest
 
 from cathedra.engine.messages import Answer, Question, decode_question, identity_of
 
-NAMES = ["load", "summarize", "devices", "explain", "simulate", "lint", "match", "evaluate", "complete", "object"]
+NAMES = [
+    "load",
+    "summarize",
+    "map",
+    "devices",
+    "explain",
+    "simulate",
+    "lint",
+    "match",
+    "evaluate",
+    "complete",
+    "object",
+]
 
 
 def test_questions_have_these_names() -> None:

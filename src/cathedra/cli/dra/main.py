@@ -136,6 +136,7 @@ class DraCommand(NamedTuple):
 COMMANDS: Final = (
     DraCommand("explain", "explain why a pod, claim or workload is pending, or show what it has"),
     DraCommand("devices", "list devices, the claims that hold them, and totals"),
+    DraCommand("map", "show devices, claims and reasons as a map in the browser"),
     DraCommand("simulate", "simulate changes on a copy: apply, scale, add nodes, drain, taint"),
     DraCommand("lint", "check manifests before a server or a device refuses them"),
     DraCommand("match", "show which devices a selector selects, fails on, or nearly selects"),

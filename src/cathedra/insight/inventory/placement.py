@@ -58,15 +58,13 @@ def placements(partitions: Iterable[Partition], totals: Mapping[CounterKey, int]
 
 def _placed(members: list[Partition], totals: Mapping[CounterKey, int]) -> dict[str, Placement]:
     slices = _numbered(totals)
-    sizes = {one.name: _share(one, totals) for one in members}
+    spans = {one.name: _span(one, slices, totals) for one in members}
     lanes: list[list[tuple[float, float]]] = []
     found = {}
-    for one in sorted(members, key=lambda one: (not one.held, -sizes[one.name], one.name)):
-        size = sizes[one.name]
-        # A partition that needs every slice is the whole device, whatever else it needs.
-        own = sorted(slices[key] for key, amount in one.needed.items() if key in slices and amount)
-        if own:
-            at, size = own[0] / len(slices), (own[-1] - own[0] + 1) / len(slices)
+    for one in sorted(members, key=lambda one: (not one.held, -spans[one.name][1], one.name)):
+        fixed, size = spans[one.name]
+        if fixed is not None:
+            at = fixed
             lane = next((n for n, taken in enumerate(lanes) if _fits(taken, at, size)), len(lanes))
         else:
             gaps = ((n, _gap(taken, size)) for n, taken in enumerate(lanes))
@@ -76,6 +74,17 @@ def _placed(members: list[Partition], totals: Mapping[CounterKey, int]) -> dict[
         lanes[lane].append((at, at + size))
         found[one.name] = Placement(round(at, 6), round(size, 6), lane)
     return found
+
+
+def _span(
+    one: Partition, slices: Mapping[CounterKey, int], totals: Mapping[CounterKey, int]
+) -> tuple[float | None, float]:
+    """Return the position, if numbered counters determine it, and the size."""
+    own = sorted(slices[key] for key, amount in one.needed.items() if amount and key in slices)
+    if own:
+        return own[0] / len(slices), (own[-1] - own[0] + 1) / len(slices)
+    shares = (amount / totals[key] for key, amount in one.needed.items() if totals.get(key, 0) > 0)
+    return None, min(max(shares, default=1.0), 1.0) or 1.0
 
 
 def _numbered(totals: Mapping[CounterKey, int]) -> dict[CounterKey, int]:
@@ -88,11 +97,6 @@ def _numbered(totals: Mapping[CounterKey, int]) -> dict[CounterKey, int]:
     if len(largest) < 2:
         return {}
     return {key: place for place, (_, key) in enumerate(sorted(largest))}
-
-
-def _share(one: Partition, totals: Mapping[CounterKey, int]) -> float:
-    shares = (amount / totals[key] for key, amount in one.needed.items() if totals.get(key, 0) > 0)
-    return min(max(shares, default=1.0), 1.0) or 1.0
 
 
 def _fits(taken: Iterable[tuple[float, float]], at: float, size: float) -> bool:

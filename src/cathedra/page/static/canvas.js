@@ -23,6 +23,7 @@ export class MapView {
     this.context = canvas.getContext("2d", { alpha: false });
     this.camera = { x: 0, y: 0, scale: 1 };
     this.layout = { width: 1, height: 1, groups: [], cells: new Map() };
+    this.nodes = new Map();
     this.lit = new Map();
     this.focused = "";
     this.selected = "";
@@ -37,8 +38,9 @@ export class MapView {
     return this.canvas.clientWidth / Math.max(this.canvas.clientHeight, 1);
   }
 
-  show(layout) {
+  show(layout, nodes) {
     this.layout = layout;
+    this.nodes = nodes;
     if (this.#fitted) this.fit();
     this.redraw();
   }
@@ -126,11 +128,14 @@ export class MapView {
       if (gx > width || gy > height || gx + gw < 0 || gy + gh < 0) continue;
       context.fillStyle = theme.panel;
       context.fillRect(gx, gy, gw, gh);
-      if (group.name) labels.push([group.name, gx + 5 * camera.scale, gy + 16 * camera.scale, Math.max(14 * camera.scale, 11), gw, true]);
+      if (group.name) {
+        const letters = Math.min(Math.max(11 * camera.scale, 11), 17);
+        labels.push([group.name, gx + 5 * camera.scale, gy + Math.max(12 * camera.scale, 10), letters, gw, true]);
+      }
       for (const node of group.nodes) {
         const [nx, ny, nw, nh] = this.#box(node);
         if (nx > width || ny > height || nx + nw < 0 || ny + nh < 0) continue;
-        if (camera.scale >= 0.9) labels.push([node.name, nx, ny + 8 * camera.scale, Math.min(8 * camera.scale, 15), nw, false]);
+        if (camera.scale >= 0.9) labels.push([this.#nodeText(node.name), nx, ny + 8 * camera.scale, Math.min(8 * camera.scale, 15), nw, false]);
         for (const place of node.cells) {
           const x = (place.x - camera.x) * camera.scale;
           const y = (place.y - camera.y) * camera.scale;
@@ -144,6 +149,14 @@ export class MapView {
     for (const [cell, x, y] of close) this.#detail(cell, x, y, size);
     this.#labels(labels);
     this.#frames(size);
+  }
+
+  // The name of a node, and what keeps pods away from all of its devices.
+  #nodeText(name) {
+    const node = this.nodes.get(name);
+    if (!node) return name;
+    const marks = [node.ready ? "" : "not ready", node.unschedulable ? "cordoned" : "", ...node.taints].filter(Boolean);
+    return marks.length ? `${name} ⚠ ${marks.join(", ")}` : name;
   }
 
   #box(one) {

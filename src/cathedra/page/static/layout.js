@@ -4,7 +4,7 @@ export const CELL = 16;
 const GAP = 3;
 const LABEL = 10;
 const PAD = 5;
-const HEAD = 22;
+const HEAD = 15;
 const MARGIN = 12;
 
 // Returns {width, height, groups: [{name, x, y, width, height, nodes: [{name, x, y, width, height, cells}]}], cells}.
@@ -56,9 +56,11 @@ function groupOf(model, cell, grouping) {
     case "class":
       return device.classes[0] ?? "no class";
     default:
-      return model.nodes.get(cell.node)?.labels[grouping] ?? `without ${grouping}`;
+      return labelled(grouping, model.nodes.get(cell.node)?.labels[grouping]);
   }
 }
+
+const labelled = (name, value) => (value === undefined ? `without ${name}` : `${name.split("/").at(-1)} ${value}`);
 
 function placed(name, nodes) {
   const blocks = nodes.map(([node, cells]) => block(node, cells));

@@ -1,0 +1,106 @@
+// Panel «Find»: what waits and why, and a search through devices, claims, pods, workloads and pod groups.
+
+import { html, nothing } from "../vendor/lit-html.js";
+import { keyOf, reasonOf } from "../model.js";
+
+const SHOWN = 60;
+
+export class Finder {
+  constructor(app) {
+    this.app = app;
+    this.text = "";
+    this.overview = null;
+    this.fault = "";
+  }
+
+  begin() {
+    this.refresh();
+  }
+
+  async refresh() {
+    try {
+      this.overview = await this.app.engine.ask("explain", {});
+      this.fault = "";
+    } catch (error) {
+      this.fault = error.message;
+    }
+    this.app.update();
+  }
+
+  render() {
+    return html`
+      <label for="search" class="sr">Search devices, claims, pods and workloads</label>
+      <input id="search" type="search" placeholder="device, claim, pod, workload, node …" .value=${this.text} @input=${(event) => this.#search(event.target.value)}>
+      ${this.text ? this.#results() : this.#waiting()}`;
+  }
+
+  #search(text) {
+    this.text = text.trim().toLowerCase();
+    this.app.light(this.text ? new Map(this.#devices().map((one) => [keyOf(one), "match"])) : new Map());
+    this.app.update();
+  }
+
+  #devices() {
+    const words = this.text.split(/\s+/);
+    return [...this.app.model.devices.values()].filter((one) => {
+      const text = `${keyOf(one)} ${one.node} ${one.state} ${one.holders.map((h) => `${h.claim} ${h.pods.join(" ")}`).join(" ")}`.toLowerCase();
+      return words.every((word) => text.includes(word));
+    });
+  }
+
+  #subjects() {
+    const words = this.text.split(/\s+/);
+    return [...this.app.model.subjects.values()].filter((one) => {
+      const text = `${one.kind} ${one.namespace}/${one.name} ${one.state} ${one.owner}`.toLowerCase();
+      return words.every((word) => text.includes(word));
+    });
+  }
+
+  #results() {
+    const subjects = this.#subjects();
+    const devices = this.#devices();
+    return html`
+      ${subjects.length ? html`<h3>Claims, pods and workloads (${subjects.length.toLocaleString("en")})</h3>${this.#subjectList(subjects)}` : nothing}
+      ${devices.length ? html`<h3>Devices (${devices.length.toLocaleString("en")})</h3>
+        <ul class="list">${devices.slice(0, SHOWN).map((one) => html`<li><button class="link" @click=${() => this.app.selection.showDevice(keyOf(one), true)}>${one.node || one.pool} ${one.device}</button> <span class="faint">${reasonOf(one)}</span></li>`)}</ul>
+        ${more(devices.length)}` : nothing}
+      ${subjects.length || devices.length ? nothing : html`<p>Nothing has this text.</p>`}`;
+  }
+
+  #subjectList(subjects) {
+    return html`<ul class="list">${subjects.slice(0, SHOWN).map((one) => html`<li>
+        <button class="link" @click=${() => this.app.selection.showSubject(one)}>${one.kind} ${one.namespace}/${one.name}</button>
+        <span class=${one.waits ? "bad" : "faint"}>${one.state}</span></li>`)}</ul>${more(subjects.length)}`;
+  }
+
+  #waiting() {
+    const { model } = this.app;
+    const all = [...model.subjects.values()];
+    const kinds = Object.groupBy ? Object.groupBy(all, (one) => one.kind) : grouped(all);
+    return html`
+      <h3>What waits</h3>
+      ${this.fault ? html`<p class="note">${this.fault}</p>` : nothing}
+      ${this.overview ? this.#overview() : html`<p class="faint">being explained …</p>`}
+      <p><button @click=${() => this.refresh()}>Explain again</button></p>
+      ${model.pools.map((text) => html`<p class="note">${text}</p>`)}
+      ${Object.entries(kinds).map(([kind, list]) => html`<h3>${plural(kind)} (${list.length.toLocaleString("en")})</h3>${this.#subjectList(list)}`)}`;
+  }
+
+  #overview() {
+    const { groups } = this.overview;
+    if (!groups?.length) return html`<p class="good">nothing waits</p>`;
+    return groups.map((group) => html`<div class="box">
+      <strong>${group.cause.text}</strong>
+      ${group.cause.nodes != null ? html`<span class="faint">on ${group.cause.nodes} ${group.cause.nodes === 1 ? "node" : "nodes"}</span>` : nothing}
+      <ul class="list">${group.subjects.slice(0, 8).map((text) => html`<li><button class="link" @click=${() => this.app.selection.explain(text)}>${text}</button></li>`)}</ul>${more(group.subjects.length, 8)}</div>`);
+  }
+}
+
+const plural = (kind) => ({ claim: "Claims", pod: "Pods", podgroup: "Pod groups" })[kind] ?? `${kind[0].toUpperCase()}${kind.slice(1)}s`;
+const more = (number, shown = SHOWN) => (number > shown ? html`<p class="faint">and ${(number - shown).toLocaleString("en")} more</p>` : nothing);
+
+function grouped(list) {
+  const found = {};
+  for (const one of list) (found[one.kind] ??= []).push(one);
+  return found;
+}
