@@ -12,11 +12,18 @@ from cathedra.api.core.core_v1 import Container, Pod
 from cathedra.semantics.conditions import find_condition, is_true
 
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+"""Annotation of pods that show a static pod, which a node runs from a file."""
 
 
 def is_terminal(pod: Pod) -> bool:
     """Return True if the pod has ended for good (IsPodTerminal)."""
     return pod.status.phase in TERMINAL_PHASES
+
+
+def is_mirror(pod: Pod) -> bool:
+    """Return True if the pod shows a static pod (IsMirrorPod)."""
+    return MIRROR_ANNOTATION in pod.metadata.annotations
 
 
 def is_active(pod: Pod) -> bool:

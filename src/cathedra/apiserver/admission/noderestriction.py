@@ -17,8 +17,9 @@ from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.authorization.node import node_of
-from cathedra.apiserver.authorization.noderelations import MIRROR_POD, node_of_slice, references
+from cathedra.apiserver.authorization.noderelations import node_of_slice, references
 from cathedra.apiserver.registry.registry import Registry
+from cathedra.semantics.pods import MIRROR_ANNOTATION, is_mirror
 
 _NODES: Final = GroupResource("", "nodes")
 _PODS: Final = GroupResource("", "pods")
@@ -108,9 +109,10 @@ class NodeRestriction(AdmissionPlugin):
 
     def _mirror_pod(self, request: AdmissionAttributes, node: str) -> None:
         pod: Pod = request.object
-        if MIRROR_POD not in pod.metadata.annotations:
+        if not is_mirror(pod):
             raise _refused(
-                request, f'pod does not have "{MIRROR_POD}" annotation, node "{node}" can only create mirror pods'
+                request,
+                f'pod does not have "{MIRROR_ANNOTATION}" annotation, node "{node}" can only create mirror pods',
             )
         spec: Any = pod.spec
         if spec.node_name != node:

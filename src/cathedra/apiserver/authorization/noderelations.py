@@ -14,9 +14,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.semantics.podclaims import claim_names
-
-MIRROR_POD: Final = "kubernetes.io/config.mirror"
-"""Annotation of pods that only show what a node runs from its own files."""
+from cathedra.semantics.pods import is_mirror
 
 _PODS: Final = GroupResource("", "pods")
 _VOLUMES: Final = GroupResource("", "persistentvolumes")
@@ -133,7 +131,7 @@ def _edges(pod: Pod) -> Iterator[tuple[str, str, str, str]]:
         return
     namespace = pod.metadata.namespace
     yield node, "pods", namespace, pod.metadata.name
-    if MIRROR_POD in pod.metadata.annotations:
+    if is_mirror(pod):
         return  # a node makes its mirror pods itself: references in them would give it any Secret
     for resource, name in set(references(pod)):
         yield node, resource, namespace, name
@@ -145,5 +143,5 @@ def _same(before: Pod, after: Pod) -> bool:
         (before.spec is after.spec or before.spec == after.spec)
         and before.status.resource_claim_statuses == after.status.resource_claim_statuses
         and before.status.extended_resource_claim_status == after.status.extended_resource_claim_status
-        and (MIRROR_POD in before.metadata.annotations) == (MIRROR_POD in after.metadata.annotations)
+        and is_mirror(before) == is_mirror(after)
     )

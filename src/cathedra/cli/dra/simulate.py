@@ -44,7 +44,15 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="add nodes like an existing one, or of a profile (cathedra profiles)",
         **many,
     )
-    parser.add_argument("--drain", metavar="NODE", help="cordon a node and delete its pods", **many)
+    parser.add_argument(
+        "--drain",
+        metavar="NODE",
+        help="cordon a node and evict its pods, as kubectl drain --ignore-daemonsets --delete-emptydir-data",
+        **many,
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="with --drain: delete pods without a controller too, as kubectl drain"
+    )
     parser.add_argument(
         "--taint",
         metavar="WHAT=KEY[=VALUE]:EFFECT",
@@ -96,6 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
             delete=arguments.delete,
             add_nodes=arguments.add_nodes,
             drain=arguments.drain,
+            force=arguments.force,
             taint=arguments.taint,
             replicas=arguments.replicas,
             namespace=namespace_of(arguments),

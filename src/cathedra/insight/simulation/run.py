@@ -28,7 +28,6 @@ from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import NAMESPACES, PODS
 from cathedra.clock import LoopClock, run_virtual
-from cathedra.cluster.draining import drain as drain_node
 from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, ControllerOptions
 from cathedra.insight.explanation.afterfilters import volume_notes
 from cathedra.insight.explanation.question import WORKLOADS, next_pod, validated
@@ -46,6 +45,7 @@ from cathedra.insight.simulation.copying import (
     StateTransport,
     complete,
 )
+from cathedra.insight.simulation.draining import PlannedDrain, drain, planned_drain
 from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted
 from cathedra.insight.simulation.report import Copies, Simulation
 from cathedra.scheduler.judging import scheduler_over
@@ -85,6 +85,8 @@ class PlannedChanges:
     """«N=NODE», for N copies of an existing node, or «N=PROFILE»."""
     drain: Sequence[str] = ()
     """Names of nodes to drain."""
+    force: bool = False
+    """True to drain nodes with pods that no controller creates again, as ``kubectl drain --force`` does."""
     taint: Sequence[str] = ()
     """«NODE=KEY[=VALUE]:EFFECT», or «DRIVER/POOL/DEVICE=…» for devices."""
     replicas: Sequence[str] = ()
@@ -104,7 +106,7 @@ class _Plan:
     """Returns the place of an applied object; one without a file for objects that are no file's."""
     delete: tuple[KubeObject, ...] = ()
     scale: tuple[tuple[KubeObject, int], ...] = ()
-    drain: tuple[str, ...] = ()
+    drain: tuple[PlannedDrain, ...] = ()
     copies: int = COPIES
     notes: tuple[Note, ...] = ()
     asked: tuple[KubeObject, ...] | None = None
@@ -175,19 +177,21 @@ def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
     objects = read.objects
     applied = state.including(one for one in objects if one.metadata.name)
     scaled = [(one.workload, one.replicas) for one in parse_scaling(changes.replicas, changes.namespace, applied)]
-    drained = [one.metadata.name for one in named_objects([f"node/{name}" for name in changes.drain], "", state)]
+    drained = named_objects([f"node/{name}" for name in changes.drain], "", state)
     # A workload that is applied and scaled is counted once.
     subjects = {(type(one), key_of(one)): one for one in (*objects, *(one for one, _ in scaled))}
     counted = [one for one in subjects.values() if isinstance(one, (Pod, *WORKLOADS))]
     nodes = tuple(added_nodes(changes.add_nodes, state))
+    deleted = tuple(named_objects(changes.delete, changes.namespace, state))
+    drains = tuple(planned_drain(one.metadata.name, state, deleted, force=changes.force) for one in drained)
     return _Plan(
         added=(*nodes, *tainted(changes.taint, state.including(nodes) if nodes else state)),
         apply=objects,
         place_of=read.place_of,
-        delete=tuple(named_objects(changes.delete, changes.namespace, state)),
+        delete=deleted,
         scale=tuple(scaled),
-        drain=tuple(drained),
-        notes=read.notes,
+        drain=drains,
+        notes=(*read.notes, *(note for one in drains for note in one.notes)),
         asked=tuple(counted) if _is_change(changes) else None,
         counted=tuple(counted),
     )
@@ -225,6 +229,8 @@ class _Run:
         self.state = state
         self.plan, self.seed, self.progress = plan, seed, progress
         self.changed = 0.0
+        self.failures: tuple[str, ...] = ()
+        """Changes that the cluster refuses."""
         self.bound: set[str] = set()
         """The UIDs of pods that have a node."""
 
@@ -283,7 +289,8 @@ class _Run:
         placed = [pod for pod in after.pods if pod.spec.node_name and pod.metadata.uid not in had_node]
         notes = (*self.plan.notes, *volume_notes(placed, self.state), *self.state.notes)
         found = compared(self.state, after, self.plan.asked)
-        return structs.replace(found, copies=tuple(copies), seconds=round(seconds, 3), notes=notes)
+        failures = (*self.failures, *found.failures)
+        return structs.replace(found, failures=failures, copies=tuple(copies), seconds=round(seconds, 3), notes=notes)
 
     def _note(self, *_: object) -> None:
         self.changed = self.clock.monotonic()
@@ -316,8 +323,8 @@ class _Run:
             ref: Any = read_kind(type(one)).ref
             resource = self.client.resource(ref, metadata.namespace if ref.namespaced else "")
             await resource.delete(metadata.name, propagation_policy="Background")
-        for name in self.plan.drain:
-            await drain_node(self.client, name, clock=self.clock)
+        for one in self.plan.drain:
+            self.failures += await drain(self.client, one, clock=self.clock)
 
     async def _scale(self, workload: KubeObject, replicas: int) -> None:
         metadata = workload.metadata

@@ -195,13 +195,6 @@ def test_more_copies_than_were_tried_may_fit() -> None:
     assert (copies.more, copies.limited) == (3, True)
 
 
-def test_a_drained_node_gives_up_its_pods() -> None:
-    state = read_dump([*gpu_cluster(taken=1), running("user-0", "node-0", "held-0")])
-    found = simulate(state, PlannedChanges(drain=["node-0"]))
-    assert [(one.pod, one.node) for one in found.gone] == [("other/user-0", "node-0")]
-    assert [(one.node, one.held_after) for one in found.nodes] == [("node-0", 0)]
-
-
 def test_a_tainted_device_evicts_who_has_it() -> None:
     state = read_dump([*gpu_cluster(taken=1), running("user-0", "node-0", "held-0")])
     found = simulate(state, PlannedChanges(taint=["gpu.example.com/node-0/gpu-0=broken:NoExecute"]))
@@ -293,7 +286,7 @@ def text_of(found: Simulation, width: int) -> str:
 @pytest.mark.parametrize("width", [80, 160])
 def test_the_text_is_a_diff_that_keeps_to_the_width(width: int) -> None:
     state = read_dump([*gpu_cluster(taken=1), running("user-0", "node-0", "held-0")])
-    text = text_of(simulate(state, PlannedChanges(drain=["node-0"], apply=pod_with(2)), copies=2), width)
+    text = text_of(simulate(state, PlannedChanges(drain=["node-0"], force=True, apply=pod_with(2)), copies=2), width)
     assert "- other/user-0 on node-0 (gpu-0)" in text
     assert "+ default/train → node-1 (gpu-0, gpu-1)" in text
     assert max(map(len, text.splitlines())) <= width

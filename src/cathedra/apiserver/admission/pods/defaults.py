@@ -45,12 +45,12 @@ from cathedra.kinds.core.pods.equivalence import declare_credentials
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.releases import FeatureGates
 from cathedra.remembering import IDENTITY, remembered
+from cathedra.semantics.pods import is_mirror
 from cathedra.semantics.tolerations import concerns_taint
 
 SERVICE_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
 _SCHEDULING: Final = "scheduling.k8s.io"
 PRIORITY_CLASSES: Final = GroupResource("scheduling.k8s.io", "priorityclasses")
-MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 DEFAULT_ACCOUNT: Final = "default"
 ACCOUNT_ATTEMPTS: Final = 10
 """Attempts to find the account ``default``: its controller makes it a moment after the namespace."""
@@ -85,7 +85,7 @@ class PodServiceAccount(AdmissionPlugin):
             StatusError: 403, the account is missing where it is required, or a mirror pod names one.
         """
         pod: Pod = request.object
-        if MIRROR_ANNOTATION in pod.metadata.annotations:
+        if is_mirror(pod):
             _check_mirror(pod)
             return pod
         name = pod.spec.service_account_name or DEFAULT_ACCOUNT
@@ -143,7 +143,7 @@ class PodCredentials(AdmissionPlugin):
         """Add the volume, and mount it into every container."""
         pod: Pod = request.object
         spec = pod.spec
-        if MIRROR_ANNOTATION in pod.metadata.annotations:
+        if is_mirror(pod):
             return pod
         account = self._registry.find(SERVICE_ACCOUNTS, f"{request.call.namespace}/{spec.service_account_name}")
         if account is None:

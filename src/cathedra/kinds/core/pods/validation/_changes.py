@@ -22,9 +22,9 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.goform import go_form, go_json
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import json_names, replace
-from cathedra.kinds.core.pods.validation._resources import MIRROR_ANNOTATION
 from cathedra.kinds.core.pods.validation._spec import SPEC, validate_any_pod, validate_tolerations
 from cathedra.releases.fields import is_known
+from cathedra.semantics.pods import is_mirror
 
 _UPDATABLE: Final = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -165,7 +165,7 @@ def _begins_with(items: Sequence[Any], beginning: Sequence[Any]) -> bool:
 def validate_ephemeral_containers_update(new: core_v1.Pod, old: core_v1.Pod, release: str) -> ErrorList:
     """Return the errors of the ephemeral containers of a change; those that are there stay as they are."""
     errors = validate_any_pod(new)
-    if MIRROR_ANNOTATION in old.metadata.annotations:
+    if is_mirror(old):
         errors.forbidden(FieldPath("[]"), "static pods do not support ephemeral containers")
         return errors
     path = SPEC.child("ephemeralContainers")

@@ -14,10 +14,9 @@ from cathedra.api.core import core_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
-from cathedra.kinds.core.pods.validation._resources import MIRROR_ANNOTATION
 from cathedra.kinds.core.pods.validation._spec import SPEC, validate_any_pod
 from cathedra.releases import FeatureGates, behaviours
-from cathedra.semantics.pods import is_sidecar
+from cathedra.semantics.pods import is_mirror, is_sidecar
 
 _RESIZABLE: Final = ("cpu", "memory")
 
@@ -25,7 +24,7 @@ _RESIZABLE: Final = ("cpu", "memory")
 def validate_resize(new: core_v1.Pod, old: core_v1.Pod, qos: str, gates: FeatureGates) -> ErrorList:
     """Return the errors of new requests and limits; ``qos`` is the quality class they would make."""
     errors = validate_any_pod(new)
-    if MIRROR_ANNOTATION in old.metadata.annotations:
+    if is_mirror(old):
         errors.forbidden(FieldPath("[]"), "static pods cannot be resized")
         return errors
     if not gates.has(behaviours.POD_LEVEL_RESIZE) and (_has_own(old.spec) or _has_own(new.spec)):

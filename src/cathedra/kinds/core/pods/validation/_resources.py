@@ -20,6 +20,7 @@ from cathedra.kinds.core.resourcenames import (
     is_overcommittable,
 )
 from cathedra.remembering import remembered
+from cathedra.semantics.pods import MIRROR_ANNOTATION
 
 _POD_RESOURCES: Final = frozenset(("cpu", "memory"))
 _ZERO: Final = Quantity("0")
@@ -129,7 +130,6 @@ def _is_written(items: tuple[object, ...]) -> bool:
     return bool(items) or type(items) is not tuple
 
 
-MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 _NO_FIELD: Final = "[]"
 """Kubernetes' text for an empty path."""
 

@@ -24,7 +24,6 @@ from cathedra.kinds.core.pods.validation._containers import (
     validate_init_containers,
 )
 from cathedra.kinds.core.pods.validation._resources import (
-    MIRROR_ANNOTATION,
     claim_names,
     validate_mirror,
     validate_pod_claims,
@@ -35,6 +34,7 @@ from cathedra.kinds.core.pods.validation._volumes import validate_volumes
 from cathedra.kinds.metadata import validate_annotations, validate_labels
 from cathedra.kinds.nodeselectors import validate_node_selector, validate_node_selector_term
 from cathedra.remembering import remembered
+from cathedra.semantics.pods import is_mirror
 
 SPEC: Final = FieldPath("spec")
 _CLAIMS: Final = "spec.resourceClaims"
@@ -60,11 +60,11 @@ def validate_pod(pod: core_v1.Pod) -> ErrorList:
 def validate_any_pod(pod: core_v1.Pod) -> ErrorList:
     """Return the errors of a pod, new or changed."""
     errors = ErrorList()
-    if MIRROR_ANNOTATION in pod.metadata.annotations:
+    if is_mirror(pod):
         validate_mirror(errors, pod)
     _annotations(errors, FieldPath("metadata").child("annotations"), pod.metadata.annotations, pod.spec)
     errors.extend(_spec_errors(pod.spec))
-    if MIRROR_ANNOTATION in pod.metadata.annotations:
+    if is_mirror(pod):
         # validate_mirror has reported the claims already; their own errors would repeat that.
         return ErrorList(error for error in errors if not str(error.field).startswith(_CLAIMS))
     return errors
