@@ -323,8 +323,8 @@ class _Run:
             ref: Any = read_kind(type(one)).ref
             resource = self.client.resource(ref, metadata.namespace if ref.namespaced else "")
             await resource.delete(metadata.name, propagation_policy="Background")
-        for one in self.plan.drain:
-            self.failures += await drain(self.client, one, clock=self.clock)
+        for planned in self.plan.drain:
+            self.failures += await drain(self.client, planned, clock=self.clock)
 
     async def _scale(self, workload: KubeObject, replicas: int) -> None:
         metadata = workload.metadata
