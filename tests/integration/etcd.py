@@ -54,6 +54,16 @@ class _Store:
             time.sleep(0.02)
         raise TimeoutError(f"{self._command[0]} does not listen")
 
+    def stop(self) -> None:
+        """Let it hang: its connections stand, and nothing is answered."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Continue after `stop`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def kill(self, number: int = signal.SIGKILL) -> None:
         """End it, by default without a warning."""
         if self._process is not None:

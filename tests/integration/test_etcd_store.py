@@ -224,7 +224,7 @@ async def test_while_the_store_is_away_requests_are_refused_and_afterwards_all_i
             cached = await session.get("/api/v1/namespaces/default/configmaps?resourceVersion=0")
             assert [item["metadata"]["name"] for item in (await cached.json())["items"]] == ["before"]
             etcd.start()
-            await _until(lambda: made.context.registry.healthy)
+            await _until(lambda: not made.context.registry.problem)
             again = await session.post("/api/v1/namespaces/default/configmaps", json={"metadata": {"name": "after"}})
             assert again.status == 201
             assert (await session.get("/readyz")).status == 200
@@ -241,7 +241,7 @@ async def test_a_watch_goes_on_after_the_store_was_away(etcd: Etcd | Kine) -> No
         ):
             etcd.kill()
             etcd.start()
-            await _until(lambda: other.context.registry.healthy)
+            await _until(lambda: not other.context.registry.problem)
             made = await maps(other).create(named("a"))
             event = await anext(aiter(events))
             assert event.object == made

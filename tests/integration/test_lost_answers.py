@@ -97,7 +97,7 @@ async def until(store: EtcdStorage, holds: Callable[[dict[str, tuple[int, bytes]
 async def test_a_creation_that_was_carried_out_succeeds(etcd: Etcd | Kine) -> None:
     async with stores(etcd) as (proxy, behind, direct):
         proxy.hold()
-        writing = asyncio.create_task(behind.write(KEY, b"ours", expected=0))
+        writing = asyncio.ensure_future(behind.write(KEY, b"ours", expected=0))
         await until(direct, lambda found: KEY in found)
         proxy.cut()
         assert await writing == (await stored(direct))[KEY][0]
@@ -106,7 +106,7 @@ async def test_a_creation_that_was_carried_out_succeeds(etcd: Etcd | Kine) -> No
 async def test_an_object_that_was_deleted_meanwhile_does_not_come_back(etcd: Etcd | Kine) -> None:
     async with stores(etcd) as (proxy, behind, direct):
         proxy.hold()
-        writing = asyncio.create_task(behind.write(KEY, b"ours", expected=0))
+        writing = asyncio.ensure_future(behind.write(KEY, b"ours", expected=0))
         await until(direct, lambda found: KEY in found)
         await direct.write(KEY, None, expected=(await stored(direct))[KEY][0])
         proxy.cut()
@@ -120,7 +120,7 @@ async def test_an_update_that_was_carried_out_is_no_conflict(etcd: Etcd | Kine) 
     async with stores(etcd) as (proxy, behind, direct):
         first = await behind.write(KEY, b"1", expected=0)
         proxy.hold()
-        writing = asyncio.create_task(behind.write(KEY, b"2", expected=first))
+        writing = asyncio.ensure_future(behind.write(KEY, b"2", expected=first))
         await until(direct, lambda found: found[KEY][1] == b"2")
         await direct.write(KEY, b"3", expected=(await stored(direct))[KEY][0])
         proxy.cut()
@@ -134,7 +134,7 @@ async def test_a_removal_that_was_carried_out_spares_what_was_created_since(etcd
     async with stores(etcd) as (proxy, behind, direct):
         first = await behind.write(KEY, b"1", expected=0)
         proxy.hold()
-        writing = asyncio.create_task(behind.write(KEY, None, expected=first))
+        writing = asyncio.ensure_future(behind.write(KEY, None, expected=first))
         await until(direct, lambda found: KEY not in found)
         await direct.write(KEY, b"new", expected=0)
         proxy.cut()

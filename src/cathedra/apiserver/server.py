@@ -296,8 +296,8 @@ class APIServer:
         authenticator = Authenticator((self._tokens, self.context.tokens, invited), anonymous=self._anonymous)
         openapi = OpenAPI(self.catalog, self.config.release, self.context.computations)
         discovery = Discovery(self.catalog, openapi, lambda: self.address, self.aggregated)
-        checks = {"ping": lambda: True, "log": lambda: True, "etcd": lambda: self.context.registry.healthy}
-        health = HealthAndVersion(self.config.release, checks, lambda: self.health_notes())
+        checks = {"ping": lambda: True, "log": lambda: True, "etcd": lambda: not self.context.registry.problem}
+        health = HealthAndVersion(self.config.release, checks, self._health_lines)
         self._proxy = Proxy(self.context, self._kubelet)
         self._proxy.own_summary = lambda name: self._own_summary(name)
         flow = FlowController(self.context.registry, seats=self.config.max_requests_inflight)
@@ -314,6 +314,10 @@ class APIServer:
         about = About(health, self.context.tokens, discovery)
         resources = ResourceHandler(self.context, self.catalog, self._proxy)
         return Application(self.context, pipeline, resources, about, aggregated=self.aggregated, upgrades=self.upgrades)
+
+    def _health_lines(self) -> Iterable[str]:
+        problem = self.context.registry.problem
+        return (*self.health_notes(), *((f"etcd: {problem}",) if problem else ()))
 
     async def _convert(self, config: Any, review: JSONObject, timeout_seconds: float) -> bytes:
         """Send a conversion review.

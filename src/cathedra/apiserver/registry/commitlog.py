@@ -57,9 +57,9 @@ class CommitLog:
         return self._settled
 
     @property
-    def healthy(self) -> bool:
-        """Return True if the store accepts writes."""
-        return self._storage.healthy
+    def problem(self) -> str:
+        """That the store accepts no writes at present; "" if it does."""
+        return "" if self._storage.healthy else "the last write could not be stored"
 
     async def load(self) -> None:
         """Read everything that was settled.

@@ -79,9 +79,9 @@ class Registry:
         return self._log.revision
 
     @property
-    def healthy(self) -> bool:
-        """Return True if the store works."""
-        return self._log.healthy
+    def problem(self) -> str:
+        """Why the store does not work at present; "" if it does."""
+        return self._log.problem
 
     def catch_up(self) -> Coroutine[Any, Any, None]:
         """Wait until everything that any server on the same store acknowledged before this call can be read here.

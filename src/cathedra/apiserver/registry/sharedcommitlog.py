@@ -13,6 +13,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+import msgspec
+
 from cathedra.api.core.meta_v1 import KubeObject, StatusDetails
 from cathedra.api.status import StatusError, failure, internal_error, timeout
 from cathedra.apiserver.registry.commitlog import WriteConflict
@@ -33,12 +35,22 @@ from cathedra.apiserver.storage.protocol import (
 
 LOG: Final = logging.getLogger(__name__)
 NUDGE_SECONDS: Final = 0.02
-"""Time that events may be on their way before the store is made to report its revision on the watch."""
+"""Time without an event after which the store is made to report its revision on the watch."""
+LATE_SECONDS: Final = 1.0
+"""Time after which the readiness check reports that this server does not catch up."""
 WAIT_SECONDS: Final = 5.0
 """Time that a request waits for this server to catch up."""
 RELOAD_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 2.0
 RETRY_AFTER: Final = 1
+
+
+class _Awaited(msgspec.Struct, frozen=True, gc=False):
+    """A revision that has not arrived yet."""
+
+    revision: int
+    certain: bool
+    since: float
 
 
 class SharedCommitLog:
@@ -53,12 +65,17 @@ class SharedCommitLog:
         self._tables = tables
         self._settled = 0
         self._compacted = 0
-        self._lost = False
+        self._lost = ""
+        """Why this server does not follow the store; "" if it does."""
         self._own: dict[str, tuple[bytes | None, Any, Table, str]] = {}
         """By storage key: value, object, table and key of this server's write that is under way. It need not be decoded
         when it comes back."""
-        self._waiting: dict[asyncio.Future[None], int] = {}
-        """Future → the revision that it waits for."""
+        self._waiting: dict[asyncio.Future[None], _Awaited] = {}
+        """In the order in which they began: futures of revisions that have not arrived."""
+        self._ticking: asyncio.TimerHandle | None = None
+        self._nudging: asyncio.Task[None] | None = None
+        self._nudged = 0
+        """A revision that the store has been made to report on the watch."""
         self._asking: asyncio.Task[None] | None = None
         self._unasked: list[asyncio.Future[int]] = []
         """Callers of `catch_up` that the question under way does not answer."""
@@ -71,12 +88,13 @@ class SharedCommitLog:
         return self._settled
 
     @property
-    def healthy(self) -> bool:
-        """Return True if the store answers and this server follows it."""
+    def problem(self) -> str:
+        """Why reads of the latest state or writes fail at present; "" if they do not."""
         # A server that follows no more would serve old states without an error. Its readiness check fails instead, and
         # clients are sent to another.
-        following = self._following is not None and not self._following.done()
-        return following and self._storage.healthy and not self._lost
+        if self._following is None or self._following.done() or self._lost:
+            return self._lost or "this server does not follow the store"
+        return self._storage.problem or self._late()
 
     async def load(self) -> None:
         """Read everything and begin to follow.
@@ -105,7 +123,8 @@ class SharedCommitLog:
             raise refusal(error) from error
         # Usually nothing was written elsewhere, and the watch is already there: no task and no timer are needed.
         if revision > self._settled:
-            await self._reached(revision)
+            # The revision may be that of another program's write to the store, which never arrives on the watch.
+            await self._reached(revision, certain=False)
 
     def put(
         self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
@@ -131,6 +150,10 @@ class SharedCommitLog:
         """Wait a moment for writes under way to settle, and close the store."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
+        if self._ticking is not None:
+            self._ticking.cancel()
+        for arrived in self._waiting:
+            arrived.cancel()
         tasks = [*self._tasks, *((self._following,) if self._following else ())]
         for task in tasks:
             task.cancel()
@@ -182,7 +205,9 @@ class SharedCommitLog:
                 late = asyncio.CancelledError() if arriving.cancelled() else arriving.exception()
                 finish(error if late is None or error is None else late, revision)
 
-            self._spawn(self._reached(revision)).add_done_callback(reached)
+            # A write that was made arrives without being hastened. What superseded one may be a removal, of which the
+            # revision is not known.
+            self._reached(revision, certain=error is None).add_done_callback(reached)
 
         def finish(error: BaseException | None, revision: int) -> None:
             # Before the caller continues. A later write of another server with an equal value must be decoded as its
@@ -234,27 +259,61 @@ class SharedCommitLog:
             # Reached with callers only if this task was cancelled: they would otherwise wait for ever.
             _settle([*asked, *self._unasked], lambda one: one.cancel())
 
-    async def _reached(self, revision: int) -> None:
-        if self._settled >= revision:
+    def _reached(self, revision: int, *, certain: bool) -> asyncio.Future[None]:
+        """Return a future that ends when this server has seen a revision, or with a StatusError after `WAIT_SECONDS`.
+
+        ``certain``: it is a revision of an object, so it arrives on the watch by itself.
+        """
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Future[None] = loop.create_future()
+        if revision <= self._settled:
+            arrived.set_result(None)
+            return arrived
+        self._waiting[arrived] = _Awaited(revision, certain, loop.time())
+        # One timer for all that wait: under load most writes wait for a few milliseconds.
+        if self._ticking is None:
+            self._ticking = loop.call_later(NUDGE_SECONDS, self._tick, self._settled)
+        return arrived
+
+    def _tick(self, before: int) -> None:
+        """Nudge the store once for all that wait, if nothing has arrived since ``before``, and fail what waits too
+        long."""
+        loop = asyncio.get_running_loop()
+        began_before = loop.time() - WAIT_SECONDS
+        for arrived, awaited in tuple(self._waiting.items()):
+            if awaited.since > began_before:
+                break
+            self._fail(arrived, _overdue(self._settled, awaited.revision))
+        if not self._waiting:
+            self._ticking = None
             return
-        arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[arrived] = revision
+        self._ticking = loop.call_later(NUDGE_SECONDS, self._tick, self._settled)
+        # A nudge is a write to the store. It is saved while events arrive, and while an earlier one is on its way.
+        silent = self._settled == before and self._nudged <= self._settled and self._nudging is None
+        if silent and any(not awaited.certain for awaited in self._waiting.values()):
+            self._nudging = self._spawn(self._nudge())
+
+    async def _nudge(self) -> None:
         try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                # Most events arrive by themselves within this time. A nudge is a write to the store, and is saved then.
-                await asyncio.wait([arrived], timeout=NUDGE_SECONDS)
-                if not arrived.done():
-                    await self._storage.nudge()
-                await arrived
-        except TimeoutError:
-            raise timeout(
-                f"Timeout: this server has seen revision {self._settled} of the store, {revision} is still on its way",
-                RETRY_AFTER,
-            ) from None
+            self._nudged = await self._storage.nudge()
         except StorageError as error:
-            raise refusal(error) from error
+            for arrived, awaited in tuple(self._waiting.items()):
+                if not awaited.certain:
+                    self._fail(arrived, refusal(error))
         finally:
-            self._waiting.pop(arrived, None)
+            self._nudging = None
+
+    def _fail(self, arrived: asyncio.Future[None], error: StatusError) -> None:
+        del self._waiting[arrived]
+        if not arrived.done():  # else its caller was cancelled meanwhile
+            arrived.set_exception(error)
+            arrived.exception()  # marks it as retrieved
+
+    def _late(self) -> str:
+        awaited = next(iter(self._waiting.values()), None)
+        if awaited is None or asyncio.get_running_loop().time() - awaited.since < LATE_SECONDS:
+            return ""
+        return f"this server has seen revision {self._settled} of the store, {awaited.revision} is still on its way"
 
     async def _follow(self) -> None:
         while True:
@@ -267,8 +326,8 @@ class SharedCommitLog:
                 LOG.warning("%s: everything is read again and all watches end", lost)
                 await self._reload_until_done()
             except StoreUnavailable as gone:
-                LOG.error("this server no longer follows the store: %s", gone)
-                self._lost = True
+                self._lost = f"this server no longer follows the store: {gone}"
+                LOG.error("%s", self._lost)
                 return
 
     async def _reload(self) -> None:
@@ -283,11 +342,11 @@ class SharedCommitLog:
             try:
                 await self._reload()
             except StorageError as error:
-                LOG.error("this server no longer follows the store: %s", error)
-                self._lost = True
+                self._lost = f"this server no longer follows the store: {error}"
+                LOG.error("%s", self._lost)
                 await asyncio.sleep(RELOAD_SECONDS)
             else:
-                self._lost = False
+                self._lost = ""
                 return
 
     def _take(self, progress: StoreProgress) -> None:
@@ -315,8 +374,10 @@ class SharedCommitLog:
 
     def _advance(self, revision: int) -> None:
         self._settled = max(self._settled, revision)
-        for arrived, wanted in self._waiting.items():
-            if wanted <= self._settled and not arrived.done():
+        reached = [one for one, awaited in self._waiting.items() if awaited.revision <= self._settled]
+        for arrived in reached:
+            del self._waiting[arrived]
+            if not arrived.done():  # else its caller was cancelled meanwhile
                 arrived.set_result(None)
 
     def _forget(self, revision: int) -> None:
@@ -348,6 +409,12 @@ def _settle(waiting: Iterable[asyncio.Future[int]], settle: Callable[[asyncio.Fu
     for one in waiting:
         if not one.done():  # else its caller was cancelled meanwhile
             settle(one)
+
+
+def _overdue(settled: int, revision: int) -> StatusError:
+    return timeout(
+        f"Timeout: this server has seen revision {settled} of the store, {revision} is still on its way", RETRY_AFTER
+    )
 
 
 def refusal(error: StorageError) -> StatusError:

@@ -109,9 +109,9 @@ class PrimaryStore(asyncio.Protocol):
         return store
 
     @property
-    def healthy(self) -> bool:
-        """Return True while the connection stands."""
-        return self._outgoing is not None
+    def problem(self) -> str:
+        """That the primary has gone; "" while the connection stands."""
+        return "" if self._outgoing is not None else _GONE
 
     async def lost(self) -> None:
         """Wait until the primary has gone."""
@@ -135,9 +135,9 @@ class PrimaryStore(asyncio.Protocol):
         """As `SharedStorage.latest`. The revision is returned after `follow` could yield everything up to it."""
         return self._send(Question(next(self._numbers)))
 
-    async def nudge(self) -> None:
+    async def nudge(self) -> int:
         """Wait for an answer: all that was settled before it arrives before it."""
-        await self.latest()
+        return await self.latest()
 
     async def follow(self, after: int) -> AsyncGenerator[StoreProgress, None]:
         """Yield every write that was settled after the content, once.

@@ -137,8 +137,8 @@ class SharedStorage(Protocol):
     (`cathedra.apiserver.registry.layout`)."""
 
     @property
-    def healthy(self) -> bool:
-        """Return True if the last call to the store succeeded."""
+    def problem(self) -> str:
+        """Why the store does not answer at present; "" if it does."""
 
     async def load(self, compacted: Callable[[int], None]) -> StoreContent:
         """Return everything that is stored. ``compacted`` is called with a revision when the history before it is
@@ -165,8 +165,8 @@ class SharedStorage(Protocol):
             StoreUnavailable: no answer.
         """
 
-    async def nudge(self) -> None:
-        """Make `follow` yield a revision at or after the latest.
+    async def nudge(self) -> int:
+        """Make `follow` yield a revision at or after the latest, and return that.
 
         Raises:
             StoreUnavailable: no answer.

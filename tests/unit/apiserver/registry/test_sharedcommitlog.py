@@ -42,7 +42,7 @@ class FakeStore:
     """A shared store in memory; followers hear of writes ``delay`` seconds later, and ``away`` is its answer if set."""
 
     def __init__(self) -> None:
-        self.healthy = True
+        self.problem = ""
         self.revision = 10
         self.log: list[Write] = []
         self.objects: dict[str, Record] = {}
@@ -84,12 +84,13 @@ class FakeStore:
         self._answer()
         return self.revision
 
-    async def nudge(self) -> None:
+    async def nudge(self) -> int:
         self._answer()
         self.nudges += 1
         self.revision += 1
         self.log.append(Write("cathedra.dev/nudge", self.revision, b""))
-        self._more.set()
+        asyncio.get_running_loop().call_later(self.delay, self._more.set)
+        return self.revision
 
     async def follow(self, after: int) -> AsyncGenerator[StoreProgress, None]:
         while True:
@@ -253,6 +254,59 @@ def test_catching_up_waits_for_events_on_their_way_and_nudges_when_none_come() -
     virtual(test)
 
 
+def test_one_nudge_is_enough_for_all_that_wait() -> None:
+    async def test(store: FakeStore) -> None:
+        registry, _ = await opened(store)
+        store.delay = 0.2
+        store.revision += 1  # something outside the prefix
+        await asyncio.gather(*(registry.catch_up() for _ in range(10)))
+        assert store.nudges == 1
+        await registry.close()
+
+    virtual(test)
+
+
+def test_a_write_that_was_made_is_not_hastened() -> None:
+    async def test(store: FakeStore) -> None:
+        registry, table = await opened(store)
+        store.delay = 0.5
+        await asyncio.gather(*(registry.put(table, f"d/{name}", None, config_map(name)) for name in "abc"))
+        assert store.nudges == 0
+        await registry.close()
+
+    virtual(test)
+
+
+def test_while_a_revision_is_late_the_problem_is_described() -> None:
+    async def test(store: FakeStore) -> None:
+        registry, table = await opened(store)
+        store.delay = 3.0
+        writing = registry.put(table, "d/a", None, config_map("a"))
+        await asyncio.sleep(0.5)
+        assert registry.problem == ""
+        await asyncio.sleep(1)
+        assert registry.problem == "this server has seen revision 10 of the store, 11 is still on its way"
+        await writing
+        assert registry.problem == ""
+        await registry.close()
+
+    virtual(test)
+
+
+def test_a_read_that_waits_too_long_is_a_timeout() -> None:
+    async def test(store: FakeStore) -> None:
+        registry, _ = await opened(store)
+        store.delay = 60
+        store.revision += 1
+        with pytest.raises(StatusError, match="this server has seen revision 10 of the store, 11 is still") as caught:
+            await registry.catch_up()
+        assert caught.value.code == 504
+        assert store.nudges == 1
+        await registry.close()
+
+    virtual(test)
+
+
 def test_many_readers_share_one_question_but_never_one_asked_before_they_came() -> None:
     async def test(store: FakeStore) -> None:
         registry, _ = await opened(store)
@@ -326,10 +380,10 @@ def test_a_server_that_cannot_read_the_store_again_is_not_healthy_until_it_can()
         store.revision = store.floor = 20
         store._more.set()
         await asyncio.sleep(0.1)
-        assert not registry.healthy
+        assert "no longer follows the store" in registry.problem
         del store.objects["configmaps/d/new"]
         await asyncio.sleep(2)
-        assert registry.healthy
+        assert not registry.problem
         assert registry.revision == 20
         await registry.close()
 

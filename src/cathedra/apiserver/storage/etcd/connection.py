@@ -27,6 +27,8 @@ T = TypeVar("T")
 LOG: Final = logging.getLogger(__name__)
 CALL_SECONDS: Final = 5.0
 """Time limit of one call."""
+READ_SECONDS: Final = 2.0
+"""Time that one endpoint has for a call that may be repeated; the next one is called after that."""
 TRY_SECONDS: Final = 2.0
 """Time for which a call that reaches no endpoint is retried."""
 _PAUSE_SECONDS: Final = 0.1
@@ -36,11 +38,18 @@ _CHANNEL_OPTIONS: Final = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 3000),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
+    # etcd and kine close connections with a ping more often than every 5 s. Without the last option a watch without
+    # events gets two pings and no more, and a member that hangs would be noticed only by a call.
+    ("grpc.keepalive_time_ms", 6_000),
+    ("grpc.keepalive_timeout_ms", 2_000),
+    ("grpc.http2.max_pings_without_data", 0),
 )
 _NOT_NOW: Final = (grpc.StatusCode.UNAVAILABLE,)
 _LOST: Final = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN)
+
+
+class CallUnanswered(StoreUnavailable):
+    """An endpoint took a call and did not answer in time."""
 
 
 class Stubs:
@@ -55,8 +64,11 @@ class Stubs:
 class EtcdConnection:
     """Channels to the endpoints of one etcd cluster."""
 
-    def __init__(self, address: EtcdAddress, clock: Clock) -> None:
-        self.healthy = True
+    def __init__(self, address: EtcdAddress, clock: Clock, left: Callable[[str], None]) -> None:
+        """``left`` is called with an endpoint that has not answered: streams on it are of no use any more."""
+        self.problem = ""
+        """Why the last call failed; "" if it did not."""
+        self._left = left
         self._address = address
         self._clock = clock
         self._current = 0
@@ -76,9 +88,22 @@ class EtcdConnection:
             found = self._channels[self.endpoint] = (channel, Stubs(channel))
         return found[1]
 
-    def failed(self, endpoint: str, error: grpc.aio.AioRpcError) -> None:
+    def leave(self, endpoint: str, why: str) -> None:
         """Note that an endpoint does not answer, and use the next one, unless that was done already."""
-        self._leave(endpoint, error.details() or "")
+        # Logged once per outage and not for each attempt.
+        if not self.problem:
+            LOG.warning("etcd at %s does not answer: %s", endpoint, why)
+        self.problem = f"etcd at {endpoint} does not answer: {why}"
+        # Several calls may fail on one endpoint at the same time. Only the first moves on, or they would skip healthy
+        # ones.
+        if endpoint == self.endpoint:
+            self._current = (self._current + 1) % len(self._address.endpoints)
+        self._left(endpoint)
+
+    def answered(self, endpoint: str) -> None:
+        """Note that an endpoint answers."""
+        if endpoint == self.endpoint:
+            self.problem = ""
 
     async def call(self, make: Callable[[Stubs], Awaitable[T]]) -> T:
         """Return the result of ``make``, which may be carried out twice. It is retried while no endpoint answers.
@@ -87,7 +112,14 @@ class EtcdConnection:
             StoreUnavailable: no answer.
             StorageError: etcd refused.
         """
-        return await self._retried(make, lambda error: error.code() in _NOT_NOW)
+        until = self._clock.monotonic() + CALL_SECONDS
+        while True:
+            try:
+                return await self._retried(make, READ_SECONDS, lambda error: error.code() in _NOT_NOW)
+            except CallUnanswered:
+                # A member that hangs takes calls and never answers. The others of its cluster do.
+                if self._clock.monotonic() >= until:
+                    raise
 
     async def call_once(self, make: Callable[[Stubs], Awaitable[T]]) -> T:
         """Return the result of ``make``, which is retried only if it was never sent.
@@ -96,7 +128,7 @@ class EtcdConnection:
             StoreUnavailable: no answer; ``unknown`` if the request may have been carried out.
             StorageError: etcd refused.
         """
-        return await self._retried(make, _never_sent)
+        return await self._retried(make, CALL_SECONDS, _never_sent)
 
     async def close(self) -> None:
         """Close the channels to all endpoints."""
@@ -105,26 +137,28 @@ class EtcdConnection:
             await channel.close(None)
 
     async def _retried(
-        self, make: Callable[[Stubs], Awaitable[T]], retryable: Callable[[grpc.aio.AioRpcError], bool]
+        self,
+        make: Callable[[Stubs], Awaitable[T]],
+        limit: float,
+        retryable: Callable[[grpc.aio.AioRpcError], bool],
     ) -> T:
         # Monotonic: a step of the wall clock must neither end the attempts nor prolong them.
         until = self._clock.monotonic() + TRY_SECONDS
         while True:
             endpoint = self.endpoint
             try:
-                async with asyncio.timeout(CALL_SECONDS):
+                async with asyncio.timeout(limit):
                     answer = await make(self.stubs)
             except TimeoutError:
-                why = f"gave no answer in {CALL_SECONDS:g} s"
-                self._leave(endpoint, why)
-                raise StoreUnavailable(f"etcd at {endpoint} {why}", unknown=True) from None
+                self.leave(endpoint, f"no answer in {limit:g} s")
+                raise CallUnanswered(f"etcd at {endpoint} gave no answer in {limit:g} s", unknown=True) from None
             except grpc.aio.AioRpcError as error:
                 if error.code() in _LOST:
                     raise StoreUnavailable(f"etcd at {endpoint}: {error.details()}", unknown=True) from error
                 # Everything else is etcd's own decision, as a quota that is used up. Repeating it would only add load.
                 if error.code() not in _NOT_NOW:
                     raise StorageError(f"etcd at {endpoint}: {error.details()}") from error
-                self.failed(endpoint, error)
+                self.leave(endpoint, error.details() or "")
                 if not retryable(error):
                     raise StoreUnavailable(
                         f"the answer of etcd at {endpoint} was lost: {error.details()}", unknown=True
@@ -136,18 +170,8 @@ class EtcdConnection:
                     ) from error
                 await self._clock.sleep(_PAUSE_SECONDS)
             else:
-                self.healthy = True
+                self.problem = ""
                 return answer
-
-    def _leave(self, endpoint: str, why: str) -> None:
-        # Logged once per outage and not for each attempt.
-        if self.healthy:
-            LOG.warning("etcd at %s does not answer: %s", endpoint, why)
-        self.healthy = False
-        # Several calls may fail on one endpoint at the same time. Only the first moves on, or they would skip healthy
-        # ones.
-        if endpoint == self.endpoint:
-            self._current = (self._current + 1) % len(self._address.endpoints)
 
     def _channel(self, endpoint: str) -> grpc.aio.Channel:
         address = self._address

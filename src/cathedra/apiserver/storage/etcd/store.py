@@ -1,22 +1,24 @@
 """Store in etcd v3, under the keys that Kubernetes uses, shared by any number of API servers.
 
-A write is one transaction that compares the revision of the last write. What all servers wrote comes back on one watch
-of the whole prefix. etcd numbers the writes: its revisions are the objects' resource versions.
+A write is a transaction that compares the revision of the last write (`groupcommit`). What all servers wrote comes back
+on one watch of the whole prefix. etcd numbers the writes: its revisions are the objects' resource versions.
+
+Calls and the watch may be at different members. A member that hangs keeps its connections and sends nothing, so the
+watch counts as lost if an acknowledged write does not arrive on it, and is made anew at the member that calls reach.
 
 Old revisions are compacted as kube-apiserver does it: every five minutes what is older than five minutes. All servers
 take part; a transaction on one key, ``compact_rev_key``, lets one of them do the work of a round. Real API servers on
 the same etcd use the same key and the same rule, so they do not get in each other's way.
 
 kine serves the same protocol from SQLite, PostgreSQL or MySQL. It accepts only the forms of transactions that
-kube-apiserver sends: one comparison, one operation on success, and a read on failure. Every transaction here has one
-of these forms, on etcd too. Three weaker promises of kine are handled where they matter: revisions of empty reads,
-revisions of pages, and progress of watches.
+kube-apiserver sends: one comparison, one operation on success, and a read on failure. Every transaction has one of
+these forms; only etcd gets several of them in one. Three weaker promises of kine are handled where they matter:
+revisions of empty reads, revisions of pages, and progress of watches.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final
@@ -26,14 +28,13 @@ import grpc.aio
 from cathedra._proto import etcd_pb2 as pb
 from cathedra.apiserver.storage.etcd.address import EtcdAddress
 from cathedra.apiserver.storage.etcd.connection import EtcdConnection
+from cathedra.apiserver.storage.etcd.groupcommit import CREATED, GroupCommit, transaction
 from cathedra.apiserver.storage.protocol import (
     HistoryLost,
     Record,
     StorageError,
     StoreContent,
     StoreProgress,
-    StoreUnavailable,
-    Superseded,
     Write,
 )
 from cathedra.clock import Clock
@@ -48,8 +49,8 @@ _REQUIRE_LEADER: Final = (("hasleader", "true"),)
 """Metadata that makes a member which has lost its cluster end the watch instead of being silent."""
 _NUDGE: Final = "cathedra.dev/nudge"
 """A key without a meaning. Writing it makes every watch report the revision of that write."""
-_CREATED: Final = 0
-"""The expected revision of a write that creates its key."""
+SILENT_SECONDS: Final = 1.5
+"""Time in which an acknowledged write has to arrive on the watch, at least; at most twice as long passes."""
 
 
 class EtcdStorage:
@@ -59,15 +60,23 @@ class EtcdStorage:
         self._prefix = f"{address.prefix}/"
         self._clock = clock
         self._interval = compaction_interval
-        self._connection = EtcdConnection(address, clock)
-        self._compaction: asyncio.Task[None] | None = None
+        self._connection = EtcdConnection(address, clock, self._left)
+        self._commits = GroupCommit(self._connection)
+        self._background: tuple[asyncio.Task[None], ...] = ()
         self._nudged = 0
         """Revision of the last known write of the key `_NUDGE`."""
+        self._watch: Any = None
+        """The call of the watch that is followed, and the endpoint that it goes to."""
+        self._watched = ""
+        self._followed = 0
+        """The revision up to which the watch has yielded everything."""
+        self._messages = 0
+        """Messages of the watch so far."""
 
     @property
-    def healthy(self) -> bool:
-        """Return True if the last call to etcd succeeded."""
-        return self._connection.healthy
+    def problem(self) -> str:
+        """Why the last call to etcd failed, or the watch; "" if it did not."""
+        return self._connection.problem
 
     async def load(self, compacted: Callable[[int], None]) -> StoreContent:
         """Return all objects at one revision, read page by page.
@@ -75,9 +84,12 @@ class EtcdStorage:
         Raises:
             StorageError: etcd does not answer, or refuses.
         """
-        if self._compaction is None:
+        if not self._background:
             compactor = Compactor(self._connection, self._clock, compacted, self._interval)
-            self._compaction = asyncio.create_task(compactor.run(), name="etcd compaction")
+            self._background = (
+                asyncio.create_task(compactor.run(), name="etcd compaction"),
+                asyncio.create_task(self._check_watch(), name="etcd watch check"),
+            )
         records: list[Record] = []
         # The first page must not choose the revision: kine reports one at which it counted the other pages, and a write
         # between reading and counting would be missing from the page and from the watch that begins after it.
@@ -93,34 +105,12 @@ class EtcdStorage:
             # The smallest key after the last one.
             start = answer.kvs[-1].key + b"\0"
 
-    async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
-        """Write in one transaction, which is never sent twice. If its answer was lost, a read may prove its outcome.
-
-        Raises:
-            Superseded: another server wrote the object.
-            StoreUnavailable: no answer.
-            StorageError: etcd refused, as when it is full.
-        """
+    def write(self, key: str, value: bytes | None, *, expected: int) -> asyncio.Future[int]:
+        """As `SharedStorage.write`. Writes of one turn of the loop share transactions."""
         full = self._key(key)
-        change = (
-            pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=full))
-            if value is None
-            else pb.RequestOp(request_put=pb.PutRequest(key=full, value=value))
-        )
-        try:
-            answer = await self._transaction(full, expected, change)
-        except StoreUnavailable as error:
-            if not error.unknown or expected != _CREATED or value is None:
-                raise
-            return await self._created(full, value, error)
-        revision: int = answer.header.revision
-        if answer.succeeded:
-            # kine reports success for the removal of a key of which it has no row any more.
-            if value is None and not answer.responses[0].response_delete_range.deleted:
-                raise Superseded(revision)
-            return revision
-        found = answer.responses[0].response_range.kvs
-        raise Superseded(int(found[0].mod_revision) if found else revision)
+        # The first part of the key names the resource or its group, which is as good: `GroupCommit` separates what
+        # could be seen on one watch.
+        return self._commits.write(full, key.partition("/")[0].encode(), value, expected)
 
     async def latest(self) -> int:
         """Return the revision of a linearizable read of a key that exists."""
@@ -129,13 +119,13 @@ class EtcdStorage:
         answer = await self._range(pb.RangeRequest(key=self._key(_NUDGE), count_only=True))
         return int(answer.header.revision) if answer.count else await self._write_nudge()
 
-    async def nudge(self) -> None:
+    async def nudge(self) -> int:
         """Write a key that means nothing.
 
         A request for progress would do the same without a write, but up to etcd 3.4.24 and 3.5.7 its answer may
         overtake events.
         """
-        await self._write_nudge()
+        return await self._write_nudge()
 
     async def follow(self, after: int) -> AsyncGenerator[StoreProgress, None]:
         """Yield the events of a watch of the whole prefix. It is made again from where it broke.
@@ -144,34 +134,30 @@ class EtcdStorage:
             HistoryLost: etcd has compacted what comes next.
         """
         pause = _FIRST_PAUSE
+        self._followed = after
         while True:
             endpoint = self._connection.endpoint
             stream = self._connection.stubs.watch.Watch(metadata=_REQUIRE_LEADER)
+            self._watch, self._watched = stream, endpoint
             try:
                 # From the revision after the last one that was yielded: a gap would be a change that no watcher of this
                 # server sees.
-                await stream.write(self._watch_request(after + 1))
+                await stream.write(self._watch_request(self._followed + 1))
                 async for answer in stream:
-                    self._connection.healthy = True
+                    self._messages += 1
                     pause = _FIRST_PAUSE
-                    if answer.canceled:
-                        if answer.compact_revision:
-                            raise HistoryLost(f"etcd has compacted the revisions up to {answer.compact_revision}")
-                        LOG.warning("etcd ended the watch: %s", answer.cancel_reason)
+                    progress = self._progress(answer)
+                    if progress is not None:
+                        yield progress
+                    elif answer.canceled:
                         break
-                    if answer.created:
-                        continue
-                    writes = tuple(self._written(event) for event in answer.events)
-                    if not writes and not answer.header.member_id:
-                        # Progress of kine, whose headers name no member, may overtake events. Events after it would
-                        # then be taken for known ones.
-                        continue
-                    # A message without events reports progress. Its revision may be older than what was yielded
-                    # already.
-                    after = max(after, writes[-1].revision if writes else answer.header.revision)
-                    yield StoreProgress(after, writes)
             except grpc.aio.AioRpcError as error:
-                self._connection.failed(endpoint, error)
+                self._connection.leave(endpoint, f"the watch ended: {error.details()}")
+            except asyncio.CancelledError:
+                # `_left` cancels the call alone, and the watch is made anew. All else cancels this task.
+                task = asyncio.current_task()
+                if task is None or task.cancelling() or self._watch is not None:
+                    raise
             finally:
                 # Also when the consumer ends the generator. etcd would go on sending events to a stream without a
                 # reader.
@@ -180,56 +166,72 @@ class EtcdStorage:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def close(self) -> None:
-        """End compaction and close the connections."""
-        if self._compaction is not None:
-            self._compaction.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._compaction
-            self._compaction = None
+        """End what runs in the background and close the connections."""
+        background, self._background = self._background, ()
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+        await self._commits.close()
         await self._connection.close()
 
-    async def _created(self, key: bytes, value: bytes, lost: StoreUnavailable) -> int:
-        """Return the revision at which ``key`` was created with ``value``, although the answer was lost.
-
-        The value has the uid that this server made, so no other writer creates the same one. Nothing else is provable:
-        an equal update may be another writer's, a key that is absent may have been created and removed, and a
-        transaction without effect may still be on its way.
+    def _progress(self, answer: Any) -> StoreProgress | None:
+        """Return what a message of the watch has, if that is new.
 
         Raises:
-            StoreUnavailable: ``lost``, the read does not prove that the key was created.
+            HistoryLost: etcd has compacted what comes next.
         """
-        try:
-            found = (await self._range(pb.RangeRequest(key=key))).kvs
-        except StorageError:
-            raise lost from None
-        if not found or found[0].value != value:
-            raise lost
-        return int(found[0].mod_revision)
+        if answer.canceled:
+            if answer.compact_revision:
+                raise HistoryLost(f"etcd has compacted the revisions up to {answer.compact_revision}")
+            LOG.warning("etcd ended the watch: %s", answer.cancel_reason)
+            return None
+        self._connection.answered(self._watched)
+        if answer.created:
+            return None
+        writes = tuple(self._written(event) for event in answer.events)
+        # Progress of kine, whose headers name no member, may overtake events. Events after it would then be taken for
+        # known ones.
+        if not writes and not answer.header.member_id:
+            return None
+        # A message without events reports progress. Its revision may be older than what was yielded already.
+        self._followed = max(self._followed, writes[-1].revision if writes else answer.header.revision)
+        return StoreProgress(self._followed, writes)
+
+    def _left(self, endpoint: str) -> None:
+        """Make the watch anew if it is at an endpoint that does not answer."""
+        if self._watch is not None and endpoint == self._watched:
+            stream, self._watch = self._watch, None
+            stream.cancel()
+
+    async def _check_watch(self) -> None:
+        """Leave the endpoint of a watch on which an acknowledged write does not arrive, until cancelled."""
+        while True:
+            messages, expected = self._messages, self._commits.acknowledged
+            await self._clock.sleep(SILENT_SECONDS)
+            if self._watch is not None and messages == self._messages and self._followed < expected:
+                self._connection.leave(
+                    self._watched,
+                    f"the watch is at revision {self._followed}, and revision {expected} was acknowledged",
+                )
 
     async def _write_nudge(self) -> int:
         """Write the key `_NUDGE`. Return the revision of a write of it that was made during this call."""
         key = self._key(_NUDGE)
         change = pb.RequestOp(request_put=pb.PutRequest(key=key))
         for first in (True, False):
-            answer = await self._transaction(key, self._nudged, change)
+            request = transaction(key, self._nudged, change)
+            answer = await self._connection.call_once(lambda stubs: stubs.kv.Txn(request))  # noqa: B023 - called at once
             if answer.succeeded:
                 self._nudged = answer.header.revision
                 break
             found = answer.responses[0].response_range.kvs
-            self._nudged = found[0].mod_revision if found else _CREATED
+            self._nudged = found[0].mod_revision if found else CREATED
             if not first:
                 # Another server has written the key since the first attempt, which is as good.
                 break
+        self._commits.nests = bool(answer.header.member_id)  # headers of kine name no member
+        self._commits.acknowledged = max(self._commits.acknowledged, self._nudged)
         return self._nudged
-
-    async def _transaction(self, key: bytes, expected: int, change: pb.RequestOp) -> Any:
-        """Make ``change`` if the last write of ``key`` has the revision ``expected``; else read the key."""
-        request = pb.TxnRequest(
-            compare=[pb.Compare(result="EQUAL", target="MOD", key=key, mod_revision=expected)],
-            success=[change],
-            failure=[pb.RequestOp(request_range=pb.RangeRequest(key=key))],
-        )
-        return await self._connection.call_once(lambda stubs: stubs.kv.Txn(request))
 
     async def _range(self, request: pb.RangeRequest) -> Any:
         return await self._connection.call(lambda stubs: stubs.kv.Range(request))

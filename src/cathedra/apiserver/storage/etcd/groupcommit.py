@@ -1,0 +1,211 @@
+"""Group commit of writes to etcd: those that begin in one turn of the event loop share transactions.
+
+Each write is a transaction that compares the revision of its key. In a group these are nested in one transaction, so
+each has its own comparison and its own outcome: one that is refused does not fail the others. A call to etcd costs
+several times what a write in it costs, at both ends.
+
+A transaction has one revision. Clients resume a watch after the revision of the last event that they have seen, so two
+events of one watch must not have the same one: the second would be lost. Therefore a group has at most one write of
+each resource.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any, Final
+
+import msgspec
+
+from cathedra._proto import etcd_pb2 as pb
+from cathedra.apiserver.storage.etcd.connection import EtcdConnection
+from cathedra.apiserver.storage.protocol import StorageError, StoreUnavailable, Superseded
+
+__all__ = ["CREATED", "GroupCommit", "transaction"]
+
+CREATED: Final = 0
+"""The expected revision of a write that creates its key."""
+_MOST_WRITES: Final = 32
+"""Writes in a group. etcd accepts 128 operations in a transaction, nested ones included (``--max-txn-ops``)."""
+_MOST_BYTES: Final = 512 * 1024
+"""Bytes of values in a group. etcd accepts requests of 1.5 MiB (``--max-request-bytes``)."""
+_MOST_UNDER_WAY: Final = 4
+"""Groups under way. Writes that begin meanwhile gather, so that groups grow with the load."""
+
+
+class _Pending(msgspec.Struct, frozen=True, gc=False, eq=False):
+    key: bytes
+    resource: bytes
+    value: bytes | None
+    expected: int
+    done: asyncio.Future[int]
+
+    def transaction(self) -> Any:
+        change = (
+            pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=self.key))
+            if self.value is None
+            else pb.RequestOp(request_put=pb.PutRequest(key=self.key, value=self.value))
+        )
+        return transaction(self.key, self.expected, change)
+
+
+class GroupCommit:
+    """Groups writes into transactions, which are never sent twice. If an answer was lost, a read may prove the outcome
+    of a write."""
+
+    def __init__(self, connection: EtcdConnection) -> None:
+        self.nests = False
+        """True if the store accepts nested transactions: etcd does, kine does not."""
+        self.acknowledged = 0
+        """Revision of the last write that is known to have been made, by any server."""
+        self._connection = connection
+        self._pending: deque[_Pending] = deque()
+        self._flushing = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def write(self, key: bytes, resource: bytes, value: bytes | None, expected: int) -> asyncio.Future[int]:
+        """Write (None: remove) a key whose last write has the revision ``expected``. Return the revision of the write.
+
+        The future ends with Superseded, StoreUnavailable or StorageError.
+        """
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[int] = loop.create_future()
+        self._pending.append(_Pending(key, resource, value, expected, done))
+        if not self._flushing:
+            self._flushing = True
+            loop.call_soon(self._flush)
+        return done
+
+    async def close(self) -> None:
+        """Cancel what is under way or gathers."""
+        for write in self._pending:
+            write.done.cancel()
+        self._pending.clear()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _flush(self) -> None:
+        """Send what has gathered, as far as groups may be under way."""
+        self._flushing = False
+        while self._pending and len(self._tasks) < _MOST_UNDER_WAY:
+            task = asyncio.ensure_future(self._send(self._next_group()))
+            self._tasks.add(task)
+            task.add_done_callback(self._sent)
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._flush()
+
+    def _next_group(self) -> list[_Pending]:
+        """Take the next writes of different resources, in their order."""
+        if not self.nests:
+            return [self._pending.popleft()]
+        group: list[_Pending] = []
+        resources: set[bytes] = set()
+        later: deque[_Pending] = deque()
+        size = 0
+        while self._pending and len(group) < _MOST_WRITES and size < _MOST_BYTES:
+            write = self._pending.popleft()
+            if write.resource in resources:
+                later.append(write)
+                continue
+            resources.add(write.resource)
+            group.append(write)
+            size += len(write.value or b"")
+        later.extend(self._pending)
+        self._pending = later
+        return group
+
+    async def _send(self, group: list[_Pending]) -> None:
+        try:
+            await self._carry_out(group)
+        # Anything else is a defect here. The callers wait for the futures alone, and would wait for ever.
+        except BaseException as error:
+            for write in group:
+                _fail(write, error)
+            if not isinstance(error, Exception):
+                raise
+
+    async def _carry_out(self, group: list[_Pending]) -> None:
+        requests = [write.transaction() for write in group]
+        single = len(group) == 1
+        request = requests[0] if single else _nested(requests)
+        try:
+            answer = await self._connection.call_once(lambda stubs: stubs.kv.Txn(request))
+        except StoreUnavailable as lost:
+            for write in group:
+                await self._prove(write, lost)
+            return
+        except StorageError as error:
+            if single:
+                _fail(group[0], error)
+                return
+            # Nothing of the group was kept. What is wrong with one write, as its size, must not fail the others.
+            for write in group:
+                await self._carry_out([write])
+            return
+        revision = int(answer.header.revision)
+        outcomes = [answer] if single else [one.response_txn for one in answer.responses]
+        for write, outcome in zip(group, outcomes, strict=True):
+            self._end(write, outcome, revision)
+
+    def _end(self, write: _Pending, outcome: Any, revision: int) -> None:
+        if outcome.succeeded:
+            # kine reports success for the removal of a key of which it has no row any more.
+            if write.value is None and not outcome.responses[0].response_delete_range.deleted:
+                _fail(write, Superseded(revision))
+                return
+            self.acknowledged = max(self.acknowledged, revision)
+            if not write.done.done():  # else its caller was cancelled meanwhile
+                write.done.set_result(revision)
+            return
+        found = outcome.responses[0].response_range.kvs
+        if found:
+            revision = int(found[0].mod_revision)
+            self.acknowledged = max(self.acknowledged, revision)
+        _fail(write, Superseded(revision))
+
+    async def _prove(self, write: _Pending, lost: StoreUnavailable) -> None:
+        """End a creation whose answer was lost with the revision at which the key was created, if a read proves it.
+
+        The value has the uid that this server made, so no other writer creates the same one. Nothing else is provable:
+        an equal update may be another writer's, a key that is absent may have been created and removed, and a
+        transaction without effect may still be on its way.
+        """
+        if not lost.unknown or write.expected != CREATED or write.value is None:
+            _fail(write, lost)
+            return
+        request = pb.RangeRequest(key=write.key)
+        try:
+            found = (await self._connection.call(lambda stubs: stubs.kv.Range(request))).kvs
+        except StorageError:
+            found = ()
+        if not found or found[0].value != write.value:
+            _fail(write, lost)
+        elif not write.done.done():
+            write.done.set_result(int(found[0].mod_revision))
+
+
+def transaction(key: bytes, expected: int, change: Any) -> Any:
+    """Return the transaction that makes ``change`` if the last write of ``key`` has the revision ``expected``, and else
+    reads the key."""
+    return pb.TxnRequest(
+        compare=[pb.Compare(result="EQUAL", target="MOD", key=key, mod_revision=expected)],
+        success=[change],
+        failure=[pb.RequestOp(request_range=pb.RangeRequest(key=key))],
+    )
+
+
+def _nested(requests: list[Any]) -> Any:
+    # Without a comparison of its own it always succeeds, and each of the others has its own outcome.
+    return pb.TxnRequest(success=[pb.RequestOp(request_txn=request) for request in requests])
+
+
+def _fail(write: _Pending, error: BaseException) -> None:
+    if not write.done.done():
+        if isinstance(error, asyncio.CancelledError):
+            write.done.cancel()
+        else:
+            write.done.set_exception(error)
+            write.done.exception()  # marks it as retrieved: its caller may have gone

@@ -1,0 +1,151 @@
+"""Writes that share transactions: what is in one, and what each of its writes ends with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import grpc
+import grpc.aio
+
+from cathedra.apiserver.storage.etcd import EtcdAddress, EtcdStorage
+from cathedra.apiserver.storage.protocol import StorageError, StoreUnavailable, Superseded
+from cathedra.clock import LoopClock, run_virtual
+from tests.unit.apiserver.storage.etcd.fakemember import Cluster
+
+
+class _Channel:
+    async def close(self, grace: object) -> None:
+        """There is nothing to close."""
+
+
+def virtual(cluster: Cluster, test: Callable[[EtcdStorage], Awaitable[None]]) -> None:
+    async def run() -> None:
+        store = EtcdStorage(EtcdAddress.parse("etcd://m0:1"), clock=LoopClock(asyncio.get_running_loop()))
+        store._connection._channels["m0:1"] = (_Channel(), cluster.members["m0:1"])  # type: ignore[assignment]
+        await store.load(lambda _: None)
+        cluster.transactions.clear()
+        await test(store)
+        await store.close()
+
+    run_virtual(run())
+
+
+def refused(details: str, code: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT) -> grpc.aio.AioRpcError:
+    none = grpc.aio.Metadata()
+    return grpc.aio.AioRpcError(code, none, none, details)
+
+
+def test_writes_of_one_turn_share_a_transaction_with_one_write_of_each_resource() -> None:
+    cluster = Cluster("m0:1")
+
+    async def test(store: EtcdStorage) -> None:
+        keys = ("pods/a/1", "pods/a/2", "events/a/1", "resourceclaims/a/1", "events/a/2")
+        revisions = await asyncio.gather(*(store.write(key, b"x", expected=0) for key in keys))
+        assert len(cluster.transactions) == 2
+        # Two events of one watch must differ in their revision, or a client that resumes after the first misses one.
+        assert revisions[0] != revisions[1]
+        assert revisions[2] != revisions[4]
+        assert revisions[0] == revisions[2] == revisions[3]
+
+    virtual(cluster, test)
+
+
+def test_a_write_that_loses_its_race_does_not_fail_the_others() -> None:
+    cluster = Cluster("m0:1")
+
+    async def test(store: EtcdStorage) -> None:
+        first = await store.write("pods/a/1", b"x", expected=0)
+        outcomes = await asyncio.gather(
+            store.write("pods/a/1", b"y", expected=0),
+            store.write("events/a/1", b"x", expected=0),
+            store.write("nodes/n", None, expected=7),
+            return_exceptions=True,
+        )
+        assert isinstance(outcomes[0], Superseded)
+        assert outcomes[0].revision == first
+        assert outcomes[1] == first + 1
+        assert isinstance(outcomes[2], Superseded)
+        assert len(cluster.transactions) == 2
+
+    virtual(cluster, test)
+
+
+def test_a_write_that_etcd_refuses_fails_alone() -> None:
+    cluster = Cluster("m0:1")
+    cluster.refuse = lambda request: (
+        refused("etcdserver: request is too large") if b"huge" in str(request).encode() else None
+    )
+
+    async def test(store: EtcdStorage) -> None:
+        outcomes = await asyncio.gather(
+            store.write("pods/a/1", b"huge", expected=0),
+            store.write("events/a/1", b"x", expected=0),
+            return_exceptions=True,
+        )
+        assert isinstance(outcomes[0], StorageError)
+        assert "request is too large" in str(outcomes[0])
+        assert isinstance(outcomes[1], int)
+
+    virtual(cluster, test)
+
+
+def test_of_a_group_whose_answer_was_lost_only_proven_creations_succeed() -> None:
+    cluster = Cluster("m0:1")
+
+    async def test(store: EtcdStorage) -> None:
+        first = await store.write("nodes/n", b"1", expected=0)
+        carried_out, cluster.transact = cluster.transact, lost  # type: ignore[method-assign]
+        outcomes = await asyncio.gather(
+            store.write("pods/a/1", b"x", expected=0),
+            store.write("nodes/n", b"2", expected=first),
+            return_exceptions=True,
+        )
+        cluster.transact = carried_out  # type: ignore[method-assign]
+        assert outcomes[0] == cluster.revision
+        assert isinstance(outcomes[1], StoreUnavailable)
+        assert outcomes[1].unknown
+
+    async def lost(request: object) -> object:
+        await Cluster.transact(cluster, request)
+        raise refused("recvmsg: Connection reset by peer", grpc.StatusCode.UNAVAILABLE)
+
+    virtual(cluster, test)
+
+
+def test_kine_gets_every_write_in_a_transaction_of_its_own() -> None:
+    cluster = Cluster("m0:1", member_id=0)
+
+    async def test(store: EtcdStorage) -> None:
+        await asyncio.gather(*(store.write(f"{name}/a/1", b"x", expected=0) for name in ("pods", "events")))
+        assert [len(request.compare) for request in cluster.transactions] == [1, 1]
+
+    virtual(cluster, test)
+
+
+def test_writes_gather_while_groups_are_under_way() -> None:
+    cluster = Cluster("m0:1")
+
+    async def test(store: EtcdStorage) -> None:
+        writes = [store.write(f"pods/a/{number}", b"x", expected=0) for number in range(6)]
+        await asyncio.sleep(0)
+        writes += [store.write(f"events/a/{number}", b"x", expected=0) for number in range(2)]
+        await asyncio.gather(*writes)
+        # Four groups are under way when the events are written; these share the groups of the last two pods.
+        assert len(cluster.transactions) == 6
+
+    virtual(cluster, test)
+
+
+def test_closing_ends_writes_that_gather() -> None:
+    cluster = Cluster("m0:1")
+
+    async def test(store: EtcdStorage) -> None:
+        cluster.hanging.add("m0:1")
+        writes = [store.write(f"pods/a/{number}", b"x", expected=0) for number in range(6)]
+        await asyncio.sleep(0.01)
+        await store.close()
+        outcomes = await asyncio.gather(*writes, return_exceptions=True)
+        assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
+
+    virtual(cluster, test)
