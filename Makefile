@@ -18,7 +18,7 @@ HOMEPAGE ?=
 # Without bytecode, every start of the program compiles a thousand modules again: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz bench lowest follow metrics docs dist pythons install install-dev format protos types clean
+.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz bench lowest follow metrics docs site dist pythons install install-dev format protos types clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -104,6 +104,9 @@ docs: $(VENV)/.base            ## build the documentation as a site in site/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+site: $(VENV)/.dev             ## build the page without a server: site/play/ and site/cathedra.html; needs node and npm
+	@$(BIN)/python -m tools.playground
+
 format: $(VENV)/.dev           ## format the sources
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
@@ -114,4 +117,4 @@ types: $(VENV)/.dev            ## generate the object types from Kubernetes' wir
 	@$(BIN)/python tools/generate_types.py
 
 clean:                         ## remove the files that other targets create
-	rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis site dist dist-krew
+	rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis site dist dist-krew build playground/node_modules

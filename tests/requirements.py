@@ -7,10 +7,20 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tools import playground
 
 from cathedra.remembering import IS_ON
 
-__all__ = ["container_mounts", "container_runtime", "kubectl_path", "oldest_kubectl", "program", "root", "with_memos"]
+__all__ = [
+    "container_mounts",
+    "container_runtime",
+    "kubectl_path",
+    "oldest_kubectl",
+    "program",
+    "pyodide_bundle",
+    "root",
+    "with_memos",
+]
 
 with_memos = pytest.mark.skipif(not IS_ON, reason="memos are switched off: CATHEDRA_REMEMBER=0")
 """Tests of what memos keep, which are no rules of the behaviour."""
@@ -24,6 +34,7 @@ _PACKAGES = {
     "etcd": "apt-get install etcd-server",
     "fish": "apt-get install fish",
     "gcc": "apt-get install gcc",
+    "node": "apt-get install nodejs npm",
     "runc": "apt-get install runc",
     "zsh": "apt-get install zsh",
 }
@@ -80,6 +91,14 @@ def container_mounts() -> None:
         _missing(
             "crun and runc are not installed, and plain processes have no mounts; get it with: apt-get install crun"
         )
+
+
+def pyodide_bundle() -> Path:
+    """The engine's bytecode for WebAssembly; skipped without node, the npm package, or the compiled package."""
+    program("node")
+    if not playground.PYODIDE.exists() or not playground.wheels():
+        _missing("Pyodide is not downloaded; get it with: python -m tools.playground --download")
+    return playground.compiled_bundle()
 
 
 def _missing(why: str) -> None:

@@ -1,0 +1,9 @@
+// The page of a site: worker and example come from the page's own origin.
+
+import { play } from "./play.js";
+
+globalThis.engine = play({
+  makeWorker: () => new Worker(new URL("./worker.js", import.meta.url), { type: "module" }),
+  assets: null,
+  example: async () => (await fetch("cluster.yaml")).text(),
+});

@@ -1,0 +1,64 @@
+// The page without a server: a dump is dropped, chosen or pasted, and the device map opens on it.
+
+import { start } from "./app.js";
+import { droppedFiles, isReadable, sentFile } from "./files.js";
+import { WorkerEngine } from "./worker-engine.js";
+
+const EXAMPLE = "cluster.yaml";
+
+// `place` has `makeWorker`, `assets` (null: the worker fetches them) and `example()`, the text of the example.
+export function play(place) {
+  const root = document.getElementById("app");
+  const status = document.getElementById("status");
+  const form = document.getElementById("load");
+  const say = (text, fault = false) => {
+    status.textContent = text;
+    status.classList.toggle("fault", fault);
+  };
+  const engine = new WorkerEngine(place.makeWorker, place.assets, { progress: (text) => say(`${text} …`) });
+
+  async function open(named) {
+    try {
+      const readable = named.filter(([name]) => named.length === 1 || isReadable(name));
+      if (!readable.length) throw new Error("none of the files is .yaml, .json or an archive");
+      const files = [];
+      for (const [name, blob] of readable) files.push(await sentFile(name, blob));
+      say("reading …");
+      const found = await engine.load(files);
+      form.hidden = true;
+      say("");
+      history.replaceState(null, "", "#");
+      document.title = `Device map of ${found.source}`;
+      await start(root, engine);
+    } catch (error) {
+      form.hidden = false;
+      say(error.message, true);
+    }
+  }
+
+  addEventListener("dragover", (event) => event.preventDefault());
+  addEventListener("drop", async (event) => {
+    event.preventDefault();
+    open(await droppedFiles(event.dataTransfer));
+  });
+  addEventListener("paste", (event) => {
+    const text = event.clipboardData.getData("text");
+    if (form.hidden || event.target.closest?.("input, textarea") || !text) return;
+    open([["pasted.yaml", new Blob([text])]]);
+  });
+  const choose = form.querySelector("input[type=file]");
+  choose.addEventListener("change", () => open([...choose.files].map((file) => [file.name, file])));
+  form.querySelector("textarea + button").addEventListener("click", () => {
+    open([["pasted.yaml", new Blob([form.querySelector("textarea").value])]]);
+  });
+  form.querySelector("button.example").addEventListener("click", async () => {
+    open([[EXAMPLE, new Blob([await place.example()])]]);
+  });
+
+  const versions = engine.start();
+  versions.then(
+    ({ python, pyodide }) => form.hidden || say(`ready: Python ${python}, Pyodide ${pyodide}`),
+    (error) => say(error.message, true),
+  );
+  return engine;
+}
