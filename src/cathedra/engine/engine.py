@@ -25,7 +25,7 @@ from cathedra.engine.limits import Limits, bounded_answer, load_dump
 from cathedra.engine.messages import Answer, AnswerError, Question, SentFile, model_of
 from cathedra.insight.explanation.explain import explain, explain_all
 from cathedra.insight.explanation.report import Explanation, ExplanationOverview, explanation_text, overview_text
-from cathedra.insight.inventory.clustermap import cluster_map
+from cathedra.insight.inventory.clustermap import ClusterMap, cluster_map
 from cathedra.insight.inventory.listing import devices
 from cathedra.insight.inventory.report import devices_text
 from cathedra.insight.linting.lint import lint
@@ -53,12 +53,25 @@ class Engine:
         self._state: ClusterState | None = None
         self._left_out: tuple[str, ...] = ()
         self._session: tuple[ClusterState, ReplSession] | None = None
+        self._map: tuple[ClusterState, ClusterMap] | None = None
         if state is not None:
             self.replace(state)
 
     def replace(self, state: ClusterState) -> None:
         """Set the state to which later questions refer."""
         self._state, self._left_out = state, ()
+
+    @property
+    def map(self) -> ClusterMap:
+        """The map of the state. It is computed once: of 5,000 nodes with 8 devices in a second or two.
+
+        Raises:
+            InvalidInput: there is no state yet.
+        """
+        state, known = self.state, self._map
+        if known is None or known[0] is not state:
+            known = self._map = (state, cluster_map(state))
+        return known[1]
 
     @property
     def state(self) -> ClusterState:
@@ -102,7 +115,7 @@ class Engine:
             case messages.Summarize():
                 return self._summary()
             case messages.Map():
-                return cluster_map(self.state).to_dict(), ""
+                return self.map.to_dict(), ""
             case messages.Devices():
                 return self._devices(question)
             case messages.Explain():

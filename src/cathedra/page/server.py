@@ -16,9 +16,10 @@ import asyncio
 import hmac
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
+from urllib.parse import parse_qs
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.asgi.application import Receive, Scope, Send
@@ -47,20 +48,20 @@ class AnsweringEngine(Protocol):
 class ChangeStream(Protocol):
     """Source of changes."""
 
-    def lines(self) -> AsyncIterator[bytes]:
-        """Yield a line of JSON for each change."""
+    def lines(self, since: float = 0.0) -> AsyncIterator[bytes]:
+        """Yield a line of JSON for each change. ``since`` is the time of the map that the page has; 0: it has none."""
 
 
 class PageServer:
     """The ASGI application."""
 
-    def __init__(self, engine: AnsweringEngine, changes: ChangeStream, *, token: str, port: int) -> None:
-        self._engine, self._changes = engine, changes
+    def __init__(
+        self, engine: AnsweringEngine, changes: ChangeStream, executor: Executor, *, token: str, port: int
+    ) -> None:
+        self._engine, self._changes, self._executor = engine, changes, executor
         self._token = token.encode()
         self._hosts = frozenset(f"{name}:{port}".encode() for name in (HOST, "localhost"))
         self._files = static_files()
-        # One thread: answers share the memos of the state, and a second one would only take turns with the first.
-        self._thread = ThreadPoolExecutor(1, "page")
         self._questions = self._streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,13 +83,9 @@ class PageServer:
         elif path == "/engine" and method == "POST":
             await self._answer(headers, receive, send)
         elif path == "/events" and method == "GET":
-            await self._follow(receive, send)
+            await self._follow(_since(scope.get("query_string", b"")), receive, send)
         else:
             await _respond(send, 405, b"method not allowed\n", _PLAIN)
-
-    def close(self) -> None:
-        """Drop the questions that wait."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _refusal(self, headers: Mapping[bytes, bytes]) -> bytes | None:
         host = headers.get(b"host", b"").lower()
@@ -117,17 +114,17 @@ class PageServer:
         self._questions += 1
         try:
             loop = asyncio.get_running_loop()
-            answer = await loop.run_in_executor(self._thread, self._engine.answer_json, body)
+            answer = await loop.run_in_executor(self._executor, self._engine.answer_json, body)
         finally:
             self._questions -= 1
         await _respond(send, 200, answer, _JSON)
 
-    async def _follow(self, receive: Receive, send: Send) -> None:
+    async def _follow(self, since: float, receive: Receive, send: Send) -> None:
         if self._streams >= MOST_STREAMS:
             await _respond(send, 429, b"too many pages follow the changes\n", _PLAIN)
             return
         self._streams += 1
-        sending = asyncio.create_task(self._send_changes(send))
+        sending = asyncio.create_task(self._send_changes(since, send))
         leaving = asyncio.create_task(_left(receive))
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -137,11 +134,19 @@ class PageServer:
                 task.cancel()
             await asyncio.gather(sending, leaving, return_exceptions=True)
 
-    async def _send_changes(self, send: Send) -> None:
+    async def _send_changes(self, since: float, send: Send) -> None:
         await send(_start(200, _LINES))
-        async for line in self._changes.lines():
+        async for line in self._changes.lines(since):
             await send({"type": "http.response.body", "body": line + b"\n", "more_body": True})
         await send({"type": "http.response.body", "body": b""})
+
+
+def _since(query: bytes) -> float:
+    """Return the time in ``?since=SECONDS``; 0 if there is none, or another value."""
+    try:
+        return float(parse_qs(query.decode("latin-1")).get("since", ["0"])[0])
+    except ValueError:
+        return 0.0
 
 
 async def _left(receive: Receive) -> None:
@@ -178,9 +183,17 @@ def _start(status: int, kind: bytes) -> dict[str, Any]:
 
 @asynccontextmanager
 async def serving_page(
-    engine: AnsweringEngine, changes: ChangeStream, *, port: int = 0, token: Callable[[], str] = secrets.token_urlsafe
+    engine: AnsweringEngine,
+    changes: ChangeStream,
+    executor: Executor,
+    *,
+    port: int = 0,
+    token: Callable[[], str] = secrets.token_urlsafe,
 ) -> AsyncIterator[str]:
     """Serve while the body runs. Yields the address to open, with the token in its fragment.
+
+    Questions are answered on ``executor``. One thread is enough: answers share the memos of the state, and a second one
+    would only take turns with the first.
 
     Raises:
         InvalidInput: the port cannot be opened.
@@ -192,11 +205,10 @@ async def serving_page(
             f"port {port} of {HOST} cannot be opened: {error.strerror}; choose another --port"
         ) from error
     secret, number = token(), listening.getsockname()[1]
-    server = PageServer(engine, changes, token=secret, port=number)
+    server = PageServer(engine, changes, executor, token=secret, port=number)
     listener = Listener(server, listening, None)
     await listener.start()
     try:
         yield f"http://{HOST}:{number}/#{secret}"
     finally:
         await listener.stop()
-        server.close()

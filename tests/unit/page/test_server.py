@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,6 +18,7 @@ from cathedra.page.server import HOST, PageServer, serving_page
 from cathedra.page.unchanging import Unchanging
 
 PORT = 4711
+EXECUTOR = ThreadPoolExecutor(1)
 OWN = {"host": f"{HOST}:{PORT}"}
 KNOWN = {**OWN, "authorization": "Bearer secret", "content-type": "application/json"}
 
@@ -56,7 +58,7 @@ class Answer:
 
 
 def made(engine: Any = None) -> PageServer:
-    return PageServer(engine or Echo(), Unchanging(), token="secret", port=PORT)
+    return PageServer(engine or Echo(), Unchanging(), EXECUTOR, token="secret", port=PORT)
 
 
 async def called(server: PageServer, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:
@@ -160,7 +162,7 @@ async def connection(address: str) -> AsyncIterator[tuple[asyncio.StreamReader, 
 
 
 async def test_it_listens_on_loopback_and_its_address_has_the_token_in_the_fragment() -> None:
-    async with serving_page(Echo(), Unchanging()) as address, connection(address) as (reader, writer, token):
+    async with serving_page(Echo(), Unchanging(), EXECUTOR) as address, connection(address) as (reader, writer, token):
         assert address.startswith(f"http://{HOST}:")
         host = address.split("/")[2]
         writer.write(f"GET /events HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
@@ -172,8 +174,8 @@ async def test_it_listens_on_loopback_and_its_address_has_the_token_in_the_fragm
 
 
 async def test_a_port_that_is_taken_is_an_error_of_input() -> None:
-    async with serving_page(Echo(), Unchanging()) as address:
+    async with serving_page(Echo(), Unchanging(), EXECUTOR) as address:
         port = int(address.partition("/#")[0].rpartition(":")[2])
         with pytest.raises(InvalidInput, match="choose another --port"):
-            async with serving_page(Echo(), Unchanging(), port=port):
+            async with serving_page(Echo(), Unchanging(), EXECUTOR, port=port):
                 pass

@@ -6,8 +6,13 @@ import argparse
 import asyncio
 import sys
 import webbrowser
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
-from cathedra.cli.dra.source import add_source, read_state
+from cathedra.cli.dra.source import add_source, read_from, read_state, target_of
+from cathedra.client.http import HTTPTransport
+from cathedra.client.negotiation import NegotiatedTransport
+from cathedra.clock import SystemClock
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -19,18 +24,38 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve the map until interrupted."""
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_serve_dump(arguments) if arguments.dump else _serve_cluster(arguments))
+    return 0
+
+
+async def _serve_dump(arguments: argparse.Namespace) -> None:
     # Imported late: a wrong call need not wait for the tools.
     from cathedra.engine import Engine
     from cathedra.page.server import serving_page
     from cathedra.page.unchanging import Unchanging
 
-    async def serve(engine: Engine) -> None:
-        async with serving_page(engine, Unchanging(), port=arguments.port) as address:
+    with ThreadPoolExecutor(1, "engine") as executor:
+        engine = Engine(await asyncio.get_running_loop().run_in_executor(executor, read_state, arguments))
+        async with serving_page(engine, Unchanging(), executor, port=arguments.port) as address:
             _announce(address, open_browser=arguments.open)
             await asyncio.get_running_loop().create_future()
 
-    asyncio.run(serve(Engine(read_state(arguments))))
-    return 0
+
+async def _serve_cluster(arguments: argparse.Namespace) -> None:
+    from cathedra.engine import Engine
+    from cathedra.page.following import Follower
+    from cathedra.page.server import serving_page
+
+    target = target_of(arguments)
+    with ThreadPoolExecutor(1, "engine") as executor:
+        async with await HTTPTransport.open(target) as transport:
+            engine = Engine(await read_from(transport, target, arguments))
+            negotiated = NegotiatedTransport(transport)
+            follower = Follower(engine, negotiated, namespace=target.namespace, clock=SystemClock(), executor=executor)
+            async with serving_page(engine, follower, executor, port=arguments.port) as address:
+                _announce(address, open_browser=arguments.open)
+                await follower.run()
 
 
 def _announce(address: str, *, open_browser: bool) -> None:

@@ -15,6 +15,7 @@ from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport
 from cathedra.client.informer import Informer
 from cathedra.client.kubeconfig import Target
+from cathedra.client.transport import RawTransport
 from cathedra.clock import SystemClock
 from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
 from cathedra.insight.reading.dumps import read_dump
@@ -183,15 +184,24 @@ async def follow(arguments: argparse.Namespace, show: Callable[[ClusterState], o
             await clock.sleep(PAUSE)
 
 
+async def read_from(transport: RawTransport, target: Target, arguments: argparse.Namespace) -> ClusterState:
+    """Read the cluster behind a transport that is open.
+
+    Raises:
+        ConnectionError: the server cannot be reached.
+        StatusError: it refuses.
+        UnknownGate: the version is not known.
+    """
+    return await read_live(
+        transport,
+        source=f"cluster {target.name}",
+        now=SystemClock().now(),
+        namespace=getattr(arguments, "namespace", "") or target.namespace,
+        release=arguments.kubernetes_version,
+        feature_gates=parse_overrides(arguments.feature_gates),
+    )
+
+
 async def _read(target: Target, arguments: argparse.Namespace) -> ClusterState:
-    clock = SystemClock()
-    namespace = getattr(arguments, "namespace", "") or target.namespace
     async with await HTTPTransport.open(target) as transport:
-        return await read_live(
-            transport,
-            source=f"cluster {target.name}",
-            now=clock.now(),
-            namespace=namespace,
-            release=arguments.kubernetes_version,
-            feature_gates=parse_overrides(arguments.feature_gates),
-        )
+        return await read_from(transport, target, arguments)

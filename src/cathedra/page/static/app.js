@@ -62,7 +62,7 @@ export class App {
     this.finder.begin();
     this.cel.begin();
     performance.mark("map-drawn");
-    if (this.engine.follow) this.engine.follow({ change: (message) => this.#changed(message), lost: (error) => this.#lost(error) });
+    if (this.engine.follow) this.engine.follow({ since: () => this.present.now, change: (message) => this.#changed(message), lost: (error) => this.#lost(error) });
     // The age of a picture that is no longer followed.
     setInterval(() => this.connection.lost && this.update(), 1000);
   }
@@ -85,22 +85,23 @@ export class App {
   // --- changes
 
   #changed(message) {
-    this.connection = { ...this.connection, lost: 0, fault: "" };
-    if (message.type === "static") this.connection.live = false;
-    else this.connection.live = true;
-    if (message.readAt) this.readAt = message.readAt * 1000;
-    if (message.type === "tick" && message.lostSince) this.connection = { live: true, lost: message.lostSince * 1000, fault: "the cluster does not answer" };
-    if (message.type === "map") {
-      this.present = new ClusterModel(message.map);
-      this.timeline.restart(message.map, message.history ?? []);
+    this.connection = { live: message.type !== "static", lost: 0, fault: "" };
+    if (message.type === "start") {
+      if (message.map) this.present = new ClusterModel(message.map);
+      this.timeline.restart(message.history, message.began);
+      for (const change of message.changes) this.#apply(change);
       this.#shown(true);
     }
-    if (message.type === "change") {
-      this.timeline.record(message);
-      const moved = this.present.apply(message);
-      this.#shown(moved);
-    }
+    if (message.type === "change") this.#shown(this.#apply(message));
+    if (message.readAt) this.readAt = message.readAt * 1000;
+    if (message.lostSince) this.connection = { live: true, lost: message.lostSince * 1000, fault: "the cluster does not answer" };
     this.update();
+  }
+
+  #apply(change) {
+    this.timeline.record(change);
+    this.readAt = Math.max(this.readAt, change.now * 1000);
+    return this.present.apply(change);
   }
 
   // The present has changed; what is shown is an earlier time while the timeline is scrubbed.
@@ -110,6 +111,7 @@ export class App {
     if (moved) this.lay();
     else this.view.redraw();
     this.selection.refresh();
+    this.finder.changed();
   }
 
   showModel(model) {

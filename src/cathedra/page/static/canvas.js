@@ -390,8 +390,8 @@ export class MapView {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (direction && event.shiftKey) this.pan(direction[0] * 60, direction[1] * 60);
     else if (direction) this.#focus(this.#beside(direction));
-    else if (event.key === "+" || event.key === "=") this.zoom(1.4);
-    else if (event.key === "-") this.zoom(1 / 1.4);
+    else if (event.key === "+" || event.key === "=") this.#zoomFocused(1.4);
+    else if (event.key === "-") this.#zoomFocused(1 / 1.4);
     else if (event.key === "0") this.fit();
     else if (event.key === "Home") this.#focus(this.layout.cells.values().next().value);
     else if (event.key === "End") this.#focus([...this.layout.cells.values()].at(-1));
@@ -399,6 +399,14 @@ export class MapView {
     else if (event.key === "Escape") this.listener.select(null);
     else return;
     event.preventDefault();
+  }
+
+  // Zooms around the cell that has the keyboard, or the selected one.
+  #zoomFocused(factor) {
+    const place = this.layout.cells.get(this.focused) ?? this.layout.cells.get(this.selected);
+    const { camera } = this;
+    if (place) this.zoom(factor, (place.x + CELL / 2 - camera.x) * camera.scale, (place.y + CELL / 2 - camera.y) * camera.scale);
+    else this.zoom(factor);
   }
 
   // The nearest place in a direction; what lies to the side counts three times.

@@ -34,11 +34,12 @@ export class ServerEngine {
     return resultOf(await response.json());
   }
 
-  // Calls listener.change(message) for each message and listener.lost() when the connection ends; connects again.
+  // Calls listener.change(message) for each message and listener.lost(error) when the connection ends; connects again.
+  // `listener.since()` is the time of the map that the page has.
   async follow(listener) {
     for (let wait = 500; ; wait = Math.min(wait * 2, 10_000)) {
       try {
-        const response = await fetch("events", { headers: { authorization: `Bearer ${this.#token}` } });
+        const response = await fetch(`events?since=${listener.since() ?? 0}`, { headers: { authorization: `Bearer ${this.#token}` } });
         if (!response.ok) throw new EngineError({ reason: "refused", text: (await response.text()).trim() });
         for await (const line of lines(response.body)) {
           wait = 500;

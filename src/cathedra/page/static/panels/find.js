@@ -5,19 +5,34 @@ import { keyOf, reasonOf } from "../model.js";
 
 const SHOWN = 60;
 
+const PAUSE = 5000; // Milliseconds between two explanations of all that waits
+
 export class Finder {
+  #timer = 0;
+
   constructor(app) {
     this.app = app;
     this.text = "";
     this.overview = null;
     this.fault = "";
+    this.outdated = false;
   }
 
   begin() {
     this.refresh();
   }
 
+  // The cluster has changed: what waits is explained again, after a while and only where somebody reads it.
+  changed() {
+    this.#timer ||= setTimeout(() => {
+      this.#timer = 0;
+      if (this.app.panel === "find" && !document.hidden) this.refresh();
+      else this.outdated = true;
+    }, PAUSE);
+  }
+
   async refresh() {
+    this.outdated = false;
     try {
       this.overview = await this.app.engine.ask("explain", {});
       this.fault = "";
@@ -28,6 +43,7 @@ export class Finder {
   }
 
   render() {
+    if (this.outdated) queueMicrotask(() => this.outdated && this.refresh());
     return html`
       <label for="search" class="sr">Search devices, claims, pods and workloads</label>
       <input id="search" type="search" placeholder="device, claim, pod, workload, node …" .value=${this.text} @input=${(event) => this.#search(event.target.value)}>

@@ -12,11 +12,14 @@ export class Timeline {
   constructor(app) {
     this.app = app;
     this.changes = [];
+    this.began = 0;
     this.scrubbed = 0; // Milliseconds of the moment that is shown; 0: now
   }
 
-  restart(history) {
-    this.changes = history;
+  // `began` is the time from which on changes are recorded; events are known from before.
+  restart(history, began) {
+    this.changes = [...history];
+    this.began = began;
     this.scrubbed = 0;
   }
 
@@ -38,8 +41,9 @@ export class Timeline {
       this.app.showModel(this.app.present);
       return;
     }
-    this.scrubbed = seconds * 1000;
-    this.app.showModel(this.#modelAt(seconds));
+    const moment = Math.max(seconds, this.began);
+    this.scrubbed = moment * 1000;
+    this.app.showModel(this.#modelAt(moment));
   }
 
   // The present with all later changes taken back.
@@ -64,14 +68,14 @@ export class Timeline {
     const events = this.events;
     const recent = events.filter((one) => one.now <= shown).slice(-LISTED).reverse();
     return html`<section class="time" aria-label="The last hour">
-      <label for="moment">${this.scrubbed ? new Date(this.scrubbed).toLocaleTimeString("en-GB") : "now"}</label>
+      <label for="moment">${this.scrubbed ? `${new Date(this.scrubbed).toLocaleTimeString("en-GB")}${shown <= this.began + 1 ? " (recorded from here on)" : ""}` : "now"}</label>
       <div>
         <svg viewBox="0 0 3600 26" preserveAspectRatio="none" role="img" aria-label=${`${events.length} events in the last hour`}>
           ${marks(events, begin)}
         </svg>
         <input id="moment" type="range" min=${Math.floor(begin)} max=${Math.ceil(end)} step="1" .value=${String(Math.ceil(shown))} @input=${(event) => this.scrub(Number(event.target.value))}>
       </div>
-      <ol class="list events" aria-label="Latest events">${recent.map((one) => html`<li><span class="faint">${new Date(one.now * 1000).toLocaleTimeString("en-GB")}</span> ${one.text}</li>`)}</ol>
+      <ol class="list events" aria-label="Latest events">${recent.map((one) => html`<li><span class="faint">${new Date(one.now * 1000).toLocaleTimeString("en-GB")}</span> <span title=${one.text}>${one.text}</span></li>`)}</ol>
       ${this.scrubbed ? html`<button @click=${() => this.scrub(Infinity)}>Back to now</button>` : nothing}
     </section>`;
   }

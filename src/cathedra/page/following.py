@@ -1,0 +1,215 @@
+"""Following of a cluster: informers, and from their stores a new state for the engine and a new map for the pages.
+
+Changes that come together are handled together: a state is made at most every `PAUSE` seconds, and at most for a
+third of the time, so that a large cluster with many changes does not occupy the processor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Executor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Event
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.undecodable import Undecodable
+from cathedra.client.client import Client
+from cathedra.client.informer import Informer, InformerSelection
+from cathedra.client.transport import APICall, Transport, WatchEvent
+from cathedra.clock import Clock
+from cathedra.engine import Engine
+from cathedra.insight.inventory.clustermap import ClusterMap
+from cathedra.insight.reading.state import READ_KINDS, ClusterState, note_on
+from cathedra.page.history import KEPT_SECONDS, MapEvent, MapHistory
+
+PAUSE: Final = 0.3
+"""Seconds in which changes are collected."""
+_SHARE: Final = 2.0
+"""Pause after a state was made, as a multiple of the time that it took."""
+_CONTACT_SECONDS: Final = 2.0
+_MOST_EVENTS: Final = 200
+"""Kubernetes events in one change; a storm of them says the same many times."""
+_EVICTIONS: Final = frozenset(
+    ("TaintManagerEviction", "DeviceTaintManagerEviction", "Preempted", "Evicted", "EvictionByEvictionAPI")
+)
+_LOG: Final = logging.getLogger(__name__)
+
+
+class ContactTransport:
+    """A transport that remembers since when the server has not answered."""
+
+    def __init__(self, inner: Transport, clock: Clock) -> None:
+        self._inner, self._clock = inner, clock
+        self.lost_since: float | None = None
+
+    async def call(self, call: APICall) -> Any:
+        """Carry out a call."""
+        with _Contact(self):
+            return await self._inner.call(call)
+
+    def watch(self, call: APICall) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[Any]]]:
+        """Stream changes."""
+        return self._watch(call)
+
+    @asynccontextmanager
+    async def _watch(self, call: APICall) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
+        with _Contact(self):
+            async with self._inner.watch(call) as events:
+                self.lost_since = None
+                yield events
+
+    async def close(self) -> None:
+        """Close the connections of the transport inside."""
+        await self._inner.close()
+
+    def note(self, *, reached: bool) -> None:
+        """Record the outcome of a request."""
+        if reached:
+            self.lost_since = None
+        elif self.lost_since is None:
+            self.lost_since = self._clock.now()
+
+
+class _Contact:
+    """Records whether the body reached the server; a refusal is an answer, too."""
+
+    def __init__(self, transport: ContactTransport) -> None:
+        self._transport = transport
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        if kind is None:
+            self._transport.note(reached=True)
+        elif issubclass(kind, ConnectionError):
+            self._transport.note(reached=False)
+
+
+class Follower:
+    """Keeps the state of an engine, and a history of its map, up to date."""
+
+    def __init__(
+        self, engine: Engine, transport: Transport, *, namespace: str, clock: Clock, executor: Executor
+    ) -> None:
+        """``engine`` has the state that was read last; kinds that could not be read are not followed."""
+        self._engine, self._clock, self._executor = engine, clock, executor
+        self._contact = ContactTransport(transport, clock)
+        client = Client(self._contact, clock=clock)
+        self._first = engine.state
+        self._informers = [
+            Informer(client, kind.ref, InformerSelection(selected), clock=clock)
+            for kind, selected in _followed(self._first, namespace)
+        ]
+        self._changed = asyncio.Event()
+        self._news: dict[str, MapEvent] = {}
+        self.history = MapHistory(engine.map, self._first.now or clock.now(), self._past_events())
+        for informer in self._informers:
+            if informer.ref.type is Event:
+                informer.add_handler(self._note_event, lambda _, new: self._note_event(new))
+            else:
+                informer.add_handler(self._note, self._note, self._note, on_undecodable=self._note)
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._informers:
+                group.create_task(informer.run())
+            group.create_task(self._keep_contact())
+            for informer in self._informers:
+                await informer.wait_synced()
+            while True:
+                await self._changed.wait()
+                await self._clock.sleep(PAUSE)
+                self._changed.clear()
+                began = self._clock.monotonic()
+                await self._renew()
+                await self._clock.sleep(_SHARE * (self._clock.monotonic() - began))
+
+    def lines(self, since: float = 0.0) -> AsyncIterator[bytes]:
+        """Yield the history and each change as JSON."""
+        return self.history.lines(since)
+
+    async def _renew(self) -> None:
+        state = self._state()
+        news, self._news = tuple(self._news.values()), {}
+        made = await asyncio.get_running_loop().run_in_executor(self._executor, self._map_of, state)
+        self.history.advance(made, state.now or 0.0, news)
+
+    def _map_of(self, state: ClusterState) -> ClusterMap:
+        # In the thread of the engine: a question that is answered meanwhile has the former state.
+        self._engine.replace(state)
+        return self._engine.map
+
+    def _state(self) -> ClusterState:
+        objects: list[KubeObject] = []
+        undecodable: list[Undecodable] = []
+        followed = set()
+        for informer in self._informers:
+            followed.add(informer.ref.type)
+            objects.extend(informer.store.list())
+            undecodable.extend(informer.store.undecodable.values())
+        for kind, items in self._first.objects.items():
+            if kind not in followed:
+                objects.extend(items.values())
+        found = ClusterState.of(objects, self._first.source)
+        notes = (one for one in self._first.notes if one.problem != "undecodable")
+        return dataclasses.replace(
+            self._first,
+            objects=found.objects,
+            undecodable=tuple(undecodable),
+            notes=(*notes, *map(note_on, undecodable)),
+            now=self._clock.now(),
+        )
+
+    def _note(self, *_: object) -> None:
+        self._changed.set()
+
+    def _note_event(self, event: Event) -> None:
+        found = _map_event(event)
+        # Events that the first map already has come again with the first list.
+        if found is not None and _time_of(event) > (self._first.now or 0.0) and len(self._news) < _MOST_EVENTS:
+            self._news[event.metadata.uid] = found
+            self._changed.set()
+
+    def _past_events(self) -> Iterator[tuple[float, MapEvent]]:
+        oldest = (self._first.now or 0.0) - KEPT_SECONDS
+        for event in self._first.all(Event):
+            found, time = _map_event(event), _time_of(event)
+            if found is not None and time >= oldest:
+                yield time, found
+
+    async def _keep_contact(self) -> None:
+        while True:
+            self.history.note_contact(self._clock.now(), self._contact.lost_since)
+            await self._clock.sleep(_CONTACT_SECONDS)
+
+
+def _followed(state: ClusterState, namespace: str) -> Iterator[tuple[Any, str]]:
+    """Yield the kinds that could be read, with the namespace to which reading was limited."""
+    partial = {one.resource for one in state.notes if one.problem == "partial"}
+    for kind in READ_KINDS:
+        if kind.plural in partial:
+            yield kind, namespace
+        elif state.is_known(kind.ref.type) and (not kind.gate or state.gates.get(kind.gate, False)):
+            yield kind, ""
+
+
+def _map_event(event: Event) -> MapEvent | None:
+    evicted = event.reason in _EVICTIONS
+    if not evicted and event.type != "Warning":
+        return None
+    about = event.involved_object
+    where = f"{about.namespace}/{about.name}" if about.namespace else about.name
+    text = f"{about.kind.lower()} {where}: {event.reason}: {event.message or ''}"
+    return MapEvent("evicted" if evicted else "failed", text[:300])
+
+
+def _time_of(event: Event) -> float:
+    series = event.series.last_observed_time if event.series is not None else None
+    stamp = series or event.last_timestamp or event.event_time or event.first_timestamp
+    return stamp.timestamp if stamp else 0.0

@@ -1,0 +1,148 @@
+"""The engine's state and the map follow the cluster; a lost connection is reported and made up for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor, Future
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from cathedra.api.core.core_v1 import Event, Node, ObjectReference
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.resource import Device, ResourcePool, ResourceSlice, ResourceSliceSpec
+from cathedra.api.timestamp import Time
+from cathedra.client.resources import EVENTS, NODES, RESOURCESLICES
+from cathedra.client.transport import APICall, Transport, WatchEvent
+from cathedra.engine import Engine
+from cathedra.insight.reading.live import read_client
+from cathedra.page.following import Follower
+from tests.unit.inprocess import API, with_api
+
+
+class Inline(Executor):
+    """Runs everything at once: virtual time does not wait for threads."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+class Cuttable:
+    """A transport that can be cut."""
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner, self.cut = inner, asyncio.Event()
+
+    async def call(self, call: APICall) -> Any:
+        if self.cut.is_set():
+            raise ConnectionError("cut")
+        return await self.inner.call(call)
+
+    def watch(self, call: APICall) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[Any]]]:
+        return self._watch(call)
+
+    @asynccontextmanager
+    async def _watch(self, call: APICall) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
+        if self.cut.is_set():
+            raise ConnectionError("cut")
+        async with self.inner.watch(call) as events:
+            yield self._until_cut(events)
+
+    async def _until_cut(self, events: AsyncIterator[WatchEvent[Any]]) -> AsyncIterator[WatchEvent[Any]]:
+        cut = asyncio.create_task(self.cut.wait())
+        while True:
+            following = asyncio.ensure_future(anext(events))
+            await asyncio.wait((following, cut), return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                following.cancel()
+                raise ConnectionError("cut")
+            yield following.result()
+
+    async def close(self) -> None:
+        pass
+
+
+def slice_of(node: str) -> ResourceSlice:
+    pool = ResourcePool(name=node, generation=1, resource_slice_count=1)
+    spec = ResourceSliceSpec(driver="gpu.example.com", node_name=node, pool=pool, devices=(Device(name="gpu-0"),))
+    return ResourceSlice(metadata=ObjectMeta(name=node), spec=spec)
+
+
+async def next_of(lines: AsyncIterator[bytes], kind: str) -> dict[str, Any]:
+    async for line in lines:
+        found: dict[str, Any] = json.loads(line)
+        if found["type"] == kind:
+            return found
+    raise AssertionError("the stream has ended")
+
+
+@asynccontextmanager
+async def following(api: API, transport: Transport) -> AsyncIterator[tuple[Engine, Follower]]:
+    engine = Engine(await read_client(api.client, source="cluster"))
+    follower = Follower(engine, transport, namespace="default", clock=api.clock, executor=Inline())
+    task = asyncio.create_task(follower.run())
+    try:
+        yield engine, follower
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def test_a_new_device_is_in_the_state_of_the_engine_and_in_a_change() -> None:
+    async def body(api: API) -> None:
+        async with following(api, api.transport) as (engine, follower):
+            lines = follower.lines()
+            assert (await next_of(lines, "start"))["map"]["devices"] == []
+            await api.client.resource(NODES).create(Node(metadata=ObjectMeta(name="n1", labels={"zone": "a"})))
+            await api.client.resource(RESOURCESLICES).create(slice_of("n1"))
+            change = await next_of(lines, "change")
+            assert [one["device"] for one in change["devices"]] == ["gpu-0"]
+            assert change["nodes"][0]["labels"] == {"zone": "a"}
+            assert engine.state.get(ResourceSlice, "n1") is not None
+
+    with_api(body)
+
+
+def test_warnings_are_events_of_the_timeline() -> None:
+    async def body(api: API) -> None:
+        async with following(api, api.transport) as (_, follower):
+            lines = follower.lines()
+            await next_of(lines, "start")
+            await api.clock.sleep(5)
+            event = Event(
+                metadata=ObjectMeta(name="e", namespace="default"),
+                involved_object=ObjectReference(kind="Pod", namespace="default", name="train"),
+                reason="FailedScheduling",
+                message="no device",
+                type="Warning",
+                last_timestamp=Time(api.clock.now()),
+            )
+            await api.client.resource(EVENTS, "default").create(event)
+            change = await next_of(lines, "change")
+            assert change["events"] == [
+                {"kind": "failed", "text": "pod default/train: FailedScheduling: no device", "claim": ""}
+            ]
+
+    with_api(body)
+
+
+def test_a_lost_connection_is_reported_and_changes_are_made_up_for() -> None:
+    async def body(api: API) -> None:
+        transport = Cuttable(api.transport)
+        async with following(api, transport) as (_, follower):
+            lines = follower.lines()
+            await next_of(lines, "tick")
+            transport.cut.set()
+            while (tick := await next_of(lines, "tick"))["lostSince"] is None:
+                pass
+            assert tick["readAt"] <= tick["lostSince"]
+            await api.client.resource(RESOURCESLICES).create(slice_of("n1"))
+            transport.cut.clear()
+            assert (await next_of(lines, "change"))["devices"][0]["pool"] == "n1"
+            while (tick := await next_of(lines, "tick"))["lostSince"] is not None:
+                pass
+
+    with_api(body)

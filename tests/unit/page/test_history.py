@@ -1,0 +1,117 @@
+"""The changes of a map are its differences, and every page can follow them from the map that it has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from cathedra.clock import run_virtual
+from cathedra.insight import read_dump
+from cathedra.insight.inventory.clustermap import ClusterMap, cluster_map
+from cathedra.page import history as history_module
+from cathedra.page.history import MapEvent, MapHistory, difference
+from tests.unit.cli.dra.dumps import gpu_cluster
+
+
+def map_at(now: float, taken: int = 0, nodes: int = 2) -> ClusterMap:
+    return structs.replace(cluster_map(read_dump(gpu_cluster(nodes=nodes, taken=taken))), now=now)
+
+
+async def read(lines: AsyncIterator[bytes]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(await anext(lines))
+    return found
+
+
+def test_a_change_has_the_devices_before_and_after() -> None:
+    found = difference(map_at(1), map_at(2, taken=1), 2)
+    assert [(one.device, one.state) for one in found.devices] == [("gpu-0", "held")]
+    assert [(one.device, one.state) for one in found.before] == [("gpu-0", "free")]
+    assert [(one.kind, one.claim) for one in found.events] == [("allocated", "other/held-0")]
+    assert [one.name for one in found.subjects] == ["held-0"]
+
+
+def test_a_claim_that_ends_gives_its_devices_back() -> None:
+    found = difference(map_at(1, taken=1), map_at(2), 2)
+    assert [(one.kind, one.text) for one in found.events] == [("freed", "claim other/held-0 gave back gpu-0 on node-0")]
+    assert list(found.gone_subjects) == ["claim/other/held-0"]
+
+
+def test_a_node_that_goes_takes_its_devices_along() -> None:
+    found = difference(map_at(1), map_at(2, nodes=1), 2)
+    assert list(found.gone_nodes) == ["node-1"]
+    assert {one.node for one in found.before} == {"node-1"}
+    assert len(found.gone_devices) == 2
+
+
+def test_equal_maps_make_no_change() -> None:
+    assert difference(map_at(1), map_at(2), 2).is_empty
+
+
+def test_a_page_with_the_first_map_gets_the_changes_alone() -> None:
+    async def main() -> None:
+        history = MapHistory(map_at(1), 1.0)
+        history.advance(map_at(2, taken=1), 2.0)
+        lines = history.lines(since=1.0)
+        start = await read(lines)
+        assert "map" not in start
+        assert [one["now"] for one in start["changes"]] == [2.0]
+        assert (await read(lines))["type"] == "tick"
+        history.advance(map_at(3, taken=2), 3.0)
+        change = await read(lines)
+        assert (change["type"], change["devices"][0]["state"]) == ("change", "held")
+
+    run_virtual(main())
+
+
+def test_a_page_without_a_map_gets_it_with_the_history() -> None:
+    async def main() -> None:
+        history = MapHistory(map_at(1), 1.0, [(0.5, MapEvent("failed", "pod a/b: FailedScheduling: no"))])
+        history.advance(map_at(2, taken=1), 2.0)
+        start = await read(history.lines())
+        assert len(start["map"]["devices"]) == 4
+        assert [one["now"] for one in start["history"]] == [0.5, 2.0]
+        assert start["changes"] == []
+
+    run_virtual(main())
+
+
+def test_a_page_that_has_missed_dropped_changes_gets_the_map_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_module, "MOST_DEVICES", 1)
+
+    async def main() -> None:
+        history = MapHistory(map_at(1), 1.0)
+        lines = history.lines(since=1.0)
+        await read(lines)
+        for number in range(2, 5):
+            history.advance(map_at(number, taken=number), float(number))
+        assert "map" in await read(lines)
+
+    run_virtual(main())
+
+
+def test_changes_are_kept_for_an_hour() -> None:
+    async def main() -> None:
+        history = MapHistory(map_at(1), 1.0)
+        history.advance(map_at(2, taken=1), 2.0)
+        history.advance(map_at(4000, taken=2), 4000.0)
+        start = await read(history.lines())
+        assert [one["now"] for one in start["history"]] == [4000.0]
+        assert start["began"] == 4000.0
+
+    run_virtual(main())
+
+
+def test_a_tick_names_the_moment_from_which_on_the_cluster_does_not_answer() -> None:
+    async def main() -> None:
+        history = MapHistory(map_at(1), 1.0)
+        history.note_contact(5.0, None)
+        history.note_contact(9.0, 6.0)
+        lines = history.lines(since=1.0)
+        await read(lines)
+        assert await read(lines) == {"type": "tick", "readAt": 5.0, "lostSince": 6.0}
+
+    run_virtual(main())
