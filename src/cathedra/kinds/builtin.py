@@ -32,6 +32,7 @@ from cathedra.kinds.strategies import (
     SpecStrategy,
     StatusStrategy,
 )
+from cathedra.releases import FeatureGates
 
 T = TypeVar("T", bound=KubeObject)
 Cells = Callable[[Any, float], list[Any]]
@@ -52,6 +53,8 @@ class BuiltinKind(Generic[T]):
     default: Callable[[Any], Any] = _unchanged
     """Return the object with its defaults."""
     rules: ObjectRules = NO_RULES
+    drop_disabled: Callable[[Any, Any, FeatureGates], Any] | None = None
+    """Return a new or changed object without fields behind closed gates; the second is the stored object or None."""
     strategy: Strategy[T] | None = None
     """The strategy of the resource itself, instead of one made of ``default`` and ``rules``."""
     status: Strategy[T] | None = None
@@ -125,6 +128,8 @@ class BuiltinKind(Generic[T]):
         if chosen is None:
             kind = GenerationStrategy if self.counts_generation else SpecStrategy
             chosen = (kind if self._has_status() else DefaultedStrategy)(self.default, self.rules)
+        if self.drop_disabled is not None and isinstance(chosen, DefaultedStrategy):
+            chosen.drop_disabled = self.drop_disabled
         # Strategies are made for one definition each, so writing to the instance affects no other kind.
         chosen.returns_deleted_object = self.returns_deleted_object
         chosen.allow_create_on_update = self.created_by_update or chosen.allow_create_on_update

@@ -17,6 +17,7 @@ from cathedra.api.struct import replace
 from cathedra.kinds.declarative.tags import TypeTags
 from cathedra.kinds.declarative.walking import with_tags
 from cathedra.kinds.definition import RequestContext, Strategy
+from cathedra.releases import FeatureGates
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -31,6 +32,10 @@ def _any_change(_: Any, __: Any) -> ErrorList:
 
 def _no_warnings(_: Any, __: Any) -> Iterable[str]:
     return ()
+
+
+def _all_enabled(obj: Any, _: Any, __: FeatureGates) -> Any:
+    return obj
 
 
 class ObjectRules(msgspec.Struct, frozen=True):
@@ -55,11 +60,23 @@ class DefaultedStrategy(Strategy[T]):
     def __init__(self, default: Callable[[Any], Any] = lambda obj: obj, rules: ObjectRules = NO_RULES) -> None:
         self._default = default
         self._rules = rules
+        self.drop_disabled: Callable[[Any, Any, FeatureGates], Any] = _all_enabled
+        """Return a new or changed object without fields behind closed gates; the second is the stored object."""
 
     def default(self, obj: T, context: RequestContext) -> T:
         """Fill in what was left out."""
         filled: T = self._default(obj)
         return filled
+
+    def prepare_create(self, obj: T, context: RequestContext) -> T:
+        """Drop fields behind closed gates."""
+        kept: T = self.drop_disabled(obj, None, context.gates)
+        return kept
+
+    def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
+        """Drop fields behind closed gates unless the stored object has them."""
+        kept: T = self.drop_disabled(new, old, context.gates)
+        return kept
 
     def validate_create(self, obj: T, context: RequestContext) -> ErrorList:
         """The rules of a new object."""
@@ -79,13 +96,13 @@ class SpecStrategy(DefaultedStrategy[T]):
 
     def prepare_create(self, obj: T, context: RequestContext) -> T:
         """Empty the status: its sub-resource alone writes it."""
-        return replace(obj, status=_empty_status(type(obj)))
+        return replace(super().prepare_create(obj, context), status=_empty_status(type(obj)))
 
     def prepare_update(self, new: T, old: T, context: RequestContext) -> T:
         """Keep the stored status."""
         # Status is written through its sub-resource alone: a client that sends back a whole object, as kubectl apply
         # and replace do, must not overwrite a status that its controller has written in the meantime.
-        return replace(new, status=_parts(old).status)
+        return replace(super().prepare_update(new, old, context), status=_parts(old).status)
 
 
 class GenerationStrategy(SpecStrategy[T]):

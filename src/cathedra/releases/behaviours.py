@@ -317,6 +317,11 @@ GROUP_COUNTS_CHANGE: Final = Behaviour(
     source="kubernetes/kubernetes#141023",
 )
 
+GROUPS_SHARE_PRIORITY: Final = Behaviour(
+    "Groups whose priority or preemptionPolicy differs from that of their root are not scheduled.",
+    since="1.38",
+    source="kubernetes/kubernetes#141930",
+)
 COMPOSITE_GROUPS_PROTECTED: Final = Behaviour(
     "A CompositePodGroup has a finalizer while groups below it exist.",
     since="1.38",

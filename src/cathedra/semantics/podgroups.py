@@ -2,7 +2,7 @@
 
 Groups name their parent, so a hierarchy is assembled from its root downwards, and only from there is it scheduled. The
 API server cannot check references between objects; what it lets pass is found out here: cycles, more than four levels,
-and groups of different workloads.
+and groups of different workloads or priorities.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.goquote import go_quote
+from cathedra.releases import FeatureGates, behaviours
 
 MAX_LEVELS: Final = 4
 """Most levels of groups in a hierarchy."""
@@ -121,19 +122,36 @@ def root_of(group: Group, lister: GroupLister) -> Group | None:
     return group
 
 
-def tree_of(root: Group, lister: GroupLister) -> GroupNode:
+def tree_of(root: Group, lister: GroupLister, gates: FeatureGates) -> GroupNode:
     """Return a root with all groups below it, the oldest child of each group first.
 
     Raises:
-        InvalidHierarchy: there are too many levels, or groups of several workloads.
+        InvalidHierarchy: there are too many levels, groups of several workloads, or groups of several priorities.
     """
     tree = _node(root, lister, 1)
+    if gates.has(behaviours.GROUPS_SHARE_PRIORITY):
+        _check_priorities(tree)
     references = [node.group.spec.workload_ref for node in tree.nodes()] if tree.children else []
     names = {reference.workload_name: None for reference in references if reference is not None}
     if len(names) > 1:
         quoted = " and ".join(map(go_quote, names))
         raise InvalidHierarchy(f"groups below {go_quote(root.metadata.name)} refer to different Workloads: {quoted}")
     return tree
+
+
+def _check_priorities(tree: GroupNode) -> None:
+    # A hierarchy is scheduled, and evicts others, as one unit: it has one place in the order of priorities.
+    wanted = _priority(tree.group)
+    for node in tree.nodes():
+        if (found := _priority(node.group)) != wanted:
+            raise InvalidHierarchy(
+                f"{node.key.kind} {go_quote(node.key.name)} has priority {found[0]} and preemptionPolicy {found[1]}, "
+                f"and its root {go_quote(tree.key.name)} has {wanted[0]} and {wanted[1]}"
+            )
+
+
+def _priority(group: Group) -> tuple[int, str]:
+    return group.spec.priority or 0, group.spec.preemption_policy or "PreemptLowerPriority"
 
 
 def _node(group: Group, lister: GroupLister, level: int) -> GroupNode:

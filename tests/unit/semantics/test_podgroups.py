@@ -10,6 +10,7 @@ import pytest
 from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.struct import from_dict
+from cathedra.releases import FeatureGates
 from cathedra.semantics.podgroups import (
     GroupKey,
     InvalidHierarchy,
@@ -21,6 +22,7 @@ from cathedra.semantics.podgroups import (
 )
 
 Group = PodGroup | CompositePodGroup
+GATES = FeatureGates.for_release("1.38")
 
 
 def group(name: str, parent: str = "", *, created: int = 0, **spec: Any) -> PodGroup:
@@ -59,7 +61,7 @@ class Groups:
 def test_children_are_scheduled_in_the_order_of_their_creation() -> None:
     root = composite("root")
     groups = Groups(root, group("late", "root", created=9), group("early", "root", created=1), group("other"))
-    tree = tree_of(root, groups)
+    tree = tree_of(root, groups, GATES)
     assert [node.key.name for node in tree.leaves()] == ["early", "late"]
     assert tree.key == GroupKey("CompositePodGroup", "default", "root")
     assert root_of(groups.groups[1], groups) is root
@@ -73,7 +75,7 @@ def test_a_hierarchy_whose_root_is_missing_has_none() -> None:
 def test_a_group_without_a_parent_is_its_own_root() -> None:
     leaf = group("leaf")
     assert root_of(leaf, Groups(leaf)) is leaf
-    assert tree_of(leaf, Groups(leaf)).children == ()
+    assert tree_of(leaf, Groups(leaf), GATES).children == ()
 
 
 @pytest.mark.parametrize(
@@ -94,16 +96,28 @@ def test_parents_that_cannot_be_scheduled_are_found(groups: tuple[Group, ...], t
 def test_groups_of_different_workloads_are_found() -> None:
     root = composite("root")
     with pytest.raises(InvalidHierarchy, match='refer to different Workloads: "w" and "v"'):
-        tree_of(root, Groups(root, composite("c", "root", workload="v")))
+        tree_of(root, Groups(root, composite("c", "root", workload="v")), GATES)
+
+
+@pytest.mark.parametrize("different", [{"priority": 5}, {"preemptionPolicy": "Never"}])
+def test_groups_of_another_priority_than_their_root_are_found_from_1_38_on(different: dict[str, Any]) -> None:
+    root = composite("root")
+    for child in (group("g", "root", **different), composite("c", "root", **different)):
+        groups = Groups(root, child)
+        assert tree_of(root, groups, FeatureGates.for_release("1.37")).children
+        with pytest.raises(InvalidHierarchy, match=f'"{child.metadata.name}" has priority'):
+            tree_of(root, groups, GATES)
+    equal = composite("root", **different)
+    assert tree_of(equal, Groups(equal, group("g", "root", **different)), GATES).children
 
 
 def test_a_tree_that_is_too_deep_is_found_from_above() -> None:
     chain: list[Group] = [composite("c0")]
     chain += [composite(f"c{number}", f"c{number - 1}") for number in range(1, 4)]
     root = chain[0]
-    assert len(list(tree_of(root, Groups(*chain)).nodes())) == 4
+    assert len(list(tree_of(root, Groups(*chain), GATES).nodes())) == 4
     with pytest.raises(InvalidHierarchy, match="more than 4 levels"):
-        tree_of(root, Groups(*chain, group("g", "c3")))
+        tree_of(root, Groups(*chain, group("g", "c3")), GATES)
 
 
 def test_the_policy_gives_the_least_number_of_children() -> None:

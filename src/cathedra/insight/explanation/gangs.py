@@ -135,7 +135,7 @@ def gang_fit(pod: Pod, state: ClusterState) -> GangFit | None:
         return None
     try:
         root = root_of(group, groups) if is_nested else group
-        tree = tree_of(root, groups) if root is not None else None
+        tree = tree_of(root, groups, state.gates) if root is not None else None
     except InvalidHierarchy:
         return None
     if tree is None:

@@ -13,6 +13,7 @@ from cathedra.insight.linting.claims import check_claims
 from cathedra.insight.linting.devices import DeviceChecks
 from cathedra.insight.linting.expressions import ExpressionRules
 from cathedra.insight.linting.findings import Findings, ManifestObject, Suppressions, check_comments, selector_groups
+from cathedra.insight.linting.groups import check_groups
 from cathedra.insight.linting.objects import ObjectChecks
 from cathedra.insight.linting.report import RULES, LintFinding, LintReport
 from cathedra.insight.linting.slices import check_slices, check_taint_rules
@@ -101,6 +102,7 @@ class _Run:
                 if devices is not None:
                     devices.check(given, group, self._findings)
         check_claims(self._objects, self._known_claims(), classes, self._findings)
+        check_groups(self._objects, self._state, self._findings)
         check_slices(self._objects, self._findings)
         check_taint_rules(self._objects, self._gates, self._findings)
 

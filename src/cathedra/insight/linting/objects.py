@@ -13,7 +13,7 @@ from cathedra.api.field import ErrorType, FieldError
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.expressions import CELExpressions
 from cathedra.insight.linting.findings import Findings, ManifestObject
-from cathedra.insight.manifests.files import Manifest, find_node, misspelt
+from cathedra.insight.manifests.files import POD_SPECS, Manifest, find_node, misspelt
 from cathedra.insight.reading.dumps import definition_of
 from cathedra.kinds.definition import AnyDefinition, RequestContext, VersionDefinition
 from cathedra.kinds.metadata import validate_new_metadata, validate_path_name
@@ -25,6 +25,7 @@ _QUOTED_FIELD: Final = re.compile(r'^(?:unknown|duplicate) field "(.+)"$')
 _GO_FIELD: Final = re.compile(r"Go struct field \w+\.([\w.]+) of type")
 _EXPRESSION: Final = re.compile(r"\.cel\.expression$|\.derivedAttributes\[\d+\]\.expression$")
 """The first release in which all kinds of resource.k8s.io are those of today."""
+_CLAIMS_OF_POD: Final = re.compile(r"\.(?:resourceClaims|claims)\b")
 _REPEATED: Final = re.compile(r"^line (\d+): (.*)$")
 
 
@@ -117,9 +118,12 @@ class ObjectChecks:
 
     def _dropped(self, given: ManifestObject, before: Any, after: Any, findings: Findings) -> None:
         """Fields of the spec that are gone after the step that drops what closed gates forbid."""
-        if not _is_ours(given.definition.group):
+        is_ours = _is_ours(given.definition.group)
+        if not is_ours and given.manifest.gvk.kind not in POD_SPECS:
             return
         for path in _missing(to_dict(before).get("spec", {}), to_dict(after).get("spec", {}), "spec"):
+            if not is_ours and _CLAIMS_OF_POD.search(path):
+                continue  # Clusters for such manifests have the gate on: else they would not serve the claims either.
             why = f"Kubernetes {self._gates.release} drops {path}: its feature gate is off by default"
             findings.add("dropped-field", given.manifest, path, why)
 

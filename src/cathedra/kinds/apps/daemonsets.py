@@ -21,6 +21,7 @@ from cathedra.kinds.apps.validation import (
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
+from cathedra.kinds.core.pods.disabled_fields import enabled_template
 from cathedra.kinds.core.pods.templates import (
     CONTAINERS,
     IMAGES,
@@ -194,6 +195,7 @@ def daemon_set_definition() -> ResourceDefinition[apps_v1.DaemonSet]:
         apps_v1.DaemonSet,
         "daemonsets",
         namespaced=True,
+        drop_disabled=enabled_template,
         default=default_daemonset,
         strategy=DaemonSetStrategy(
             default_daemonset, ObjectRules(validate_daemonset, validate_daemonset_update, workload_warnings)

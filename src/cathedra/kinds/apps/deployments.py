@@ -22,6 +22,7 @@ from cathedra.kinds.apps.validation import (
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
+from cathedra.kinds.core.pods.disabled_fields import enabled_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, SELECTOR, container_cells, selector_text
 from cathedra.kinds.core.pods.warnings import named_workload_warnings
 from cathedra.kinds.defaults import absent
@@ -159,6 +160,7 @@ def deployment_definition() -> ResourceDefinition[apps_v1.Deployment]:
         apps_v1.Deployment,
         "deployments",
         namespaced=True,
+        drop_disabled=enabled_template,
         default=default_deployment,
         rules=ObjectRules(validate_deployment, validate_deployment_update, named_workload_warnings),
         counts_generation=True,

@@ -19,6 +19,7 @@ from cathedra.kinds.apps.validation import (
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
+from cathedra.kinds.core.pods.disabled_fields import enabled_template
 from cathedra.kinds.core.pods.templates import (
     CONTAINERS,
     IMAGES,
@@ -107,6 +108,7 @@ def replica_set_definition() -> ResourceDefinition[apps_v1.ReplicaSet]:
         apps_v1.ReplicaSet,
         "replicasets",
         namespaced=True,
+        drop_disabled=enabled_template,
         default=default_replicaset,
         rules=ObjectRules(validate_replicaset, validate_replicaset_update, named_workload_warnings),
         status_rules=validate_replicaset_status,

@@ -24,6 +24,7 @@ from cathedra.kinds.apps.validation import (
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
+from cathedra.kinds.core.pods.disabled_fields import enabled_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, container_cells
 from cathedra.kinds.core.pods.warnings import workload_warnings
 from cathedra.kinds.defaults import absent
@@ -238,6 +239,7 @@ def stateful_set_definition() -> ResourceDefinition[apps_v1.StatefulSet]:
         apps_v1.StatefulSet,
         "statefulsets",
         namespaced=True,
+        drop_disabled=enabled_template,
         strategy=StatefulSetStrategy(
             default_statefulset, ObjectRules(validate_statefulset, validate_statefulset_update, _warnings)
         ),

@@ -13,6 +13,7 @@ from cathedra.kinds.batch.schedule import ScheduleError, parse_schedule
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
+from cathedra.kinds.core.pods.disabled_fields import enabled_job_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, SELECTOR, container_cells, selector_text
 from cathedra.kinds.core.pods.warnings import name_warnings, template_warnings
 from cathedra.kinds.declarative.tags import FieldTags, TypeTags
@@ -146,6 +147,7 @@ def cron_job_definition() -> ResourceDefinition[batch_v1.CronJob]:
         batch_v1.CronJob,
         "cronjobs",
         namespaced=True,
+        drop_disabled=enabled_job_template,
         default=default_cronjob,
         rules=ObjectRules(validate_cronjob, validate_cronjob_update, _warnings, CRONJOB_TAGS),
         counts_generation=True,

@@ -11,6 +11,7 @@ from cathedra.api.struct import replace
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.defaults import default_pod_template
+from cathedra.kinds.core.pods.disabled_fields import enabled_template
 from cathedra.kinds.core.pods.templates import (
     CONTAINERS,
     IMAGES,
@@ -132,6 +133,7 @@ def replication_controller_definition() -> ResourceDefinition[core_v1.Replicatio
         core_v1.ReplicationController,
         "replicationcontrollers",
         namespaced=True,
+        drop_disabled=enabled_template,
         default=default_replication_controller,
         rules=ObjectRules(
             validate_replication_controller,

@@ -42,7 +42,14 @@ _TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 class StoredGroups:
     """The groups and their pods, as informers have them. Without ``composites`` no group has a parent."""
 
-    def __init__(self, groups: Store[PodGroup], composites: Store[CompositePodGroup] | None, pods: Store[Pod]) -> None:
+    def __init__(
+        self,
+        groups: Store[PodGroup],
+        composites: Store[CompositePodGroup] | None,
+        pods: Store[Pod],
+        gates: FeatureGates,
+    ) -> None:
+        self._gates = gates
         self._groups = groups
         self._composites = composites
         self._pods = pods
@@ -55,7 +62,7 @@ class StoredGroups:
     def of(cls, informers: SharedInformers, gates: FeatureGates) -> StoredGroups:
         """Return the groups that ``informers`` follow, with those above them where the gate CompositePodGroup is on."""
         composites = informers.of(COMPOSITEPODGROUPS).store if gates.get("CompositePodGroup", False) else None
-        return cls(informers.of(PODGROUPS).store, composites, informers.of(PODS).store)
+        return cls(informers.of(PODGROUPS).store, composites, informers.of(PODS).store, gates)
 
     def pod_group(self, namespace: str, name: str) -> PodGroup | None:
         """Return the PodGroup of that name."""
@@ -89,7 +96,7 @@ class StoredGroups:
         if not isinstance(group, CompositePodGroup) and not self.has_parent(group):
             return GroupNode(group)
         root = root_of(group, self)
-        return tree_of(root, self) if root is not None else None
+        return tree_of(root, self, self._gates) if root is not None else None
 
     def is_ready(self, node: GroupNode) -> bool:
         """Return True if the group has enough pods, or enough groups that are ready."""

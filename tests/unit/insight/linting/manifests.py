@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["claim", "counters", "device_class", "pod", "selecting", "slices", "yaml_of"]
+__all__ = ["claim", "counters", "device_class", "gang", "member", "pod", "selecting", "slices", "yaml_of"]
 
 DRIVER = "gpu.example.com"
 
@@ -44,6 +44,18 @@ def pod(*used: dict[str, str]) -> dict[str, Any]:
     container: dict[str, Any] = {"name": "main", "image": "main", "resources": {"claims": list(used)}}
     spec = {"containers": [container], "resourceClaims": [{"name": "g", "resourceClaimName": "gpus"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train"}, "spec": spec}
+
+
+def gang(least: int, **more: Any) -> dict[str, Any]:
+    """PodGroup ``gang`` that needs this many pods."""
+    spec = {"schedulingPolicy": {"gang": {"minCount": least}}, **more}
+    return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"name": "gang"}, "spec": spec}
+
+
+def member(name: str = "worker", group: str = "gang") -> dict[str, Any]:
+    """A pod of a group."""
+    spec = {"containers": [{"name": "main", "image": "main"}], "schedulingGroup": {"podGroupName": group}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
 def slices(*devices: list[dict[str, Any]], count: int = 0, **more: Any) -> list[dict[str, Any]]:

@@ -14,6 +14,8 @@ from tests.unit.insight.linting.manifests import (
     claim,
     counters,
     device_class,
+    gang,
+    member,
     placed,
     pod,
     selecting,
@@ -184,6 +186,7 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
             yaml_of(pod({"name": "g", "request": "x"})),
         ],
     ),
+    "small-group": ([yaml_of(gang(3), member())], [yaml_of(gang(1), member())]),
     "incomplete-pool": ([yaml_of(*slices([{"name": "a"}], count=2))], [yaml_of(*slices([{"name": "a"}]))]),
     "duplicate-device": (
         [yaml_of(*slices([{"name": "a"}], [{"name": "a"}]))],
@@ -201,6 +204,7 @@ AGAINST: dict[str, tuple[list[str], list[str]]] = {
         [yaml_of(pod({"name": "g"})), yaml_of(claim(selecting(), namespace="other"), pod({"name": "g"}))],
         [yaml_of(claim(selecting()), pod({"name": "g"}))],
     ),
+    "unknown-group": ([yaml_of(member(group="other"))], [yaml_of(member())]),
     "unknown-attribute": (
         [
             asking(f'{ATTRIBUTES}.modell == "a100"'),
@@ -228,13 +232,15 @@ def test_every_rule_has_examples() -> None:
 def test_a_rule_finds_what_it_is_for_and_leaves_alone_what_is_right(rule: str) -> None:
     bad, good = CASES[rule]
     # In a release that still serves v1beta1, of which some examples are.
-    assert [text for text in bad if rule not in rules_of(text, release="1.37")] == []
-    assert [text for text in good if rule in rules_of(text, release="1.37")] == []
+    given = {"release": "1.37", "feature_gates": {"GenericWorkload": True}}
+    assert [text for text in bad if rule not in rules_of(text, **given)] == []
+    assert [text for text in good if rule in rules_of(text, **given)] == []
 
 
 @pytest.mark.parametrize("rule", AGAINST)
 def test_a_rule_about_devices_asks_those_of_the_cluster(rule: str) -> None:
-    state = read_dump([*gpu_cluster(taken=1), *pod_with(1)])
+    group = {**gang(1), "metadata": {"name": "gang", "namespace": "default"}}
+    state = read_dump([*gpu_cluster(taken=1), *pod_with(1), group])
     bad, good = AGAINST[rule]
     assert [text for text in bad if rule not in rules_of(text, against=state)] == []
     assert [text for text in good if rule in rules_of(text, against=state)] == []

@@ -15,6 +15,7 @@ from cathedra.kinds.batch.jobs.validation import validate_job, validate_job_upda
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age, human_duration
 from cathedra.kinds.core.pods.defaults import default_pod_template
+from cathedra.kinds.core.pods.disabled_fields import enabled_template
 from cathedra.kinds.core.pods.templates import (
     CONTAINERS,
     IMAGES,
@@ -112,6 +113,7 @@ def job_definition() -> ResourceDefinition[batch_v1.Job]:
         batch_v1.Job,
         "jobs",
         namespaced=True,
+        drop_disabled=enabled_template,
         default=default_job,
         strategy=JobStrategy(default_job, ObjectRules(warnings=named_workload_warnings)),
         status_rules=validate_job_status,

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from cathedra.api.core import core_v1
+from cathedra.api.core import batch_v1, core_v1
 from cathedra.api.struct import replace
 from cathedra.releases import FeatureGates
 from cathedra.remembering import IDENTITY, remembered
@@ -36,6 +36,39 @@ def enabled_pod_spec(spec: core_v1.PodSpec, old: core_v1.PodSpec | None, gates: 
     # An equal spec stays the same object, because the memos of validation and defaulting find it by identity.
     changed = {name: value for name, value in changes.items() if getattr(spec, name) != value}
     return replace(spec, **changed) if changed else spec
+
+
+def enabled_template(obj: Any, old: Any, gates: FeatureGates) -> Any:
+    """Return a workload without what is not enabled in its pod template."""
+    spec = _enabled_in(obj.spec, None if old is None else old.spec, gates)
+    return obj if spec is obj.spec else replace(obj, spec=spec)
+
+
+def enabled_pod_template(
+    obj: core_v1.PodTemplate, old: core_v1.PodTemplate | None, gates: FeatureGates
+) -> core_v1.PodTemplate:
+    """Return a PodTemplate without what is not enabled."""
+    kept: core_v1.PodTemplate = _enabled_in(obj, old, gates)
+    return kept
+
+
+def enabled_job_template(obj: batch_v1.CronJob, old: batch_v1.CronJob | None, gates: FeatureGates) -> batch_v1.CronJob:
+    """Return a cron job without what is not enabled in the pod template of its jobs."""
+    jobs = obj.spec.job_template
+    spec = _enabled_in(jobs.spec, None if old is None else old.spec.job_template.spec, gates)
+    if spec is jobs.spec:
+        return obj
+    return replace(obj, spec=replace(obj.spec, job_template=replace(jobs, spec=spec)))
+
+
+def _enabled_in(owner: Any, old: Any, gates: FeatureGates) -> Any:
+    """Return something with a pod template without what is not enabled there."""
+    template: core_v1.PodTemplateSpec | None = owner.template
+    if template is None:
+        return owner
+    before = old.template.spec if old is not None and old.template is not None else None
+    spec = enabled_pod_spec(template.spec, before, gates)
+    return owner if spec is template.spec else replace(owner, template=replace(template, spec=spec))
 
 
 def enabled_pod_status(status: core_v1.PodStatus, old: core_v1.PodStatus, gates: FeatureGates) -> core_v1.PodStatus:

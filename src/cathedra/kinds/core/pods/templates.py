@@ -10,6 +10,7 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import NAME
+from cathedra.kinds.core.pods.disabled_fields import enabled_pod_template
 from cathedra.kinds.definition import Column, ResourceDefinition
 
 T = TypeVar("T", bound=KubeObject)
@@ -44,6 +45,7 @@ def pod_template_definition() -> ResourceDefinition[core_v1.PodTemplate]:
         core_v1.PodTemplate,
         "podtemplates",
         namespaced=True,
+        drop_disabled=enabled_pod_template,
         returns_deleted_object=True,
         table=(POD_TEMPLATE_COLUMNS, pod_template_cells),
     ).definition()

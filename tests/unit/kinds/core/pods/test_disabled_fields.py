@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from cathedra.api.core import core_v1
-from cathedra.api.struct import from_dict
+from cathedra.api.struct import encode, from_dict
 from cathedra.kinds.core.pods.disabled_fields import enabled_pod_spec, enabled_pod_status
+from cathedra.kinds.definition import RequestContext
+from cathedra.kinds.served import all_definitions
+from cathedra.releases import FeatureGates
 from tests.unit.kinds.objects import gates, pod
 
 USING = {"resources": {"claims": [{"name": "a"}]}}
@@ -105,3 +108,38 @@ def test_messages_about_devices_have_a_gate_of_their_own() -> None:
     new = status(**health())
     assert enabled_pod_status(new, status(**health(None)), closed) == status(**health(None))
     assert enabled_pod_status(new, status(**health("old")), closed) == new
+
+
+TEMPLATE = {"spec": {"schedulingGroup": {"podGroupName": "g"}, "containers": [{"name": "c", "image": "i"}]}}
+JOB = {"template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        *(
+            (kind, {"spec": {"template": TEMPLATE}})
+            for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+        ),
+        ("ReplicationController", {"spec": {"template": TEMPLATE}}),
+        ("Job", {"spec": JOB}),
+        ("CronJob", {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": JOB}}}),
+        ("PodTemplate", {"template": TEMPLATE}),
+    ],
+)
+def test_templates_lose_what_pods_would_lose_unless_it_is_stored(kind: str, body: dict[str, Any]) -> None:
+    closed = FeatureGates.for_release("1.37")
+    opened = FeatureGates.for_release("1.37", {"GenericWorkload": True})
+    definition = next(one for one in all_definitions(opened) if one.kind == kind)
+    given = from_dict(definition.type, {"metadata": {"name": "a", "namespace": "n"}, **body})
+
+    def is_kept(gates: FeatureGates, old: Any) -> bool:
+        context = RequestContext(gates, 0.0)
+        strategy = definition.strategy
+        new = strategy.default(given, context)
+        kept = strategy.prepare_create(new, context) if old is None else strategy.prepare_update(new, old, context)
+        return "podGroupName" in encode(kept).decode()
+
+    assert is_kept(opened, None)
+    assert not is_kept(closed, None)
+    assert is_kept(closed, given)
