@@ -245,10 +245,32 @@ class Table:
         """
         if after < self._floor:
             raise TooOld(after)
+        return self._watch(selection, after, bisect.bisect_right(self._history, after, key=_revision))
+
+    def resume(self, selection: Selection, after: int) -> Watcher:
+        """Return a watcher for a client that has seen a change, or a list, of revision ``after``.
+
+        Writes to a shared store can have one revision. A client whose connection broke between their events has seen
+        only some of them, so all are sent again. Like events of a new list, they show it states that it may know.
+
+        Raises:
+            TooOld: the history does not reach back so far.
+        """
+        history = self._history
+        first = bisect.bisect_left(history, after, key=_revision)
+        end = bisect.bisect_right(history, after, key=_revision)
+        # The history was cut between changes of one revision.
+        if after < self._floor or (first < end and after == self._floor):
+            raise TooOld(after)
+        if end - first > 1:
+            return self._watch(selection, after - 1, first)
+        return self._watch(selection, after, end)
+
+    def _watch(self, selection: Selection, after: int, start: int) -> Watcher:
+        """Return a watcher that is offered the history from a position on."""
         watcher = Watcher(selection, after)
         # History first, then registration, in one turn of the loop: no change can fall between the two.
         # A history has up to 10,000 changes, and every watch that resumes needs only its end.
-        start = bisect.bisect_right(self._history, after, key=lambda change: change.revision)
         for position in range(start, len(self._history)):
             if _in_namespace(self._history[position].entry.key, selection.namespace):
                 watcher.offer(self._history[position])
@@ -401,3 +423,7 @@ def _indexed_term(selection: Selection) -> tuple[str, str] | None:
         if not term.negated:
             return term.field, term.value
     return None
+
+
+def _revision(change: StoredChange) -> int:
+    return change.revision

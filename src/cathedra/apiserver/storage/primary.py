@@ -84,6 +84,9 @@ FromPrimary: Any = Change | Settled | Refused
 class PrimaryStore(asyncio.Protocol):
     """A `SharedStorage` that another API server keeps. Keys and values are those of a log (`LogLayout`)."""
 
+    shares_revisions = False
+    """Without effect: the primary gives each write a revision of its own."""
+
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None

@@ -136,6 +136,10 @@ class SharedStorage(Protocol):
     """A store that several servers write, and that orders their writes. Keys and values are those of a layout
     (`cathedra.apiserver.registry.layout`)."""
 
+    shares_revisions: bool
+    """True if several writes of a resource may get one revision. All servers on the store must then deliver all events
+    of a revision to a client that has seen one of them (`Table.resume`)."""
+
     @property
     def problem(self) -> str:
         """Why the store does not answer at present; "" if it does."""

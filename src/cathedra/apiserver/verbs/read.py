@@ -141,7 +141,7 @@ def start_watch(
     if send_initial is False and after == 0:
         after = current
     try:
-        return WatchStart([], table.watch(selection, after), table, after)
+        return WatchStart([], table.resume(selection, after), table, after)
     except TooOld:
         raise expired_watch(after, table.floor) from None
 

@@ -43,6 +43,7 @@ class FakeStore:
 
     def __init__(self) -> None:
         self.problem = ""
+        self.shares_revisions = False
         self.revision = 10
         self.log: list[Write] = []
         self.objects: dict[str, Record] = {}

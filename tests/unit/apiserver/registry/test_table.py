@@ -143,3 +143,39 @@ def test_what_is_there_comes_in_order_whatever_came_and_went(steps: list[str]) -
         (keys.remove if key in there else keys.add)(key)
         there ^= {key}
     assert keys.in_order() == sorted(there)
+
+
+def test_a_client_that_has_seen_one_of_several_changes_of_a_revision_sees_all_of_them() -> None:
+    table = Table(PODS)
+    for key in ("default/a", "default/b", "other/c"):
+        change(table, 5, key)
+    change(table, 6, "default/d")
+    assert [seen.entry.key for seen in table.resume(selecting(), 5).taken()] == [
+        "default/a",
+        "default/b",
+        "other/c",
+        "default/d",
+    ]
+    assert [seen.entry.key for seen in table.resume(selecting("other"), 5).taken()] == ["other/c"]
+    assert [seen.entry.key for seen in table.resume(selecting(), 4).taken()][-1] == "default/d"
+    assert [seen.entry.key for seen in table.watch(selecting(), 5).taken()] == ["default/d"]
+
+
+def test_a_client_that_has_seen_the_only_change_of_a_revision_does_not_see_it_again() -> None:
+    table = Table(PODS)
+    change(table, 5, "default/a")
+    change(table, 6, "default/b")
+    assert [seen.entry.key for seen in table.resume(selecting(), 5).taken()] == ["default/b"]
+    assert table.resume(selecting(), 6).taken() == []
+
+
+def test_no_watch_resumes_at_a_revision_that_the_history_has_in_part() -> None:
+    table = Table(PODS)
+    table.history_limit = 2
+    for key in ("default/a", "default/b", "default/c"):
+        change(table, 5, key)
+    with pytest.raises(TooOld):
+        table.resume(selecting(), 5)
+    change(table, 6, "default/d")
+    change(table, 7, "default/e")
+    assert [seen.entry.key for seen in table.resume(selecting(), 6).taken()] == ["default/e"]

@@ -4,9 +4,10 @@ Each write is a transaction that compares the revision of its key. In a group th
 each has its own comparison and its own outcome: one that is refused does not fail the others. A call to etcd costs
 several times what a write in it costs, at both ends.
 
-A transaction has one revision. Clients resume a watch after the revision of the last event that they have seen, so two
-events of one watch must not have the same one: the second would be lost. Therefore a group has at most one write of
-each resource.
+A transaction has one revision. Clients resume a watch after the revision of the last event that they have seen. If two
+events of one watch have the same one, a client that loses its connection between them misses the second, unless the
+server sends both again. Cathedra's servers do (`Table.resume`), kube-apiserver does not. While one uses the store, a
+group has at most one write of each resource (`mixes`).
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ _MOST_WRITES: Final = 32
 """Writes in a group. etcd accepts 128 operations in a transaction, nested ones included (``--max-txn-ops``)."""
 _MOST_BYTES: Final = 512 * 1024
 """Bytes of values in a group. etcd accepts requests of 1.5 MiB (``--max-request-bytes``)."""
-_MOST_UNDER_WAY: Final = 4
+_MOST_UNDER_WAY: Final = 2
 """Groups under way. Writes that begin meanwhile gather, so that groups grow with the load."""
+_MOST_SEPARATE: Final = 16
+"""Groups under way where writes of one resource do not share them, so that groups do not grow as much."""
 
 
 class _Pending(msgspec.Struct, frozen=True, gc=False, eq=False):
@@ -56,6 +59,8 @@ class GroupCommit:
     def __init__(self, connection: EtcdConnection) -> None:
         self.nests = False
         """True if the store accepts nested transactions: etcd does, kine does not."""
+        self.mixes = False
+        """True if a group may have several writes of a resource."""
         self.acknowledged = 0
         """Revision of the last write that is known to have been made, by any server."""
         self._connection = connection
@@ -88,7 +93,8 @@ class GroupCommit:
     def _flush(self) -> None:
         """Send what has gathered, as far as groups may be under way."""
         self._flushing = False
-        while self._pending and len(self._tasks) < _MOST_UNDER_WAY:
+        most = _MOST_UNDER_WAY if self.nests and self.mixes else _MOST_SEPARATE
+        while self._pending and len(self._tasks) < most:
             task = asyncio.ensure_future(self._send(self._next_group()))
             self._tasks.add(task)
             task.add_done_callback(self._sent)
@@ -98,19 +104,22 @@ class GroupCommit:
         self._flush()
 
     def _next_group(self) -> list[_Pending]:
-        """Take the next writes of different resources, in their order."""
+        """Take the next writes that may share a transaction, in their order."""
         if not self.nests:
             return [self._pending.popleft()]
         group: list[_Pending] = []
-        resources: set[bytes] = set()
+        distinct: set[bytes] = set()
         later: deque[_Pending] = deque()
         size = 0
         while self._pending and len(group) < _MOST_WRITES and size < _MOST_BYTES:
             write = self._pending.popleft()
-            if write.resource in resources:
+            # etcd refuses two writes of one key in a transaction. The registry begins none before the last has ended,
+            # unless its caller was cancelled.
+            separate = write.key if self.mixes else write.resource
+            if separate in distinct:
                 later.append(write)
                 continue
-            resources.add(write.resource)
+            distinct.add(separate)
             group.append(write)
             size += len(write.value or b"")
         later.extend(self._pending)

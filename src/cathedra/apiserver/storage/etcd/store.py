@@ -74,6 +74,15 @@ class EtcdStorage:
         """Messages of the watch so far."""
 
     @property
+    def shares_revisions(self) -> bool:
+        """True if several writes of a resource may get one revision."""
+        return self._commits.mixes
+
+    @shares_revisions.setter
+    def shares_revisions(self, shared: bool) -> None:
+        self._commits.mixes = shared
+
+    @property
     def problem(self) -> str:
         """Why the last call to etcd failed, or the watch; "" if it did not."""
         return self._connection.problem

@@ -51,6 +51,21 @@ def test_writes_of_one_turn_share_a_transaction_with_one_write_of_each_resource(
     virtual(cluster, test)
 
 
+def test_several_writes_of_a_resource_share_a_transaction_if_they_may_share_a_revision() -> None:
+    cluster = Cluster("m0:1")
+
+    async def test(store: EtcdStorage) -> None:
+        store.shares_revisions = True
+        keys = ("pods/a/1", "pods/a/2", "events/a/1", "pods/a/1")
+        outcomes = await asyncio.gather(*(store.write(key, b"x", expected=0) for key in keys), return_exceptions=True)
+        assert outcomes[0] == outcomes[1] == outcomes[2]
+        # etcd takes no key twice in a transaction.
+        assert isinstance(outcomes[3], Superseded)
+        assert len(cluster.transactions) == 2
+
+    virtual(cluster, test)
+
+
 def test_a_write_that_loses_its_race_does_not_fail_the_others() -> None:
     cluster = Cluster("m0:1")
 
@@ -127,12 +142,15 @@ def test_writes_gather_while_groups_are_under_way() -> None:
     cluster = Cluster("m0:1")
 
     async def test(store: EtcdStorage) -> None:
-        writes = [store.write(f"pods/a/{number}", b"x", expected=0) for number in range(6)]
-        await asyncio.sleep(0)
-        writes += [store.write(f"events/a/{number}", b"x", expected=0) for number in range(2)]
+        store.shares_revisions = True
+        writes = []
+        for number in range(6):
+            writes.append(store.write(f"pods/a/{number}", b"x", expected=0))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
         await asyncio.gather(*writes)
-        # Four groups are under way when the events are written; these share the groups of the last two pods.
-        assert len(cluster.transactions) == 6
+        # Two groups are under way when the third pod is written, and the others wait for the first to end.
+        assert [len(request.success) for request in cluster.transactions] == [1, 1, 4]
 
     virtual(cluster, test)
 
