@@ -12,16 +12,14 @@ from typing import Final
 
 import msgspec
 
-from cathedra.allocation import AllocationError
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
-from cathedra.api.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+from cathedra.api.resource import ResourceClaimTemplate
 from cathedra.api.struct import replace
-from cathedra.insight.explanation.question import with_claims
+from cathedra.insight.explanation.placing import Within, tried
 from cathedra.insight.explanation.report import Remedy
 from cathedra.insight.reading.state import ClusterState
-from cathedra.scheduler.judging import Filters
 from cathedra.semantics.podclaims import pod_group_name
 from cathedra.semantics.podgroups import (
     GroupNode,
@@ -36,8 +34,6 @@ from cathedra.semantics.pods import is_terminal
 
 _MOST: Final = 20_000
 """Largest number of pods times nodes that is tried: each pod is filtered on a state of its own."""
-
-Within = frozenset[str] | None
 
 
 class GangFit(msgspec.Struct, frozen=True):
@@ -229,25 +225,5 @@ def _domains(state: ClusterState, key: str, within: Within) -> Iterable[frozense
 
 def _bound(pod: Pod, state: ClusterState, within: Within) -> ClusterState | None:
     """Return the state with the pod on the first node that it fits on, and its claims allocated there."""
-    subject = with_claims(pod, state)
-    if subject.faults:
-        return None
-    judgement = Filters(subject.state).judge(subject.pod, only=within)
-    if not judgement.fitting:
-        return None
-    node = judgement.fitting[0]
-    claims: list[ResourceClaim] = []
-    if judgement.cycle is not None:
-        try:
-            decision = judgement.cycle.decision(node)
-        except AllocationError:
-            return None
-        unallocated = judgement.cycle.unallocated
-        allocations = decision[0] if decision is not None else ()
-        # A claim for extended resources has no object yet, and is not part of the state.
-        for claim, allocation in zip(unallocated, allocations, strict=False):
-            consumer = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-            reserved = (*claim.status.reserved_for, consumer)
-            claims.append(replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=reserved)))
-    placed = replace(subject.pod, spec=replace(subject.pod.spec, node_name=node))
-    return subject.state.including([placed, *claims])
+    trial = tried(pod, state, within)
+    return trial.placed_on(trial.nodes[0]) if trial.nodes else None

@@ -15,6 +15,9 @@ from cathedra.api.core.core_v1 import (
     ContainerStateRunning,
     ContainerStatus,
     Namespace,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
     ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -35,6 +38,7 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, PODS, STORAGECLASSES
 from cathedra.client.transport import APICall, Transport
 from cathedra.clock import Clock
+from cathedra.controllers.resourceclaim.release import FINALIZER
 from cathedra.insight.reading.state import READ_KINDS, ClusterState
 from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_OF_133
 from cathedra.node.runtime.simulated import RUN_SECONDS
@@ -104,12 +108,13 @@ def complete(state: ClusterState, namespaces: Iterable[str] = ()) -> ClusterStat
 
     Namespaces exist, ``namespaces`` too. Owner references to objects that were not read are removed, because the
     garbage collector would delete the owned objects. If pods were not read, every consumer of a claim is a running pod.
+    Allocations that were written by hand get the finalizer and the node selector that the scheduler writes.
     """
     added: list[KubeObject] = []
     if not state.is_known(Pod):
         added += _consumers(state)
     known = state.is_known(Namespace)
-    state = state.including(added)
+    state = state.including([*added, *_written_allocations(state)])
     uids = {one.metadata.uid for items in state.objects.values() for one in items.values()}
     trimmed = [
         replace(one, metadata=replace(metadata, owner_references=kept))
@@ -147,6 +152,26 @@ def _consumers(state: ClusterState) -> Iterator[Pod]:
                     ),
                     status=PodStatus(phase="Running"),
                 )
+
+
+def _written_allocations(state: ClusterState) -> Iterator[ResourceClaim]:
+    """Yield allocated claims with the finalizer and the node selector that they lack.
+
+    Without the finalizer no controller frees a claim whose pod is gone, and without the node selector its next pod
+    could run where the devices are not.
+    """
+    homes = {(piece.spec.driver, piece.spec.pool.name): piece.spec.node_name for piece in state.all(ResourceSlice)}
+    for claim in state.all(ResourceClaim):
+        allocation = claim.status.allocation
+        if allocation is None or FINALIZER in claim.metadata.finalizers:
+            continue
+        metadata = replace(claim.metadata, finalizers=(*claim.metadata.finalizers, FINALIZER))
+        nodes = {homes.get((one.driver, one.pool)) or "" for one in allocation.devices.results} - {""}
+        if allocation.node_selector is None and len(nodes) == 1:
+            field = NodeSelectorRequirement(key="metadata.name", operator="In", values=(*nodes,))
+            term = NodeSelectorTerm(match_fields=(field,))
+            allocation = replace(allocation, node_selector=NodeSelector(node_selector_terms=(term,)))
+        yield replace(claim, metadata=metadata, status=replace(claim.status, allocation=allocation))
 
 
 # --- pretended nodes

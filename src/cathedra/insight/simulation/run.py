@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -113,6 +113,8 @@ class _Plan:
     """The objects of the question; None if nothing is changed."""
     counted: tuple[KubeObject, ...] = field(default=())
     """Pods and workloads of which more copies are tried."""
+    steps: tuple[Callable[[Client], Awaitable[None]], ...] = ()
+    """Writes that are made one after the other, each when nothing changes any more."""
 
 
 def simulate(
@@ -131,9 +133,25 @@ def simulate(
     Raises:
         InvalidInput: something of this has another form, does not exist, or would be refused by the API server.
     """
+    return _simulated(state, dataclasses.replace(_plan(state, changes), copies=copies), seed, progress)
+
+
+def simulate_steps(
+    state: ClusterState, steps: Iterable[Callable[[Client], Awaitable[None]]], *, seed: int = 0
+) -> Simulation:
+    """Simulate writes that are made one after the other, each when nothing changes any more.
+
+    Must not be called from a running event loop.
+
+    Raises:
+        StatusError: the API server refuses one of them.
+    """
+    return _simulated(state, _Plan(steps=tuple(steps), asked=(), copies=0), seed, None)
+
+
+def _simulated(state: ClusterState, plan: _Plan, seed: int, progress: Progress | None) -> Simulation:
     # Without a handler Python prints warnings to standard error: those of a scheduler that is only simulated.
     logging.getLogger("cathedra").addHandler(_SILENT)
-    plan = dataclasses.replace(_plan(state, changes), copies=copies)
     try:
         # A loop of its own in virtual time: an hour of the cluster passes in the time of its events.
         return run_virtual(_Run(complete(state, _namespaces(plan)), plan, seed, progress).run())
@@ -325,6 +343,9 @@ class _Run:
             await resource.delete(metadata.name, propagation_policy="Background")
         for planned in self.plan.drain:
             self.failures += await drain(self.client, planned, clock=self.clock)
+        for step in self.plan.steps:
+            await step(self.client)
+            await self._settle()
 
     async def _scale(self, workload: KubeObject, replicas: int) -> None:
         metadata = workload.metadata

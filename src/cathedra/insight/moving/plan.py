@@ -1,0 +1,300 @@
+"""Plans of moves: search, steps in an order that works, and their proof by a simulation.
+
+An evicted pod could go back to the node that it was evicted from. Nodes that are to be vacated are therefore cordoned
+until all moves are done. The scheduler may still choose other nodes than the plan; the simulation runs the real one.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec import structs
+
+from cathedra.allocation.reading import Input
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.resource import ResourceClaim
+from cathedra.api.struct import replace
+from cathedra.client.client import Client
+from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
+from cathedra.client.transport import PatchType
+from cathedra.insight.moving.movable import Movables, Unit, lifted, movables
+from cathedra.insight.moving.report import Move, MovePlan, MoveStep
+from cathedra.insight.moving.search import Bounds, Solution, fewest_moves
+from cathedra.insight.moving.wanted import Wanted, wanted_pods
+from cathedra.insight.moving.world import Layout, World
+from cathedra.insight.reading.state import ClusterState, read_kind
+from cathedra.insight.simulation.copying import complete
+from cathedra.insight.simulation.report import PodPlacement, Simulation
+from cathedra.insight.simulation.run import simulate_steps
+from cathedra.semantics.owners import controller_of
+
+Step = Callable[[Client], Awaitable[None]]
+
+
+def plan_moves(
+    state: ClusterState,
+    subjects: Sequence[str] = (),
+    *,
+    namespace: str = "default",
+    manifests: Input = None,
+    count: int = 1,
+    bounds: Bounds = Bounds(),
+    prove: bool = True,
+) -> MovePlan:
+    """Return the fewest moves with which pods fit: «pod/NAME», «claim/NAME», workloads, or those of ``manifests``.
+
+    Must not be called from a running event loop if the plan is to be proved.
+
+    Raises:
+        InvalidInput: there is no such object, it does not wait, or the manifests are invalid.
+    """
+    whole = complete(state)
+    wanted = wanted_pods(whole, subjects, namespace=namespace, manifests=manifests, count=count)
+    return plan_for(wanted, whole, bounds, prove=prove)
+
+
+def plan_for(wanted: Wanted, state: ClusterState, bounds: Bounds, *, prove: bool) -> MovePlan:
+    """Return the fewest moves with which the wanted pods fit into ``state``, which is complete."""
+    priority = min(pod.spec.priority or 0 for pod in wanted.pods)
+    known = movables(wanted.state, priority, [pod.metadata.uid for pod in wanted.pods])
+    found = fewest_moves(known, wanted.pods, bounds)
+    notes = (*wanted.notes, *state.notes)
+    if found.solution is None:
+        return MovePlan(
+            wanted.name, "no moves found", complete=found.complete, trials=found.trials, staying=known.staying, notes=notes
+        )
+    moves = tuple(_moves(found.solution, known))
+    plan = MovePlan(
+        wanted.name,
+        "fits after moves" if moves else "fits",
+        moves,
+        placed=tuple(_placement(pod, found.solution.world) for pod in wanted.pods),
+        complete=found.complete,
+        trials=found.trials,
+        staying=known.staying,
+        notes=notes,
+    )
+    if not moves:
+        return plan
+    units = _in_order(found.solution, known)
+    plan = structs.replace(plan, steps=tuple(_steps(units, found.solution)))
+    return _proved(plan, wanted, state, units, found.solution) if prove else plan
+
+
+def state_after(wanted: Wanted, state: ClusterState, bounds: Bounds) -> tuple[Solution | None, Movables]:
+    """Return the best solution for the wanted pods, and the units that it is made of."""
+    priority = min(pod.spec.priority or 0 for pod in wanted.pods)
+    known = movables(wanted.state, priority, [pod.metadata.uid for pod in wanted.pods])
+    return fewest_moves(known, wanted.pods, bounds).solution, known
+
+
+# --- moves and steps
+
+
+def _moves(solution: Solution, known: Movables) -> Iterator[Move]:
+    gone = {pod.metadata.uid for pod in solution.evicted}
+    for unit in solution.moved:
+        for pod in unit.pods:
+            now = solution.world.state.get(Pod, pod.metadata.name, pod.metadata.namespace)
+            before = _devices(pod, World(known.state, solution.world.layout))
+            after = _devices(now or pod, solution.world)
+            home = pod.spec.node_name or _home(before, known.state)
+            yield Move(
+                f"{pod.metadata.namespace}/{pod.metadata.name}",
+                tuple(before),
+                home,
+                "" if pod.metadata.uid in gone or now is None else now.spec.node_name,
+                before,
+                {} if pod.metadata.uid in gone else after,
+                controller_of(pod) is None and not unit.is_orphan,
+            )
+
+
+def _home(devices: dict[str, tuple[str, ...]], state: ClusterState) -> str:
+    """Return the node of devices, for claims without a consumer; the pool's name for devices of no single node."""
+    from cathedra.api.resource import ResourceSlice
+
+    pools = {name.split("/", 1)[1].rpartition("/")[0] for held in devices.values() for name in held}
+    for piece in state.all(ResourceSlice):
+        if piece.spec.pool.name in pools and piece.spec.node_name:
+            return piece.spec.node_name
+    return next(iter(pools), "")
+
+
+def _devices(pod: Pod, world: World) -> dict[str, tuple[str, ...]]:
+    return {
+        f"{claim.metadata.namespace}/{claim.metadata.name}": tuple(
+            f"{one.driver}/{one.pool}/{one.device}" for one in claim.status.allocation.devices.results
+        )
+        for claim in world.claims_of(pod)
+        if claim.status.allocation is not None
+    }
+
+
+def _placement(pod: Pod, world: World) -> PodPlacement:
+    now = world.state.get(Pod, pod.metadata.name, pod.metadata.namespace) or pod
+    return PodPlacement(f"{pod.metadata.namespace}/{pod.metadata.name}", now.spec.node_name, _devices(now, world))
+
+
+def _in_order(solution: Solution, known: Movables) -> list[Unit]:
+    """Return the units in an order in which each has its place free when it is evicted, as far as there is one."""
+    waiting, ordered = list(solution.moved), []
+    world = World(known.state, solution.world.layout)
+    gone = {pod.metadata.uid for pod in solution.evicted}
+    while waiting:
+        ready = next((unit for unit in waiting if _goes(unit, world, solution, gone)), waiting[0])
+        waiting.remove(ready)
+        ordered.append(ready)
+        final = [solution.world.state.get(Pod, pod.metadata.name, pod.metadata.namespace) for pod in ready.pods]
+        claims = [solution.world.state.get(ResourceClaim, one.metadata.name, one.metadata.namespace) for one in ready.claims]
+        world = world.after([ready]).including([one for one in (*final, *claims) if one is not None])
+    return ordered
+
+
+def _goes(unit: Unit, world: World, solution: Solution, gone: set[str]) -> bool:
+    """Return True if all pods of a unit fit on their new nodes while the others are where they are now."""
+    trial = World(lifted([unit], world.state), world.layout)
+    for pod in unit.pods:
+        if pod.metadata.uid in gone:
+            continue
+        now = solution.world.state.get(Pod, pod.metadata.name, pod.metadata.namespace)
+        node = now.spec.node_name if now is not None else ""
+        if not node:
+            return False
+        found = trial.on(node, pod)
+        placement = found.placement(node) if node in found.nodes else None
+        if placement is None:
+            return False
+        trial = trial.including(placement)
+    return True
+
+
+def _vacated(units: Sequence[Unit], solution: Solution) -> list[str]:
+    """Return the nodes that pods leave and none enters: these are cordoned meanwhile."""
+    left = [pod.spec.node_name for unit in units for pod in unit.pods if pod.spec.node_name]
+    entered = set()
+    for unit in units:
+        for pod in unit.pods:
+            now = solution.world.state.get(Pod, pod.metadata.name, pod.metadata.namespace)
+            entered.add(now.spec.node_name if now is not None else "")
+    return [node for node in dict.fromkeys(left) if node not in entered]
+
+
+def _steps(units: Sequence[Unit], solution: Solution) -> Iterator[MoveStep]:
+    nodes = _vacated(units, solution)
+    for node in nodes:
+        yield MoveStep("cordon", node, f"cordon {node}, so that no evicted pod comes back", f"kubectl cordon {node}")
+    for unit in units:
+        if unit.is_orphan:
+            (claim,) = unit.claims
+            where = f"{claim.metadata.namespace}/{claim.metadata.name}"
+            yield MoveStep(
+                "free",
+                where,
+                f"free claim {where}, which no pod uses",
+                f"kubectl -n {claim.metadata.namespace} patch resourceclaim {claim.metadata.name} --subresource=status "
+                "--type=json -p '[{\"op\":\"remove\",\"path\":\"/status/allocation\"}]'",
+            )
+            continue
+        for pod in unit.pods:
+            yield _step(pod, solution)
+    for node in nodes:
+        yield MoveStep("uncordon", node, f"uncordon {node}", f"kubectl uncordon {node}")
+
+
+def _step(pod: Pod, solution: Solution) -> MoveStep:
+    namespace, name = pod.metadata.namespace, pod.metadata.name
+    where = f"{namespace}/{name}"
+    now = solution.world.state.get(Pod, name, namespace)
+    gone = any(one.metadata.uid == pod.metadata.uid for one in solution.evicted)
+    to = f" and wait until it runs on {now.spec.node_name}" if now is not None and not gone else ""
+    if controller_of(pod) is None and not gone:
+        patch = shlex.quote('[{"op":"remove","path":"/spec/nodeName"}]')
+        command = (
+            f"kubectl -n {namespace} get pod {name} -o json | kubectl patch --local -f - --type=json -p {patch} -o json "
+            "| kubectl replace --force -f -"
+        )
+        return MoveStep("recreate", where, f"delete pod {where}, create it again{to}", command)
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
+    command = (
+        f"echo {shlex.quote(json.dumps(body, separators=(',', ':')))} "
+        f"| kubectl create --raw /api/v1/namespaces/{namespace}/pods/{name}/eviction -f -"
+    )
+    return MoveStep("evict", where, f"evict pod {where}{to}", command)
+
+
+# --- proof
+
+
+def _proved(
+    plan: MovePlan, wanted: Wanted, state: ClusterState, units: Sequence[Unit], solution: Solution
+) -> MovePlan:
+    """Return the plan with the result of a simulation of its steps."""
+    steps: list[Step] = [partial(_create, one) for one in wanted.created]
+    nodes = _vacated(units, solution)
+    steps += [partial(_set_cordon, node, True) for node in nodes]
+    gone = {pod.metadata.uid for pod in solution.evicted}
+    for unit in units:
+        if unit.is_orphan:
+            steps += [partial(_free, claim) for claim in unit.claims]
+            continue
+        for pod in unit.pods:
+            steps.append(partial(_evict, pod))
+            if controller_of(pod) is None and pod.metadata.uid not in gone:
+                steps.append(partial(_create, _fresh(pod)))
+    steps += [partial(_set_cordon, node, False) for node in nodes]
+    found = simulate_steps(state, steps)
+    why = _shortfall(found, wanted, units, gone)
+    text = f"a simulation of these steps ends otherwise: {why}" if why else ""
+    return structs.replace(plan, proved=not why, proof=text)
+
+
+def _shortfall(found: Simulation, wanted: Wanted, units: Iterable[Unit], gone: set[str]) -> str:
+    """Return what a simulation does not end with; "" if all pods have nodes that are to have them."""
+    accepted = {
+        f"{pod.metadata.namespace}/{pod.metadata.name}"
+        for unit in units
+        for pod in unit.pods
+        if pod.metadata.uid in gone
+    }
+    mine = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in wanted.pods}
+    missing = sorted(mine - {one.pod for one in found.placed})
+    if missing:
+        return f"{missing[0]} has no node"
+    # Pods that waited before are not part of the question. Evicted pods come back under new names.
+    waiting = [name for group in found.pending if not group.before for name in group.pods]
+    if len(waiting) > len(accepted):
+        return f"{waiting[0]} has no node"
+    return ""
+
+
+def _fresh(pod: Pod) -> Pod:
+    metadata = replace(pod.metadata, uid="", resource_version="", owner_references=())
+    return Pod(metadata=metadata, spec=replace(pod.spec, node_name=""))
+
+
+async def _create(one: KubeObject, client: Client) -> None:
+    ref: Any = read_kind(type(one)).ref
+    metadata = replace(one.metadata, uid="", resource_version="")
+    fresh: Any = replace(one, metadata=metadata)
+    await client.resource(ref, metadata.namespace if ref.namespaced else "").create(fresh)
+
+
+async def _set_cordon(node: str, cordoned: bool, client: Client) -> None:
+    await client.resource(NODES).patch(node, PatchType.MERGE, {"spec": {"unschedulable": cordoned}})
+
+
+async def _evict(pod: Pod, client: Client) -> None:
+    await client.resource(PODS, pod.metadata.namespace).delete(pod.metadata.name, uid=pod.metadata.uid)
+
+
+async def _free(claim: ResourceClaim, client: Client) -> None:
+    claims = client.resource(RESOURCECLAIMS, claim.metadata.namespace)
+    known = await claims.get(claim.metadata.name)
+    if known.status.allocation is not None:
+        await claims.update_status(replace(known, status=replace(known.status, allocation=None)))
