@@ -17,7 +17,8 @@ from msgspec import structs
 from cathedra.allocation.reading import Input
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.api.resource import ResourceClaim
+from cathedra.api.resource import ResourceClaim, ResourceSlice
+from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
@@ -55,42 +56,37 @@ def plan_moves(
     """
     whole = complete(state)
     wanted = wanted_pods(whole, subjects, namespace=namespace, manifests=manifests, count=count)
-    return plan_for(wanted, whole, bounds, prove=prove)
+    return plan_for(wanted, whole, bounds, prove=prove)[0]
 
 
-def plan_for(wanted: Wanted, state: ClusterState, bounds: Bounds, *, prove: bool) -> MovePlan:
-    """Return the fewest moves with which the wanted pods fit into ``state``, which is complete."""
+def plan_for(
+    wanted: Wanted, state: ClusterState, bounds: Bounds, *, prove: bool, settled: Iterable[str] = ()
+) -> tuple[MovePlan, Solution | None]:
+    """Return the fewest moves with which the wanted pods fit into ``state``, and the state that they lead to.
+
+    ``state`` is complete. The pods whose UIDs are ``settled`` stay where they are.
+    """
     priority = min(pod.spec.priority or 0 for pod in wanted.pods)
-    known = movables(wanted.state, priority, [pod.metadata.uid for pod in wanted.pods])
+    known = movables(wanted.state, priority, [*settled, *(pod.metadata.uid for pod in wanted.pods)])
     found = fewest_moves(known, wanted.pods, bounds)
-    notes = (*wanted.notes, *state.notes)
-    if found.solution is None:
-        return MovePlan(
-            wanted.name, "no moves found", complete=found.complete, trials=found.trials, staying=known.staying, notes=notes
-        )
-    moves = tuple(_moves(found.solution, known))
     plan = MovePlan(
         wanted.name,
-        "fits after moves" if moves else "fits",
-        moves,
-        placed=tuple(_placement(pod, found.solution.world) for pod in wanted.pods),
+        "no moves found",
         complete=found.complete,
         trials=found.trials,
         staying=known.staying,
-        notes=notes,
+        notes=(*wanted.notes, *state.notes),
     )
+    if found.solution is None:
+        return plan, None
+    moves = tuple(_moves(found.solution, known))
+    placed = tuple(_placement(pod, found.solution.world) for pod in wanted.pods)
+    plan = structs.replace(plan, verdict="fits after moves" if moves else "fits", moves=moves, placed=placed)
     if not moves:
-        return plan
+        return plan, found.solution
     units = _in_order(found.solution, known)
     plan = structs.replace(plan, steps=tuple(_steps(units, found.solution)))
-    return _proved(plan, wanted, state, units, found.solution) if prove else plan
-
-
-def state_after(wanted: Wanted, state: ClusterState, bounds: Bounds) -> tuple[Solution | None, Movables]:
-    """Return the best solution for the wanted pods, and the units that it is made of."""
-    priority = min(pod.spec.priority or 0 for pod in wanted.pods)
-    known = movables(wanted.state, priority, [pod.metadata.uid for pod in wanted.pods])
-    return fewest_moves(known, wanted.pods, bounds).solution, known
+    return _proved(plan, wanted, state, units, found.solution) if prove else plan, found.solution
 
 
 # --- moves and steps
@@ -117,8 +113,6 @@ def _moves(solution: Solution, known: Movables) -> Iterator[Move]:
 
 def _home(devices: dict[str, tuple[str, ...]], state: ClusterState) -> str:
     """Return the node of devices, for claims without a consumer; the pool's name for devices of no single node."""
-    from cathedra.api.resource import ResourceSlice
-
     pools = {name.split("/", 1)[1].rpartition("/")[0] for held in devices.values() for name in held}
     for piece in state.all(ResourceSlice):
         if piece.spec.pool.name in pools and piece.spec.node_name:
@@ -212,7 +206,7 @@ def _step(pod: Pod, solution: Solution) -> MoveStep:
     where = f"{namespace}/{name}"
     now = solution.world.state.get(Pod, name, namespace)
     gone = any(one.metadata.uid == pod.metadata.uid for one in solution.evicted)
-    to = f" and wait until it runs on {now.spec.node_name}" if now is not None and not gone else ""
+    to = f" and wait until it runs, as on {now.spec.node_name}" if now is not None and not gone else ""
     if controller_of(pod) is None and not gone:
         patch = shlex.quote('[{"op":"remove","path":"/spec/nodeName"}]')
         command = (
@@ -248,8 +242,10 @@ def _proved(
             if controller_of(pod) is None and pod.metadata.uid not in gone:
                 steps.append(partial(_create, _fresh(pod)))
     steps += [partial(_set_cordon, node, False) for node in nodes]
-    found = simulate_steps(state, steps)
-    why = _shortfall(found, wanted, units, gone)
+    try:
+        why = _shortfall(simulate_steps(state, steps), wanted, units, gone)
+    except StatusError as error:
+        why = f"the API server refuses a step: {error}"
     text = f"a simulation of these steps ends otherwise: {why}" if why else ""
     return structs.replace(plan, proved=not why, proof=text)
 
@@ -282,6 +278,9 @@ async def _create(one: KubeObject, client: Client) -> None:
     ref: Any = read_kind(type(one)).ref
     metadata = replace(one.metadata, uid="", resource_version="")
     fresh: Any = replace(one, metadata=metadata)
+    if isinstance(fresh, Pod):
+        # Admission computes the priority of the class, and refuses another one.
+        fresh = replace(fresh, spec=replace(fresh.spec, priority=None))
     await client.resource(ref, metadata.namespace if ref.namespaced else "").create(fresh)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -94,7 +94,7 @@ def _lines(found: MovePlan, width: int, style: Style) -> Iterator[str]:
     if found.steps:
         yield ""
         yield style("Steps", "title")
-        yield from step_lines(found, width, style)
+        yield from step_lines(found.steps, width, style)
     if found.placed:
         yield ""
     for one in found.placed:
@@ -111,9 +111,9 @@ def _lines(found: MovePlan, width: int, style: Style) -> Iterator[str]:
         yield from wrapped(f"! {note}", width, "", "  ")
 
 
-def step_lines(found: MovePlan, width: int, style: Style) -> Iterator[str]:
+def step_lines(steps: Iterable[MoveStep], width: int, style: Style) -> Iterator[str]:
     """Yield the numbered steps with their commands."""
-    for number, step in enumerate(found.steps, 1):
+    for number, step in enumerate(steps, 1):
         yield from wrapped(f"{number}. {step.text}", width, "  ", "     ")
         yield style(f"     {step.command}", "dim")
 

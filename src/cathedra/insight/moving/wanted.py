@@ -105,7 +105,7 @@ def _named(word: str, namespace: str, state: ClusterState, count: int) -> tuple[
         if found.status.allocation is not None:
             raise InvalidInput(f"claim {namespace}/{name} has devices already")
         users = [pod for pod in state.pods if _uses(pod, found) and not pod.spec.node_name and not is_terminal(pod)]
-        consumer = _consumer(found)
+        consumer = consumer_of(found)
         return (users[:1], []) if users else ([consumer], [consumer])
     made = list(_copies(found, state, count))
     return [one for one in made if isinstance(one, Pod)], made
@@ -146,7 +146,7 @@ def _copies(
         suffix = f"-{number}" if count > 1 else ""
         if isinstance(one, (ResourceClaim, ResourceClaimTemplate)):
             claim = _claim(one, suffix)
-            yield from (claim, _consumer(claim))
+            yield from (claim, consumer_of(claim))
             continue
         assert isinstance(one, (Pod, *WORKLOADS)), "no other kind is looked for"
         pod = one if isinstance(one, Pod) else _without_owner(next_pod(one, state))
@@ -174,7 +174,8 @@ def _claim(one: ResourceClaim | ResourceClaimTemplate, suffix: str) -> ResourceC
     return ResourceClaim(metadata=ObjectMeta(name=name, namespace=one.metadata.namespace, uid=uid), spec=spec)
 
 
-def _consumer(claim: ResourceClaim) -> Pod:
+def consumer_of(claim: ResourceClaim) -> Pod:
+    """Return a pod that uses a claim and needs nothing else."""
     return Pod(
         metadata=ObjectMeta(name=f"{claim.metadata.name}-consumer", namespace=claim.metadata.namespace),
         spec=PodSpec(

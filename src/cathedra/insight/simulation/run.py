@@ -157,7 +157,7 @@ def _simulated(state: ClusterState, plan: _Plan, seed: int, progress: Progress |
         return run_virtual(_Run(complete(state, _namespaces(plan)), plan, seed, progress).run())
     except BaseExceptionGroup as failures:
         # A task group wraps the error of a task; callers are to get the error itself.
-        refused, _ = failures.split(InvalidInput)
+        refused, _ = failures.split((InvalidInput, StatusError))
         if refused is None:
             raise
         raise _first(refused) from failures

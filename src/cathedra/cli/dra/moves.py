@@ -1,0 +1,111 @@
+"""``kubectl dra moves``: what would have to move so that a pod fits."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cathedra.allocation.errors import InvalidInput
+from cathedra.cli.dra.source import add_namespace, add_source, add_timeout, namespace_of, read_state, target_of
+from cathedra.cli.terminal import print_data, print_styled, style, width
+
+if TYPE_CHECKING:
+    from cathedra.insight.moving.report import MovePlan
+    from cathedra.insight.reading.state import ClusterState
+
+MOST_MOVES = 8
+MOST_TRIALS = 5_000
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    many: Any = {"action": "append", "default": []}
+    parser.add_argument(
+        "--for", dest="subject", metavar="KIND/NAME", help="pod/NAME, claim/NAME, deployment/NAME … (repeatable)", **many
+    )
+    parser.add_argument(
+        "-f", "--filename", metavar="FILE", help="pods, workloads and claims that do not exist yet (repeatable)", **many
+    )
+    parser.add_argument(
+        "--count", type=int, default=1, metavar="N", help="number of pods like those of manifests and workloads (default: 1)"
+    )
+    parser.add_argument(
+        "--prefer",
+        choices=("fewest", "cheapest"),
+        default="fewest",
+        help="the fewest claims, or the least harm: priority, pods that no controller creates again, time of running "
+        "(default: fewest)",
+    )
+    add_bounds(parser)
+    parser.add_argument("--no-evict", action="store_true", help="leave no pod without a node, whatever its priority")
+    parser.add_argument(
+        "--apply", action="store_true", help="carry the plan out, step by step; stop if the cluster differs from it"
+    )
+    add_namespace(parser, "namespace of names and manifests without one (default: the context's)")
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json", "yaml"), default="text", help="output format (default text)"
+    )
+    add_source(parser)
+    add_timeout(parser)
+
+
+def add_bounds(parser: argparse.ArgumentParser) -> None:
+    """Add the options that bound the search."""
+    parser.add_argument(
+        "--most", type=int, default=MOST_MOVES, metavar="N", help=f"largest number of claims to move (default: {MOST_MOVES})"
+    )
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=MOST_TRIALS,
+        metavar="N",
+        help=f"largest number of trials, of some 3 ms each (default: {MOST_TRIALS})",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the plan; 1 if there is none."""
+    if not arguments.subject and not arguments.filename:
+        raise InvalidInput("say what needs room: --for pod/NAME, or -f FILE")
+    if arguments.apply and (arguments.dump or arguments.filename):
+        raise InvalidInput("--apply needs a cluster, and pods that wait there: neither --dump nor -f")
+    if arguments.most < 0 or arguments.trials < 1:
+        raise InvalidInput("--most and --trials must not be negative")
+    # Imported late: a wrong call need not wait for the whole cluster.
+    from cathedra.insight.moving.plan import plan_moves
+    from cathedra.insight.moving.report import moves_text
+    from cathedra.insight.moving.search import Bounds
+
+    logging.getLogger("cathedra").setLevel(logging.CRITICAL)
+    state = read_state(arguments)
+    plan = plan_moves(
+        state,
+        arguments.subject,
+        namespace=namespace_of(arguments),
+        manifests=[Path(name) for name in arguments.filename] or None,
+        count=arguments.count,
+        bounds=Bounds(arguments.most, arguments.trials, arguments.prefer == "cheapest", not arguments.no_evict),
+    )
+    if arguments.output == "text":
+        print_styled(moves_text(plan, width(), style))
+    else:
+        print_data(plan.to_dict(), arguments.output)
+    if plan.fits and arguments.apply and plan.moves:
+        asyncio.run(_apply(arguments, plan, state))
+    return 0 if plan.fits else 1
+
+
+async def _apply(arguments: argparse.Namespace, plan: MovePlan, state: ClusterState) -> None:
+    # start-up time: with the option alone
+    from cathedra.client.client import Client
+    from cathedra.client.http import HTTPTransport
+    from cathedra.clock import SystemClock
+    from cathedra.insight.moving.applying import carry_out
+
+    clock = SystemClock()
+    async with await HTTPTransport.open(target_of(arguments)) as transport:
+        client = Client(transport, clock=clock)
+        await carry_out(plan, state, client, clock=clock, report=lambda text: print(f"… {text}", flush=True))

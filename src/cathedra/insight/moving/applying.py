@@ -1,0 +1,170 @@
+"""Execution of a plan of moves on a cluster, step by step, as long as the cluster is as the plan assumes.
+
+Only this module of the tools writes, and only if it is called. Before each step the pod to be evicted must still be the
+one of the plan, and after it the pod must run elsewhere. Otherwise execution stops. Nodes that were cordoned for the
+plan are uncordoned in any case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta, Preconditions
+from cathedra.api.core.policy_v1 import Eviction
+from cathedra.api.status import StatusError
+from cathedra.client.client import Client
+from cathedra.client.informer import Informer
+from cathedra.client.resources import NODES, PODS
+from cathedra.client.transport import PatchType
+from cathedra.clock import Clock
+from cathedra.insight.moving.report import MovePlan, MoveStep
+from cathedra.insight.reading.state import ClusterState
+from cathedra.semantics.owners import controller_of
+
+PATIENCE: Final = 120.0
+"""Default number of seconds that a pod has to run elsewhere."""
+
+
+class PlanStopped(Exception):
+    """The cluster differs from what the plan assumes; no further step was taken."""
+
+
+async def carry_out(
+    plan: MovePlan,
+    state: ClusterState,
+    client: Client,
+    *,
+    clock: Clock,
+    report: Callable[[str], None],
+    patience: float = PATIENCE,
+) -> None:
+    """Take the steps of a plan that was made from ``state``, and wait until its pods have nodes.
+
+    Raises:
+        PlanStopped: the cluster differs from what the plan assumes, or a pod finds no node.
+        StatusError: the API server refuses a write.
+    """
+    refuse_unsafe(plan)
+    pods = Informer(client, PODS, clock=clock)
+    execution = _Execution(plan, state, client, pods, report, patience)
+    pods.add_handler(execution.note, execution.note, execution.note)
+    async with asyncio.TaskGroup() as group:
+        following = group.create_task(pods.run())
+        try:
+            await pods.wait_synced()
+            await execution.run()
+        finally:
+            following.cancel()
+
+
+def refuse_unsafe(plan: MovePlan) -> None:
+    """Refuse a plan whose steps no controller completes.
+
+    Raises:
+        PlanStopped: no simulation proved it, or it deletes pods that only their user can create again, or frees claims.
+    """
+    if plan.proved is not True:
+        raise PlanStopped("the plan is not proved by a simulation")
+    for step in plan.steps:
+        if step.action in ("recreate", "free"):
+            raise PlanStopped(f"step «{step.text}» is yours to take: no controller does it; run its command")
+
+
+class _Execution:
+    def __init__(
+        self,
+        plan: MovePlan,
+        state: ClusterState,
+        client: Client,
+        pods: Informer[Pod],
+        report: Callable[[str], None],
+        patience: float,
+    ) -> None:
+        self._plan, self._state, self._client = plan, state, client
+        self._pods, self._report, self._patience = pods, report, patience
+        self._changed = asyncio.Event()
+        self._cordoned: list[str] = []
+
+    def note(self, *_: object) -> None:
+        self._changed.set()
+
+    async def run(self) -> None:
+        try:
+            for step in self._plan.steps:
+                if step.action == "uncordon":
+                    break
+                self._report(step.text)
+                await (self._cordon(step.subject) if step.action == "cordon" else self._evict(step))
+        finally:
+            for node in self._cordoned:
+                self._report(f"uncordon {node}")
+                await self._set_cordon(node, False)
+        for one in self._plan.placed:
+            await self._wait(lambda name=one.pod: self._has_node(name), f"pod {one.pod} has no node")
+            self._report(f"pod {one.pod} has node {self._node_of(one.pod)}")
+
+    async def _cordon(self, name: str) -> None:
+        node: Node = await self._client.resource(NODES).get(name)
+        # A node that was cordoned before stays cordoned.
+        if not node.spec.unschedulable:
+            self._cordoned.append(name)
+            await self._set_cordon(name, True)
+
+    async def _set_cordon(self, name: str, cordoned: bool) -> None:
+        await self._client.resource(NODES).patch(name, PatchType.MERGE, {"spec": {"unschedulable": cordoned}})
+
+    async def _evict(self, step: MoveStep) -> None:
+        namespace, name = step.subject.split("/", 1)
+        planned = self._state.get(Pod, name, namespace)
+        now = self._pods.store.get(namespace, name)
+        if planned is None or now is None or now.metadata.uid != planned.metadata.uid:
+            raise PlanStopped(f"pod {step.subject} is not the one of the plan any more")
+        if now.spec.node_name != planned.spec.node_name:
+            raise PlanStopped(f"pod {step.subject} runs on {now.spec.node_name}, not on {planned.spec.node_name}")
+        before = {one.metadata.uid for one in self._successors(now)}
+        options = DeleteOptions(preconditions=Preconditions(uid=now.metadata.uid))
+        eviction = Eviction(metadata=ObjectMeta(name=name, namespace=namespace), delete_options=options)
+        try:
+            await self._client.resource(PODS, namespace).create_subresource(name, "eviction", eviction)
+        except StatusError as error:
+            raise PlanStopped(f"pod {step.subject} cannot be evicted: {error}") from error
+        move = next((one for one in self._plan.moves if one.pod == step.subject), None)
+        if move is None or not move.to:
+            await self._wait(lambda: not self._is_there(now), f"pod {step.subject} does not end")
+            return
+        await self._wait(
+            lambda: any(one.metadata.uid not in before and one.spec.node_name for one in self._successors(now)),
+            f"the pod that replaces {step.subject} has no node",
+        )
+
+    def _successors(self, pod: Pod) -> Sequence[Pod]:
+        """Return the pods of the same controller."""
+        owner = controller_of(pod)
+        return [
+            one
+            for one in self._pods.store.list()
+            if owner is not None and (other := controller_of(one)) is not None and other.uid == owner.uid
+        ]
+
+    def _is_there(self, pod: Pod) -> bool:
+        now = self._pods.store.get(pod.metadata.namespace, pod.metadata.name)
+        return now is not None and now.metadata.uid == pod.metadata.uid
+
+    def _node_of(self, name: str) -> str:
+        found = self._pods.store.get(*name.split("/", 1))
+        return found.spec.node_name if found is not None else ""
+
+    def _has_node(self, name: str) -> bool:
+        return bool(self._node_of(name))
+
+    async def _wait(self, done: Callable[[], bool], failure: str) -> None:
+        try:
+            async with asyncio.timeout(self._patience):
+                while not done():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError as error:
+            raise PlanStopped(f"{failure} after {self._patience:g} s") from error
