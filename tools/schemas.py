@@ -19,10 +19,12 @@ import msgspec
 from cathedra.engine.messages import Answer, Completions, Evaluation, Question, ShownObject, Summary
 from cathedra.insight import (
     Conversion,
+    Defragmentation,
     DeviceList,
     Explanation,
     ExplanationOverview,
     LintReport,
+    MovePlan,
     SelectorMatch,
     Simulation,
 )
@@ -31,7 +33,17 @@ from cathedra.insight.rendering import API_VERSION
 
 FOLDER: Final = Path(__file__).parent.parent / "docs" / "schemas"
 _KINDS: Final = (
-    *(Explanation, ExplanationOverview, DeviceList, Simulation, LintReport, SelectorMatch, Conversion),
+    *(
+        Explanation,
+        ExplanationOverview,
+        DeviceList,
+        Simulation,
+        LintReport,
+        SelectorMatch,
+        Conversion,
+        MovePlan,
+        Defragmentation,
+    ),
     *(Answer, Summary, ClusterMap, Evaluation, Completions, ShownObject),
 )
 _LEFT_OUT: Final = {"Change": ("set", "removed")}
@@ -41,6 +53,8 @@ _ADDED: Final = {
     "ExplanationOverview": ("fits",),
     "Simulation": ("fits",),
     "LintReport": ("clean",),
+    "MovePlan": ("fits",),
+    "Defragmentation": ("better",),
 }
 """Answers beside the fields."""
 

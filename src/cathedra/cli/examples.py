@@ -211,6 +211,16 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("the pods that a taint rule would evict", "-f rule.yaml"),
         ("in CI: exit code 1 if something stays pending", "-f k8s/ --dump cluster.yaml -o json"),
     ),
+    "cathedra dra moves": (
+        ("what has to move so that this pod fits", "--for pod/train-0 -n team-a"),
+        ("room for two more such pods, from a dump", "-f train.yaml --count 2 --dump dump.json"),
+        ("the least harm instead of the fewest moves", "--for pod/train-0 --prefer cheapest"),
+        ("evict, step by step, as long as the cluster is as planned", "--for pod/train-0 --apply"),
+    ),
+    "cathedra dra defrag": (
+        ("larger requests of every class, with at most eight moves", ""),
+        ("of one class, with at most three, from a dump", "--class gpu.example.com --most 3 --dump dump.json"),
+    ),
     "cathedra dra lint": (
         ("all manifests of a directory", "k8s/"),
         ("the output of Helm or kustomize", "- < <(helm template chart)"),

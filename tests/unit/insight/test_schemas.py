@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import jsonschema_rs
 import pytest
@@ -11,16 +12,19 @@ from tools.schemas import FOLDER, main
 from cathedra.insight import (
     PlannedChanges,
     convert,
+    defrag,
     devices,
     explain,
     explain_all,
     lint,
     match,
+    plan_moves,
     read_dump,
     simulate,
 )
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 
+FRAGMENTED = read_dump(Path(__file__).parents[3] / "examples" / "insight" / "fragmented.yaml")
 STATE = read_dump([*gpu_cluster(taken=2), *pod_with(2)])
 ANSWERS = {
     "explanation": lambda: explain(STATE, "pod/train").to_dict(),
@@ -29,6 +33,8 @@ ANSWERS = {
     "simulation": lambda: simulate(read_dump(gpu_cluster()), PlannedChanges(apply=pod_with(1)), copies=2).to_dict(),
     "selectormatch": lambda: match(STATE, 'device.driver == "x" && true').to_dict(),
     "conversion": lambda: convert("kind: DeviceClass\napiVersion: resource.k8s.io/v1beta1\n").to_dict(),
+    "moveplan": lambda: plan_moves(FRAGMENTED, ["pod/train"], prove=False).to_dict(),
+    "defragmentation": lambda: defrag(FRAGMENTED, prove=False).to_dict(),
     "lintreport": lambda: lint("kind: Pod\napiVersion: v1\nmetadta: {}\n", against=STATE).to_dict(),
 }
 

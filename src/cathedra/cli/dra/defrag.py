@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 
-from cathedra.allocation.errors import InvalidInput
-from cathedra.cli.dra.moves import add_bounds
+from cathedra.cli.dra.moves import add_bounds, check_bounds
 from cathedra.cli.dra.source import add_source, add_timeout, read_state
 from cathedra.cli.terminal import print_data, print_styled, style, width
 
@@ -17,7 +16,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--class", dest="device_class", default="", metavar="NAME", help="plan for this class (default: for all)"
     )
     parser.add_argument(
-        "--max-priority", type=int, default=2_000_000_000, metavar="N", help="leave pods of a higher priority where they are"
+        "--max-priority",
+        type=int,
+        default=2_000_000_000,
+        metavar="N",
+        help="leave pods of a higher priority where they are",
     )
     add_bounds(parser)
     parser.add_argument(
@@ -29,8 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plan; 1 if no moves enlarge a request."""
-    if arguments.most < 0 or arguments.trials < 1:
-        raise InvalidInput("--most and --trials must not be negative")
+    check_bounds(arguments)
     # Imported late: a wrong call need not wait for the whole cluster.
     from cathedra.insight.moving.defrag import defrag, defrag_text
     from cathedra.insight.moving.search import Bounds

@@ -73,8 +73,10 @@ def add_commands(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 def run(arguments: argparse.Namespace, program: str) -> int:
     """Run the command of ``arguments``; errors of input are printed in one line."""
     module = importlib.import_module(f"cathedra.cli.{arguments.module}")
-    # A watch goes on until it is interrupted.
-    timeout: float = 0.0 if getattr(arguments, "watch", False) else getattr(arguments, "timeout", 0.0)
+    # A watch goes on until it is interrupted. A plan that is carried out limits each step: the end of the whole at some
+    # moment could leave nodes cordoned.
+    unlimited = getattr(arguments, "watch", False) or getattr(arguments, "carry_out", False)
+    timeout: float = 0.0 if unlimited else getattr(arguments, "timeout", 0.0)
     try:
         with _time_limit(timeout):
             return int(module.run(arguments))
@@ -138,6 +140,8 @@ COMMANDS: Final = (
     DraCommand("devices", "list devices, the claims that hold them, and totals"),
     DraCommand("map", "show devices, claims and reasons as a map in the browser"),
     DraCommand("simulate", "simulate changes on a copy: apply, scale, add nodes, drain, taint"),
+    DraCommand("moves", "plan the fewest moves of pods that make room for another one"),
+    DraCommand("defrag", "plan moves after which larger requests fit"),
     DraCommand("lint", "check manifests before a server or a device refuses them"),
     DraCommand("match", "show which devices a selector selects, fails on, or nearly selects"),
     DraCommand("repl", "evaluate expressions on devices interactively, with completion"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +25,21 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     many: Any = {"action": "append", "default": []}
     parser.add_argument(
-        "--for", dest="subject", metavar="KIND/NAME", help="pod/NAME, claim/NAME, deployment/NAME … (repeatable)", **many
+        "--for",
+        dest="subject",
+        metavar="KIND/NAME",
+        help="pod/NAME, claim/NAME, deployment/NAME … (repeatable)",
+        **many,
     )
     parser.add_argument(
         "-f", "--filename", metavar="FILE", help="pods, workloads and claims that do not exist yet (repeatable)", **many
     )
     parser.add_argument(
-        "--count", type=int, default=1, metavar="N", help="number of pods like those of manifests and workloads (default: 1)"
+        "--count",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of pods like those of manifests and workloads (default: 1)",
     )
     parser.add_argument(
         "--prefer",
@@ -42,7 +51,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_bounds(parser)
     parser.add_argument("--no-evict", action="store_true", help="leave no pod without a node, whatever its priority")
     parser.add_argument(
-        "--apply", action="store_true", help="carry the plan out, step by step; stop if the cluster differs from it"
+        "--apply",
+        dest="carry_out",
+        action="store_true",
+        help="carry the plan out, step by step; stop if the cluster differs from it",
     )
     add_namespace(parser, "namespace of names and manifests without one (default: the context's)")
     parser.add_argument(
@@ -55,7 +67,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 def add_bounds(parser: argparse.ArgumentParser) -> None:
     """Add the options that bound the search."""
     parser.add_argument(
-        "--most", type=int, default=MOST_MOVES, metavar="N", help=f"largest number of claims to move (default: {MOST_MOVES})"
+        "--most",
+        type=int,
+        default=MOST_MOVES,
+        metavar="N",
+        help=f"largest number of claims to move (default: {MOST_MOVES})",
     )
     parser.add_argument(
         "--trials",
@@ -66,14 +82,25 @@ def add_bounds(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check_bounds(arguments: argparse.Namespace) -> None:
+    """Refuse bounds that are out of range.
+
+    Raises:
+        InvalidInput: one of them is.
+    """
+    if arguments.most < 0:
+        raise InvalidInput(f"--most must not be negative, got {arguments.most}")
+    if arguments.trials < 1:
+        raise InvalidInput(f"--trials must be at least 1, got {arguments.trials}")
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print the plan; 1 if there is none."""
     if not arguments.subject and not arguments.filename:
         raise InvalidInput("say what needs room: --for pod/NAME, or -f FILE")
-    if arguments.apply and (arguments.dump or arguments.filename):
+    if arguments.carry_out and (arguments.dump or arguments.filename):
         raise InvalidInput("--apply needs a cluster, and pods that wait there: neither --dump nor -f")
-    if arguments.most < 0 or arguments.trials < 1:
-        raise InvalidInput("--most and --trials must not be negative")
+    check_bounds(arguments)
     # Imported late: a wrong call need not wait for the whole cluster.
     from cathedra.insight.moving.plan import plan_moves
     from cathedra.insight.moving.report import moves_text
@@ -93,19 +120,24 @@ def run(arguments: argparse.Namespace) -> int:
         print_styled(moves_text(plan, width(), style))
     else:
         print_data(plan.to_dict(), arguments.output)
-    if plan.fits and arguments.apply and plan.moves:
-        asyncio.run(_apply(arguments, plan, state))
+    if plan.fits and arguments.carry_out and plan.moves:
+        return asyncio.run(_carry_out(arguments, plan, state))
     return 0 if plan.fits else 1
 
 
-async def _apply(arguments: argparse.Namespace, plan: MovePlan, state: ClusterState) -> None:
+async def _carry_out(arguments: argparse.Namespace, plan: MovePlan, state: ClusterState) -> int:
     # start-up time: with the option alone
     from cathedra.client.client import Client
     from cathedra.client.http import HTTPTransport
     from cathedra.clock import SystemClock
-    from cathedra.insight.moving.applying import carry_out
+    from cathedra.insight.moving.applying import PlanStopped, carry_out
 
     clock = SystemClock()
     async with await HTTPTransport.open(target_of(arguments)) as transport:
         client = Client(transport, clock=clock)
-        await carry_out(plan, state, client, clock=clock, report=lambda text: print(f"… {text}", flush=True))
+        try:
+            await carry_out(plan, state, client, clock=clock, report=lambda text: print(f"… {text}", flush=True))
+        except PlanStopped as stopped:
+            print(f"stopped: {stopped}", file=sys.stderr)
+            return 1
+    return 0

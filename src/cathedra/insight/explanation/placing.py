@@ -37,7 +37,7 @@ class Trial(msgspec.Struct, frozen=True):
         return None if placement is None else self.state.including(placement)
 
     def placement(self, node: str) -> tuple[Pod | ResourceClaim, ...] | None:
-        """Return the pod on one of `nodes`, and its claims with their devices there; None if they cannot be allocated."""
+        """Return the pod on one of `nodes` and its claims with their devices; None if they cannot be allocated."""
         claims: list[ResourceClaim] = []
         pod = self.pod
         consumer = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
@@ -80,6 +80,4 @@ def _special(pod: Pod, allocation: AllocationResult, consumer: ResourceClaimCons
         uid=f"ResourceClaim/{pod.metadata.namespace}/{name}",
         owner_references=(controller_reference(pod),),
     )
-    return ResourceClaim(
-        metadata=metadata, status=ResourceClaimStatus(allocation=allocation, reserved_for=(consumer,))
-    )
+    return ResourceClaim(metadata=metadata, status=ResourceClaimStatus(allocation=allocation, reserved_for=(consumer,)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from cathedra.api.core.core_v1 import Node, Pod
@@ -94,17 +95,24 @@ class _Execution:
     async def run(self) -> None:
         try:
             for step in self._plan.steps:
-                if step.action == "uncordon":
-                    break
                 self._report(step.text)
-                await (self._cordon(step.subject) if step.action == "cordon" else self._evict(step))
+                await self._take(step)
         finally:
             for node in self._cordoned:
                 self._report(f"uncordon {node}")
                 await self._set_cordon(node, False)
         for one in self._plan.placed:
-            await self._wait(lambda name=one.pod: self._has_node(name), f"pod {one.pod} has no node")
+            await self._wait(partial(self._has_node, one.pod), f"pod {one.pod} has no node")
             self._report(f"pod {one.pod} has node {self._node_of(one.pod)}")
+
+    async def _take(self, step: MoveStep) -> None:
+        if step.action == "cordon":
+            await self._cordon(step.subject)
+        elif step.action == "evict":
+            await self._evict(step)
+        elif step.subject in self._cordoned:
+            await self._set_cordon(step.subject, False)
+            self._cordoned.remove(step.subject)
 
     async def _cordon(self, name: str) -> None:
         node: Node = await self._client.resource(NODES).get(name)

@@ -30,12 +30,13 @@ from cathedra.insight.inventory.listing import devices
 from cathedra.insight.moving.movable import ORPHAN
 from cathedra.insight.moving.plan import plan_for
 from cathedra.insight.moving.report import Move, MovePlan, MoveStep, move_line, step_lines
-from cathedra.insight.moving.search import Bounds
+from cathedra.insight.moving.search import DEFAULT_BOUNDS, Bounds
 from cathedra.insight.moving.wanted import Wanted, consumer_of
 from cathedra.insight.reading.state import ClusterState, Note
 from cathedra.insight.rendering import API_VERSION, Style, plain, table_lines, wrapped
 from cathedra.insight.simulation.copying import complete
 from cathedra.printable import counted, printable_values
+from cathedra.semantics.pods import is_terminal
 
 _NAME: Final = "largest-request"
 _NAMESPACE: Final = "default"
@@ -47,8 +48,10 @@ class ClassRoom(msgspec.Struct, frozen=True, rename="camel"):
     """The room of a device class."""
 
     device_class: str
+    devices: int
+    """Devices of the class, on all nodes together."""
     free: int
-    """Devices of the class that are free, on all nodes together."""
+    """Those that are free, and that no partition in use blocks."""
     before: int
     """The largest number that one claim can have now."""
     after: int
@@ -81,32 +84,34 @@ def defrag(
     state: ClusterState,
     device_class: str = "",
     *,
-    bounds: Bounds = Bounds(),
+    bounds: Bounds = DEFAULT_BOUNDS,
     priority: int = _TOP,
     prove: bool = True,
 ) -> Defragmentation:
     """Plan moves that enlarge the largest request of a class, or of one class after the other.
 
     Pods of a higher ``priority`` stay. No pod is left without a node. Must not be called from a running event loop if
-    the plan is to be proved.
+    the plan is to be proved. Pods that wait are left out: some of them may fit afterwards.
 
     Raises:
         InvalidInput: there is no such class.
     """
     whole = complete(state)
+    # Pods that wait would take the room that is made, in the simulation as in the cluster.
+    whole = whole.without([pod for pod in whole.pods if not pod.spec.node_name and not is_terminal(pod)])
     names = [one.metadata.name for one in whole.all(DeviceClass)]
     if device_class and device_class not in names:
         some = ", ".join(names[:5]) or "none"
         raise InvalidInput(f"there is no device class {device_class!r} in {state.source}; there are {some}")
     names = [device_class] if device_class else names
     rooms = {name: _room(name, whole) for name in names}
-    # The class with the most to gain first: its free devices that no single claim can have.
-    ordered = sorted(names, key=lambda name: rooms[name].before - rooms[name].free)
+    # The class with the most to gain first: free devices that no single claim can have, then devices that are blocked.
+    ordered = sorted(names, key=lambda name: (rooms[name].before - rooms[name].free, -rooms[name].devices))
     plans: list[MovePlan] = []
     current, settled, left = whole, frozenset[str](), bounds.moves
     for name in ordered:
         room = rooms[name]
-        if left < 1 or room.free <= room.after:
+        if left < 1 or room.devices <= room.after:
             continue
         limits = structs.replace(bounds, moves=left, evict=False)
         found = _enlarged(room, current, settled, limits, priority)
@@ -148,7 +153,7 @@ def _enlarged(
 ) -> _Enlarged | None:
     """Return the plan for the largest request that is to be had; None if none is larger than today's."""
     best: _Enlarged | None = None
-    for count in range(room.after + 1, room.free + 1):
+    for count in range(room.after + 1, room.devices + 1):
         wanted = _request(room.device_class, count, state, priority)
         plan, solution = plan_for(wanted, state, bounds, prove=False, settled=settled)
         if solution is None:
@@ -200,9 +205,9 @@ def _request(device_class: str, count: int, state: ClusterState, priority: int) 
 
 
 def _room(name: str, state: ClusterState) -> ClassRoom:
-    free = devices(state, device_class=name).total.free
+    total = devices(state, device_class=name).total
     largest = _largest(name, state)
-    return ClassRoom(name, free, largest, largest)
+    return ClassRoom(name, total.devices, total.free, largest, largest)
 
 
 def _largest(name: str, state: ClusterState) -> int:
@@ -236,8 +241,10 @@ def defrag_text(found: Defragmentation, width: int = 100, style: Style = plain) 
 
 
 def _lines(found: Defragmentation, width: int, style: Style) -> Iterator[str]:
-    rows = [(one.device_class, str(one.free), str(one.before), str(one.after)) for one in found.classes]
-    yield from table_lines(("CLASS", "FREE", "LARGEST", "AFTER"), rows, width, style)
+    rows = [
+        (one.device_class, str(one.devices), str(one.free), str(one.before), str(one.after)) for one in found.classes
+    ]
+    yield from table_lines(("CLASS", "DEVICES", "FREE", "LARGEST", "AFTER"), rows, width, style)
     yield ""
     if not found.better:
         yield "no moves enlarge the largest request of a class"

@@ -157,7 +157,7 @@ def _age(pod: Pod, now: float | None) -> float:
 
 
 def _stand_ins(state: ClusterState) -> Iterator[Pod]:
-    """Yield a pod without a node for each allocated claim that nobody has reserved."""
+    """Yield a pod without a node for each allocated claim that has no consumer."""
     for claim in state.all(ResourceClaim):
         if claim.status.allocation is None or claim.status.reserved_for:
             continue

@@ -1,7 +1,8 @@
 """Plans of moves: search, steps in an order that works, and their proof by a simulation.
 
-An evicted pod could go back to the node that it was evicted from. Nodes that are to be vacated are therefore cordoned
-until all moves are done. The scheduler may still choose other nodes than the plan; the simulation runs the real one.
+An evicted pod could go back to the node that it was evicted from. Such nodes are therefore cordoned until a pod is to
+enter them, or until all moves are done. The scheduler may still choose other nodes than the plan; the simulation runs
+the real one.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
 from cathedra.client.transport import PatchType
 from cathedra.insight.moving.movable import Movables, Unit, lifted, movables
 from cathedra.insight.moving.report import Move, MovePlan, MoveStep
-from cathedra.insight.moving.search import Bounds, Solution, fewest_moves
+from cathedra.insight.moving.search import DEFAULT_BOUNDS, Bounds, Solution, fewest_moves
 from cathedra.insight.moving.wanted import Wanted, wanted_pods
-from cathedra.insight.moving.world import Layout, World
+from cathedra.insight.moving.world import World
 from cathedra.insight.reading.state import ClusterState, read_kind
 from cathedra.insight.simulation.copying import complete
 from cathedra.insight.simulation.report import PodPlacement, Simulation
@@ -44,7 +45,7 @@ def plan_moves(
     namespace: str = "default",
     manifests: Input = None,
     count: int = 1,
-    bounds: Bounds = Bounds(),
+    bounds: Bounds = DEFAULT_BOUNDS,
     prove: bool = True,
 ) -> MovePlan:
     """Return the fewest moves with which pods fit: «pod/NAME», «claim/NAME», workloads, or those of ``manifests``.
@@ -74,6 +75,7 @@ def plan_for(
         "no moves found",
         complete=found.complete,
         trials=found.trials,
+        most=bounds.moves,
         staying=known.staying,
         notes=(*wanted.notes, *state.notes),
     )
@@ -145,7 +147,9 @@ def _in_order(solution: Solution, known: Movables) -> list[Unit]:
         waiting.remove(ready)
         ordered.append(ready)
         final = [solution.world.state.get(Pod, pod.metadata.name, pod.metadata.namespace) for pod in ready.pods]
-        claims = [solution.world.state.get(ResourceClaim, one.metadata.name, one.metadata.namespace) for one in ready.claims]
+        claims = [
+            solution.world.state.get(ResourceClaim, one.metadata.name, one.metadata.namespace) for one in ready.claims
+        ]
         world = world.after([ready]).including([one for one in (*final, *claims) if one is not None])
     return ordered
 
@@ -156,8 +160,7 @@ def _goes(unit: Unit, world: World, solution: Solution, gone: set[str]) -> bool:
     for pod in unit.pods:
         if pod.metadata.uid in gone:
             continue
-        now = solution.world.state.get(Pod, pod.metadata.name, pod.metadata.namespace)
-        node = now.spec.node_name if now is not None else ""
+        node = _node_after(pod, solution)
         if not node:
             return False
         found = trial.on(node, pod)
@@ -168,50 +171,66 @@ def _goes(unit: Unit, world: World, solution: Solution, gone: set[str]) -> bool:
     return True
 
 
-def _vacated(units: Sequence[Unit], solution: Solution) -> list[str]:
-    """Return the nodes that pods leave and none enters: these are cordoned meanwhile."""
-    left = [pod.spec.node_name for unit in units for pod in unit.pods if pod.spec.node_name]
-    entered = set()
+def _schedule(units: Sequence[Unit], solution: Solution) -> Iterator[tuple[str, str | Unit]]:
+    """Yield «cordon» and «uncordon» with nodes, and «move» with units, in their order.
+
+    A node is cordoned before the first pod leaves it, and uncordoned before one enters it, or at the end.
+    """
+    cordoned: list[str] = []
     for unit in units:
-        for pod in unit.pods:
-            now = solution.world.state.get(Pod, pod.metadata.name, pod.metadata.namespace)
-            entered.add(now.spec.node_name if now is not None else "")
-    return [node for node in dict.fromkeys(left) if node not in entered]
+        entered = {_node_after(pod, solution) for pod in unit.pods}
+        for node in [one for one in cordoned if one in entered]:
+            cordoned.remove(node)
+            yield "uncordon", node
+        for node in dict.fromkeys(pod.spec.node_name for pod in unit.pods):
+            if node and node not in entered and node not in cordoned:
+                cordoned.append(node)
+                yield "cordon", node
+        yield "move", unit
+    for node in cordoned:
+        yield "uncordon", node
+
+
+def _node_after(pod: Pod, solution: Solution) -> str:
+    now = solution.world.state.get(Pod, pod.metadata.name, pod.metadata.namespace)
+    return now.spec.node_name if now is not None else ""
 
 
 def _steps(units: Sequence[Unit], solution: Solution) -> Iterator[MoveStep]:
-    nodes = _vacated(units, solution)
-    for node in nodes:
-        yield MoveStep("cordon", node, f"cordon {node}, so that no evicted pod comes back", f"kubectl cordon {node}")
-    for unit in units:
-        if unit.is_orphan:
-            (claim,) = unit.claims
-            where = f"{claim.metadata.namespace}/{claim.metadata.name}"
-            yield MoveStep(
-                "free",
-                where,
-                f"free claim {where}, which no pod uses",
-                f"kubectl -n {claim.metadata.namespace} patch resourceclaim {claim.metadata.name} --subresource=status "
-                "--type=json -p '[{\"op\":\"remove\",\"path\":\"/status/allocation\"}]'",
-            )
-            continue
-        for pod in unit.pods:
-            yield _step(pod, solution)
-    for node in nodes:
-        yield MoveStep("uncordon", node, f"uncordon {node}", f"kubectl uncordon {node}")
+    for action, what in _schedule(units, solution):
+        if isinstance(what, Unit):
+            yield from _unit_steps(what, solution)
+        elif action == "cordon":
+            text = f"cordon {what}, so that no evicted pod comes back"
+            yield MoveStep("cordon", what, text, f"kubectl cordon {what}")
+        else:
+            yield MoveStep("uncordon", what, f"uncordon {what}", f"kubectl uncordon {what}")
+
+
+def _unit_steps(unit: Unit, solution: Solution) -> Iterator[MoveStep]:
+    if not unit.is_orphan:
+        yield from (_step(pod, solution) for pod in unit.pods)
+        return
+    for claim in unit.claims:
+        where = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        patch = shlex.quote('[{"op":"remove","path":"/status/allocation"}]')
+        command = (
+            f"kubectl -n {claim.metadata.namespace} patch resourceclaim {claim.metadata.name} --subresource=status "
+            f"--type=json -p {patch}"
+        )
+        yield MoveStep("free", where, f"free claim {where}, which no pod uses", command)
 
 
 def _step(pod: Pod, solution: Solution) -> MoveStep:
     namespace, name = pod.metadata.namespace, pod.metadata.name
     where = f"{namespace}/{name}"
-    now = solution.world.state.get(Pod, name, namespace)
     gone = any(one.metadata.uid == pod.metadata.uid for one in solution.evicted)
-    to = f" and wait until it runs, as on {now.spec.node_name}" if now is not None and not gone else ""
+    to = "" if gone else f" and wait until it runs, as on {_node_after(pod, solution)}"
     if controller_of(pod) is None and not gone:
         patch = shlex.quote('[{"op":"remove","path":"/spec/nodeName"}]')
         command = (
-            f"kubectl -n {namespace} get pod {name} -o json | kubectl patch --local -f - --type=json -p {patch} -o json "
-            "| kubectl replace --force -f -"
+            f"kubectl -n {namespace} get pod {name} -o json "
+            f"| kubectl patch --local -f - --type=json -p {patch} -o json | kubectl replace --force -f -"
         )
         return MoveStep("recreate", where, f"delete pod {where}, create it again{to}", command)
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
@@ -225,23 +244,20 @@ def _step(pod: Pod, solution: Solution) -> MoveStep:
 # --- proof
 
 
-def _proved(
-    plan: MovePlan, wanted: Wanted, state: ClusterState, units: Sequence[Unit], solution: Solution
-) -> MovePlan:
+def _proved(plan: MovePlan, wanted: Wanted, state: ClusterState, units: Sequence[Unit], solution: Solution) -> MovePlan:
     """Return the plan with the result of a simulation of its steps."""
     steps: list[Step] = [partial(_create, one) for one in wanted.created]
-    nodes = _vacated(units, solution)
-    steps += [partial(_set_cordon, node, True) for node in nodes]
     gone = {pod.metadata.uid for pod in solution.evicted}
-    for unit in units:
-        if unit.is_orphan:
-            steps += [partial(_free, claim) for claim in unit.claims]
-            continue
-        for pod in unit.pods:
-            steps.append(partial(_evict, pod))
-            if controller_of(pod) is None and pod.metadata.uid not in gone:
-                steps.append(partial(_create, _fresh(pod)))
-    steps += [partial(_set_cordon, node, False) for node in nodes]
+    for action, what in _schedule(units, solution):
+        if isinstance(what, str):
+            steps.append(partial(_set_cordon, what, action == "cordon"))
+        elif what.is_orphan:
+            steps += [partial(_free, claim) for claim in what.claims]
+        else:
+            for pod in what.pods:
+                steps.append(partial(_evict, pod))
+                if controller_of(pod) is None and pod.metadata.uid not in gone:
+                    steps.append(partial(_create, _fresh(pod)))
     try:
         why = _shortfall(simulate_steps(state, steps), wanted, units, gone)
     except StatusError as error:

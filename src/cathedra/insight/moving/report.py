@@ -58,6 +58,8 @@ class MovePlan(msgspec.Struct, frozen=True, rename="camel"):
     complete: bool = True
     """True if no plan with fewer claims exists; False if the search ended at its bound."""
     trials: int = 0
+    most: int = 0
+    """The largest number of claims that the search may move."""
     staying: tuple[Staying, ...] = ()
     """Pods that were not considered for a move."""
     notes: tuple[Note, ...] = ()
@@ -103,10 +105,13 @@ def _lines(found: MovePlan, width: int, style: Style) -> Iterator[str]:
         text = "a simulation of these steps ends with nodes for all pods" if found.proved else found.proof
         yield from wrapped(text, width, "", "  ")
     if not found.complete:
-        yield from wrapped(f"the search ended after {found.trials:,} trials: there may be fewer moves", width, "", "  ")
+        less = "fewer moves" if found.moves else "moves that make room"
+        yield from wrapped(f"the search ended after {found.trials:,} trials: there may be {less}", width, "", "  ")
     if found.verdict == "no moves found":
-        for one in found.staying:
-            yield from wrapped(f"not moved: {names_text(one.pods)}: {one.why}", width, "  ", "      ")
+        if found.complete:
+            yield from wrapped(f"no moves of up to {counted(found.most, 'claim')} make room", width, "", "  ")
+        for staying in found.staying:
+            yield from wrapped(f"not moved: {names_text(staying.pods)}: {staying.why}", width, "  ", "      ")
     for note in dict.fromkeys(note.text for note in found.notes):
         yield from wrapped(f"! {note}", width, "", "  ")
 
@@ -136,7 +141,8 @@ def _verdict(found: MovePlan) -> str:
     ended = sum(not move.to for move in found.moves)
     moved = len(found.claims)
     evicted = f", {counted(ended, 'pod')} evicted for good" if ended else ""
-    return f"fits after {counted(moved, 'claim')} moved{evicted}" if moved else f"fits after {counted(len(found.moves), 'pod')} moved"
+    what = counted(moved, "claim") if moved else counted(len(found.moves), "pod")
+    return f"fits after {what} moved{evicted}"
 
 
 def _names(devices: Mapping[str, tuple[str, ...]]) -> str:

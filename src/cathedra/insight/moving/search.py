@@ -8,7 +8,7 @@ exchangeable, are tried once. The number of trials is bounded, and the result sa
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Final
 
 import msgspec
@@ -36,6 +36,9 @@ class Bounds(msgspec.Struct, frozen=True):
     """False: the fewest claims. True: the least harm, with up to `moves` claims."""
     evict: bool = True
     """True if pods of lower priority may be left without a node where no solution moves all."""
+
+
+DEFAULT_BOUNDS: Final = Bounds()
 
 
 class Solution(msgspec.Struct, frozen=True):
@@ -72,7 +75,7 @@ class _TooManyTrials(Exception):
     """The bound on trials is reached."""
 
 
-def fewest_moves(movables: Movables, wanted: Sequence[Pod], bounds: Bounds = Bounds()) -> SearchResult:
+def fewest_moves(movables: Movables, wanted: Sequence[Pod], bounds: Bounds = DEFAULT_BOUNDS) -> SearchResult:
     """Return the solution that moves the fewest claims, or does the least harm."""
     search = _Search(movables, wanted, bounds)
     try:
@@ -105,11 +108,10 @@ class _Search:
         for evictions in (0, self._bounds.moves) if self._bounds.evict else (0,):
             for size in range(self._bounds.moves + 1):
                 self._failed: dict[Hashable, int] = {}
-                found = 0
-                for solution in self._solve(self._start, self._todo, size, (), (), evictions):
+                found = self._solve(self._start, self._todo, size, (), (), evictions)
+                for solution in islice(found, _ALTERNATIVES):
                     self._note(solution)
-                    found += 1
-                    if found >= _ALTERNATIVES or not solution.moved:
+                    if not solution.moved:
                         break
                 if self.best is not None and not self._bounds.cheapest:
                     return self.best
@@ -198,7 +200,7 @@ class _Search:
     def _displacements(
         self, world: World, pod: Pod, left: int, moved: Sequence[Unit]
     ) -> Iterator[tuple[str, tuple[Unit, ...]]]:
-        """Yield nodes with units, at most ``left`` claims in all, without which the pod fits there; the fewest first."""
+        """Yield nodes with units of at most ``left`` claims without which the pod fits there; the fewest first."""
         if left < 1:
             return
         gone = {unit.key for unit in moved}

@@ -14,9 +14,8 @@ from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
 from cathedra.api.struct import replace
 from cathedra.insight.explanation.explain import KINDS
 from cathedra.insight.explanation.gangs import group_of
-from cathedra.insight.explanation.question import WORKLOADS, Workload, find_workload, next_pod, validated
-from cathedra.insight.reading.dumps import read_manifests
-from cathedra.insight.reading.served import served_check
+from cathedra.insight.explanation.question import WORKLOADS, find_workload, next_pod, validated
+from cathedra.insight.reading.manifests import ManifestOptions, read_manifests
 from cathedra.insight.reading.state import ClusterState, Note, key_of
 from cathedra.printable import counted
 from cathedra.semantics.podclaims import pod_group_name
@@ -53,8 +52,9 @@ def wanted_pods(
     pods: list[Pod] = []
     created: list[KubeObject] = []
     if manifests is not None:
-        objects, notes = read_manifests(manifests, served_check(state))
-        made = validated([_in_namespace(one, namespace) for one in objects], state)
+        read = read_manifests(manifests, state, ManifestOptions(namespace=namespace))
+        notes = read.notes
+        made = validated(read.objects, state)
         pods, created = _of_manifests(made, state.including(made), count)
     for word in subjects:
         found, new = _named(word, namespace, state, count)
@@ -75,13 +75,6 @@ def _name(pod: Pod) -> str:
 def _with_uid(pod: Pod) -> Pod:
     uid = pod.metadata.uid or f"Pod/{_name(pod)}"
     return replace(pod, metadata=replace(pod.metadata, uid=uid))
-
-
-def _in_namespace(one: KubeObject, namespace: str) -> KubeObject:
-    metadata = one.metadata
-    if metadata.namespace or key_of(one)[0] == "":
-        return one
-    return replace(one, metadata=replace(metadata, namespace=namespace))
 
 
 def _named(word: str, namespace: str, state: ClusterState, count: int) -> tuple[list[Pod], list[KubeObject]]:
@@ -122,16 +115,15 @@ def _of_manifests(
         for entry in pod.spec.resource_claims:
             used.add((pod.metadata.namespace, entry.resource_claim_name or entry.resource_claim_template_name))
     alone = [
-        one
-        for one in objects
-        if isinstance(one, (ResourceClaim, ResourceClaimTemplate)) and key_of(one) not in used
+        one for one in objects if isinstance(one, (ResourceClaim, ResourceClaimTemplate)) and key_of(one) not in used
     ]
     # A named claim that several copies would share is copied with its pod.
     named = {key_of(one): one for one in objects if isinstance(one, ResourceClaim) and key_of(one) in used}
     rest = [one for one in objects if one not in subjects and one not in alone]
     created: list[KubeObject] = [one for one in rest if count == 1 or key_of(one) not in named]
     pods: list[Pod] = []
-    for one in (*subjects, *alone):
+    placed: tuple[KubeObject, ...] = (*subjects, *alone)
+    for one in placed:
         made = list(_copies(one, applied, count, named))
         pods += [each for each in made if isinstance(each, Pod)]
         created += made

@@ -18,7 +18,7 @@ from cathedra.api.resource import Device, ResourceClaim, ResourceSlice
 from cathedra.api.selectors import node_selector_matches
 from cathedra.api.struct import encode, replace
 from cathedra.insight.explanation.placing import Trial, tried
-from cathedra.insight.moving.movable import ORPHAN, Unit, lifted
+from cathedra.insight.moving.movable import Unit, lifted
 from cathedra.insight.reading.state import ClusterState, key_of
 
 Pool = tuple[str, str]
@@ -68,9 +68,7 @@ class Layout:
             local = self._by_node.get(node, ())
             devices = tuple(
                 sorted(
-                    (str(self._form(device)), device.name)
-                    for pool in local
-                    for device in _devices(self._slices[pool])
+                    (str(self._form(device)), device.name) for pool in local for device in _devices(self._slices[pool])
                 )
             )
             pools = tuple(pool for pool in self.reach(node) if pool not in local)
@@ -208,17 +206,6 @@ class World:
         return dataclass_replace(self.state, objects=objects)
 
 
-def without_stand_ins(objects: Iterable[Pod | ResourceClaim]) -> Iterator[Pod | ResourceClaim]:
-    """Yield the objects without the pods that stand for claims without a consumer, and without their reservations."""
-    for one in objects:
-        if isinstance(one, Pod):
-            if ORPHAN not in one.metadata.annotations:
-                yield one
-            continue
-        kept = tuple(user for user in one.status.reserved_for if not user.uid.startswith("orphan-"))
-        yield replace(one, status=replace(one.status, reserved_for=kept))
-
-
 def _results(claim: ResourceClaim) -> Iterable[Any]:
     return claim.status.allocation.devices.results if claim.status.allocation is not None else ()
 
@@ -252,6 +239,4 @@ def _is_local(pod: Pod) -> bool:
     """Return True if no rule of the pod looks at other nodes."""
     affinity = pod.spec.affinity
     spread = bool(pod.spec.topology_spread_constraints)
-    return not spread and (
-        affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None)
-    )
+    return not spread and (affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None))

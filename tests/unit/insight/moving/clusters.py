@@ -76,9 +76,7 @@ def pod(
         "metadata": {**metadata, "uid": f"claim-{name}"},
         "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
     }
-    results = [
-        {"request": "gpu", "driver": "gpu.example.com", "pool": at, "device": device} for device in devices
-    ]
+    results = [{"request": "gpu", "driver": "gpu.example.com", "pool": at, "device": device} for device in devices]
     if at:
         claim["status"] = {
             "allocation": {"devices": {"results": results}},
