@@ -123,8 +123,8 @@ def _of_manifests(
     created: list[KubeObject] = [one for one in rest if count == 1 or key_of(one) not in named]
     pods: list[Pod] = []
     placed: tuple[KubeObject, ...] = (*subjects, *alone)
-    for one in placed:
-        made = list(_copies(one, applied, count, named))
+    for subject in placed:
+        made = list(_copies(subject, applied, count, named))
         pods += [each for each in made if isinstance(each, Pod)]
         created += made
     return pods, created
