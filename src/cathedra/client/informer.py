@@ -384,6 +384,10 @@ class SharedInformers:
             finally:
                 self._group = None
 
+    def unlisted(self) -> list[str]:
+        """Return the resources that could not be listed so far."""
+        return sorted({informer.ref.resource for informer in self._informers.values() if not informer.synced})
+
     async def wait_synced(self) -> None:
         """Wait until every informer has its first list."""
         for informer in tuple(self._informers.values()):

@@ -26,6 +26,7 @@ from cathedra.client.resources import (
     DEVICECLASSES,
     DEVICETAINTRULES,
     NAMESPACES,
+    NODES,
     PERSISTENTVOLUMECLAIMS,
     PERSISTENTVOLUMES,
     PODDISRUPTIONBUDGETS,
@@ -39,10 +40,11 @@ from cathedra.client.transport import ResourceRef, Transport
 from cathedra.clock import Clock, SystemClock
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.composition import compose, device_plugin
-from cathedra.scheduler.configuration.document import PluginRef, Plugins, PluginSet
+from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER, PluginRef, Plugins, PluginSet
 from cathedra.scheduler.configuration.enablement import VOLUME_PLUGINS, enabled
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle
+from cathedra.scheduler.dynamicresources.devices import Devices
 from cathedra.scheduler.dynamicresources.extended_resources import IN_MEMORY_NAME, requests_for
 from cathedra.scheduler.framework.plugin import CycleState, PluginContext
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable
@@ -54,10 +56,12 @@ from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.pods import is_terminal
 
 __all__ = [
+    "DEFAULT_SCHEDULER",
     "DEVICES",
     "IN_MEMORY_NAME",
     "ClaimCycle",
     "ClusterObjects",
+    "Devices",
     "Filters",
     "Judgement",
     "Runs",
@@ -159,17 +163,16 @@ class Judgement(msgspec.Struct, frozen=True):
 
 
 class Filters:
-    """The filters of the default profile, over one state."""
+    """The filters of the default profile, over one state or over a cluster that is followed."""
 
-    def __init__(self, state: ClusterObjects) -> None:
-        clock = SystemClock()
-        # Filters read informers only, so the client needs no transport: no request is ever sent.
-        client = Client(cast(Transport, None), clock=clock)
-        informers = _filled_informers(state, client, clock)
+    def __init__(self, client: Client, informers: SharedInformers, gates: FeatureGates, *, volumes: bool) -> None:
+        """``volumes``: persistent volumes are known, and their plugins run. See `over` and `following`."""
+        clock = client.clock
         recorder = EventRecorder(client, "default-scheduler", clock)
-        configuration = _configuration(volumes=state.is_known(PersistentVolumeClaim)).profiles[0]
+        configuration = _configuration(volumes=volumes).profiles[0]
         # The seed is fixed, so that the same state always gives the same judgement.
-        context = PluginContext(client, informers, recorder, clock, Random(0), state.gates)
+        context = PluginContext(client, informers, recorder, clock, Random(0), gates)
+        self._cache = Cache()
         self._devices = device_plugin(context, configuration)
         self._profile = compose(
             context,
@@ -179,12 +182,49 @@ class Filters:
             has_place=lambda uid: self._cache.place_of(uid) is not None,
         )
         self._devices.listen(informers, _ignore)
-        self._cache = Cache()
+
+    @classmethod
+    def over(cls, state: ClusterObjects) -> Filters:
+        """Return the filters over a state that does not change."""
+        clock = SystemClock()
+        # Filters read informers only, so the client needs no transport: no request is ever sent.
+        client = Client(cast(Transport, None), clock=clock)
+        informers = _filled_informers(state, client, clock)
+        filters = cls(client, informers, state.gates, volumes=state.is_known(PersistentVolumeClaim))
         for node in state.nodes:
-            self._cache.set_node(node)
+            filters._cache.set_node(node)
         for pod in state.pods:
-            if pod.spec.node_name and not is_terminal(pod):
-                self._cache.add_pod(pod)
+            filters._set_pod(pod)
+        return filters
+
+    @classmethod
+    def following(cls, client: Client, informers: SharedInformers, gates: FeatureGates, seconds: float) -> Filters:
+        """Return filters that are kept up to date by informers. Every judgement is one on the state at that moment.
+
+        The caller runs ``informers``, and lets nothing change them during a judgement. The allocator searches for
+        ``seconds`` at most for a pod: a judgement blocks the event loop.
+        """
+        filters = cls(client, informers, gates, volumes=True)
+        filters.devices.limit_searches(seconds)
+        cache = filters._cache
+        informers.of(NODES).add_handler(
+            cache.set_node, lambda _, node: cache.set_node(node), lambda node: cache.remove_node(node.metadata.name)
+        )
+        informers.of(PODS).add_handler(
+            filters._set_pod, lambda _, pod: filters._set_pod(pod), lambda pod: cache.remove_pod(pod.metadata.uid)
+        )
+        return filters
+
+    @property
+    def devices(self) -> Devices:
+        """Inventory, ledger and classes from which claims are allocated."""
+        return self._devices.devices
+
+    def _set_pod(self, pod: Pod) -> None:
+        if pod.spec.node_name and not is_terminal(pod):
+            self._cache.add_pod(pod)
+        else:
+            self._cache.remove_pod(pod.metadata.uid)
 
     def most_free(self, resource: str, nodes: Iterable[str]) -> int:
         """Return the largest amount of a resource that is free on any of the nodes, in its smallest unit."""

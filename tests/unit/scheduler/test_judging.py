@@ -46,7 +46,7 @@ def reasons(judgement: Judgement, name: str) -> list[str]:
 
 def test_every_filter_is_called_for_every_node() -> None:
     taint = {"key": "maintenance", "effect": "NoSchedule"}
-    filters = Filters(Objects([node("a"), node("b", unschedulable=True, taints=[taint], cpu="1")]))
+    filters = Filters.over(Objects([node("a"), node("b", unschedulable=True, taints=[taint], cpu="1")]))
     judgement = filters.judge(pod("p", requests={"cpu": "2"}))
     assert judgement.fitting == ("a",)
     assert [status.plugin for status in judgement.outside["b"]] == [
@@ -57,21 +57,21 @@ def test_every_filter_is_called_for_every_node() -> None:
 
 
 def test_only_the_nodes_in_question_are_judged() -> None:
-    filters = Filters(Objects([node("a"), node("b"), node("c")]))
+    filters = Filters.over(Objects([node("a"), node("b"), node("c")]))
     assert filters.judge(pod("p"), only=frozenset(("b", "c"))).passing == ("b", "c")
 
 
 def test_a_node_that_affinity_excludes_before_filtering_is_refused_by_name() -> None:
     required = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [required]}}}
-    judgement = Filters(Objects([node("a"), node("b")])).judge(pod("p", affinity=affinity))
+    judgement = Filters.over(Objects([node("a"), node("b")])).judge(pod("p", affinity=affinity))
     assert judgement.passing == ("a",)
     assert "node(s) didn't satisfy plugin(s) [NodeAffinity]" in reasons(judgement, "b")
 
 
 def test_a_missing_claim_keeps_the_pod_out_of_the_queue() -> None:
     entry = {"name": "gpu", "resourceClaimName": "none"}
-    judgement = Filters(Objects([node("a")])).judge(pod("p", resourceClaims=[entry]))
+    judgement = Filters.over(Objects([node("a")])).judge(pod("p", resourceClaims=[entry]))
     assert judgement.waiting is not None
     assert judgement.waiting.plugin == DEVICES
     assert judgement.passing == ()
@@ -80,12 +80,12 @@ def test_a_missing_claim_keeps_the_pod_out_of_the_queue() -> None:
 def test_devices_refuse_a_node_beside_other_filters() -> None:
     entry = {"name": "gpu", "resourceClaimName": "c"}
     objects = [node("a"), node("b"), device_class(), slice_("a"), claim("c", exactly())]
-    judgement = Filters(Objects(objects)).judge(pod("p", resourceClaims=[entry]))
+    judgement = Filters.over(Objects(objects)).judge(pod("p", resourceClaims=[entry]))
     assert judgement.fitting == ("a",)
     assert judgement.devices["b"].message == "cannot allocate all claims"
     assert judgement.cycle is not None
     assert [one.metadata.name for one in judgement.cycle.unallocated if isinstance(one, ResourceClaim)] == ["c"]
-    without = Filters(Objects(objects)).judge(pod("p", resourceClaims=[entry]), devices=False)
+    without = Filters.over(Objects(objects)).judge(pod("p", resourceClaims=[entry]), devices=False)
     assert without.passing == ("a", "b")
 
 
@@ -98,7 +98,7 @@ def test_an_error_on_one_node_ends_the_attempt_for_all_nodes() -> None:
 
 
 def test_the_largest_free_amount_is_what_the_pods_of_a_node_leave() -> None:
-    filters = Filters(Objects([node("a"), node("b", cpu="8"), pod("p", requests={"cpu": "5"}, nodeName="b")]))
+    filters = Filters.over(Objects([node("a"), node("b", cpu="8"), pod("p", requests={"cpu": "5"}, nodeName="b")]))
     assert filters.most_free("cpu", ["a", "b"]) == 4000
     assert filters.most_free("cpu", ["b"]) == 3000
     assert filters.most_free("cpu", ["no-such-node"]) == 0

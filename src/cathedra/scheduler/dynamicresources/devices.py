@@ -77,13 +77,17 @@ class Devices:
         self._features = msgspec.structs.replace(features, admin_access=gates.admin_access)
         self._claims = claims
         self._random = random
+        self._clock = clock
         limited = gates["DRASchedulerFilterTimeout"] and filter_timeout > 0
         self._budget = Budget(seconds=filter_timeout, monotonic=clock.monotonic) if limited else UNLIMITED
         self.seconds = self._budget.seconds
         """Return the allowance that the searches of one attempt share."""
-        self._inventory = Inventory(rules_need_selector=features.behaviour.rules_need_selector)
-        self._ledger = Ledger()
-        self._classes: dict[str, DeviceClass] = {}
+        self.features = features
+        """The allocator's features, by gates and release."""
+        self.inventory = Inventory(rules_need_selector=features.behaviour.rules_need_selector)
+        self.ledger = Ledger()
+        self.classes: dict[str, DeviceClass] = {}
+        """Device classes by name."""
         self._providing: dict[str, str | None] = {}
         """Extended resource → its class, as far as looked up since classes last changed."""
         self._in_flight: dict[str, AllocationResult] = {}
@@ -108,6 +112,11 @@ class Devices:
         for ref in (RESOURCECLAIMS, RESOURCESLICES, *((DEVICETAINTRULES,) if self._follows_rules else ())):
             # A separate handler: those above are notified that the object was deleted, this one that it still exists.
             informers.of(ref).add_handler(on_undecodable=self._undecodable, on_resolved=self._resolved)
+
+    def limit_searches(self, seconds: float) -> None:
+        """Let the allocator search for one pod for so long at most, in releases without a limit of their own too."""
+        self._budget = Budget(seconds=seconds, monotonic=self._clock.monotonic)
+        self.seconds = seconds
 
     @property
     def _follows_rules(self) -> bool:
@@ -177,16 +186,16 @@ class Devices:
     def _allocator(self) -> Allocator:
         return Allocator(
             self._features,
-            self._classes,
-            self._inventory.snapshot(),
-            self._ledger.snapshot(),
+            self.classes,
+            self.inventory.snapshot(),
+            self.ledger.snapshot(),
             budget=self._budget,
             random=self._random,
         )
 
     def device_class(self, name: str) -> DeviceClass | None:
         """The class of that name."""
-        return self._classes.get(name)
+        return self.classes.get(name)
 
     def class_behind(self, resource: str) -> str | None:
         """The name of the class behind an extended resource, if there is one."""
@@ -195,7 +204,7 @@ class Devices:
             # Pods with ever new names of resources would fill the memory.
             if len(known) >= MOST_RESOURCES:
                 known.clear()
-            known[resource] = class_of(resource, self._classes.values())
+            known[resource] = class_of(resource, self.classes.values())
         return known[resource]
 
     @property
@@ -212,7 +221,7 @@ class Devices:
         uid = claim.metadata.uid
         self._holders[uid] = self._holders.get(uid, _NOBODY) | {holder}
         self._in_flight[uid] = allocation
-        self._ledger.hold(claim, allocation)
+        self.ledger.hold(claim, allocation)
 
     def settle(self, claim: ResourceClaim, holder: str) -> None:
         """The decision for ``holder`` is written, or withdrawn. After the last holder the claims' own status counts."""
@@ -260,35 +269,35 @@ class Devices:
         if claim.metadata.uid in self._in_flight:
             return
         if allocation is None:
-            self._ledger.remove(claim)
+            self.ledger.remove(claim)
         else:
-            self._ledger.hold(claim, allocation)
+            self.ledger.hold(claim, allocation)
 
     def _slice_added(self, slice_: ResourceSlice) -> None:
-        self._inventory.add_slice(slice_)
+        self.inventory.add_slice(slice_)
         self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.ADD, None, slice_))
 
     def _slice_updated(self, old: ResourceSlice, new: ResourceSlice) -> None:
-        self._inventory.add_slice(new)
+        self.inventory.add_slice(new)
         self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE, old, new))
 
     def _slice_deleted(self, slice_: ResourceSlice) -> None:
-        self._inventory.remove_slice(slice_)
+        self.inventory.remove_slice(slice_)
         self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.DELETE, slice_, None))
 
     def _class_added(self, class_: DeviceClass) -> None:
-        self._classes[class_.metadata.name] = class_
+        self.classes[class_.metadata.name] = class_
         # Any class may be the first that provides a resource, or no longer the oldest.
         self._providing.clear()
         self._notify(ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD, None, class_))
 
     def _class_updated(self, old: DeviceClass, new: DeviceClass) -> None:
-        self._classes[new.metadata.name] = new
+        self.classes[new.metadata.name] = new
         self._providing.clear()
         self._notify(ClusterEvent(EventResource.DEVICE_CLASS, Action.UPDATE, old, new))
 
     def _class_deleted(self, class_: DeviceClass) -> None:
-        self._classes.pop(class_.metadata.name, None)
+        self.classes.pop(class_.metadata.name, None)
         self._providing.clear()
         self._notify(ClusterEvent(EventResource.DEVICE_CLASS, Action.DELETE, class_, None))
 
@@ -297,23 +306,23 @@ class Devices:
         effect = effect_of(what)
         if effect is None:
             return
-        self._ledger.hold_for(effect.key, effect.holder, effect.held)
-        self._inventory.withhold(effect.key, effect.withheld)
+        self.ledger.hold_for(effect.key, effect.holder, effect.held)
+        self.inventory.withhold(effect.key, effect.withheld)
 
     def _resolved(self, what: Undecodable, _: object) -> None:
         effect = effect_of(what)
         if effect is None:
             return
-        self._ledger.release(effect.key)
-        self._inventory.release(effect.key)
+        self.ledger.release(effect.key)
+        self.inventory.release(effect.key)
         self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE))
 
     def _rule_set(self, rule: DeviceTaintRule) -> None:
-        self._inventory.add_taint_rule(rule)
+        self.inventory.add_taint_rule(rule)
         self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE))
 
     def _rule_gone(self, rule: DeviceTaintRule) -> None:
-        self._inventory.remove_taint_rule(rule)
+        self.inventory.remove_taint_rule(rule)
         self._notify(ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE))
 
 

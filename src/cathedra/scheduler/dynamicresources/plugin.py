@@ -106,7 +106,7 @@ class DynamicResources(
         self._provides_extended = gates["DRAExtendedResource"]
         self._client = client
         self._claims = ClaimCache(informers.of(RESOURCECLAIMS))
-        self._devices = Devices(
+        self.devices = Devices(
             self._claims, recorder=recorder, clock=clock, random=random, gates=gates, filter_timeout=timeouts.filter
         )
         shared = gates["GenericWorkload"] and gates["DRAWorkloadResourceClaims"]
@@ -126,12 +126,12 @@ class DynamicResources(
         writer = ClaimWriter(client, clock, stamps=self._binding_conditions)
         self._writer = writer
         self._binding = binding.ClaimBinding(
-            writer, self._claims, self._devices, self._resolver, recorder, timeouts.binding
+            writer, self._claims, self.devices, self._resolver, recorder, timeouts.binding
         )
 
     def listen(self, informers: SharedInformers, wake: Notify) -> None:
         """Follow slices, classes, rules and claims."""
-        self._devices.listen(informers, wake)
+        self.devices.listen(informers, wake)
 
     def observe(self, observer: PluginObserver) -> None:
         """Call ``observer`` when a wait for binding conditions ends."""
@@ -143,21 +143,21 @@ class DynamicResources(
 
     def statistics(self) -> Mapping[str, int]:
         """Number of claims whose allocation is decided and not written yet."""
-        return {"claims_in_flight": self._devices.in_flight}
+        return {"claims_in_flight": self.devices.in_flight}
 
     def backs(self, resource: str) -> bool:
         """Return True if some device class provides the extended resource."""
-        return self._provides_extended and self._devices.class_behind(resource) is not None
+        return self._provides_extended and self.devices.class_behind(resource) is not None
 
     def usage(self) -> DeviceUsage:
         """Counts the devices of the class behind an extended resource."""
         if not self._provides_extended:
             return super().usage()
-        occupancy = self._devices.occupancy()
+        occupancy = self.devices.occupancy()
 
         def usage(resource: str, node: NodeInfo) -> tuple[int, int]:
-            name = self._devices.class_behind(resource)
-            device_class = self._devices.device_class(name) if name is not None else None
+            name = self.devices.class_behind(resource)
+            device_class = self.devices.device_class(name) if name is not None else None
             return occupancy.of(node.node, device_class) if device_class is not None else (0, 0)
 
         return usage
@@ -197,12 +197,12 @@ class DynamicResources(
             if allocation is not None:
                 cycle.placements[index] = self._placement(claim, allocation)
                 continue
-            refusal = self._devices.refusal(claim)
+            refusal = self.devices.refusal(claim)
             if refusal is not None:
                 return refusal
         try:
             if unallocated := cycle.unallocated:
-                cycle.prepared[frozenset()] = self._devices.prepare(unallocated, cycle.attempt)
+                cycle.prepared[frozenset()] = self.devices.prepare(unallocated, cycle.attempt)
         except AllocationError as broken:
             return error(str(broken))
         state.data[self.name] = cycle
@@ -386,7 +386,7 @@ class DynamicResources(
         prepared = cycle.prepared.get(resources)
         if prepared is None and resources and cycle.demand is not None:
             special = cycle.demand.claim(resources)
-            prepared = cycle.prepared[resources] = self._devices.prepare([*cycle.unallocated, special], cycle.attempt)
+            prepared = cycle.prepared[resources] = self.devices.prepare([*cycle.unallocated, special], cycle.attempt)
         return prepared
 
     # --- when no node will do
@@ -452,14 +452,14 @@ class DynamicResources(
             return error(f"internal error, have {have} allocations, {need} claims to allocate")
         for claim, allocation in zip(unallocated, allocations, strict=True):
             cycle.chosen[claim.metadata.uid] = allocation
-            self._devices.take(claim, allocation, pod.uid)
+            self.devices.take(claim, allocation, pod.uid)
             if cycle.group is not None:
                 cycle.group.decided[claim.metadata.uid] = allocation
         for claim in cycle.claims:
             decided = cycle.shared.get(claim.metadata.uid)
             if decided is not None:
                 cycle.chosen[claim.metadata.uid] = decided
-                self._devices.take(claim, decided, pod.uid)
+                self.devices.take(claim, decided, pod.uid)
         return None
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
@@ -492,7 +492,7 @@ class DynamicResources(
 
     def _decided_in_group(self, group: GroupClaims, claim: ResourceClaim) -> AllocationResult | None:
         """The allocation that another pod of the group has reserved a moment ago, unless it was given up since."""
-        if claim.status.allocation is not None or not self._devices.is_in_flight(claim):
+        if claim.status.allocation is not None or not self.devices.is_in_flight(claim):
             return None
         return group.decided.get(claim.metadata.uid)
 
@@ -512,7 +512,7 @@ class DynamicResources(
         if not self._provides_extended or not pod.qualified:
             return None
         requested = list(filter(is_extended_resource, pod.qualified))
-        behind = self._devices.class_behind
+        behind = self.devices.class_behind
         classes = {name: class_name for name in requested if (class_name := behind(name)) is not None}
         if not classes:
             return None

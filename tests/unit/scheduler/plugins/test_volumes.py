@@ -38,7 +38,7 @@ def storage_class(
 
 def judge(*objects: KubeObject, of: Pod | None = None) -> Judgement:
     nodes = [node("a", labels={"disk": "a", ZONE: "z1"}), node("b", labels={"disk": "b", ZONE: "z2"})]
-    return Filters(Objects([*nodes, *objects])).judge(of or user())
+    return Filters.over(Objects([*nodes, *objects])).judge(of or user())
 
 
 def ended(judgement: Judgement) -> str:
