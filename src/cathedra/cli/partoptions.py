@@ -62,6 +62,48 @@ COMPONENT: Final = (
     ),
 )
 """Options of scheduler and controller manager."""
+ADVISOR: Final = (
+    CommandOption(
+        name="--events",
+        choices=("on", "off"),
+        default="on",
+        about="write events on pods, claims, classes, slices and nodes (default on)",
+    ),
+    CommandOption(
+        name="--namespace",
+        default="",
+        metavar="NAME",
+        about="explain only pods and claims of this namespace; devices of all are read (default: all)",
+    ),
+    CommandOption(
+        name="--max-events-per-minute",
+        type=int,
+        default=300,
+        metavar="N",
+        about="largest number of events in a minute; others wait (default 300)",
+    ),
+    CommandOption(
+        name="--would-fit-after",
+        type=int,
+        default=30,
+        metavar="SECONDS",
+        about="raise the alarm for a pod that fits and that the scheduler refuses for so long (default 30)",
+    ),
+    CommandOption(
+        name="--kubernetes-version",
+        type=release,
+        default="",
+        metavar="1.N",
+        about="release whose rules apply (default: the server's)",
+    ),
+    CommandOption(
+        name="--feature-gates",
+        table=True,
+        default="",
+        metavar="A=true,B=false",
+        about="feature gates (default: those that the server reports at /metrics, else the release's defaults)",
+    ),
+)
 CONTROLLERS: Final = (
     CommandOption(
         name="--controllers",

@@ -1,4 +1,4 @@
-"""``cathedra apiserver``, ``scheduler``, ``controller-manager``, ``node``, ``driver``: each part alone."""
+"""``cathedra apiserver``, ``scheduler``, ``controller-manager``, ``advisor``, ``node``, ``driver``: each part alone."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
         return controlplane.run_scheduler(_elected(arguments), say=_say)
     if arguments.part == "controller-manager":
         return controlplane.run_controllers(_elected(arguments), say=_say)
+    if arguments.part == "advisor":
+        return _advisor(arguments)
     if arguments.part == "node":
         config = PartConfig(
             kubeconfig=arguments.kubeconfig,
@@ -87,6 +89,24 @@ def _part(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
         endpoint=endpoint_of("--http-endpoint", arguments.http_endpoint),
     )
     return node.run_driver(config, say=_say)
+
+
+def _advisor(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
+    # start-up time: the tools of insight, with this part alone
+    from cathedra.advisor.advisor import AdvisorOptions
+    from cathedra.advisor.alarm import Bounds
+    from cathedra.advisor.program import AdvisorConfig, run_advisor
+
+    for name in ("max_events_per_minute", "would_fit_after"):
+        if getattr(arguments, name) < 1:
+            raise InvalidOption(f"--{name.replace('_', '-')} must be at least 1, got {getattr(arguments, name)}")
+    options = AdvisorOptions(
+        events=arguments.events == "on",
+        namespace=arguments.namespace,
+        events_per_minute=arguments.max_events_per_minute,
+        bounds=Bounds(refused=float(arguments.would_fit_after)),
+    )
+    return run_advisor(AdvisorConfig(part=_elected(arguments), options=options), say=_say)
 
 
 def _elected(arguments: argparse.Namespace) -> PartConfig:

@@ -75,6 +75,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="output format (default text, with a summary of many pods and nodes; wide lists each)",
     )
+    parser.add_argument(
+        "--replay",
+        type=Path,
+        metavar="FILE",
+        help="simulate a question that cathedra advisor has logged, instead of a cluster: the log, or a line of it",
+    )
     add_pod_templates(parser)
     add_validation(parser)
     add_source(parser)
@@ -85,10 +91,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what would be different; 1 if something finds no place."""
     if arguments.copies < 0:
         raise InvalidInput(f"--copies must not be negative, got {arguments.copies}")
+    if arguments.replay is not None and arguments.dump:
+        raise InvalidInput("only one of --replay and --dump can be given")
     if "-" in arguments.apply and "-" in arguments.dump:
         raise InvalidInput("only one of --dump and --apply can be standard input")
     # Imported late: a wrong call need not wait for the whole cluster.
     from cathedra.insight.reading.manifests import parse_validation
+    from cathedra.insight.reading.questions import read_question
     from cathedra.insight.simulation.report import simulation_text
     from cathedra.insight.simulation.run import PlannedChanges, simulate
 
@@ -98,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     logging.getLogger("cathedra").setLevel(logging.CRITICAL)
     manifests: Any = [Path(name) for name in arguments.apply] or None
     found = simulate(
-        read_state(arguments),
+        read_state(arguments) if arguments.replay is None else read_question(arguments.replay).state,
         PlannedChanges(
             apply=manifests,
             delete=arguments.delete,

@@ -129,7 +129,9 @@ def namespace_of(arguments: argparse.Namespace) -> str:
     given: str = arguments.namespace
     if given:
         return given
-    return "default" if arguments.dump else target_of(arguments).namespace
+    # A question for replay is no cluster either.
+    offline = arguments.dump or getattr(arguments, "replay", None)
+    return "default" if offline else target_of(arguments).namespace
 
 
 def read_state(arguments: argparse.Namespace) -> ClusterState:

@@ -32,7 +32,7 @@ from cathedra.insight.explanation.question import (
     validated,
     with_claims,
 )
-from cathedra.insight.explanation.remedies import find_remedies, with_largest_counts
+from cathedra.insight.explanation.remedies import FindRemedies, always, find_remedies, with_largest_counts
 from cathedra.insight.explanation.report import Cause, CauseGroup, ClaimReport, Explanation, ExplanationOverview, Remedy
 from cathedra.insight.reading.manifests import ManifestOptions, Manifests, read_manifests
 from cathedra.insight.reading.state import ClusterState, Note, key_of
@@ -44,7 +44,7 @@ from cathedra.semantics.podclaims import pod_group_name
 from cathedra.semantics.podobstacles import deletion_text, obstacles_on_node
 from cathedra.semantics.pods import is_terminal
 
-__all__ = ["KINDS", "explain", "explain_all", "subjects_of"]
+__all__ = ["KINDS", "Explainer", "explain", "explain_all", "subjects_of"]
 
 KINDS: Final[Mapping[str, type[KubeObject]]] = {
     **dict.fromkeys(("pod", "pods", "po"), Pod),
@@ -86,7 +86,7 @@ def explain(
         InvalidInput: there is no such thing, or the manifests are invalid, or of versions that the cluster does not
             serve.
     """
-    asking = _Explainer(_only(state, node))
+    asking = Explainer(_only(state, node))
     if manifests is not None:
         options = reading or ManifestOptions(namespace=namespace)
         return asking.manifests(state, read_manifests(manifests, state, options))
@@ -103,7 +103,7 @@ def explain_all(
     Raises:
         InvalidInput: there is no such thing.
     """
-    asking = _Explainer(_only(state, node))
+    asking = Explainer(_only(state, node))
     if subjects:
         named = [find_workload(*_parse(subject), namespace or "default", state) for subject in subjects]
         return _grouped((asking.one(one, state) for one in named), "", state)
@@ -150,16 +150,24 @@ def _parse(subject: str) -> tuple[type[KubeObject], str]:
     return kind, name
 
 
-class _Explainer:
+class Explainer:
     """One question; filters are made once for each state."""
 
-    def __init__(self, only: frozenset[str] | None) -> None:
+    def __init__(
+        self,
+        only: frozenset[str] | None = None,
+        *,
+        filters: tuple[ClusterState, Filters] | None = None,
+        remedies: FindRemedies = find_remedies,
+    ) -> None:
+        """``only``: the nodes that are tried; None: all. ``filters`` are those of one state that exist already."""
         self.only = only
-        self._filters: tuple[ClusterState, Filters] | None = None
+        self._filters = filters
+        self._remedies = remedies
 
     def filters(self, state: ClusterState) -> Filters:
         if self._filters is None or self._filters[0] is not state:
-            self._filters = (state, Filters(state))
+            self._filters = (state, Filters.over(state))
         return self._filters[1]
 
     def one(self, found: KubeObject, state: ClusterState) -> Explanation:
@@ -252,7 +260,7 @@ class _Explainer:
             made=state.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace) is None,
         )
         found = analyse_claims(state, [claim], self.only)
-        changes = find_remedies(found, None)
+        changes = self._remedies(found, None, always)
         causes = tuple(with_largest_counts(causes_of(found), found, changes))
         if found.fitting and not users:
             causes = (Cause("no consumer", "no pod uses the claim, and it is allocated for the first pod that does"),)
@@ -326,8 +334,8 @@ class _Explainer:
         if gang is not None and not gang.fits and gang.obstacle is not None and gang.state is not None:
             # The pod fits, so what would help is found at the first of its gang that does not.
             stuck_in = with_claims(gang.obstacle, gang.state)
-            stuck = analyse_pod(stuck_in.state, stuck_in.pod, Filters(stuck_in.state), gang.within)
-        changes = find_remedies(stuck, stuck_in, lambda remedy: helps_gang(subject.pod, subject.state, remedy))
+            stuck = analyse_pod(stuck_in.state, stuck_in.pod, Filters.over(stuck_in.state), gang.within)
+        changes = self._remedies(stuck, stuck_in, lambda remedy: helps_gang(subject.pod, subject.state, remedy))
         said = [one for one in causes_of(stuck) if not (subject.faults and one.kind == "claims")]
         said = [*_rollout_causes(changes), *with_largest_counts(said, stuck, changes)]
         blocked = bool(causes)

@@ -61,11 +61,16 @@ Helps = Callable[[Remedy], bool]
 """Return True if a change is enough, for what is scheduled together with the pod too."""
 
 
-def _always(_: Remedy) -> bool:
+def always(_: Remedy) -> bool:
+    """Return True: nothing is scheduled together with the subject."""
     return True
 
 
-def find_remedies(analysis: Analysis, subject: PodSubject | None, helps: Helps = _always) -> tuple[Remedy, ...]:
+FindRemedies = Callable[[Analysis, PodSubject | None, Helps], tuple[Remedy, ...]]
+"""`find_remedies`, or a function that finds none where the verdict alone is needed."""
+
+
+def find_remedies(analysis: Analysis, subject: PodSubject | None, helps: Helps = always) -> tuple[Remedy, ...]:
     """The changes with which it fits, the smallest first; none if it fits already, or if nothing helps.
 
     Only changes that ``helps`` confirms are returned.
@@ -396,7 +401,7 @@ class _RemedySearch:
             gates=self.state.gates,
             unknown=self.state.unknown & {PersistentVolumeClaim},
         )
-        return bool(analyse_pod(small, pod, Filters(small)).fitting)
+        return bool(analyse_pod(small, pod, Filters.over(small)).fitting)
 
     # --- on all nodes
 

@@ -16,8 +16,10 @@ from cathedra.allocation.checks.selectors import SelectorCache, SelectorList
 from cathedra.allocation.supply.devices import DeviceRecord, PoolID, SliceRecord
 from cathedra.allocation.supply.ledger import qualified
 from cathedra.allocation.supply.undecodable import effect_of
+from cathedra.api.core.core_v1 import Pod
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, DeviceRequestAllocationResult, ResourceClaim
+from cathedra.api.undecodable import Undecodable
 from cathedra.insight.explanation.causes import unusual_pools
 from cathedra.insight.inventory.placement import CounterKey, Partition, placements
 from cathedra.insight.inventory.report import DeviceEntry, DeviceGroup, DeviceHolder, DeviceList, Total
@@ -38,7 +40,7 @@ def devices(
         InvalidInput: there is no such class, node or driver.
     """
     _check(state, device_class, node, driver)
-    listing = _Listing(state)
+    listing = Listing(state, holders(state.all(ResourceClaim), state.undecodable), health_of(state.pods))
     rows = [
         row
         for row in listing.rows()
@@ -79,14 +81,20 @@ def _check(state: ClusterState, device_class: str, node: str, driver: str) -> No
             raise InvalidInput(f"there is no {word} {name!r} in {state.source}; there are {there}")
 
 
-class _Listing:
-    def __init__(self, state: ClusterState) -> None:
+class Listing:
+    """The rows of devices, made pool by pool."""
+
+    def __init__(
+        self, state: ClusterState, held: Holders, health: Mapping[str, str], cache: SelectorCache | None = None
+    ) -> None:
+        """``held``: `holders` of the claims in question; ``health``: `health_of` the pods; ``cache`` has the compiled
+        selectors of earlier listings."""
         self.state = state
         self.inventory: Inventory = state.cluster.inventory
         self.snapshot = self.inventory.snapshot()
-        self.held = _held(state)
-        self.health = _health(state)
-        cache, features = SelectorCache(), state.features
+        self.held = held
+        self.health = health
+        cache, features = cache or SelectorCache(), state.features
         self.classes: list[tuple[str, SelectorList]] = [
             (
                 one.metadata.name,
@@ -98,19 +106,31 @@ class _Listing:
         self.texts: dict[int, tuple[dict[str, str], dict[str, str]]] = {}
 
     def rows(self) -> Iterator[DeviceEntry]:
+        """Yield all devices, and those that claims hold and no slice has any more."""
         seen: set[DeviceKey] = set()
         for pool, records in sorted(self.snapshot.pools.items()):
             yield from self._pool(pool, records, seen)
+        yield from self._gone(seen)
+
+    def of_pool(self, pool: PoolID) -> Iterator[DeviceEntry]:
+        """Yield the devices of one pool; ``held`` has the holders of no other."""
+        seen: set[DeviceKey] = set()
+        yield from self._pool(pool, self.snapshot.pools.get(pool, ()), seen)
+        yield from self._gone(seen)
+
+    def _gone(self, seen: set[DeviceKey]) -> Iterator[DeviceEntry]:
         for key, holders in sorted(self.held.items()):
             if key not in seen:
                 yield DeviceEntry("", *key, "gone", tuple(holder for holder, _ in holders))
 
     def _pool(self, pool: PoolID, records: tuple[SliceRecord, ...], seen: set[DeviceKey]) -> Iterator[DeviceEntry]:
+        if not records:
+            return
         newest = max(record.generation for record in records)
         current = [record for record in records if record.generation == newest]
         usable = len(current) == current[0].count and pool not in self.snapshot.withheld
-        totals = _counter_totals(current)
-        left = _counters(current, self.held, totals)
+        totals = counter_totals(current)
+        left = counters_left(current, self.held, totals)
         consumers = {device.name: device for record in current for device in record.consumers}
         placed = placements(
             (
@@ -269,10 +289,10 @@ def _state(
 Holders = dict[DeviceKey, list[tuple[DeviceHolder, DeviceRequestAllocationResult]]]
 
 
-def _held(state: ClusterState) -> Holders:
-    """Every device that some claim has, in the order of claims."""
+def holders(claims: Iterable[ResourceClaim], undecodable: Iterable[Undecodable] = ()) -> Holders:
+    """Return every device that some claim has, in the order of claims."""
     found: Holders = {}
-    for claim in sorted(state.all(ResourceClaim), key=lambda one: (one.metadata.namespace, one.metadata.name)):
+    for claim in sorted(claims, key=lambda one: (one.metadata.namespace, one.metadata.name)):
         allocation = claim.status.allocation
         pods = tuple(one.name for one in claim.status.reserved_for)
         since = str(allocation.allocation_timestamp or "") if allocation is not None else ""
@@ -289,7 +309,7 @@ def _held(state: ClusterState) -> Holders:
                 conditions.get((result.driver, result.pool, result.device), ()),
             )
             found.setdefault((result.driver, result.pool, result.device), []).append((holder, result))
-    for effect in filter(None, map(effect_of, state.undecodable)):
+    for effect in filter(None, map(effect_of, undecodable)):
         for result in effect.held:
             found.setdefault((result.driver, result.pool, result.device), []).append(
                 (DeviceHolder(effect.holder), result)
@@ -304,7 +324,7 @@ def _conditions(claim: ResourceClaim) -> dict[DeviceKey, tuple[str, ...]]:
     }
 
 
-def _counter_totals(records: Iterable[SliceRecord]) -> dict[CounterKey, int]:
+def counter_totals(records: Iterable[SliceRecord]) -> dict[CounterKey, int]:
     """Return the counters of a pool, in nano-units."""
     return {
         (one.name, name): counter.amount.nanos
@@ -314,7 +334,9 @@ def _counter_totals(records: Iterable[SliceRecord]) -> dict[CounterKey, int]:
     }
 
 
-def _counters(records: Iterable[SliceRecord], held: Holders, totals: Mapping[CounterKey, int]) -> dict[CounterKey, int]:
+def counters_left(
+    records: Iterable[SliceRecord], held: Holders, totals: Mapping[CounterKey, int]
+) -> dict[CounterKey, int]:
     """Return what held devices leave of the counters of a pool, in nano-units."""
     records = list(records)
     left = dict(totals)
@@ -333,10 +355,10 @@ def _counters(records: Iterable[SliceRecord], held: Holders, totals: Mapping[Cou
     return left
 
 
-def _health(state: ClusterState) -> dict[str, str]:
-    """«driver/pool/device» → what containers report; the worst wins."""
+def health_of(pods: Iterable[Pod]) -> dict[str, str]:
+    """Return «driver/pool/device» → what containers report; the worst wins."""
     found: dict[str, str] = {}
-    for pod in state.pods:
+    for pod in pods:
         for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
             for one in status.allocated_resources_status:
                 for resource in one.resources:

@@ -13,6 +13,8 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
+import msgspec
+
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.nesting import WRAPPED_DEPTH, load_json
@@ -34,7 +36,7 @@ from cathedra.insight.reading.state import (
 )
 from cathedra.releases import DEFAULT_RELEASE, FeatureGates
 
-__all__ = ["RawTransport", "read_client", "read_live", "served_refs"]
+__all__ = ["RawTransport", "ServerFeatures", "read_client", "read_features", "read_live", "served_refs"]
 
 PAGE: Final = 500
 """Objects per page, as in kubectl."""
@@ -91,6 +93,63 @@ async def read_live(
     undecodable = tuple(reader.undecodable)
     notes = (*with_one_device_note(reader.notes, source), *assumed)
     return replace(state, notes=notes, unknown=frozenset(unknown), now=now, undecodable=undecodable)
+
+
+class ServerFeatures(msgspec.Struct, frozen=True):
+    """What a server is, without its objects."""
+
+    gates: FeatureGates
+    """Its release and feature gates."""
+    kinds: tuple[ReadKind, ...]
+    """The kinds that it has."""
+    notes: tuple[Note, ...] = ()
+    """What was assumed."""
+    served: Mapping[str, bool] = msgspec.field(default_factory=dict)
+
+
+async def read_features(client: Client, requested: RequestedRelease) -> ServerFeatures:
+    """Return release, feature gates and kinds of the server that ``client`` uses; ``requested`` wins over them.
+
+    Raises:
+        ConnectionError: the server cannot be reached.
+        StatusError: the request is not authenticated, or the server fails.
+        InvalidInput: it answers something else than Kubernetes does.
+        UnknownGate: the release or a gate is not known.
+    """
+    reading = _Reading(_ClientReader(client), "")
+    try:
+        running = await reading.release()
+    except StatusError as error:
+        if not error.is_not_found:
+            raise
+        # A session over a socket of this machine reads resources only. Its server is of this program.
+        release = requested.release or DEFAULT_RELEASE
+        gates = FeatureGates.for_release(release, requested.gates)
+        return ServerFeatures(gates, tuple(kind for kind in READ_KINDS if _has(gates, kind)))
+    wanted = RequestedRelease(requested.release or running, requested.gates)
+    FeatureGates.for_release(wanted.release, wanted.gates)  # an unknown gate is refused before anything is read
+    versions = [await reading._version(kind) for kind in READ_KINDS]
+    reported, problem = await reading.reported_gates()
+    if wanted.release != running:
+        reported, problem = {}, f"it is of {running}"
+    gates, assumed = live_gates(wanted, reading.resources, reported, problem)
+    kinds = (kind for kind, version in zip(READ_KINDS, versions, strict=True) if version is not None)
+    found = tuple(kind for kind in kinds if _has(gates, kind))
+    return ServerFeatures(gates, found, assumed, reading.served)
+
+
+def _has(gates: FeatureGates, kind: ReadKind) -> bool:
+    return not kind.gate or bool(gates.get(kind.gate, False))
+
+
+class _ClientReader:
+    """The paths of a client's server, without parameters."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        return await self._client.read(path)
 
 
 async def read_client(client: Client, *, source: str, gates: FeatureGates | None = None) -> ClusterState:

@@ -203,6 +203,8 @@ class ClusterState:
     """Objects that exist and cannot be decoded."""
     served: Mapping[str, bool] = field(default_factory=dict)
     """``group/version`` → whether the server has it, as far as that is known."""
+    followed: Cluster | None = field(default=None, repr=False)
+    """The same for the allocator, where informers keep it up to date; None: it is made of the objects."""
 
     def __repr__(self) -> str:
         counts = {kind.__name__: len(items) for kind, items in self.objects.items() if items}
@@ -240,11 +242,16 @@ class ClusterState:
         found: Mapping[Key, Any] = self.objects.get(kind, {})
         return found.get((namespace, name))
 
+    def allocating_from(self, cluster: Cluster) -> ClusterState:
+        """The same objects, with devices allocated from ``cluster``."""
+        return dataclass_replace(self, followed=cluster)
+
     def including(self, objects: Iterable[KubeObject]) -> ClusterState:
         """The same with more objects, or with others of the same name."""
         added = _sorted_in(objects)
         merged = {kind: {**self.objects.get(kind, {}), **items} for kind, items in added.items()}
-        return dataclass_replace(self, objects={**self.objects, **merged}, unknown=self.unknown - set(merged))
+        objects = {**self.objects, **merged}
+        return dataclass_replace(self, objects=objects, unknown=self.unknown - set(merged), followed=None)
 
     def without(self, objects: Iterable[KubeObject]) -> ClusterState:
         """The same without some objects."""
@@ -253,7 +260,7 @@ class ClusterState:
             kind: {key: one for key, one in items.items() if (kind, key) not in gone}
             for kind, items in self.objects.items()
         }
-        return dataclass_replace(self, objects=left)
+        return dataclass_replace(self, objects=left, followed=None)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -281,6 +288,8 @@ class ClusterState:
     @cached_property
     def cluster(self) -> Cluster:
         """The same for the allocator; not to be changed."""
+        if self.followed is not None:
+            return self.followed
         kinds = (DeviceClass, ResourceSlice, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate)
         cluster = Cluster.of([self.nodes, *(self.all(kind) for kind in kinds)], self.features)
         for what in self.undecodable:

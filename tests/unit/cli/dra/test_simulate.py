@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from cathedra.cli.dra.main import main
+from cathedra.insight import ClusterState
+from cathedra.insight.reading.questions import question_of
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with, write_dump
+from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
 
 
 def test_a_pod_that_is_placed_has_exit_code_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,3 +49,12 @@ def test_a_wrong_call_gets_one_line_and_exit_code_2(
     printed = capsys.readouterr()
     assert (printed.out, printed.err.count("\n")) == ("", 1)
     assert said in printed.err
+
+
+def test_a_logged_question_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    objects = [node("n1"), slice_("n1"), device_class(), claim("a")]
+    waits = pod("a", resourceClaims=[{"name": "gpu", "resourceClaimName": "a"}])
+    (tmp_path / "log").write_text(question_of(waits, "n1", ClusterState.of([*objects, waits])).to_line())
+    assert main(["simulate", "--replay", str(tmp_path / "log")]) == 0
+    assert "+ default/a → n1 (gpu-0)" in capsys.readouterr().out
+    assert main(["simulate", "--replay", str(tmp_path / "log"), "--dump", "x"]) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -14,7 +14,8 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.api.status import Status, StatusError
 from cathedra.client.http import HTTPTransport
-from cathedra.insight.reading.live import read_client, read_live
+from cathedra.insight.reading.features import RequestedRelease
+from cathedra.insight.reading.live import read_client, read_features, read_live
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, reader_role
 from cathedra.releases import NEWEST
 from tests.goapiserver import go_api_server
@@ -243,3 +244,37 @@ def test_an_item_that_is_nested_too_deeply_leaves_the_others_readable() -> None:
     state = read(Server({SLICES: body}))
     assert [one.metadata.name for one in state.all(ResourceSlice)] == ["s1"]
     assert [what.name for what in state.undecodable] == ["deep"]
+
+
+async def test_features_of_a_server_are_found_out_without_its_objects() -> None:
+    server = Server({})
+    found = await read_features(cast(Any, Reader(server)), RequestedRelease())
+    assert (found.gates.release, found.gates["DRAPrioritizedList"], found.notes) == ("1.33", True, ())
+    assert not any(path.endswith("/pods") for path, _ in server.asked)
+    assert "devicetaintrules" not in {kind.plural for kind in found.kinds}
+    assert found.served["resource.k8s.io/v1beta1"]
+
+
+async def test_features_that_cannot_be_read_are_assumed_or_given() -> None:
+    server = Server({"/metrics": refusal(403, "Forbidden")})
+    (note,) = (await read_features(cast(Any, Reader(server)), RequestedRelease())).notes
+    assert note.text.startswith("assumed: the default feature gates of Kubernetes 1.33")
+    given = RequestedRelease("1.36", {"DRAConsumableCapacity": True})
+    assert (await read_features(cast(Any, Reader(server)), given)).gates["DRAConsumableCapacity"]
+
+
+async def test_a_connection_that_reads_resources_only_has_the_release_that_is_given() -> None:
+    server = Server({"/version": refusal(404, "NotFound")})
+    found = await read_features(cast(Any, Reader(server)), RequestedRelease("1.36"))
+    assert found.gates.release == "1.36"
+    assert "resourceslices" in {kind.plural for kind in found.kinds}
+
+
+class Reader:
+    """A client that reads paths."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def read(self, path: str) -> bytes:
+        return await self._server.get_raw(path)

@@ -1,0 +1,211 @@
+"""The advisor: follows a cluster, explains what waits, and compares its answers with the scheduler's.
+
+Three loops run beside the informers. The first answers pods: new ones at once, old answers within a share of the
+processor. The second looks at claims, classes, pools, drivers and nodes, and raises the alarm. The third writes events.
+Whatever is computed is computed between two turns of the event loop, so the model does not change meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from cathedra.advisor.alarm import Alarm, Bounds
+from cathedra.advisor.devices import DeviceFigures
+from cathedra.advisor.events import COMPONENT, EXPLAINED, WOULD_FIT, AdvisorEvents
+from cathedra.advisor.findings import Findings
+from cathedra.advisor.model import ClusterModel
+from cathedra.advisor.pods import SILENT, Answer, WaitingPod, WaitingPods
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.client.client import Client
+from cathedra.client.events import EventRecorder
+from cathedra.client.informer import InformerObserver
+from cathedra.client.workqueue import one_of_many
+from cathedra.clock import Clock
+from cathedra.insight.reading.live import ServerFeatures
+
+_LOG: Final = logging.getLogger(__name__)
+SHARE: Final = 0.15
+"""Share of a processor for renewing old answers."""
+TURN_SECONDS: Final = 0.2
+"""Time that changes are gathered before pods are looked through."""
+ROUND_SECONDS: Final = 1.0
+"""Time between two comparisons with the scheduler."""
+FINDING_SECONDS: Final = 10.0
+"""Time between two rounds of findings."""
+POOLS_AT_ONCE: Final = 250
+"""Pools that are counted before the event loop runs again."""
+WAIT_LOGGED: Final = 30.0
+"""Seconds after which kinds that cannot be listed are named in the log."""
+
+
+class AdvisorOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of an advisor."""
+
+    events: bool = True
+    namespace: str = ""
+    """Namespace whose pods and claims are explained; "": all."""
+    events_per_minute: int = 300
+    moment: float = 1.0
+    """Seconds that a pod waits before it is explained."""
+    bounds: Bounds = msgspec.field(default_factory=Bounds)
+
+
+class Advisor:
+    """An advisor for one cluster. It writes nothing but events."""
+
+    def __init__(
+        self,
+        client: Client,
+        features: ServerFeatures,
+        *,
+        source: str,
+        clock: Clock,
+        options: AdvisorOptions,
+        observer: InformerObserver | None = None,
+    ) -> None:
+        """``source`` names the server in texts; ``observer`` counts objects that cannot be read."""
+        self._clock, self._options = clock, options
+        self._awake = asyncio.Event()
+        self.model = ClusterModel(client, features, source, observer)
+        self.pods = WaitingPods(self.model, clock, self._awake.set)
+        self.figures = DeviceFigures(self.model)
+        self.findings = Findings(self.model, self.figures, clock)
+        self.alarm = Alarm(self.model, self.pods, clock, options.bounds)
+        self._recorder = EventRecorder(client, COMPONENT, clock)
+        self.events = AdvisorEvents(
+            self._recorder,
+            self.model.informers,
+            clock,
+            per_minute=options.events_per_minute,
+            enabled=options.events,
+        )
+        self.model.listen(self._awake.set)
+        self.model.informer(Pod).add_handler(on_delete=lambda pod: self.events.forget(pod.metadata.uid))
+        self.ready = False
+        """True once all kinds have been listed."""
+        self._spent = 0.0
+        """Seconds of computing ahead of the share that renewals may have."""
+        self._spent_at = clock.monotonic()
+
+    async def run(self) -> None:
+        """Advise until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.model.informers.run())
+            group.create_task(self._recorder.run())
+            await self._wait_synced()
+            self.ready = True
+            group.create_task(self._answer_pods())
+            group.create_task(self._compare())
+            group.create_task(self._find())
+
+    async def _wait_synced(self) -> None:
+        synced = asyncio.ensure_future(self.model.wait_synced())
+        try:
+            while not (await asyncio.wait((synced,), timeout=WAIT_LOGGED))[0]:
+                _LOG.warning("not listed yet: %s", ", ".join(self.model.informers.unlisted()))
+        finally:
+            synced.cancel()
+
+    def statistics(self) -> Mapping[str, int]:
+        """Return the numbers of pods that wait, of answers, and of analyses so far."""
+        return {"waiting": len(self.pods.by_uid), "answers": len(self.pods.answers), "judged": self.pods.judged}
+
+    # --- pods
+
+    async def _answer_pods(self) -> None:
+        while True:
+            self._awake.clear()
+            busy = self._answer_one()
+            if busy:
+                # Informers and the health port have their turn between two analyses.
+                await self._clock.sleep(0)
+                continue
+            self.pods.forget_others()
+            try:
+                async with asyncio.timeout(max(self._pause(), TURN_SECONDS)):
+                    await self._awake.wait()
+            except TimeoutError:
+                continue
+            # Changes come in crowds: one turn for all of them.
+            await self._clock.sleep(TURN_SECONDS)
+
+    def _answer_one(self) -> bool:
+        """Answer the most urgent pod: one without an answer, else one with the oldest. Return False if none is due."""
+        oldest: tuple[float, WaitingPod] | None = None
+        for waiting in self._waiting():
+            answer = self.pods.answer(waiting)
+            if answer is None:
+                self._judge(waiting)
+                return True
+            self._report(waiting, answer)
+            if answer.version != self.model.version and (oldest is None or answer.at < oldest[0]):
+                oldest = (answer.at, waiting)
+        if oldest is None or self._overspent() > 0:
+            return False
+        self._judge(oldest[1])
+        return True
+
+    def _waiting(self) -> list[WaitingPod]:
+        namespace = self._options.namespace
+        return [
+            one
+            for one in self.pods.waiting(self._options.moment)
+            if not namespace or one.pod.metadata.namespace == namespace
+        ]
+
+    def _judge(self, waiting: WaitingPod) -> None:
+        begun = self._clock.monotonic()
+        try:
+            self._report(waiting, self.pods.judge(waiting))
+        except Exception:
+            # One odd pod must not keep the others from being answered, and is not tried again before something changes.
+            _LOG.exception("pod %s/%s", waiting.pod.metadata.namespace, waiting.pod.metadata.name)
+            self.pods.give_up(waiting)
+        self._overspent()
+        self._spent += self._clock.monotonic() - begun
+
+    def _report(self, waiting: WaitingPod, answer: Answer) -> None:
+        if not answer.fits and answer.obstacle not in SILENT:
+            self.events.report(waiting.pod, EXPLAINED, answer.text)
+
+    def _overspent(self) -> float:
+        """Return the seconds of computing that are to be made up for by waiting."""
+        now = self._clock.monotonic()
+        self._spent = max(0.0, self._spent - (now - self._spent_at) * SHARE)
+        self._spent_at = now
+        return self._spent
+
+    def _pause(self) -> float:
+        """Return the seconds until something may be due: a pod that has waited a moment, or the share of time."""
+        return self._options.moment / 2 if not self._spent else min(self._options.moment / 2, self._spent / SHARE)
+
+    # --- everything else
+
+    async def _compare(self) -> None:
+        while True:
+            with one_of_many(_LOG, "comparison with the scheduler"):
+                for one in self.alarm.renew(self._options.moment):
+                    if self._concerns(one.pod):
+                        self.events.report(one.pod, WOULD_FIT, one.text)
+            await self._clock.sleep(ROUND_SECONDS)
+
+    async def _find(self) -> None:
+        while True:
+            while not self.figures.refresh(POOLS_AT_ONCE):
+                await self._clock.sleep(0)
+            with one_of_many(_LOG, "findings"):
+                self.findings.renew()
+                for one in self.findings.lasting:
+                    if self._concerns(one.about):
+                        self.events.report(one.about, EXPLAINED, one.text)
+            await self._clock.sleep(FINDING_SECONDS)
+
+    def _concerns(self, one: KubeObject) -> bool:
+        chosen, namespace = self._options.namespace, one.metadata.namespace
+        return not chosen or namespace in ("", chosen)

@@ -1,0 +1,110 @@
+"""Events of the advisor: each reason once for an object, and a bounded number in a minute.
+
+What was written is read back by an informer on the advisor's own events. A process that starts therefore repeats
+nothing, and a reason whose event has expired on the server while the object still waits is written again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from cathedra.advisor.sentences import shape_of
+from cathedra.api.core.core_v1 import Event
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.client.backoff import TokenBucket
+from cathedra.client.events import EventRecorder, shortened
+from cathedra.client.informer import SharedInformers
+from cathedra.client.resources import EVENTS
+from cathedra.clock import Clock
+
+COMPONENT: Final = "cathedra-advisor"
+EXPLAINED: Final = "DevicesExplained"
+"""Reason of events that say why something waits or cannot be used."""
+WOULD_FIT: Final = "PodWouldFit"
+"""Reason of events on pods that the model places and the scheduler does not."""
+SETTLE_SECONDS: Final = 30.0
+"""An object gets no second event of one reason sooner: what flaps is reported with its last state."""
+MOST: Final = 20_000
+"""Largest number of objects whose last event is remembered until it is read back."""
+
+_Key = tuple[str, str]
+"""UID of an object, and the reason of its event."""
+
+
+class _Written(msgspec.Struct, frozen=True):
+    shape: str
+    at: float
+    """Wall-clock time. Seconds."""
+    name: str = ""
+    """Name of the event; "" until it has been read back."""
+
+
+class AdvisorEvents:
+    """Decides which events are written. `EventRecorder.run` of ``recorder`` writes them."""
+
+    def __init__(
+        self,
+        recorder: EventRecorder,
+        informers: SharedInformers,
+        clock: Clock,
+        *,
+        per_minute: int,
+        enabled: bool = True,
+    ) -> None:
+        """``per_minute``: events in a minute at most; unless ``enabled``, none are written."""
+        self._recorder, self._clock, self._enabled = recorder, clock, enabled
+        self._bucket = TokenBucket(clock, rate=per_minute / 60, burst=per_minute)
+        self._written: dict[_Key, _Written] = {}
+        self.counts: dict[str, int] = {"written": 0, "repeated": 0, "deferred": 0}
+        """Reports by what became of them."""
+        if enabled:
+            own = informers.of(EVENTS, field_selector=f"reportingComponent={COMPONENT}")
+            own.add_handler(self._read, lambda _, event: self._read(event), self._expired)
+
+    def report(self, about: KubeObject, reason: str, message: str) -> bool:
+        """Write an event, unless the object has one of that reason that says the same.
+
+        Return False if it must wait: the caller reports again later, with what is true then.
+        """
+        if not self._enabled:
+            return True
+        message = shortened(message)
+        key, now = (about.metadata.uid, reason), self._clock.now()
+        shape = shape_of(message)
+        last = self._written.get(key)
+        if last is not None and last.shape == shape:
+            self.counts["repeated"] += 1
+            return True
+        if (last is not None and now - last.at < SETTLE_SECONDS) or not self._bucket.take():
+            self.counts["deferred"] += 1
+            return False
+        if len(self._written) >= MOST:
+            # The oldest one: at worst its event is written once more.
+            del self._written[next(iter(self._written))]
+        self._written[key] = _Written(shape, now)
+        self.counts["written"] += 1
+        self._recorder.record(about, "Warning", reason, message)
+        return True
+
+    def forget(self, uid: str) -> None:
+        """Forget an object that has gone."""
+        for reason in (EXPLAINED, WOULD_FIT):
+            self._written.pop((uid, reason), None)
+
+    def _read(self, event: Event) -> None:
+        key = (event.involved_object.uid, event.reason)
+        at = event.last_timestamp.timestamp if event.last_timestamp is not None else 0.0
+        known = self._written.get(key)
+        # Timestamps have whole seconds. The event that was written last wins, though it may carry the same second.
+        if known is not None and not known.name and known.shape != shape_of(event.message):
+            return
+        if known is None or at >= known.at - 1:
+            self._written[key] = _Written(shape_of(event.message), at, event.metadata.name)
+
+    def _expired(self, event: Event) -> None:
+        key = (event.involved_object.uid, event.reason)
+        known = self._written.get(key)
+        if known is not None and known.name == event.metadata.name:
+            del self._written[key]

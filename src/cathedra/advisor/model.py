@@ -1,0 +1,159 @@
+"""The model of a cluster: its objects, kept up to date by watches, and the scheduler's filters over them.
+
+Nothing is computed anew when an object changes: informers hold the objects, the filters follow them with the inventory,
+ledger and cache that the scheduler has, and a `ClusterState` for the tools of `cathedra.insight` is a view of the same
+objects. A state is valid until the event loop runs again, so a question must be answered without waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from cathedra.allocation import Budget, Cluster
+from cathedra.api.core.apps_v1 import DaemonSet
+from cathedra.api.core.batch_v1 import CronJob
+from cathedra.api.core.core_v1 import Event, Node, Pod
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.core.scheduling_v1 import PriorityClass
+from cathedra.api.core.scheduling_v1alpha3 import Workload
+from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from cathedra.client.client import Client
+from cathedra.client.informer import Informer, InformerObserver, SharedInformers
+from cathedra.client.store import Store
+from cathedra.insight.reading.live import ServerFeatures
+from cathedra.insight.reading.state import ClusterState, note_on, read_kind
+from cathedra.scheduler.judging import Filters, requests_of
+from cathedra.semantics.podclaims import has_claims
+
+SEARCH_SECONDS: Final = 1.0
+"""Longest search of the allocator for one pod. Nothing else runs meanwhile."""
+_UNUSED: Final = frozenset((Event, DaemonSet, CronJob, PriorityClass, Workload))
+"""Kinds that explanations of waiting pods do not read, or miss without harm. Events are as many as all else."""
+
+
+class ClusterModel:
+    """The objects of a cluster and the verdict of filters on its pods. It works while ``informers`` run."""
+
+    def __init__(
+        self, client: Client, features: ServerFeatures, source: str, observer: InformerObserver | None = None
+    ) -> None:
+        """``source`` names the server; ``observer`` counts what could not be read."""
+        self._client, self._features, self._source = client, features, source
+        self.gates = features.gates
+        self.informers = SharedInformers(client, client.clock, observer)
+        self.filters = Filters.following(client, self.informers, features.gates, SEARCH_SECONDS)
+        followed = [kind.ref for kind in features.kinds if kind.ref.type not in _UNUSED]
+        self._informers: dict[type[Any], Informer[Any]] = {ref.type: self.informers.of(ref) for ref in followed}
+        self._nodes: dict[str, Node] = {}
+        self.version = 0
+        """Grows with every change that may change the verdict on a pod."""
+        self.supply_version = 0
+        """Grows with every change of nodes, slices, classes and taint rules."""
+        self._changed: list[Callable[[], None]] = []
+        devices = self.filters.devices
+        self.cluster = Cluster(
+            features=devices.features,
+            budget=Budget(seconds=SEARCH_SECONDS, monotonic=client.clock.monotonic),
+            nodes=self._nodes,
+            classes=devices.classes,
+            inventory=devices.inventory,
+            ledger=devices.ledger,
+            # Read by name only: the informers' own dictionaries, so that nothing is kept twice.
+            claims=cast("dict[tuple[str, str], ResourceClaim]", self.store(ResourceClaim).by_key),
+            templates=cast("dict[tuple[str, str], ResourceClaimTemplate]", self.store(ResourceClaimTemplate).by_key),
+        )
+        self._follow()
+
+    def _follow(self) -> None:
+        """Count the changes that matter."""
+        self.informer(Node).add_handler(self._node_set, self._node_updated, self._node_gone)
+        self.informer(Pod).add_handler(self._note, self._pod_updated, self._note)
+        self.informer(ResourceClaim).add_handler(self._note, self._claim_updated, self._note)
+        for kind in (ResourceSlice, DeviceClass, DeviceTaintRule):
+            self.informer(kind).add_handler(self._supply, lambda _, one: self._supply(one), self._supply)
+        for kind in self._informers.keys() - {Node, Pod, ResourceClaim, ResourceSlice, DeviceClass, DeviceTaintRule}:
+            self.informer(kind).add_handler(self._note, lambda _, one: self._note(one), self._note)
+
+    def listen(self, on_change: Callable[[], None]) -> None:
+        """Call ``on_change`` after each change that may change the verdict on a pod."""
+        self._changed.append(on_change)
+
+    def informer(self, kind: type[Any]) -> Informer[Any]:
+        """Return the informer of a kind that the server has, or one of no objects."""
+        if kind not in self._informers:
+            self._informers[kind] = Informer(self._client, read_kind(kind).ref, clock=self._client.clock)
+        return self._informers[kind]
+
+    def store(self, kind: type[Any]) -> Store[Any]:
+        """Return the objects of a kind; none if the server lacks it."""
+        return self.informer(kind).store
+
+    async def wait_synced(self) -> None:
+        """Wait until every kind was listed."""
+        await self.informers.wait_synced()
+
+    def state(self) -> ClusterState:
+        """Return the state at this moment; it is valid until the caller waits."""
+        undecodable = tuple(what for one in self._informers.values() for what in one.store.undecodable.values())
+        return ClusterState(
+            self._source,
+            {kind: one.store.by_key for kind, one in self._informers.items()},
+            gates=self._features.gates,
+            notes=(*self._features.notes, *map(note_on, undecodable)),
+            now=self._client.clock.now(),
+            undecodable=undecodable,
+            served=self._features.served,
+            followed=self.cluster,
+        )
+
+    def uses_devices(self, pod: Pod) -> bool:
+        """Return True if the pod has claims, or requests a resource that a device class stands for."""
+        if has_claims(pod):
+            return True
+        behind = self.filters.devices.class_behind
+        return self.gates.get("DRAExtendedResource", False) and any(map(behind, requests_of(pod)))
+
+    # --- changes
+
+    def _note(self, _: KubeObject) -> None:
+        self.version += 1
+        for on_change in self._changed:
+            on_change()
+
+    def _supply(self, one: KubeObject) -> None:
+        self.supply_version += 1
+        self._note(one)
+
+    def _node_set(self, node: Node) -> None:
+        self._nodes[node.metadata.name] = node
+        self._supply(node)
+
+    def _node_updated(self, old: Node, new: Node) -> None:
+        self._nodes[new.metadata.name] = new
+        # Nodes report their health every few seconds, which changes no verdict.
+        if (old.spec, old.metadata.labels, old.status.allocatable) != (
+            new.spec,
+            new.metadata.labels,
+            new.status.allocatable,
+        ):
+            self._supply(new)
+
+    def _node_gone(self, node: Node) -> None:
+        self._nodes.pop(node.metadata.name, None)
+        self._supply(node)
+
+    def _pod_updated(self, old: Pod, new: Pod) -> None:
+        # A running pod reports its containers, and the scheduler its refusal.
+        if _judged(old) != _judged(new):
+            self._note(new)
+
+    def _claim_updated(self, old: ResourceClaim, new: ResourceClaim) -> None:
+        if old.spec != new.spec or old.status.allocation != new.status.allocation:
+            self._note(new)
+
+
+def _judged(pod: Pod) -> tuple[object, ...]:
+    """Return what verdicts on a pod, and on others, depend on."""
+    over = pod.metadata.deletion_timestamp is not None, pod.status.phase in ("Succeeded", "Failed")
+    return pod.spec, pod.metadata.labels, pod.status.resource_claim_statuses, over

@@ -1,0 +1,83 @@
+"""``cathedra advisor``: the part in a process of its own, with leader election, health port and metrics."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from prometheus_client import CollectorRegistry
+
+from cathedra.advisor.advisor import Advisor, AdvisorOptions
+from cathedra.client.arrival import server_arrives
+from cathedra.client.client import Client
+from cathedra.client.denials import Denials
+from cathedra.client.leaderelection import LeaseTiming, make_elector
+from cathedra.client.queuemetrics import InformerMetrics
+from cathedra.client.requestmetrics import RequestMetrics
+from cathedra.clock import SystemClock
+from cathedra.cluster.parts.gctuning import collected_by_memory
+from cathedra.cluster.process.health import serving_health, show_release
+from cathedra.cluster.process.signals import run_until, stop_event
+from cathedra.cluster.standalone.config import PartConfig
+from cathedra.insight.reading.features import RequestedRelease
+from cathedra.insight.reading.live import read_features
+from cathedra.session.opening import open_transport
+
+LEASE = "cathedra-advisor"
+Say = Callable[[str], None]
+"""Receives lines of progress."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvisorConfig:
+    """An advisor beside an API server."""
+
+    part: PartConfig
+    """Its ``release`` is "" if the server's own is to be found out."""
+    options: AdvisorOptions = field(default_factory=AdvisorOptions)
+
+
+async def run_advisor(config: AdvisorConfig, *, say: Say) -> None:
+    """Advise until SIGINT or SIGTERM.
+
+    Raises:
+        KubeconfigError: there is no usable configuration.
+        LostLeadership: another process may lead now.
+        UnknownGate: the release or a gate is not known.
+    """
+    part, clock = config.part, SystemClock()
+    stopped, target, denials = stop_event(), part.target(), Denials(clock)
+    if not await server_arrives(target, stopped, clock=clock, say=say):
+        return
+    requests = RequestMetrics(clock)
+    async with open_transport(target, user_agent=LEASE, denials=denials, requests=requests) as transport:
+        client = Client(transport, clock=clock)
+        features = await read_features(client, RequestedRelease(part.release, part.gates))
+        registry = CollectorRegistry()
+        advisor = Advisor(
+            client,
+            features,
+            source=target.server,
+            clock=clock,
+            options=config.options,
+            observer=InformerMetrics(registry),
+        )
+        show_release(registry, features.gates)
+        requests.export(registry)
+        say(f"advising on {target.server}: Kubernetes {features.gates.release}")
+        for note in features.notes:
+            say(note.text)
+        elector = None
+        if part.leader_elect:
+            timing = part.lease_timing or LeaseTiming()
+            random = Random(secrets.randbits(64))
+            elector = make_elector(client, part.lease or LEASE, clock=clock, random=random, timing=timing)
+        health = dataclasses.replace(part.health, client_authority=target.certificate_authority)
+        async with (
+            serving_health(health, client, registry, elector, denials=denials, say=say),
+            collected_by_memory(clock),
+        ):
+            await run_until(stopped, advisor.run() if elector is None else elector.run(advisor.run))

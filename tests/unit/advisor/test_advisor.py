@@ -1,0 +1,143 @@
+"""An advisor beside an API server: events once for each reason, also over restarts, and no more than allowed."""
+
+from __future__ import annotations
+
+from cathedra.api.resource import ResourceSlice
+from cathedra.api.struct import replace
+from cathedra.client.resources import RESOURCESLICES as _SLICES
+from tests.unit.advisor.world import World, waiting, with_world
+from tests.unit.scheduler.objects import claim, exactly, node, pod, slice_
+
+LESS = "lower the count of request 'gpu' of claim default/a from 4 to 2"
+
+
+def test_a_pod_that_waits_gets_the_reason_and_the_smallest_change_that_helps() -> None:
+    async def body(world: World) -> None:
+        world.advise()
+        await world.create(*waiting("a", 4))
+        (text,) = await world.until_event("a")
+        assert text.startswith("request 'gpu' needs 4, 2 devices in reach. Would help (tried): ")
+        assert LESS in text
+
+    with_world(body)
+
+
+def test_a_pod_that_fits_and_is_bound_gets_no_event() -> None:
+    async def body(world: World) -> None:
+        advisor = world.advise()
+        await world.create(*waiting("a", 2))
+        await world.clock.sleep(2)
+        await world.bind("a")
+        await world.clock.sleep(60)
+        assert await world.events() == ()
+        assert advisor.statistics()["waiting"] == 0
+
+    with_world(body)
+
+
+def test_pods_without_devices_are_left_to_the_scheduler() -> None:
+    async def body(world: World) -> None:
+        world.advise()
+        await world.create(pod("plain", requests={"cpu": "100"}))
+        await world.clock.sleep(60)
+        assert await world.events() == ()
+
+    with_world(body)
+
+
+def test_an_event_is_written_again_only_when_the_reason_changes() -> None:
+    async def body(world: World) -> None:
+        world.advise()
+        await world.create(*waiting("a", 4))
+        await world.until_event("a")
+        # Another figure of the same reason.
+        await world.create(node("n2"), slice_("n2", 3))
+        await world.clock.sleep(120)
+        assert len(await world.texts("a", "Pod")) == 1
+        await world.change(ResourceSlice, "n1-gpu.example.com", _incomplete)
+        await world.client.resource(_SLICES).delete("n2-gpu.example.com")
+        await world.clock.sleep(120)
+        assert len(await world.texts("a", "Pod")) == 2
+
+    with_world(body)
+
+
+def _incomplete(piece: ResourceSlice) -> ResourceSlice:
+    return replace(piece, spec=replace(piece.spec, pool=replace(piece.spec.pool, generation=2, resource_slice_count=2)))
+
+
+def test_a_restart_repeats_nothing() -> None:
+    async def body(world: World) -> None:
+        world.advise()
+        await world.create(*waiting("a", 4))
+        await world.until_event("a", 2)
+        before = await world.events()
+        await world.stop()
+        advisor = world.advise()
+        await world.clock.sleep(120)
+        assert advisor.statistics()["judged"] > 0
+        assert await world.events() == before
+
+    with_world(body)
+
+
+def test_equal_pods_are_answered_once() -> None:
+    async def body(world: World) -> None:
+        advisor = world.advise()
+        shared = claim("shared", exactly(count=4))
+        entry = {"name": "gpu", "resourceClaimName": "shared"}
+        await world.create(shared, *(pod(f"p{number}", resourceClaims=[entry]) for number in range(20)))
+        await world.until_event("p19")
+        assert len(await world.events()) == 20
+        assert advisor.statistics()["judged"] <= 3
+
+    with_world(body)
+
+
+def test_no_more_events_are_written_in_a_minute_than_allowed() -> None:
+    async def body(world: World) -> None:
+        world.advise(events_per_minute=6)
+        entry = {"name": "gpu", "resourceClaimName": "shared"}
+        await world.create(claim("shared", exactly(count=4)))
+        await world.create(*(pod(f"p{number}", resourceClaims=[entry]) for number in range(20)))
+        await world.clock.sleep(30)
+        assert 6 <= len(await world.events()) <= 9
+        await world.clock.sleep(240)
+        # Each pod, and the claim, which no pod can use.
+        assert len(await world.events()) == 21
+
+    with_world(body)
+
+
+def test_without_events_nothing_is_written() -> None:
+    async def body(world: World) -> None:
+        advisor = world.advise(events=False)
+        await world.create(*waiting("a", 4))
+        await world.clock.sleep(60)
+        assert await world.events() == ()
+        assert advisor.statistics()["answers"] == 1
+
+    with_world(body)
+
+
+def test_pods_of_other_namespaces_are_not_explained() -> None:
+    async def body(world: World) -> None:
+        advisor = world.advise(namespace="elsewhere")
+        await world.create(*waiting("a", 4))
+        await world.clock.sleep(60)
+        assert await world.events() == ()
+        assert advisor.statistics()["judged"] == 0
+
+    with_world(body)
+
+
+def test_the_reason_follows_the_cluster() -> None:
+    async def body(world: World) -> None:
+        advisor = world.advise()
+        await world.create(*waiting("a", 4))
+        await world.until_event("a")
+        await world.create(node("n2"), slice_("n2", 4))
+        await world.api.until(lambda: advisor.alarm.current)
+        assert advisor.alarm.current[0].node == "n2"
+
+    with_world(body)

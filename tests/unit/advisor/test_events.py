@@ -1,0 +1,65 @@
+"""Which events are written: each reason once for an object, within the bound, also if events expire."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cathedra.advisor.events import COMPONENT, EXPLAINED, SETTLE_SECONDS, AdvisorEvents
+from cathedra.client.events import EventRecorder
+from cathedra.client.resources import EVENTS
+from tests.unit.advisor.world import World, with_world
+from tests.unit.scheduler.objects import pod
+
+
+def events_of(world: World, per_minute: int = 60) -> AdvisorEvents:
+    recorder = EventRecorder(world.client, COMPONENT, world.clock)
+    found = AdvisorEvents(recorder, world.api.informers, world.clock, per_minute=per_minute, enabled=True)
+    world.running.append(asyncio.create_task(recorder.run()))
+    world.running.append(asyncio.create_task(world.api.informers.run()))
+    return found
+
+
+def test_an_object_gets_no_second_event_of_a_reason_before_it_has_settled() -> None:
+    async def body(world: World) -> None:
+        events, about = events_of(world), pod("a")
+        assert events.report(about, EXPLAINED, "needs 4, 2 are free")
+        assert events.report(about, EXPLAINED, "needs 4, 1 are free")
+        assert not events.report(about, EXPLAINED, "the pool is incomplete")
+        await world.clock.sleep(SETTLE_SECONDS)
+        assert events.report(about, EXPLAINED, "the pool is incomplete")
+        assert events.counts == {"written": 2, "repeated": 1, "deferred": 1}
+
+    with_world(body)
+
+
+def test_reports_beyond_the_bound_wait() -> None:
+    async def body(world: World) -> None:
+        events = events_of(world, per_minute=2)
+        assert [events.report(pod(name), EXPLAINED, "x") for name in "abc"] == [True, True, False]
+        await world.clock.sleep(31)
+        assert events.report(pod("c"), EXPLAINED, "x")
+
+    with_world(body)
+
+
+def test_a_reason_whose_event_has_expired_is_written_again() -> None:
+    async def body(world: World) -> None:
+        events, about = events_of(world), pod("a")
+        events.report(about, EXPLAINED, "x")
+        (name,) = [one.metadata.name for one in await _written(world, 1)]
+        await world.clock.sleep(1)
+        events.report(about, EXPLAINED, "x")
+        assert events.counts["repeated"] == 1
+        await world.client.resource(EVENTS, "default").delete(name)
+        await world.clock.sleep(1)
+        events.report(about, EXPLAINED, "x")
+        await _written(world, 1)
+        assert events.counts["written"] == 2
+
+    with_world(body)
+
+
+async def _written(world: World, count: int) -> tuple[object, ...]:
+    while len(found := await world.events()) < count:
+        await world.clock.sleep(0.1)
+    return tuple(found)
