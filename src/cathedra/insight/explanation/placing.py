@@ -68,7 +68,7 @@ def tried(pod: Pod, state: ClusterState, within: Within = None) -> Trial:
     subject = with_claims(pod, state)
     if subject.faults:
         return Trial(subject.pod, subject.state)
-    judgement = Filters(subject.state).judge(subject.pod, only=within)
+    judgement = Filters.over(subject.state).judge(subject.pod, only=within)
     return Trial(subject.pod, subject.state, judgement.fitting, judgement.cycle)
 
 
