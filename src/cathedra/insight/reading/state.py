@@ -250,8 +250,8 @@ class ClusterState:
         """The same with more objects, or with others of the same name."""
         added = _sorted_in(objects)
         merged = {kind: {**self.objects.get(kind, {}), **items} for kind, items in added.items()}
-        objects = {**self.objects, **merged}
-        return dataclass_replace(self, objects=objects, unknown=self.unknown - set(merged), followed=None)
+        everything: ByKind = {**self.objects, **merged}
+        return dataclass_replace(self, objects=everything, unknown=self.unknown - set(merged), followed=None)
 
     def without(self, objects: Iterable[KubeObject]) -> ClusterState:
         """The same without some objects."""
