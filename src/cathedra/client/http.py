@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import logging
 import ssl
-import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
@@ -48,6 +47,7 @@ from cathedra.client.transport import (
     WatchEvent,
     WriteOptions,
 )
+from cathedra.files.private import files_in_memory
 
 if TYPE_CHECKING:
     import aiohttp
@@ -451,12 +451,8 @@ def tls_context(target: Target) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if target.client_certificate:
-        # The standard library reads keys from files only.
-        with tempfile.NamedTemporaryFile(prefix="cathedra-") as pem:
-            pem.write(target.client_certificate + b"\n" + target.client_key)
-            pem.flush()
-            # Within the block: the file with the key is deleted as soon as it was read.
-            context.load_cert_chain(pem.name)
+        with files_in_memory(target.client_certificate + b"\n" + target.client_key) as (pem,):
+            context.load_cert_chain(pem)
     return context
 
 

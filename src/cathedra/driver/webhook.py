@@ -11,11 +11,9 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +31,7 @@ from cathedra.client.transport import ResourceRef
 from cathedra.driver.claim import ConfigModels, decode_parameters
 from cathedra.driver.driver import Driver
 from cathedra.driver.errors import ConfigError, OptionError
+from cathedra.files.private import files_in_memory
 
 RESOURCES: Final = {"resourceclaims": "spec", "resourceclaimtemplates": "spec.spec"}
 """Resources with opaque parameters, and where their claim's spec is."""
@@ -287,11 +286,8 @@ async def serving_webhook(
     if not driver.configs:
         raise OptionError(f"driver {driver.name} declares no configs, so every parameter is right")
     listening = bind(*listen)
-    with tempfile.TemporaryDirectory(prefix="webhook-") as directory:
-        files = await _certificate(client, driver.name, address)
-        for name, content in files.items():
-            (Path(directory) / name).write_bytes(content)
-        authority, certificate, key = (Path(directory) / name for name in _FILES)
+    files = await _certificate(client, driver.name, address)
+    with files_in_memory(*(files[name] for name in _FILES)) as (authority, certificate, key):
         app = WebhookApplication(driver.name, driver.configs)
         listener = Listener(app, listening, TLSFiles(certificate, key, authority))
         # Before the registration: from then on every claim waits for this webhook.

@@ -7,11 +7,14 @@ part closes what it makes and what it finds (mode 0700 and 0600, the kubelet's o
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 PRIVATE_DIRECTORY: Final = 0o700
 PRIVATE_FILE: Final = 0o600
@@ -50,6 +53,34 @@ def private_file(path: Path) -> Path:
     if not os.path.lexists(path):
         return path
     return _close(path, os.O_NOFOLLOW, PRIVATE_FILE)
+
+
+@contextlib.contextmanager
+def files_in_memory(*contents: bytes) -> Iterator[list[Path]]:
+    """Yield a path for each of ``contents``, which only this process can read, and only within the block.
+
+    OpenSSL reads certificates and keys from files alone. In memory, a key reaches no disk, and a container with a
+    read-only root needs no directory for it.
+    """
+    with contextlib.ExitStack() as stack:
+        paths = []
+        for content in contents:
+            file, path = _memory_file()
+            stack.enter_context(file).write(content)
+            file.flush()
+            paths.append(path)
+        yield paths
+
+
+def _memory_file() -> tuple[IO[bytes], Path]:
+    if sys.platform == "linux":
+        file = os.fdopen(os.memfd_create("cathedra"), "wb")
+        return file, Path(f"/proc/self/fd/{file.fileno()}")
+    import tempfile  # start-up time: the container shim uses this module, and needs none
+
+    # For clients on other systems, which have no such files: one that is deleted when it is closed.
+    temporary = tempfile.NamedTemporaryFile(prefix="cathedra-")  # noqa: SIM115 - the caller closes it
+    return temporary, Path(temporary.name)
 
 
 def _close(path: Path, kind: int, mode: int) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.files.private import NotPrivate, private_directory, private_file
+from cathedra.files.private import NotPrivate, files_in_memory, private_directory, private_file
 
 
 def mode_of(path: Path) -> int:
@@ -71,3 +71,12 @@ def test_a_device_keeps_its_permissions() -> None:
     before = stat.S_IMODE(os.stat("/dev/null").st_mode)
     assert private_file(Path("/dev/null")) == Path("/dev/null")
     assert stat.S_IMODE(os.stat("/dev/null").st_mode) == before
+
+
+def test_files_in_memory_need_no_directory_and_end_with_their_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/no/such/directory")
+    with files_in_memory(b"certificate", b"key") as (certificate, key):
+        for _ in range(2):
+            assert (certificate.read_bytes(), key.read_bytes()) == (b"certificate", b"key")
+    assert not certificate.exists()
+    assert not key.exists()

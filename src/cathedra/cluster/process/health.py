@@ -6,11 +6,9 @@ authenticates (TokenReview, or a client certificate) and authorizes (SubjectAcce
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cathedra.api.core.authorization_v1 import (
@@ -27,6 +25,7 @@ from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.process.plainhealth import health_text
 from cathedra.exposition import CONTENT_TYPE, Family, text_of
+from cathedra.files.private import files_in_memory
 from cathedra.releases import FeatureGates
 from cathedra.releases.metrics import metric, release_families
 
@@ -156,15 +155,9 @@ async def serving_health(
         listening = bind(options.address, options.port)
     except OSError as error:
         raise InvalidOption(f"--secure-port {options.port} of {options.address}: {error.strerror}") from error
-    with tempfile.TemporaryDirectory(prefix="cathedra-") as folder:
-        files = TLSFiles(Path(folder, "tls.crt"), Path(folder, "tls.key"), Path(folder, "client-ca.crt"))
-        pair = self_signed(f"{options.address}@{int(clock.now())}", (options.address, "localhost"), clock.now())
-        # Created closed, before anything is in it: a file that is closed afterwards was readable for a moment.
-        files.key.touch(0o600)
-        files.key.write_bytes(pair.key)
-        files.certificate.write_bytes(pair.certificate)
-        files.client_authority.write_bytes(options.client_authority or pair.certificate)
-        listener = Listener(HealthApplication(client, registry, clock, denials), listening, files)
+    pair = self_signed(f"{options.address}@{int(clock.now())}", (options.address, "localhost"), clock.now())
+    with files_in_memory(pair.certificate, pair.key, options.client_authority or pair.certificate) as files:
+        listener = Listener(HealthApplication(client, registry, clock, denials), listening, TLSFiles(*files))
         await listener.start()
     say(f"health and metrics at https://{options.address}:{options.port}")
     try:
