@@ -18,7 +18,7 @@ HOMEPAGE ?=
 # Without bytecode, every start of the program compiles a thousand modules again: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz bench lowest follow metrics docs site dist pythons install install-dev format protos types clean
+.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz bench lowest follow metrics docs site dist image pythons install install-dev format protos types clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -87,6 +87,9 @@ dist: $(VENV)/.dev             ## build sdist and wheel in dist/, the krew plugi
 	@$(BIN)/python tools/dist.py $(HOMEPAGE)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check twine
 	@$(BIN)/python -m twine check --strict dist/*
+
+image: $(VENV)/.dev            ## build the image localhost/cathedra from the wheel of dist/, on a base of Debian's packages; needs buildah and mmdebstrap
+	@$(BIN)/python tools/image.py
 
 pythons:                       ## install the wheel of dist/ into each Python 3.11 to 3.15 that is found, and run the demo [FOLDERS=DIR...]
 	@$(PYTHON) tools/pythons.py $(FOLDERS)

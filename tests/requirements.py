@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from cathedra.remembering import IS_ON
 __all__ = [
     "container_mounts",
     "container_runtime",
+    "image_root",
     "kubectl_path",
     "oldest_kubectl",
     "program",
@@ -27,6 +31,7 @@ with_memos = pytest.mark.skipif(not IS_ON, reason="memos are switched off: CATHE
 HIDDEN = "CATHEDRA_HIDDEN_PROGRAMS"
 """Names, separated by commas, of programs that are treated as missing (`tools/bare.py`)."""
 _PACKAGES = {
+    "buildah": "apt-get install buildah",
     "busybox": "apt-get install busybox-static",
     "containerd": "apt-get install containerd",
     "crun": "apt-get install crun",
@@ -82,6 +87,22 @@ def container_runtime(name: str) -> str:
         root()
         program(name)
     return name
+
+
+@contextlib.contextmanager
+def image_root(name: str) -> Iterator[Path]:
+    """The root file system of an image within the block."""
+    root()
+    buildah = program("buildah")
+    made = subprocess.run([buildah, "from", "--pull-never", name], capture_output=True, text=True, check=False)
+    if made.returncode:
+        _missing(f"the image {name} is not built; build it with: make image")
+    container = made.stdout.strip()
+    try:
+        mounted = subprocess.run([buildah, "mount", container], capture_output=True, text=True, check=True)
+        yield Path(mounted.stdout.strip())
+    finally:
+        subprocess.run([buildah, "rm", container], capture_output=True, check=True)
 
 
 def container_mounts() -> None:

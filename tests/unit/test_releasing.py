@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import os
+import subprocess
+import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 import yaml
-from tools import dependencies, pythons
+from tools import dependencies, image, pythons
 
 _ROOT = Path(__file__).parents[2]
 _WORKFLOWS = sorted((_ROOT / ".github" / "workflows").glob("*.yml"))
@@ -44,3 +49,25 @@ def test_the_readme_has_the_result_of_each_python_that_the_package_declares() ->
     assert [line.split("|")[1].strip() for line in table.splitlines()[2:]] == list(pythons.VERSIONS)
     classifiers = (_ROOT / "pyproject.toml").read_text()
     assert all(f"Python :: {version}" in classifiers for version in pythons.VERSIONS)
+
+
+def test_without_a_builder_the_image_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    command = [sys.executable, str(_ROOT / "tools" / "image.py")]
+    environment = {**os.environ, "PATH": str(tmp_path)}
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr == "image: buildah and mmdebstrap missing: apt-get install buildah mmdebstrap\n"
+
+
+def test_the_base_of_the_image_is_that_of_its_builder_without_the_shell(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "builder.tar", "w") as tar:
+        for name in ("./bin/dash", "./usr/bin/python3.11"):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = 4, 0o755
+            tar.addfile(entry, io.BytesIO(b"\x7fELF"))
+        shell = tarfile.TarInfo("./bin/sh")
+        shell.type, shell.linkname = tarfile.SYMTYPE, "dash"
+        tar.addfile(shell)
+    image.without_shell(tmp_path / "builder.tar", tmp_path / "base.tar")
+    with tarfile.open(tmp_path / "base.tar") as tar:
+        assert [(member.name, member.mode) for member in tar] == [("./usr/bin/python3.11", 0o755)]
