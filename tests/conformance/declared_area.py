@@ -1,9 +1,8 @@
 """Judges what Kubernetes' declarative validation of release 1.37 finds in an object (``vectors/declared``).
 
 An object is given after defaulting, in its served version, alone (a create) or with the stored one (an update, with
-``sub`` an update of a sub-resource). The kinds of ``resource.k8s.io`` keep their tags apart from rules written by hand,
-so the tags are judged alone. The kinds of ``scheduling.k8s.io`` are validated by tags alone, so all errors are judged.
-Metadata is not validated by tags.
+``sub`` an update of a sub-resource). Tags are kept apart from rules written by hand, so the tags are judged alone. The
+status of a group has its rules in one function, so all errors are judged. Metadata is not validated by tags.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from cathedra.api.scheme import GroupVersionKind
 from cathedra.kinds.declarative.walking import declared_errors
 from cathedra.kinds.definition import RequestContext, ResourceDefinition
 from cathedra.kinds.resource import declared
+from cathedra.kinds.scheduling.validation import POD_GROUP_TAGS, WORKLOAD_TAGS
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
 from tests.conformance.vectorfiles import cases, vector_files
@@ -33,6 +33,7 @@ TAGS = {
     "DeviceClass": declared.CLASS_TAGS,
     "ResourceSlice": declared.slice_tags(GATES),
 }
+GROUP_TAGS = {"PodGroup": POD_GROUP_TAGS, "Workload": WORKLOAD_TAGS}
 
 
 def run(folder: Path) -> Iterator[Result]:
@@ -49,6 +50,9 @@ def play(case: dict[str, Any]) -> str:
     old = _decoded(case, case["old"]) if "old" in case else None
     if case["kind"] in TAGS:
         errors = declared_errors(TAGS[case["kind"]].hub, new, old, beta=GATES["DeclarativeValidationBeta"])
+    elif "sub" not in case:
+        version = case["apiVersion"].partition("/")[2]
+        errors = declared_errors(GROUP_TAGS[case["kind"]][version], new, old, beta=True)
     else:
         errors = _validated(case, new, old)
     found = sorted((error.type.reason, str(error.field), error.message) for error in errors)
@@ -57,13 +61,9 @@ def play(case: dict[str, Any]) -> str:
 
 
 def _validated(case: dict[str, Any], new: Any, old: Any) -> ErrorList:
-    """All errors of a kind whose rules are tags alone."""
-    definition = _definition(case["kind"])
-    strategy = definition.subresources[case["sub"]] if "sub" in case else definition.strategy
-    context = RequestContext(GATES, 0.0, case["apiVersion"])
-    if old is None:
-        return strategy.validate_create(new, context)
-    return strategy.validate_update(new, old, context)
+    """All errors of a changed sub-resource."""
+    strategy = _definition(case["kind"]).subresources[case["sub"]]
+    return strategy.validate_update(new, old, RequestContext(GATES, 0.0, case["apiVersion"]))
 
 
 def _decoded(case: dict[str, Any], value: Any) -> Any:

@@ -6,12 +6,14 @@ Only the status has a rule written by hand.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cathedra.api import formats
 from cathedra.api.core import scheduling_v1alpha3
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
+from cathedra.kinds.conditions import validate_conditions
 from cathedra.kinds.declarative.formats import (
     label_key,
     long_name,
@@ -26,6 +28,8 @@ from cathedra.releases import FeatureGates, behaviours
 
 MAX_CLAIMS: Final = 4
 MAX_TEMPLATES: Final = 8
+MAX_DEPTH: Final = 4
+"""Depth that the templates of a workload must not reach."""
 HIGHEST_PRIORITY: Final = 1_000_000_000
 
 _LONG_NAME: Final = FieldTags(checks=(long_name,))
@@ -79,11 +83,37 @@ _TEMPLATE: Final = TypeTags(
     }
 )
 _TEMPLATES: Final = FieldTags(max_items=MAX_TEMPLATES, unique=("name",), of=_TEMPLATE, fixed_items=True)
+
+
+def _composite_templates() -> FieldTags:
+    fields: dict[str, FieldTags] = {
+        "name": _REQUIRED_SHORT_NAME,
+        "schedulingPolicy": FieldTags(of=_COMPOSITE_POLICY),
+        "schedulingConstraints": _CONSTRAINTS,
+        "disruptionMode": _MODE,
+        "priorityClassName": _PRIORITY_CLASS,
+        "priority": _PRIORITY,
+        "preemptionPolicy": _PREEMPTION,
+        "podGroupTemplates": _TEMPLATES,
+    }
+    found = FieldTags(max_items=MAX_TEMPLATES, unique=("name",), of=TypeTags(fields), fixed_items=True)
+    # A template of groups has further templates of groups below it.
+    fields["compositePodGroupTemplates"] = found
+    return found
+
+
+_GROUP_COUNT: Final = {"gang": FieldTags(settled=True, of=TypeTags({"minGroupCount": _MIN_COUNT}))}
+_COMPOSITE_POLICY: Final = TypeTags({"basic": FieldTags(immutable=True), **_GROUP_COUNT}, union=("basic", "gang"))
+_COMPOSITE_TEMPLATES: Final = _composite_templates()
 _WORKLOAD: Final = TypeTags(
     {
         "spec": FieldTags(
             of=TypeTags(
-                {"controllerRef": _CONTROLLER, "podGroupTemplates": _TEMPLATES},
+                {
+                    "controllerRef": _CONTROLLER,
+                    "podGroupTemplates": _TEMPLATES,
+                    "compositePodGroupTemplates": _COMPOSITE_TEMPLATES,
+                },
                 union=("podGroupTemplates", "compositePodGroupTemplates"),
             )
         )
@@ -110,9 +140,6 @@ _POD_GROUP: Final = TypeTags(
         )
     }
 )
-
-_GROUP_COUNT: Final = {"gang": FieldTags(settled=True, of=TypeTags({"minGroupCount": _MIN_COUNT}))}
-_COMPOSITE_POLICY: Final = TypeTags({"basic": FieldTags(immutable=True), **_GROUP_COUNT}, union=("basic", "gang"))
 
 
 def _composite(policy: FieldTags) -> TypeTags:
@@ -212,9 +239,85 @@ POD_GROUP_TAGS: Final = {"v1alpha2": _POD_GROUP_V1ALPHA2, "v1alpha3": _POD_GROUP
 """Of PodGroup, by version."""
 
 
+Template = scheduling_v1alpha3.PodGroupTemplate | scheduling_v1alpha3.CompositePodGroupTemplate
+
+
+def validate_templates(spec: scheduling_v1alpha3.WorkloadSpec) -> ErrorList:
+    """Return the errors of a workload's templates that no tag can express: names, depth, priorities and children."""
+    errors = ErrorList()
+    path = FieldPath("spec")
+    composites = spec.composite_pod_group_templates
+    _check_names(errors, path, composites, {template.name for template in spec.pod_group_templates})
+    where = path.child("compositePodGroupTemplates")
+    for position, template in enumerate(composites):
+        if _depth(template) >= MAX_DEPTH:
+            text = f"maximum template hierarchy depth is {MAX_DEPTH}"
+            errors.invalid(where.index(position), template.composite_pod_group_templates, text)
+    _check_priorities(errors, path, spec)
+    _check_children(errors, where, composites)
+    return errors
+
+
+def _check_names(
+    errors: ErrorList,
+    path: FieldPath,
+    composites: Sequence[scheduling_v1alpha3.CompositePodGroupTemplate],
+    names: set[str],
+) -> None:
+    """Names are unique in the workload. Equal names within one list are reported by the tags."""
+    where = path.child("compositePodGroupTemplates")
+    _check_list(errors, where, composites, names)
+    for position, template in enumerate(composites):
+        below = where.index(position)
+        _check_list(errors, below.child("podGroupTemplates"), template.pod_group_templates, names)
+        _check_names(errors, below, template.composite_pod_group_templates, names)
+
+
+def _check_list(errors: ErrorList, path: FieldPath, templates: Sequence[Template], names: set[str]) -> None:
+    for position, template in enumerate(templates):
+        if template.name in names:
+            errors.duplicate(path.index(position).child("name"), template.name)
+    names |= {template.name for template in templates}
+
+
+def _depth(template: scheduling_v1alpha3.CompositePodGroupTemplate) -> int:
+    return 1 + max(map(_depth, template.composite_pod_group_templates), default=0)
+
+
+def _check_priorities(errors: ErrorList, path: FieldPath, spec: scheduling_v1alpha3.WorkloadSpec) -> None:
+    flat = {(template.priority_class_name, template.priority) for template in spec.pod_group_templates}
+    if len(flat) > 1:
+        errors.invalid(path, None, "detected multiple priority configurations")
+        return
+    nested = {priority for template in spec.composite_pod_group_templates for priority in _priorities(template)}
+    if len(flat | nested) > 1:
+        text = "all priority and priorityClassName values must be identical, detected multiple values"
+        errors.invalid(path, None, text)
+
+
+def _priorities(template: scheduling_v1alpha3.CompositePodGroupTemplate) -> Iterator[tuple[str, int | None]]:
+    yield template.priority_class_name, template.priority
+    for group in template.pod_group_templates:
+        yield group.priority_class_name, group.priority
+    for below in template.composite_pod_group_templates:
+        yield from _priorities(below)
+
+
+def _check_children(
+    errors: ErrorList, path: FieldPath, composites: Sequence[scheduling_v1alpha3.CompositePodGroupTemplate]
+) -> None:
+    for position, template in enumerate(composites):
+        where = path.index(position)
+        if not template.pod_group_templates and not template.composite_pod_group_templates:
+            text = "must have at least one child PodGroupTemplate or CompositePodGroupTemplate"
+            errors.invalid(where, template.name, text)
+        _check_children(errors, where.child("compositePodGroupTemplates"), template.composite_pod_group_templates)
+
+
 def validate_pod_group_status(group: scheduling_v1alpha3.PodGroup) -> ErrorList:
     """Return the errors of a group's status."""
     errors = ErrorList()
+    validate_conditions(errors, FieldPath("status").child("conditions"), group.status.conditions)
     path = FieldPath("status").child("resourceClaimStatuses")
     statuses = group.status.resource_claim_statuses
     if len(statuses) > MAX_CLAIMS:
@@ -231,4 +334,11 @@ def validate_pod_group_status(group: scheduling_v1alpha3.PodGroup) -> ErrorList:
             errors.invalid(where.child("name"), status.name, "must match the name of an entry in `spec.resourceClaims`")
         if status.resource_claim_name is not None:
             check(errors, where.child("resourceClaimName"), status.resource_claim_name, formats.dns_subdomain)
+    return errors
+
+
+def validate_composite_status(new: scheduling_v1alpha3.CompositePodGroup, _: object) -> ErrorList:
+    """Return the errors of the status of a group of groups."""
+    errors = ErrorList()
+    validate_conditions(errors, FieldPath("status").child("conditions"), new.status.conditions)
     return errors

@@ -1,15 +1,15 @@
-"""Workloads: templates of pod groups, never changed."""
+"""Workloads: templates of pod groups, and of groups of them."""
 
 from __future__ import annotations
 
 from cathedra.api.core import scheduling_v1alpha3
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
-from cathedra.kinds.declarative.walking import declared_errors
+from cathedra.kinds.declarative.walking import declared_errors, merged
 from cathedra.kinds.definition import RequestContext, Strategy
 from cathedra.kinds.scheduling.conversion import workload_from_hub
 from cathedra.kinds.scheduling.disabled_fields import enabled_workload_spec
-from cathedra.kinds.scheduling.validation import WORKLOAD_TAGS
+from cathedra.kinds.scheduling.validation import WORKLOAD_TAGS, validate_templates
 
 
 class WorkloadStrategy(Strategy[scheduling_v1alpha3.Workload]):
@@ -47,4 +47,4 @@ def _declared(
     if version == "v1alpha2":
         before = None if old is None else workload_from_hub(old)
         return declared_errors(WORKLOAD_TAGS[version], workload_from_hub(new), before, beta=True)
-    return declared_errors(WORKLOAD_TAGS[version], new, old, beta=True)
+    return merged(validate_templates(new.spec), declared_errors(WORKLOAD_TAGS[version], new, old, beta=True))

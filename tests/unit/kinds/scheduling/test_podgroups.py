@@ -121,3 +121,16 @@ def test_the_number_of_groups_changes_from_138_on(release: str, changes: bool) -
     assert texts(created(COMPOSITES.strategy, none, grouping(release))[1])
     basic = composite(schedulingPolicy={"basic": {}})
     assert texts(updated(COMPOSITES.strategy, basic, old, grouping(release))[1])
+
+
+@pytest.mark.parametrize("kind", ["podgroups", "compositepodgroups"])
+def test_conditions_of_groups_are_validated(kind: str) -> None:
+    definition = definition_of(kind)
+    status = {
+        "conditions": [{"type": "A", "status": "maybe", "reason": "R", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+    }
+    spec = {"schedulingPolicy": {"basic": {}}, "workloadRef": {"workloadName": "w", "templateName": "t"}}
+    old = from_dict(definition.type, {"metadata": {"name": "a", "namespace": "n"}, "spec": spec})
+    new = from_dict(definition.type, {"metadata": {"name": "a", "namespace": "n"}, "spec": spec, "status": status})
+    (text,) = texts(updated(definition.subresources["status"], new, old, context(everything=True))[1])
+    assert text.startswith('status.conditions[0].status: Unsupported value: "maybe"')
