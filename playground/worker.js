@@ -7,6 +7,8 @@ import { openEngine } from "./boot.js";
 
 const FOLDERS = { "cathedra.zip": "./" };
 
+// `openEngine` replaces fetch for the time in which Pyodide starts.
+const fetchFromSite = self.fetch.bind(self);
 let engine = null;
 
 self.onmessage = async ({ data }) => {
@@ -35,7 +37,7 @@ function answered(question) {
 }
 
 async function fetched(name) {
-  const response = await fetch(new URL((FOLDERS[name] ?? "./pyodide/") + name, import.meta.url));
+  const response = await fetchFromSite(new URL((FOLDERS[name] ?? "./pyodide/") + name, import.meta.url));
   if (!response.ok) throw new Error(`${name}: ${response.status} ${response.statusText}`);
   return response.arrayBuffer();
 }

@@ -210,20 +210,35 @@ def licences() -> str:
 # --- one file
 
 _IMPORT: Final = re.compile(r'^((?:import|export)\b[^"\n]*)"(\.{1,2}/[^"]+)";$', re.MULTILINE)
+_LINK: Final = """
+const linked = (texts) => {
+  const urls = {};
+  for (const [name, text] of texts) {
+    const whole = text.replace(/"module:([^"]+)"/g, (_, inner) => JSON.stringify(urls[inner]));
+    urls[name] = URL.createObjectURL(new Blob([whole], { type: "text/javascript" }));
+  }
+  return urls;
+};
+"""
+"""Makes a URL for each module, after those that it imports."""
+_WORKER: Final = """
+self.onmessage = async (event) => {
+  await import(linked(event.data.start.modules)["worker.js"]);
+  self.onmessage(event);
+};
+"""
+"""Script of the worker. A page from disk has an origin of its own, in which Chromium starts no module worker from a blob,
+and the worker has yet another one, so it makes the URLs of its modules itself."""
 _START: Final = """
-const texts = JSON.parse(document.getElementById("modules").textContent);
-const urls = {};
-for (const [name, text] of texts) {
-  const linked = text.replace(/"module:([^"]+)"/g, (_, inner) => JSON.stringify(urls[inner]));
-  urls[name] = URL.createObjectURL(new Blob([linked], { type: "text/javascript" }));
-}
-const bytes = (id) => Uint8Array.from(atob(document.getElementById(id).textContent), (one) => one.charCodeAt(0));
-const assets = Object.fromEntries(NAMES.map((name) => [name, bytes(name)]));
-const { play } = await import(urls["play.js"]);
+const value = (id) => document.getElementById(id).textContent;
+const texts = JSON.parse(value("modules"));
+const bytes = (id) => Uint8Array.from(atob(value(id)), (one) => one.charCodeAt(0));
+const assets = { modules: texts, ...Object.fromEntries(NAMES.map((name) => [name, bytes(name)])) };
+const { play } = await import(linked(texts)["play.js"]);
 globalThis.engine = play({
-  makeWorker: () => new Worker(urls["worker.js"], { type: "module" }),
+  makeWorker: () => new Worker(`data:text/javascript,${encodeURIComponent(SCRIPT)}`, { type: "module" }),
   assets,
-  example: async () => document.getElementById("example").textContent,
+  example: async () => value("example"),
 });
 """
 
@@ -232,12 +247,12 @@ def single_page(path: Path, folder: Path) -> Path:
     """Write the page of ``folder`` as one file, which runs from disk: everything it needs is in it."""
     page = (PLAYGROUND / "index.html").read_text()
     names = ("pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json", "cathedra.zip")
-    script = _START.replace("NAMES", json.dumps(names))
+    script = _LINK + _START.replace("NAMES", json.dumps(names)).replace("SCRIPT", json.dumps(_LINK + _WORKER))
     style = "\n".join((folder / name).read_text() for name in ("style.css", "play.css"))
     icon = base64.b64encode((folder / "icon.svg").read_bytes()).decode()
     policy = POLICY.format(
         scripts=f"blob: '{_hash(script)}'",
-        workers="blob:",
+        workers="data:",
         styles=f"'{_hash(style)}'",
         images="data:",
         connections="'none'",
