@@ -227,8 +227,8 @@ self.onmessage = async (event) => {
   self.onmessage(event);
 };
 """
-"""Script of the worker. A page from disk has an origin of its own, in which Chromium starts no module worker from a blob,
-and the worker has yet another one, so it makes the URLs of its modules itself."""
+"""Script of the worker. Chromium starts no module worker from a blob in a page from disk, whose origin is its own. The
+worker has yet another origin, so it makes the URLs of its modules itself."""
 _START: Final = """
 const value = (id) => document.getElementById(id).textContent;
 const texts = JSON.parse(value("modules"));
