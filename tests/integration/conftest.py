@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -68,8 +69,11 @@ def start_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
     """Starts clusters and stops whatever of them still runs at the end of the module."""
     started: list[RunningCluster] = []
 
-    def start(*options: str) -> RunningCluster:
+    def start(*options: str, beside: RunningCluster | None = None) -> RunningCluster:
+        """Start a cluster; ``beside`` another on the same store, with the keys of that."""
         cluster = RunningCluster(DataDir(tmp_path_factory.mktemp("cluster")), options)
+        if beside is not None:
+            shutil.copytree(beside.data.path / "pki", cluster.data.path / "pki")
         started.append(cluster)
         cluster.up()
         return cluster

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.integration.conftest import Kubectl, RunningCluster
 from tests.integration.etcd import running_etcd
 
@@ -33,7 +35,11 @@ def test_one_schedules_until_it_goes_then_the_other(
     with running_etcd(tmp_path / "etcd") as etcd:
         store = f"--store={etcd.url}"
         first = start_cluster(store, "--nodes=0")
-        second = start_cluster(store, "--nodes=1", "--gpus=1")
+        with pytest.raises(AssertionError, match=r"another certificate authority than .*: copy the folder pki"):
+            start_cluster(store, "--nodes=0")
+        second = start_cluster(store, "--nodes=1", "--gpus=1", beside=first)
+        addresses = Kubectl(second)("get", "endpoints", "kubernetes", "-o", "jsonpath={.subsets[*].ports[*].port}")
+        assert len(addresses.split()) == 2
         leading = leader(Kubectl(second))
         assert leading
         assert leader(Kubectl(first)) == leading

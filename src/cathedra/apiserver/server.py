@@ -27,7 +27,9 @@ from cathedra.apiserver.authentication.user import MASTERS_GROUP, UserInfo
 from cathedra.apiserver.bootstrap.apiservices import APIServiceKeeper
 from cathedra.apiserver.bootstrap.clusterobjects import (
     SERVICE_NAMES,
+    Address,
     authentication_info,
+    check_authority,
     cluster_info,
     create_namespaces,
     kubernetes_service,
@@ -37,6 +39,7 @@ from cathedra.apiserver.bootstrap.expiry import EventExpiry, HistoryTrimming
 from cathedra.apiserver.bootstrap.flowcontrol import flow_control
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
 from cathedra.apiserver.bootstrap.roles import reconcile_roles
+from cathedra.apiserver.bootstrap.serverleases import RevisionSharing, ServerLeases
 from cathedra.apiserver.catalog import Catalog, served_definitions, served_virtual
 from cathedra.apiserver.computation import Computations
 from cathedra.apiserver.config import ServeOptions, ServerConfig
@@ -121,6 +124,7 @@ class APIServer:
         served = served_definitions(definitions, gates, dict(config.runtime_config))
         registry = Registry(store or MemoryStorage(), served)
         await registry.load()
+        RevisionSharing(registry, clock).start()
         catalog = Catalog(served, served_virtual(gates, dict(config.runtime_config)))
         computations = Computations()
         setup = AccessSetup(config, gates, lambda: iter(catalog), computations, clock, random)
@@ -196,6 +200,7 @@ class APIServer:
 
         Raises:
             OSError: the address is in use.
+            StorageError: servers on the same store have another authority.
         """
         listening = bind(options.host, options.port)
         tls = self._prepare(options, listening.getsockname()[1])
@@ -226,6 +231,7 @@ class APIServer:
         if options.pki is None:
             return None
         self.pki = PKI(options.pki, self.context.clock.now())
+        check_authority(self.context.registry, self.pki.authority_certificate, options.pki)
         # Tokens of an earlier start must stay valid, so the key is read from its file if that exists.
         self.context.tokens.key.keep_in(self.pki.service_account_key)
         hosts = options.names or (options.host, "localhost", "127.0.0.1")
@@ -256,19 +262,23 @@ class APIServer:
     async def _keep_objects(self, address: str) -> None:
         """Create and maintain the objects that describe this server to the cluster: its address and the authorities
         of its certificates."""
-        kept = [*kubernetes_service(address, self.port), *flow_control()]
+        kept = [kubernetes_service(self.port), *flow_control()]
+        leases = ServerLeases(self.context, Address(address, self.port))
         if self.pki is not None and self._front_proxy is not None:
             kept.append(authentication_info(self._client_authorities, self._front_proxy.authority))
-            kept.extend(cluster_info(self.url, self.pki.authority_certificate))
+            kept.extend(cluster_info(self.url, self.pki.authority_certificate, leases.urls))
         kept_objects = ObjectKeeper(self.context, kept)
         # Once before serving goes on: clients look for the Service «kubernetes» right after the start.
+        await leases.reconcile()
         await kept_objects.reconcile()
+        self._closed_first.append(leases.end)
         dangling = DanglingSchemas(self.context)
         services = APIServiceKeeper(self.context, self.catalog, self.aggregated.probe)
         events = EventExpiry(self.context)
         history = HistoryTrimming(self.context)
         self._keeping = (
             asyncio.create_task(kept_objects.run(), name="kept objects"),
+            asyncio.create_task(leases.run(), name="leases of servers"),
             asyncio.create_task(services.run(), name="API services"),
             asyncio.create_task(dangling.run(), name="flow schemas"),
             asyncio.create_task(events.run(), name="expiry of events"),
@@ -284,7 +294,7 @@ class APIServer:
     @property
     def address(self) -> str:
         """Host and port of the server, as URLs have them."""
-        return f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
+        return str(Address(self._host, self.port))
 
     @property
     def host(self) -> str:

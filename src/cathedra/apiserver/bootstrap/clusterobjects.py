@@ -19,8 +19,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from cathedra.api.core import discovery_v1
 from cathedra.api.core.core_v1 import (
@@ -42,8 +45,10 @@ from cathedra.api.struct import replace
 from cathedra.apiserver.authentication.pki import FRONT_PROXY_CLIENT
 from cathedra.apiserver.authentication.user import ANONYMOUS, LOOPBACK
 from cathedra.apiserver.bootstrap.keeping import KeptObject
+from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.request import Call
 from cathedra.apiserver.routes import NAMESPACES
+from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.verbs.context import ServerContext
 from cathedra.apiserver.verbs.create import create
 
@@ -54,11 +59,21 @@ _ROLE: Final = "kubeadm:bootstrap-signer-clusterinfo"
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 
-def cluster_info(url: str, authority: bytes) -> Iterator[KeptObject]:
-    """The objects of a server that is reached at ``url``, with a certificate that ``authority`` (PEM) has signed."""
+def cluster_info(url: str, authority: bytes, others: Callable[[], Collection[str]] = tuple) -> Iterator[KeptObject]:
+    """The objects of a server that is reached at ``url``, with a certificate that ``authority`` (PEM) has signed.
+
+    ``others`` returns the URLs of the servers that run. An address of one of them is left as it is.
+    """
+
+    def described_of(found: Any, wanted: Any) -> Any:
+        """Return the map that is there with a right kubeconfig, and with its signatures."""
+        # Servers of one store would otherwise overwrite each other's address for ever.
+        known = {_kubeconfig(other, authority) for other in others()}
+        return found if found.data.get(_KUBECONFIG) in known else replace(found, data={**found.data, **wanted.data})
+
     metadata = ObjectMeta(name=CLUSTER_INFO, namespace=_PUBLIC)
     described = ConfigMap(metadata=metadata, data={_KUBECONFIG: _kubeconfig(url, authority)})
-    yield KeptObject(GroupResource("", "configmaps"), described, (), _described)
+    yield KeptObject(GroupResource("", "configmaps"), described, (), described_of)
     named = ObjectMeta(name=_ROLE, namespace=_PUBLIC)
     rule = PolicyRule(verbs=("get",), api_groups=("",), resources=("configmaps",), resource_names=(CLUSTER_INFO,))
     yield KeptObject(GroupResource(_RBAC, "roles"), Role(metadata=named, rules=(rule,)), ())
@@ -70,9 +85,23 @@ def cluster_info(url: str, authority: bytes) -> Iterator[KeptObject]:
     yield KeptObject(GroupResource(_RBAC, "rolebindings"), binding, ())
 
 
-def _described(found: Any, wanted: Any) -> Any:
-    """The map that is there with the right kubeconfig, and with its signatures."""
-    return replace(found, data={**found.data, **wanted.data})
+def check_authority(registry: Registry, authority: bytes, folder: Path) -> None:
+    """Refuse to serve a shared store with another authority (PEM) than that of the servers before, in ``folder``.
+
+    Clients of either server would trust neither the other nor its tokens.
+
+    Raises:
+        StorageError: the store is that of a cluster with another authority.
+    """
+    found = registry.find(GroupResource("", "configmaps"), f"{_PUBLIC}/{CLUSTER_INFO}")
+    _, _, rest = (found.data.get(_KUBECONFIG, "") if found else "").partition("certificate-authority-data: ")
+    known = rest.partition("\n")[0]
+    if registry.shared and known and known != base64.b64encode(authority).decode():
+        raise StorageError(
+            f"the store is that of a cluster with another certificate authority than {folder}: copy the folder pki of "
+            "the first server's data directory there. If that is lost, remove the ConfigMap cluster-info in the "
+            "namespace kube-public from the store, and this authority becomes that of the cluster"
+        )
 
 
 def _kubeconfig(url: str, authority: bytes) -> str:
@@ -143,8 +172,25 @@ _NAMESPACE: Final = "default"
 _NAME: Final = "kubernetes"
 
 
-def kubernetes_service(host: str, port: int) -> Iterator[KeptObject]:
-    """The three objects of a server that is reached at ``host`` and ``port``."""
+class Address(msgspec.Struct, frozen=True, order=True):
+    """Host and port of an API server."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address | None:
+        """Return the address of a text that `str` made; None if it is none."""
+        host, _, port = text.rpartition(":")
+        return cls(host.strip("[]"), int(port)) if host and port.isascii() and port.isdecimal() else None
+
+    def __str__(self) -> str:
+        """Return the address as URLs have it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def kubernetes_service(port: int) -> KeptObject:
+    """The Service of servers that are reached at a port."""
     service = Service(
         metadata=_metadata({"component": "apiserver", "provider": "kubernetes"}),
         spec=ServiceSpec(
@@ -157,23 +203,45 @@ def kubernetes_service(host: str, port: int) -> Iterator[KeptObject]:
             ports=(ServicePort(name="https", protocol="TCP", port=443, target_port=port),),
         ),
     )
-    yield KeptObject(GroupResource("", "services"), service, ())
+    return KeptObject(GroupResource("", "services"), service, ())
+
+
+def kubernetes_endpoints(addresses: Sequence[Address]) -> Iterator[KeptObject]:
+    """Endpoints and EndpointSlice of the servers at these addresses.
+
+    A slice has one port and one kind of addresses. As in Kubernetes it has those of the first subset of the Endpoints.
+    """
+    by_port: dict[int, list[str]] = {}
+    for address in addresses:
+        by_port.setdefault(address.port, []).append(address.host)
     endpoints = Endpoints(
         metadata=_metadata({"endpointslice.kubernetes.io/skip-mirror": "true"}),
-        subsets=(
+        subsets=tuple(
             EndpointSubset(
-                addresses=(EndpointAddress(ip=host),), ports=(EndpointPort(name="https", port=port, protocol="TCP"),)
-            ),
+                addresses=tuple(EndpointAddress(ip=host) for host in hosts),
+                ports=(EndpointPort(name="https", port=port, protocol="TCP"),),
+            )
+            for port, hosts in by_port.items()
         ),
     )
     yield KeptObject(GroupResource("", "endpoints"), endpoints, ("subsets",))
+    port, hosts = next(iter(by_port.items()))
+    family = _family(hosts[0])
     piece = discovery_v1.EndpointSlice(
         metadata=_metadata({"kubernetes.io/service-name": _NAME}),
-        address_type="IPv6" if ":" in host else "IPv4",
-        endpoints=(discovery_v1.Endpoint(addresses=(host,), conditions=discovery_v1.EndpointConditions(ready=True)),),
+        address_type=family,
+        endpoints=tuple(
+            discovery_v1.Endpoint(addresses=(host,), conditions=discovery_v1.EndpointConditions(ready=True))
+            for host in hosts
+            if _family(host) == family
+        ),
         ports=(discovery_v1.EndpointPort(name="https", port=port, protocol="TCP"),),
     )
     yield KeptObject(GroupResource("discovery.k8s.io", "endpointslices"), piece, ("endpoints", "ports"))
+
+
+def _family(host: str) -> str:
+    return "IPv6" if ":" in host else "IPv4"
 
 
 def _metadata(labels: dict[str, str]) -> ObjectMeta:

@@ -83,6 +83,12 @@ class Registry:
         """Why the store does not work at present; "" if it does."""
         return self._log.problem
 
+    def share_revisions(self, shared: bool) -> None:
+        """Allow that writes of one resource get one revision, or forbid it. A store that this server writes alone
+        never does that."""
+        if isinstance(self._log, SharedCommitLog):
+            self._log.share_revisions(shared)
+
     def catch_up(self) -> Coroutine[Any, Any, None]:
         """Wait until everything that any server on the same store acknowledged before this call can be read here.
 

@@ -96,6 +96,10 @@ class SharedCommitLog:
             return self._lost or "this server does not follow the store"
         return self._storage.problem or self._late()
 
+    def share_revisions(self, shared: bool) -> None:
+        """Set `SharedStorage.shares_revisions`."""
+        self._storage.shares_revisions = shared
+
     async def load(self) -> None:
         """Read everything and begin to follow.
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from cathedra.api.scheme import GroupResource
-from cathedra.apiserver.bootstrap.clusterobjects import authentication_info, kubernetes_service
+from cathedra.apiserver.bootstrap.clusterobjects import (
+    Address,
+    authentication_info,
+    kubernetes_endpoints,
+    kubernetes_service,
+)
 from cathedra.apiserver.bootstrap.keeping import INTERVAL, KeptObject, ObjectKeeper
 from cathedra.client.resources import CONFIGMAPS
 from tests.unit.apiserver.guarded import Guarded, guarded
@@ -14,7 +19,11 @@ AUTHORITY = b"-----BEGIN CERTIFICATE-----\n"
 
 
 def kept() -> list[KeptObject]:
-    return [*kubernetes_service("192.0.2.7", 6443), authentication_info(AUTHORITY, b"front")]
+    return [
+        kubernetes_service(6443),
+        *kubernetes_endpoints([Address("192.0.2.7", 6443)]),
+        authentication_info(AUTHORITY, b"front"),
+    ]
 
 
 def found(api: Guarded, resource: str, key: str, group: str = "") -> Any:
