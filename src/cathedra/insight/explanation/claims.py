@@ -13,6 +13,7 @@ from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.rendering import attribute_text
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.podobstacles import warnings_about
+from cathedra.semantics.pods import is_terminal
 
 FAILED_PREPARATION: Final = "FailedPrepareDynamicResources"
 _SHORT: Final = 24
@@ -27,7 +28,7 @@ def claim_report(claim: ResourceClaim, origin: str, pod: Pod | None, state: Clus
         state="not created" if made else claim_state(claim),
         requests=tuple(_requests(claim)),
         since=str(allocation.allocation_timestamp or "") if allocation is not None else "",
-        prepared=_is_prepared(pod, state) if pod is not None and allocation is not None else None,
+        prepared=_is_prepared(claim, pod, state) if pod is not None and allocation is not None else None,
         reserved_for=tuple(f"{one.resource.removesuffix('s')} {one.name}" for one in claim.status.reserved_for),
         devices=tuple(_device(claim, result, state) for result in allocation.devices.results) if allocation else (),
     )
@@ -56,7 +57,22 @@ def _requests(claim: ResourceClaim) -> Iterator[str]:
         yield f"{request.name}: {', else '.join(texts)}"
 
 
-def _is_prepared(pod: Pod, state: ClusterState) -> bool | None:
+def _is_prepared(claim: ResourceClaim, pod: Pod, state: ClusterState) -> bool | None:
+    """Return True if the claim is prepared on the pod's node, for the pod or for another that shares it.
+
+    If the pod has no node, that of any other consumer counts. None: the status of no pod determines it.
+    """
+    consumers = {one.uid for one in claim.status.reserved_for} - {pod.metadata.uid}
+    sharing = (one for one in state.pods if one.metadata.uid in consumers) if consumers else ()
+    if any(
+        pod.spec.node_name in ("", one.spec.node_name) and _is_prepared_for(one, state) and not is_terminal(one)
+        for one in sharing
+    ):
+        return True
+    return _is_prepared_for(pod, state)
+
+
+def _is_prepared_for(pod: Pod, state: ClusterState) -> bool | None:
     """Return True if the pod's node has prepared its claims; None if the pod's status does not determine it."""
     ready = find_condition(pod.status.conditions, "PodReadyToStartContainers")
     if pod.status.phase == "Running" or (ready is not None and ready.status == "True"):

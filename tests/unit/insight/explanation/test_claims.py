@@ -82,3 +82,19 @@ def test_a_pod_on_a_node_that_is_not_ready_is_not_running() -> None:
     found = explained(silent, slice_of(device("gpu-0")), bound())
     assert (found.verdict, found.causes[0].kind) == ("waiting", "node not ready")
     assert explained(node(), slice_of(device("gpu-0")), bound()).verdict == "running"
+
+
+def test_a_shared_claim_is_prepared_where_another_pod_runs_with_it() -> None:
+    shared = held("shared", "gpu-0", namespace="default", by="runs", node="n1")
+    runs = pod("claim:shared", name="runs", phase="Running", nodeName="n1")
+    runs["metadata"]["uid"] = "pod-runs"
+    base = [node(), node("n2"), device_class(), slice_of(device("gpu-0")), shared, runs]
+    waits = pod("claim:shared", cpu="99")
+
+    def prepared(one: Object) -> bool | None:
+        return explain(read_dump([*base, one]), "pod/p").claims[0].prepared
+
+    assert prepared(waits) is True
+    assert prepared(pod("claim:shared", nodeName="n1")) is True
+    # A claim of devices that several nodes reach is prepared on each of them.
+    assert prepared(pod("claim:shared", nodeName="n2")) is None
