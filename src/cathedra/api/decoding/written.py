@@ -8,8 +8,9 @@ that need them.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -33,6 +34,7 @@ class _Head(msgspec.Struct, rename="camel"):
     api_version: str = ""
 
 
+_WRITTEN_FIRST: Final = re.compile(rb'\{\s*"apiVersion":\s*"([\w./-]+)",\s*"kind":\s*"(\w+)"[,\s}]', re.ASCII)
 _LISTS = msgspec.json.Decoder(_List)
 _HEADS = msgspec.json.Decoder(_Head)
 
@@ -104,8 +106,15 @@ def _item(body: bytes, of: _List) -> WrittenObject:
     # Two counts settle it for nearly every object of any length, because objects have few brackets.
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         check_nesting(body)
+    # Fast path: kubectl and Go write both fields first. Decoding them reads the object to its end.
+    written = _WRITTEN_FIRST.match(body)
+    if written is not None:
+        return _written(body, written[2].decode(), written[1].decode())
     head = _HEADS.decode(body)
-    kind = head.kind or of.kind.removesuffix("List")
+    return _written(body, head.kind or of.kind.removesuffix("List"), head.api_version or of.api_version)
+
+
+def _written(body: bytes, kind: str, api_version: str) -> WrittenObject:
     if not kind or kind.endswith("List"):
         raise msgspec.DecodeError("a list within a list, or an object of no kind")
-    return WrittenObject(body, kind, head.api_version or of.api_version)
+    return WrittenObject(body, kind, api_version)

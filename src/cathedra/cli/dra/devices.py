@@ -6,7 +6,7 @@ import argparse
 import asyncio
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.cli.dra.source import add_source, add_timeout, follow, read_state
+from cathedra.cli.dra.source import add_source, add_timeout, read_state
 from cathedra.cli.terminal import print_data, print_styled, style, width
 from cathedra.insight.inventory.listing import devices
 from cathedra.insight.inventory.report import devices_text
@@ -39,6 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
         return _show(arguments, read_state(arguments))
     if arguments.dump:
         raise InvalidInput("--watch needs a cluster; a dump does not change")
+    # start-up time: a dump needs no client
+    from cathedra.cli.dra.live import follow
+
     asyncio.run(follow(arguments, lambda state: _show(arguments, state)))
     return 0
 

@@ -9,7 +9,8 @@ import webbrowser
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from cathedra.cli.dra.source import add_source, read_from, read_state, target_of
+from cathedra.cli.dra.live import read_from, target_of
+from cathedra.cli.dra.source import add_source, read_state
 from cathedra.client.http import HTTPTransport
 from cathedra.client.negotiation import NegotiatedTransport
 from cathedra.clock import SystemClock

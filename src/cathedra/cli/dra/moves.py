@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.cli.dra.source import add_namespace, add_source, add_timeout, namespace_of, read_state, target_of
+from cathedra.cli.dra.live import target_of
+from cathedra.cli.dra.source import add_namespace, add_source, add_timeout, namespace_of, read_state
 from cathedra.cli.terminal import print_data, print_styled, style, width
 
 if TYPE_CHECKING:

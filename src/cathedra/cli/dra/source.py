@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from cathedra.cli.options import release
-from cathedra.client import kubeconfig
-from cathedra.client.client import Client
-from cathedra.client.http import HTTPTransport
-from cathedra.client.informer import Informer
-from cathedra.client.kubeconfig import Target
-from cathedra.client.transport import RawTransport
-from cathedra.clock import SystemClock
 from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
 from cathedra.insight.reading.dumps import read_dump
-from cathedra.insight.reading.live import read_live, served_refs
 from cathedra.insight.reading.podtemplates import PodTemplates, parse_paths
 from cathedra.insight.reading.state import ClusterState
 from cathedra.releases import parse_overrides
 
 TIMEOUT: Final = 120.0
 """Seconds that a command may take."""
-PAUSE: Final = 0.3
-"""Seconds between two screens: changes that come together are shown together."""
 
 
 def add_source(parser: argparse.ArgumentParser, *, dump: bool = True) -> None:
@@ -115,15 +102,6 @@ def add_namespace(parser: argparse.ArgumentParser, purpose: str) -> None:
     parser.add_argument("-n", "--namespace", default="", metavar="NAME", help=purpose)
 
 
-def target_of(arguments: argparse.Namespace) -> Target:
-    """Return the API server's address and credentials.
-
-    Raises:
-        KubeconfigError: there is no usable configuration.
-    """
-    return kubeconfig.load(arguments.kubeconfig, context=arguments.context)
-
-
 def namespace_of(arguments: argparse.Namespace) -> str:
     """The namespace that is meant: the one that is given, else that of the context, else ``default``."""
     given: str = arguments.namespace
@@ -131,7 +109,12 @@ def namespace_of(arguments: argparse.Namespace) -> str:
         return given
     # A question for replay is no cluster either.
     offline = arguments.dump or getattr(arguments, "replay", None)
-    return "default" if offline else target_of(arguments).namespace
+    if offline:
+        return "default"
+    # start-up time: a dump needs no client
+    from cathedra.cli.dra.live import target_of
+
+    return target_of(arguments).namespace
 
 
 def read_state(arguments: argparse.Namespace) -> ClusterState:
@@ -149,7 +132,12 @@ def read_state(arguments: argparse.Namespace) -> ClusterState:
     suspend_collection()
     try:
         if not arguments.dump:
-            return asyncio.run(_read(target_of(arguments), arguments))
+            # start-up time: as above
+            import asyncio
+
+            from cathedra.cli.dra.live import read_cluster
+
+            return asyncio.run(read_cluster(arguments))
         paths: Any = [Path(path) for path in arguments.dump]
         return read_dump(
             paths if len(paths) > 1 else paths[0],
@@ -158,52 +146,3 @@ def read_state(arguments: argparse.Namespace) -> ClusterState:
         )
     finally:
         tune_collection()
-
-
-async def follow(arguments: argparse.Namespace, show: Callable[[ClusterState], object]) -> None:
-    """Show the state again after every change of slices, claims, classes or taint rules, until interrupted.
-
-    Raises:
-        StatusError: the server refuses.
-    """
-    target = target_of(arguments)
-    clock = SystemClock()
-    changed = asyncio.Event()
-
-    def note(*_: object) -> None:
-        changed.set()
-
-    async with await HTTPTransport.open(target) as transport, asyncio.TaskGroup() as group:
-        client = Client(transport, clock=clock)
-        for ref in await served_refs(transport, (ResourceSlice, ResourceClaim, DeviceClass, DeviceTaintRule)):
-            informer = Informer(client, ref, clock=clock)
-            informer.add_handler(note, note, note)
-            group.create_task(informer.run())
-        while True:
-            changed.clear()
-            show(await _read(target, arguments))
-            await changed.wait()
-            await clock.sleep(PAUSE)
-
-
-async def read_from(transport: RawTransport, target: Target, arguments: argparse.Namespace) -> ClusterState:
-    """Read the cluster behind a transport that is open.
-
-    Raises:
-        ConnectionError: the server cannot be reached.
-        StatusError: it refuses.
-        UnknownGate: the version is not known.
-    """
-    return await read_live(
-        transport,
-        source=f"cluster {target.name}",
-        now=SystemClock().now(),
-        namespace=getattr(arguments, "namespace", "") or target.namespace,
-        release=arguments.kubernetes_version,
-        feature_gates=parse_overrides(arguments.feature_gates),
-    )
-
-
-async def _read(target: Target, arguments: argparse.Namespace) -> ClusterState:
-    async with await HTTPTransport.open(target) as transport:
-        return await read_from(transport, target, arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from cathedra.api.undecodable import Undecodable, identify
 from cathedra.insight.reading.features import GROUP, NO_GATES, RequestedRelease, dumped_gates
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, note_on, with_one_device_note
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
-from cathedra.kinds.served import all_definitions
+from cathedra.kinds.resource.definitions import device_definitions
 from cathedra.releases import DEFAULT_RELEASE, NEWEST, RELEASES, FeatureGates
 
 __all__ = [
@@ -202,23 +202,33 @@ def read_object(given: KubeObject | Plain, release: str = "") -> Decoded[KubeObj
 
 def definition_of(group: str, kind: str) -> AnyDefinition | None:
     """The rules of a kind, gated ones included, with the versions of all releases; None if it is no built-in kind."""
-    return _definitions().get((group, kind))
+    known = _definitions(device_definitions) if group == GROUP else _other_definitions()
+    return known.get((group, kind))
+
+
+def _other_definitions() -> Mapping[tuple[str, str], AnyDefinition]:
+    # start-up time: few dumps have others than nodes, pods and objects of resource.k8s.io
+    from cathedra.kinds.served import all_definitions
+
+    return _definitions(all_definitions)
 
 
 @cache
-def _definitions() -> Mapping[tuple[str, str], AnyDefinition]:
+def _definitions(
+    of_release: Callable[[FeatureGates], tuple[AnyDefinition, ...]],
+) -> Mapping[tuple[str, str], AnyDefinition]:
     """The kinds of the default release, each with all versions that any release has, newest first."""
     versions: dict[tuple[str, str], dict[str, VersionDefinition]] = {}
     # With the versions of the default release alone, clusters and dumps of older releases would become unreadable on
     # the day on which a release that drops their version becomes the default.
     for release in reversed(RELEASES):
-        for one in all_definitions(_every_gate(release)):
+        for one in of_release(_every_gate(release)):
             known = versions.setdefault((one.group, one.kind), {})
             for version in one.versions:
                 known.setdefault(version.name, version)
     return {
         (one.group, one.kind): msgspec.structs.replace(one, versions=tuple(versions[one.group, one.kind].values()))
-        for one in all_definitions(_every_gate(DEFAULT_RELEASE))
+        for one in of_release(_every_gate(DEFAULT_RELEASE))
     }
 
 

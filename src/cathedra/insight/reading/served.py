@@ -8,7 +8,6 @@ from typing import Final
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.insight.reading.features import GROUP
 from cathedra.insight.reading.state import ClusterState
-from cathedra.kinds.served import all_definitions
 from cathedra.releases import state_of
 from cathedra.releases.served import device_versions
 from cathedra.releases.served import versions as served_in
@@ -22,6 +21,7 @@ def served_check(state: ClusterState) -> Callable[[GroupVersionKind], bool]:
     """Return a function that returns True for the versions of kinds that the cluster serves."""
     # start-up time: few commands read manifests
     from cathedra.apiserver.catalog import served_definitions
+    from cathedra.kinds.served import all_definitions
 
     gates = state.gates
     served = {

@@ -312,6 +312,13 @@ def _sums_of(pod: Pod) -> _Sums:
 @remembered("sums of plain pods", key=IDENTITY, size=64)
 def _plain_sums(*resources: ResourceRequirements) -> _Sums:
     """The sums of pods that have nothing but containers with these resources: those of a template share them."""
+    # Pods of a dump share no objects. Their amounts are few, and hashing them takes a fifth of the time of adding them.
+    return _sums_of_requests(*[tuple(one.requests.items()) for one in resources])
+
+
+@remembered("sums of equal requests", size=256)
+def _sums_of_requests(*requests: tuple[tuple[str, Quantity], ...]) -> _Sums:
+    resources = [ResourceRequirements(requests=dict(one)) for one in requests]
     return _sums_of(Pod(spec=PodSpec(containers=tuple([Container(resources=one) for one in resources]))))
 
 

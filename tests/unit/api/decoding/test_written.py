@@ -70,3 +70,19 @@ def test_a_number_beyond_all_floats_does_not_end_the_reading() -> None:
     """Fields that no release knows are noted, whatever they hold."""
     (found,) = written_items(b'{"kind":"PodList","apiVersion":"v1","items":[{"huge":1e999}]}') or ()
     assert found["huge"] == float("inf")
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        b'{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}',
+        b'{\n  "apiVersion":"v1",\n  "kind":"Pod"}',
+        b'{"kind": "Pod", "apiVersion": "v1"}',
+        b'{"metadata": {"name": "a"}, "kind": "Pod", "apiVersion": "v1"}',
+        b'{"apiVersion": "v\\u0031", "kind": "Pod"}',
+    ],
+)
+def test_kind_and_version_of_an_item_are_found_wherever_they_stand(item: bytes) -> None:
+    items = written_items(b'{"kind": "List", "apiVersion": "v1", "items": [%s]}' % item)
+    assert items is not None
+    assert [(one.kind, one.api_version) for one in items] == [("Pod", "v1")]
