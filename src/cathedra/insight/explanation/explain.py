@@ -30,7 +30,9 @@ from cathedra.insight.explanation.question import (
     next_pod,
     pods_of,
     validated,
+    wanted_pods,
     with_claims,
+    with_siblings,
 )
 from cathedra.insight.explanation.remedies import FindRemedies, always, find_remedies, with_largest_counts
 from cathedra.insight.explanation.report import Cause, CauseGroup, ClaimReport, Explanation, ExplanationOverview, Remedy
@@ -435,11 +437,10 @@ class Explainer:
         # Equal pods are explained once; of different ones only the first few.
         for pod in waiting[:1] if len(waiting) > _DIFFERENT else waiting[:_DIFFERENT]:
             parts.append(self.pod(pod, state))
-        if not pods and not causes:
-            parts.append(self.pod(next_pod(workload, state), state, name=f"a new pod of {where}"))
-        elif not pods:
-            part = self.pod(next_pod(workload, state), state, name=f"a new pod of {where}")
-            parts.append(part)
+        wanted = wanted_pods(workload)
+        if not pods:
+            new = next_pod(workload, state)
+            parts.append(self.pod(new, with_siblings(new, wanted, state), name=f"a new pod of {where}"))
         parts += [self.pod(pod, state) for pod in placed[: max(0, _DIFFERENT - len(parts))]]
         merged = _merged(parts)
         bad = [part for part in merged if not part.fits]
@@ -447,8 +448,7 @@ class Explainer:
         first = bad[0].summary if bad else ""
         summary = (causes[0].text if causes else "") or (f"{total}; {first}" if bad else total)
         if not pods and not causes:
-            summary = f"a new pod {merged[0].summary}"
-            wanted = getattr(workload.spec, "replicas", None) or getattr(workload.spec, "parallelism", None) or 1
+            summary = f"a new pod {merged[0].summary.removeprefix('the pod ')}"
             if merged[0].fits and wanted > 1:
                 summary += f"; whether all {wanted} find a place, kubectl dra simulate tells"
         verdict = "does not fit" if bad or causes else "running" if placed else "fits"

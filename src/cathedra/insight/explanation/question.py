@@ -45,6 +45,7 @@ from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.claims.usage import claim_usage
 from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_OF_133
 from cathedra.semantics.owners import controller_reference
+from cathedra.semantics.podclaims import pod_group_name
 from cathedra.semantics.pods import is_terminal
 
 WORKLOADS: Final = (Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job, CronJob)
@@ -170,6 +171,30 @@ def next_pod(workload: Workload, state: ClusterState) -> Pod:
     # pod would fit on every node.
     definition = definition_of("", "Pod")
     return pod if definition is None else definition.strategy.default(pod, _context(state))
+
+
+def wanted_pods(workload: Workload) -> int:
+    """Return the number of pods that a workload wants at once; 1 where it does not say so."""
+    spec: Any = workload.spec
+    wanted = getattr(spec, "replicas", None)
+    if wanted is None:
+        wanted = getattr(spec, "parallelism", None)
+    completions = getattr(spec, "completions", None)
+    return 1 if wanted is None else wanted if completions is None else min(wanted, completions)
+
+
+def with_siblings(pod: Pod, wanted: int, state: ClusterState) -> ClusterState:
+    """Return the state with the other pods that the controller of a new pod creates with it, if they form a gang.
+
+    A pod of a gang is not scheduled before the others exist, so the question about one is a question about all.
+    """
+    if not pod_group_name(pod) or not state.gates.gang_scheduling:
+        return state
+    others = []
+    for number in range(2, wanted + 1):
+        name, uid = f"{pod.metadata.name}-{number}", f"{pod.metadata.uid}-{number}"
+        others.append(replace(pod, metadata=replace(pod.metadata, name=name, uid=uid)))
+    return state.including(others)
 
 
 def _context(state: ClusterState, labels: Mapping[str, str] = MappingProxyType({})) -> RequestContext:

@@ -112,6 +112,16 @@ def test_what_helps_one_pod_and_not_its_siblings_is_not_proposed() -> None:
     assert found.changes == ()
 
 
+@pytest.mark.parametrize(("cpu", "summary"), [(3, "fits on n; "), (2, "fits alone, and is bound with its gang only")])
+def test_the_new_pod_of_a_workload_comes_with_the_others_of_its_gang(cpu: int, summary: str) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {**pod("x")["spec"], "restartPolicy": "Never"}}
+    spec = {"parallelism": 3, "completions": 3, "template": template}
+    metadata = {"name": "j", "namespace": "default", "uid": "j"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    found = explain(state_of(node("n", cpu), group("g", 3), job), "job/j")
+    assert found.summary.startswith(f"a new pod {summary}")
+
+
 def test_after_each_proposed_change_the_gang_runs() -> None:
     selector = {"nodeSelector": {"zone": "x"}}
     objects = (node("n", 2), group("g", 2), pod("a", **selector), pod("b"))
