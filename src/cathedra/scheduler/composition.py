@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import NAMESPACES
+from cathedra.client.resources import NAMESPACES, RESOURCESLICES
 from cathedra.releases import behaviours
 from cathedra.scheduler.configuration.enablement import VOLUME_PLUGINS
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
@@ -24,6 +24,7 @@ from cathedra.scheduler.plugins.gangs import GangScheduling, StoredGroups
 from cathedra.scheduler.plugins.gates import SchedulingGates
 from cathedra.scheduler.plugins.image_locality import ImageLocality
 from cathedra.scheduler.plugins.interpod_affinity import InterPodAffinity
+from cathedra.scheduler.plugins.joint_placement import JointPlacement
 from cathedra.scheduler.plugins.node_fitness import NodeAffinity, NodeName, NodeUnschedulable, TaintToleration
 from cathedra.scheduler.plugins.node_ports import NodePorts
 from cathedra.scheduler.plugins.node_resources import FitOptions, NodeResourcesBalancedAllocation, NodeResourcesFit
@@ -96,6 +97,8 @@ def compose(
         DefaultBinder(context.client, context.clock),
     ]
     chosen = [plugin for plugin in plugins if plugin.name in there]
+    if JointPlacement.name in there:
+        chosen.append(JointPlacement(informers.of(RESOURCESLICES).store, configuration.joint_trials))
     if gates.gang_scheduling:
         chosen.append(GangScheduling(StoredGroups.of(informers, gates), has_place))
     profile = Profile(chosen, configuration.name, configuration.plugins, observer)

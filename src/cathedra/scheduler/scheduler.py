@@ -47,6 +47,7 @@ from cathedra.scheduler.groupcycle import GroupCycle, in_order
 from cathedra.scheduler.grouppreemption import GroupPreemption
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
 from cathedra.scheduler.plugins.gangs import StoredGroups
+from cathedra.scheduler.plugins.joint_placement import JointPlacement
 from cathedra.scheduler.plugins.preemption import DefaultPreemption
 from cathedra.scheduler.plugins.volumes import VolumeObjects
 from cathedra.scheduler.profile import Profile
@@ -234,14 +235,16 @@ class Scheduler:
             return [place for place in places if place is not None]
 
         topology = self._gates.get("TopologyAwareWorkloadScheduling", False)
-        options = UnitOptions(self._cache.snapshot, placed, topology)
+        joint = next((one for one in profile.plugins if isinstance(one, JointPlacement)), None)
+        options = UnitOptions(self._cache.snapshot, placed, topology, joint)
         preemption = next((one for one in profile.plugins if isinstance(one, DefaultPreemption)), None)
 
         async def make_room(result: GroupResult, pending: Pending) -> Room:
             await _free_claims(profile, result)
             if preemption is None:
                 return Room()
-            trial = partial(Trial, binding, find_at_once, options=options)
+            greedy = msgspec.structs.replace(options, joint=joint.without_search() if joint is not None else None)
+            trial = partial(Trial, binding, find_at_once, options=greedy)
             evictor = GroupPreemption(preemption, self._cache, self._pods.store, groups, trial)
             return await evictor.make_room(result, pending)
 

@@ -23,8 +23,10 @@ from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Code, Status, error, unschedulable
 from cathedra.scheduler.groupconditions import PodGroupOutcome
+from cathedra.scheduler.jointsearch import JointPod, JointSearch, tree_status
 from cathedra.scheduler.nodesearch import SelectedNode
 from cathedra.scheduler.plugins.gangs import placement_feasible
+from cathedra.scheduler.plugins.joint_placement import JointPlacement, Placements
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.podgroups import GroupKey, GroupNode, topology_key
@@ -100,6 +102,8 @@ class UnitOptions(msgspec.Struct, frozen=True):
     """Returns the nodes of a group's pods that have one, or are assumed on one."""
     topology: bool
     """True if topology constraints hold (gate TopologyAwareWorkloadScheduling)."""
+    joint: JointPlacement | None = None
+    """Has all pods of a group placed together where one after the other is not enough."""
 
 
 MakeRoom = Callable[[GroupResult, Pending], Awaitable[Room]]
@@ -138,11 +142,10 @@ class Trial:
             await self._binding.release(self._held.pop())
 
     async def _group(self, node: GroupNode, within: Within) -> GroupResult:
-        key = topology_key(node.group) if self._options.topology else ""
-        if not key:
+        chosen_sets = self._placements(node, within)
+        if chosen_sets is None:
             return await self._children(node, within)
-        placed = [name for leaf in node.leaves() for name in self._options.placed(leaf.key)]
-        placements = domains(self._options.snapshot(), key, within, placed)
+        placements = chosen_sets.sets
         # A nomination comes from a preemption for this very placement, which is therefore tried first.
         wanted = {entry.info.pod.status.nominated_node_name for entry in self._entries(node)} - {""}
         placements.sort(key=lambda names: -len(wanted & names))
@@ -164,11 +167,30 @@ class Trial:
         if chosen is not None:
             # Tried again instead of restored: plugins keep no decision of a pod that was released.
             return await self._children(node, chosen)
+        if chosen_sets.others:
+            return await self._children(node, within)
         result = first or GroupResult(node)
         why = result.status.message if result.status is not None and result.status.message else UNSCHEDULABLE
         said = f", first placement status: {why}" if first is not None else ""
         result.status = unschedulable(f"0/{len(placements)} placements are available{said}")
         return result
+
+    def _placements(self, node: GroupNode, within: Within) -> Placements | None:
+        """Return the sets of nodes that the group is tried on one after the other; None if it has no constraint."""
+        key = topology_key(node.group) if self._options.topology else ""
+        joint = self._options.joint
+        if not key and joint is None:
+            return None
+        placed = [name for leaf in node.leaves() for name in self._options.placed(leaf.key)]
+        snapshot = self._options.snapshot()
+        if not key:
+            return joint.placements(node.group, snapshot, within, placed) if joint is not None else None
+        sets = domains(snapshot, key, within, placed)
+        near = joint.placements(node.group, snapshot, within, placed) if joint is not None else None
+        if near is None:
+            return Placements(sets)
+        both = [common for one in sets for other in near.sets if (common := one & other)]
+        return Placements([*both, *sets] if near.others else both)
 
     def _entries(self, node: GroupNode) -> Iterator[QueuedPodInfo]:
         for leaf in node.leaves():
@@ -182,7 +204,40 @@ class Trial:
             if result.status.code is Code.WAIT:
                 result.status = unschedulable(*result.status.reasons)
             await self.give_up(before)
+            if self._options.joint is not None and result.status.rejected and not self._is_constrained(node):
+                return await self._jointly(result, within, self._options.joint)
         return result
+
+    def _is_constrained(self, node: GroupNode) -> bool:
+        """Return True if a group below this one has a constraint of its own, which the joint search does not know."""
+        below = (one for child in node.children for one in child.nodes())
+        return any(self._placements(one, None) is not None for one in below)
+
+    async def _jointly(self, refused: GroupResult, within: Within, joint: JointPlacement) -> GroupResult:
+        """Search nodes for all pods together; return what was refused, with the reason, if that fails too."""
+        node, before = refused.node, len(self._held)
+        pods = [JointPod(leaf.key, entry) for leaf in node.leaves() for entry in self._pending.get(leaf.key, ())]
+        placed = {leaf.key: len(self._options.placed(leaf.key)) for leaf in node.leaves()}
+        # Without enough pods no search can help, nor with one pod alone.
+        counts = {leaf.key: len(self._pending.get(leaf.key, ())) for leaf in node.leaves()}
+        status = tree_status(node, placed, counts)
+        if not joint.most_trials or len(pods) < 2 or (status is not None and status.code is not Code.WAIT):
+            return refused
+
+        async def release() -> None:
+            await self.give_up(len(self._held) - 1)
+
+        names = frozenset(info.name for info in self._options.snapshot().nodes) if within is None else within
+        search = JointSearch(node, placed, names, self._try, release, joint.most_trials)
+        first = next((one.entry.uid for one in _refused_pods(refused)), "")
+        if await search.run(pods, first):
+            return _joint_result(node, search, pods, placed)
+        await self.give_up(before)
+        if search.broken is not None:
+            refused.status = error(f"failed to schedule other pod from a pod group: {search.broken.message}")
+        elif refused.status is not None:
+            refused.status = unschedulable(*refused.status.reasons, search.refusal())
+        return refused
 
     async def _groups(self, result: GroupResult, within: Within) -> Status | None:
         scheduled, remaining = 0, len(result.node.children)
@@ -300,6 +355,35 @@ class UnitCycle:
             self._failures.refused(entry, UnschedulablePod(outcome.diagnosis, nominated or ""))
         else:
             self._failures.held_back(entry, group.message or UNSCHEDULABLE, nominated or "", plugins)
+
+
+def _refused_pods(result: GroupResult) -> Iterator[TriedPod]:
+    for one in result.all():
+        yield from (pod for pod in one.pods if isinstance(pod.outcome, UnschedulablePod))
+
+
+def _joint_result(
+    node: GroupNode, search: JointSearch, pods: Sequence[JointPod], placed: Mapping[GroupKey, int]
+) -> GroupResult:
+    """Return the result of a hierarchy whose pods a joint search has placed."""
+    known = {
+        key: [
+            TriedPod(one.entry, found.outcome, found.state)
+            for one in pods
+            if one.key == key and (found := search.outcomes.get(one.entry.uid)) is not None
+        ]
+        for key in {one.key for one in pods}
+    }
+    counts = {
+        key: placed.get(key, 0) + sum(isinstance(one.outcome, HeldPod) for one in tried) for key, tried in known.items()
+    }
+    counts = {**placed, **counts}
+
+    def result_of(one: GroupNode) -> GroupResult:
+        children = [result_of(child) for child in one.children]
+        return GroupResult(one, tree_status(one, counts, {}), known.get(one.key, []), children)
+
+    return result_of(node)
 
 
 def _outcome(status: Status | None) -> PodGroupOutcome:

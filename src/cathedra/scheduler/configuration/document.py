@@ -177,6 +177,13 @@ class PreemptionArgs(_Args, frozen=True):
     min_candidate_nodes_absolute: int = 100
 
 
+class JointPlacementArgs(_Args, frozen=True):
+    """Arguments of the plugin JointPlacement."""
+
+    max_trials: int = 200
+    """Largest number of searches for a node in one attempt of a gang."""
+
+
 class InterPodAffinityArgs(_Args, frozen=True):
     """Arguments of the plugin InterPodAffinity."""
 

@@ -38,7 +38,9 @@ DEFAULT_PLUGINS: Final[Mapping[str, int]] = {
 """kube-scheduler's plugins in its order, with the weights of their scores."""
 VOLUME_PLUGINS: Final = frozenset({"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"})
 """Plugins on volumes. They filter only: the other extension points of VolumeBinding have no effect."""
-KNOWN_PLUGINS: Final = frozenset(DEFAULT_PLUGINS)
+OWN_PLUGINS: Final = frozenset({"JointPlacement"})
+"""Plugins that kube-scheduler does not have. They are off unless a profile enables them."""
+KNOWN_PLUGINS: Final = frozenset(DEFAULT_PLUGINS) | OWN_PLUGINS
 
 _FILTERS: Final = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit")
 _SPREADING: Final = ("PodTopologySpread", "InterPodAffinity", "DynamicResources")
@@ -63,8 +65,8 @@ POINTS: Final[Mapping[str, frozenset[str]]] = {
     "preBind": frozenset({"DynamicResources", "VolumeBinding"}),
     "bind": frozenset({"DefaultBinder"}),
     "postBind": frozenset(),
-    # Placements of pod groups: 1.37 and 1.38 have these points, and no plugin of ours takes part there.
-    "placementGenerate": frozenset(),
+    # Placements of pod groups: 1.37 and 1.38 have these points.
+    "placementGenerate": OWN_PLUGINS,
     "placementFeasible": frozenset(),
     "placementScore": frozenset(),
     "podGroupPostFilter": frozenset(),

@@ -25,6 +25,7 @@ from cathedra.scheduler.configuration.document import (
     DynamicResourcesArgs,
     FitArgs,
     InterPodAffinityArgs,
+    JointPlacementArgs,
     LeaderElection,
     NodeAffinityArgs,
     PluginConfig,
@@ -79,6 +80,8 @@ class ProfileConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     default_constraints: tuple[TopologySpreadConstraint, ...] | None = None
     """Of pods that have none of their own; None: those that Kubernetes has for all."""
     candidate_percentage: int = 10
+    joint_trials: int = 200
+    """Largest number of searches for a node that JointPlacement makes in one attempt of a gang."""
     fewest_candidates: int = 100
     """Least number of candidate nodes that are compared before pods are evicted from one of them."""
 
@@ -210,6 +213,7 @@ def _profile(profile: ProfileDocument, document: Document, arguments: Mapping[st
     nodes: NodeAffinityArgs = arguments.get("NodeAffinity", NodeAffinityArgs())
     spread: SpreadArgs = arguments.get("PodTopologySpread", SpreadArgs())
     preemption: PreemptionArgs = arguments.get("DefaultPreemption", PreemptionArgs())
+    joint: JointPlacementArgs = arguments.get("JointPlacement", JointPlacementArgs())
     return ProfileConfiguration(
         name=name,
         percentage_of_nodes_to_score=percentage or 0,
@@ -224,6 +228,7 @@ def _profile(profile: ProfileDocument, document: Document, arguments: Mapping[st
         added_affinity=nodes.added_affinity,
         default_constraints=None if spread.defaulting_type == "System" else tuple(spread.default_constraints or ()),
         candidate_percentage=preemption.min_candidate_nodes_percentage,
+        joint_trials=joint.max_trials,
         fewest_candidates=preemption.min_candidate_nodes_absolute,
     )
 
@@ -234,6 +239,7 @@ _ARGUMENTS: Final[Mapping[str, type[msgspec.Struct]]] = {
     "NodeResourcesBalancedAllocation": BalancedAllocationArgs,
     "DefaultPreemption": PreemptionArgs,
     "InterPodAffinity": InterPodAffinityArgs,
+    "JointPlacement": JointPlacementArgs,
     "NodeAffinity": NodeAffinityArgs,
     "PodTopologySpread": SpreadArgs,
     "VolumeBinding": VolumeBindingArgs,

@@ -19,6 +19,7 @@ from cathedra.scheduler.configuration.document import (
     DynamicResourcesArgs,
     FitArgs,
     InterPodAffinityArgs,
+    JointPlacementArgs,
     LeaderElection,
     PreemptionArgs,
     ResourceWeight,
@@ -223,12 +224,18 @@ def _volume_binding(errors: ErrorList, path: FieldPath, args: VolumeBindingArgs)
         errors.invalid(path.child("bindTimeoutSeconds"), args.bind_timeout_seconds, message)
 
 
+def _joint_placement(errors: ErrorList, path: FieldPath, args: JointPlacementArgs) -> None:
+    if not 1 <= args.max_trials <= 100_000:
+        errors.invalid(path.child("maxTrials"), args.max_trials, "not in valid range [1, 100000]")
+
+
 _VALIDATE: Final[Mapping[type[Any], Callable[[ErrorList, FieldPath, Any], None]]] = {
     FitArgs: _fit,
     DynamicResourcesArgs: _dynamic_resources,
     BalancedAllocationArgs: _balance,
     PreemptionArgs: _preemption,
     InterPodAffinityArgs: _interpod_affinity,
+    JointPlacementArgs: _joint_placement,
     SpreadArgs: _spreading,
     VolumeBindingArgs: _volume_binding,
 }
