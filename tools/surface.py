@@ -15,6 +15,8 @@ import enum
 import importlib
 import inspect
 import sys
+import types
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -110,6 +112,12 @@ def _signature(value: Any) -> str:
         return f": {returned} (property)"
     if inspect.isclass(value) and issubclass(value, msgspec.Struct):
         return " (struct)"  # msgspec would import the types of all fields to tell its signature
+    if inspect.isclass(value) and issubclass(value, enum.Enum):
+        return " (enum)"  # its signature is the standard library's, and differs between Pythons
+    if inspect.isbuiltin(value):
+        return "(...)"  # as with enumerations: later Pythons give signatures to more functions
+    if isinstance(value, types.UnionType) or typing.get_origin(value) is typing.Union:
+        return ": union"  # since Python 3.14, both spellings of a union make the same object
     if inspect.isclass(value) or callable(value):
         try:
             return _shown(inspect.signature(value))

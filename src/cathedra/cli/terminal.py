@@ -80,6 +80,9 @@ class PrintableOutput(io.TextIOBase):
         """Flush the stream below."""
         self.stream.flush()
 
+    def close(self) -> None:
+        """Leave the stream below open. The garbage collector closes this one, perhaps after the one below."""
+
     def isatty(self) -> bool:
         """Return whether the stream below is a terminal."""
         return self.stream.isatty()
@@ -146,6 +149,8 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options.setdefault("allow_abbrev", False)
         super().__init__(*arguments, **options)
+        # From Python 3.15 on, argparse makes suggestions of its own, in other words than for options.
+        self.suggest_on_error = False
 
     def format_help(self) -> str:
         """Return the help, with the examples of the command below it."""

@@ -32,7 +32,7 @@ from typing import Final
 
 from cathedra.node.concurrency import readable, writable
 from cathedra.node.runtime.runtime import STDERR, STDOUT, ExecProcess
-from cathedra.node.shim.processes import Belongs, descendants, in_session, kill, process_session, signal_all, writes_to
+from cathedra.node.shim.processes import in_sessions_below, kill, signal_all, writes_to
 
 MAX_OUTPUT = 10 * 1024
 """Bytes that are kept of what a probe or a hook writes."""
@@ -220,16 +220,12 @@ class Command:
     async def _end_session(self) -> None:
         pipes = [os.fstat(descriptor).st_ino for descriptor in self._outputs if descriptor != self._terminal]
         if self._process.returncode is None:
-            belongs = await asyncio.to_thread(self._members)
+            # All sessions below the command: a container runtime makes another session.
+            belongs = await asyncio.to_thread(in_sessions_below, self._process.pid)
             await _all_ended(await asyncio.to_thread(signal_all, belongs, signal.SIGHUP))
             await asyncio.to_thread(kill, belongs)
         # What holds the output open is left of a command whose first process has ended.
         await asyncio.to_thread(kill, writes_to(*pipes))
-
-    def _members(self) -> Belongs:
-        """Match what runs of a running command: all sessions below it. A container runtime makes another session."""
-        below = descendants(self._process.pid)
-        return in_session(self._process.pid, *(process_session(pid) for pid in below))
 
     def _close_ends(self) -> None:
         for descriptor in tuple(self._outputs):

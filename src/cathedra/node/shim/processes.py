@@ -33,6 +33,18 @@ def in_session(*sessions: int) -> Belongs:
     return lambda pid: process_session(pid) in wanted
 
 
+def in_sessions_below(ancestor: int) -> Belongs:
+    """Match ``ancestor``, the living processes below it, and all of the sessions that these are in or will begin.
+
+    A process may leave its session after this call: ``setsid`` does so a moment after it was started. The number of a
+    session is that of the process that began it. Of the caller's own session only the processes below ``ancestor``
+    match: those that have not left it yet.
+    """
+    own, below = os.getsid(0), descendants(ancestor)
+    of_sessions = in_session(*{*below, *map(process_session, below)} - {own})
+    return lambda pid: of_sessions(pid) or (pid in below and process_session(pid) == own)
+
+
 def process_session(pid: int) -> int:
     """Return the session of a living process; -1 if there is no such process."""
     fields = _stat(pid)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,15 @@ async def test_input_ends_where_it_is_closed() -> None:
     await command.close()
 
 
+@pytest.fixture
+def hangups_are_heeded() -> Iterator[None]:
+    """Take back what ``nohup`` sets, and what all programs that this process starts inherit."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangups_are_heeded")
 async def test_closing_hangs_up_what_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     # On a busy machine a process may take longer than the pause before it is killed.
     monkeypatch.setattr("cathedra.node.runtime.command._HANGUP_SECONDS", 120.0)

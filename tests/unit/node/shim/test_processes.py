@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from cathedra.node.shim.processes import (
     has_variable,
     in_cgroup,
     in_session,
+    in_sessions_below,
     kill,
     matching,
     process_session,
@@ -62,6 +64,30 @@ def test_a_process_that_leaves_its_session_is_found_by_its_variable(start: Start
     assert matching(has_variable("MARK=a")) == set()
     kill(has_variable("MARK=a b"))
     assert process_session(child) < 0
+
+
+def test_a_process_that_leaves_its_session_later_belongs_to_its_ancestor(start: Start, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    leave = f"echo $$; while [ ! -e {go} ]; do sleep 0.01; done; exec setsid -w sleep 600"
+    process = start(f"sh -c '{leave}' & wait", start_new_session=True)
+    child = first_line(process)
+    belongs = in_sessions_below(process.pid)
+    go.touch()
+    while process_session(child) != child:
+        time.sleep(0.001)
+    assert belongs(child)
+    kill(belongs)
+    assert process_session(child) < 0
+
+
+def test_of_the_own_session_only_the_processes_below_belong(start: Start) -> None:
+    process, other = start("echo 1; sleep 600 & wait"), start("echo 1; exec sleep 600")
+    first_line(process)
+    first_line(other)
+    found = matching(in_sessions_below(process.pid))
+    assert process.pid in found
+    assert not {other.pid, os.getppid()} & found
+    kill(in_sessions_below(process.pid))
 
 
 def test_the_processes_of_no_session_are_none() -> None:
