@@ -39,7 +39,7 @@ _MOST_SHOWN: Final = 1024
 class SessionWatch:
     """A watch that has begun."""
 
-    __slots__ = ("_taken", "bookmarks", "call", "form", "id", "is_beginning", "quiet", "record", "start")
+    __slots__ = ("_taken", "bookmarks", "call", "form", "id", "is_beginning", "marks", "record", "start")
 
     def __init__(self, request: RequestMessage, call: Call, start: WatchStart, record: RequestRecord) -> None:
         self.id = request.id
@@ -48,8 +48,8 @@ class SessionWatch:
         self.start = start
         self.record = record
         self.bookmarks = request.options.bookmarks
-        self.quiet = True
-        """True if nothing was sent since the last round of bookmarks."""
+        self.marks = False
+        """True if a bookmark has to follow the events that wait."""
         self.is_beginning = True
         """True until the first events are all taken."""
         self._taken = start.initial_events()
@@ -242,7 +242,6 @@ class Watches:
         """
         version, form, sender = watch.call.version, watch.form, self._sender
         while (seen := watch.next()) is not None:
-            watch.quiet = False
             payload = sender.stored(seen.entry, version, form)
             sender.put(EventMessage(watch.id, seen.type, payload), len(payload.body))
             left -= 1
@@ -251,27 +250,26 @@ class Watches:
         # Only when all first events are put: until then the watch holds the seat that a list would hold.
         if watch.id in self.beginning and not watch.is_beginning:
             self._has_begun(watch.id, watch.record)
+        if watch.marks:
+            self._put_bookmark(watch)
         if watch.start.watcher.closed:
             sender.put(EndMessage(watch.id))
             self._end(watch)
         return left
 
     def _put_bookmarks(self) -> None:
-        """Put a bookmark for each watch that had no events since the last round."""
+        """Put a bookmark for each watch, now or behind the events that wait."""
         self._bookmarks = self._loop.call_later(BOOKMARK_SECONDS, self._put_bookmarks)
         # Events first: a bookmark must not name a revision whose events are still to be sent.
         self.put_events()
-        if self._sender.is_slow:
-            return
         for watch in self._watches.values():
-            # Not to a watch in ``_ready``: it may have unsent events that are older than the bookmark.
-            if watch.quiet and watch.id not in self._ready:
+            watch.marks = watch.bookmarks
+            # A watch in ``_ready`` may have unsent events that are older than the bookmark.
+            if watch.marks and watch.id not in self._ready and not self._sender.is_slow:
                 self._put_bookmark(watch)
-            watch.quiet = True
 
     def _put_bookmark(self, watch: SessionWatch) -> None:
-        if not watch.bookmarks:
-            return
+        watch.marks = False
         metadata = ObjectMeta(resource_version=str(self._requests.context.registry.revision))
         payload = self._sender.made(replace(watch.call.version.type(), metadata=metadata), watch.form)
         self._sender.put(EventMessage(watch.id, EventType.BOOKMARK, payload), len(payload.body))

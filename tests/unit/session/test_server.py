@@ -607,6 +607,20 @@ async def test_a_quiet_watch_is_told_how_far_it_has_come(tmp_path: Path, monkeyp
                 break
 
 
+async def test_a_busy_watch_gets_bookmarks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "BOOKMARK_SECONDS", 0.05)
+    async with (
+        networked(tmp_path) as there,
+        there.user() as way,
+        way.watch(APICall("watch", CONFIGMAPS, "default")) as events,
+        asyncio.timeout(60),
+    ):
+        writing = asyncio.create_task(written(way, 0))
+        seen = [(await anext(events)).type for _ in range(60)]
+        assert {EventType.ADDED, EventType.BOOKMARK} <= set(seen)
+        await writing
+
+
 async def test_requests_are_audited_with_user_agent_and_address(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
     async with networked(tmp_path, authorization=True, audit_log=log) as there, there.user(VIEWER) as way:

@@ -125,7 +125,7 @@ class BroadcastWatch:
         bookmark: Callable[[], bytes] | None,
     ) -> None:
         """``encoded`` returns the bytes of events, the same for all watches with an equal ``shared`` (None: shared
-        with no other). ``bookmark`` returns a bookmark, for clients that want one after a minute without events."""
+        with no other). ``bookmark`` returns a bookmark, for clients that want one each minute."""
         self._watcher = watcher
         self._exchange = exchange
         self._broadcaster = broadcaster
@@ -136,7 +136,8 @@ class BroadcastWatch:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._frame: bytes | memoryview | None = None
         """The bytes that are sent in this round, or left over from the last one."""
-        self._sent = self._loop.time()
+        self._due = False
+        """True if a bookmark has to be sent when no events wait."""
         self._bookmark_timer: asyncio.TimerHandle | None = None
         self._slow_timer: asyncio.TimerHandle | None = None
 
@@ -150,7 +151,7 @@ class BroadcastWatch:
         # Both callbacks enter the watch: events wait for a client, or a client for events.
         self._exchange.on_ready(self._enter)
         if self._bookmark is not None:
-            self._bookmark_timer = self._loop.call_later(BOOKMARK_SECONDS, self._send_bookmark)
+            self._bookmark_timer = self._loop.call_later(BOOKMARK_SECONDS, self._bookmark_is_due)
         self._enter()  # what came while the watch began
         try:
             await self._ended
@@ -205,7 +206,8 @@ class BroadcastWatch:
         except Exception as error:  # as above
             self._fail(error)
             return
-        self._sent = self._loop.time()
+        if self._due:
+            self._send_bookmark()
         if self._frame is not None and not self._exchange.ready:
             self._wait_for_client()
         # Also for events that are in the group alone: they woke this watch when it had a frame to send, and nothing
@@ -258,13 +260,17 @@ class BroadcastWatch:
         if not self._ended.done():
             self._ended.set_exception(error)
 
+    def _bookmark_is_due(self) -> None:
+        """Send a bookmark now, or behind the events that wait, and set the timer for the next one."""
+        self._due = True
+        if not self._broadcaster.is_due(self):
+            self._send_bookmark()
+        self._bookmark_timer = self._loop.call_later(BOOKMARK_SECONDS, self._bookmark_is_due)
+
     def _send_bookmark(self) -> None:
-        """Send a bookmark if no event was sent for a minute and none waits, and set the timer for the next one."""
-        quiet = self._loop.time() - self._sent
+        """Send the bookmark that is due, unless events have to be sent first."""
         # A bookmark promises that everything up to its revision was sent, so nothing may wait before it.
-        waiting = self._frame is not None or self._broadcaster.is_due(self) or not self._exchange.ready
-        if quiet >= BOOKMARK_SECONDS and not waiting and self._bookmark is not None:
+        waiting = self._frame is not None or self._watcher.has_events or not self._exchange.ready
+        if self._due and not waiting and self._bookmark is not None:
+            self._due = False
             self._exchange.write(framed(self._bookmark()))
-            self._sent, quiet = self._loop.time(), 0.0
-        left = BOOKMARK_SECONDS - quiet
-        self._bookmark_timer = self._loop.call_later(left if left > 0 else BOOKMARK_SECONDS, self._send_bookmark)

@@ -68,6 +68,8 @@ class WatchStream:
         self._has_begun = has_begun
         self._converts = call.definition.conversion is not None
         self._rows = 0
+        self._marked = asyncio.get_running_loop().time()
+        """When the last bookmark was sent, or the watch began."""
         self._protobuf = form.media_type == PROTOBUF_TYPE
         self._lines = (call.version.type, self._protobuf, form.drops_managers)
         """The form in which lines are shared with other watches."""
@@ -136,11 +138,17 @@ class WatchStream:
         watcher = self._start.watcher
         if not self._options.bookmarks:
             return await watcher.take()
+        loop = asyncio.get_running_loop()
+        left = self._marked + broadcast.BOOKMARK_SECONDS - loop.time()
         try:
-            async with asyncio.timeout(broadcast.BOOKMARK_SECONDS):
-                return await watcher.take()
+            # Events first: a bookmark promises that everything up to its revision was sent.
+            if left > 0 or watcher.has_events:
+                async with asyncio.timeout(left if left > 0 else None):
+                    return await watcher.take()
         except TimeoutError:
-            return self._bookmark(self._server.registry.revision)
+            pass
+        self._marked = loop.time()
+        return self._bookmark(self._server.registry.revision)
 
     async def _send_initial(self, send: Send) -> None:
         """Send the existing objects piece by piece: the next piece is encoded when the client has taken most of the
