@@ -69,6 +69,7 @@ async def run_cluster(config: ClusterConfig, *, say: Say, ready: Callable[[], No
                 await waiting
                 say(f"ready in {process_age():.2f} s")
                 say(f"export KUBECONFIG={data.kubeconfig}")
+                say("device map: kubectl dra map" + ("" if merge_context else f" --kubeconfig {data.kubeconfig}"))
                 ready()
                 async with changes_served(changes_of(config.data_dir), cluster.carry_out):
                     await stopping

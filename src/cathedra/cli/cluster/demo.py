@@ -72,8 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _report(line: str, console: Console, *, kept: bool) -> None:
-    # A kubeconfig that is gone in a few seconds is of no use.
-    if kept or not line.startswith("export KUBECONFIG="):
+    # A kubeconfig or map of a cluster that is gone in a few seconds is of no use.
+    if kept or not line.startswith(("export KUBECONFIG=", "device map: ")):
         console.print(f"  {line}", highlight=False, soft_wrap=True)
 
 

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _serve_dump(arguments: argparse.Namespace) -> None:
-    # Imported late: a wrong call need not wait for the tools.
+    # start-up time: a wrong call need not wait for the tools
     from cathedra.engine import Engine
     from cathedra.page.server import serving_page
     from cathedra.page.unchanging import Unchanging
@@ -44,6 +44,7 @@ async def _serve_dump(arguments: argparse.Namespace) -> None:
 
 
 async def _serve_cluster(arguments: argparse.Namespace) -> None:
+    # start-up time: as above
     from cathedra.engine import Engine
     from cathedra.page.following import Follower
     from cathedra.page.server import serving_page

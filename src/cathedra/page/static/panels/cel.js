@@ -127,13 +127,13 @@ export class CelBench {
   #partsBody() {
     const { parts } = this;
     if (!parts.device) return nothing;
-    return html`<h3>Values on ${parts.device}</h3>
+    return html`<h2>Values on ${parts.device}</h2>
       <table><tbody>${parts.parts.map((one) => html`<tr><th scope="row"><code>${"  ".repeat(Math.min(one.depth, 6))}${one.source}</code></th><td class=${one.error ? "bad" : one.reached ? "" : "faint"}>${one.error || (one.reached ? one.value : "not evaluated")}</td></tr>`)}</tbody></table>`;
   }
 
   #yaml() {
     const text = manifest(this.text, this.app.model.classes[0] ?? "CLASS");
-    return html`<h3>As a claim</h3><pre tabindex="0">${text}</pre>
+    return html`<h2>As a claim</h2><pre tabindex="0">${text}</pre>
       <p><button @click=${() => this.#copy(text)}>Copy</button> <span role="status">${this.copied ? "copied" : ""}</span></p>`;
   }
 

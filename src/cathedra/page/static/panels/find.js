@@ -76,8 +76,8 @@ export class Finder {
     const subjects = this.#subjects();
     const devices = this.#devices();
     return html`
-      ${subjects.length ? html`<h3>Claims, pods and workloads (${subjects.length.toLocaleString("en")})</h3>${this.#subjectList(subjects)}` : nothing}
-      ${devices.length ? html`<h3>Devices (${devices.length.toLocaleString("en")})</h3>
+      ${subjects.length ? html`<h2>Claims, pods and workloads (${subjects.length.toLocaleString("en")})</h2>${this.#subjectList(subjects)}` : nothing}
+      ${devices.length ? html`<h2>Devices (${devices.length.toLocaleString("en")})</h2>
         <ul class="list">${devices.slice(0, SHOWN).map((one) => html`<li><button class="link" @click=${() => this.app.selection.showDevice(keyOf(one), true)}>${one.node || one.pool} ${one.device}</button> <span class="faint">${reasonOf(one)}</span></li>`)}</ul>
         ${more(devices.length)}` : nothing}
       ${subjects.length || devices.length ? nothing : html`<p>Nothing has this text.</p>`}`;
@@ -94,7 +94,7 @@ export class Finder {
     const all = [...model.subjects.values()];
     const kinds = Object.groupBy ? Object.groupBy(all, (one) => one.kind) : grouped(all);
     return html`
-      <h3>What waits</h3>
+      <h2>What waits</h2>
       ${this.fault ? html`<p class="note">${this.fault}</p>` : nothing}
       ${this.overview ? this.#overview() : html`<p class="faint">being explained …</p>`}
       <p><button @click=${() => this.refresh()}>Explain again</button></p>
