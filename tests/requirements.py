@@ -33,6 +33,7 @@ HIDDEN = "CATHEDRA_HIDDEN_PROGRAMS"
 _PACKAGES = {
     "buildah": "apt-get install buildah",
     "busybox": "apt-get install busybox-static",
+    "chromium": "apt-get install chromium",
     "containerd": "apt-get install containerd",
     "crun": "apt-get install crun",
     "ctr": "apt-get install containerd",

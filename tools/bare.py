@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 OPTIONAL: Final = frozenset(
-    {"busybox", "conmon", "containerd", "crun", "ctr", "etcd", "etcdctl", "kubectl", "runc", "wrk"}
+    {"busybox", "chromium", "conmon", "containerd", "crun", "ctr", "etcd", "etcdctl", "kubectl", "runc", "wrk"}
 )
 HIDDEN: Final = "CATHEDRA_HIDDEN_PROGRAMS"
 """Names that the tests do not look for outside of PATH either."""

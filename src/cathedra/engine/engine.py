@@ -201,6 +201,7 @@ class Engine:
             delete=asked.delete,
             add_nodes=asked.add_nodes,
             drain=asked.drain,
+            force=asked.force,
             taint=asked.taint,
             replicas=asked.replicas,
             namespace=asked.namespace,

@@ -88,6 +88,8 @@ class Simulate(_Asked, frozen=True, kw_only=True, rename="camel"):
     delete: tuple[str, ...] = ()
     add_nodes: tuple[str, ...] = ()
     drain: tuple[str, ...] = ()
+    force: bool = False
+    """Drain also pods that no controller creates again."""
     taint: tuple[str, ...] = ()
     replicas: tuple[str, ...] = ()
     namespace: str = "default"

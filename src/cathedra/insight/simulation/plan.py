@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import count, islice
 from typing import Final
 
@@ -177,6 +178,82 @@ def tainted(words: Iterable[str], state: ClusterState) -> Iterator[KubeObject]:
         selector = _selector(word, what, state)
         spec = DeviceTaintRuleSpec(device_selector=selector, taint=DeviceTaint(key=key, value=value, effect=effect))
         yield DeviceTaintRule(metadata=ObjectMeta(name=f"simulated-{number}"), spec=spec)
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedTaints:
+    """Objects without taints that they had: nodes and slices that are replaced, and rules that are deleted."""
+
+    replaced: tuple[KubeObject, ...] = ()
+    deleted: tuple[KubeObject, ...] = ()
+
+
+def untainted(words: Iterable[str], state: ClusterState) -> DroppedTaints:
+    """Return the changes for «WHAT=KEY[=VALUE][:EFFECT]-», in the form of ``kubectl taint`` with a hyphen at the end.
+
+    The taints of a device are those in its slice, and the rules that select exactly this device or pool.
+
+    Raises:
+        InvalidInput: a word has another form, or there is no such taint.
+    """
+    replaced: dict[tuple[type[KubeObject], str], KubeObject] = {}
+    deleted: list[KubeObject] = []
+    for word in words:
+        what, equals, rest = word.removesuffix("-").partition("=")
+        body, _, effect = rest.partition(":") if ":" in rest else (rest, "", "")
+        key, _, value = body.partition("=")
+        if not equals or not key or effect not in ("", *EFFECTS):
+            raise InvalidInput(
+                f"--taint {word!r} is not of the form WHAT=KEY[=VALUE][:EFFECT]- for a taint to be dropped"
+            )
+        dropped = partial(_is_taint, key, value, effect)
+        if "/" not in what:
+            found: list[KubeObject] = [_without_node_taints(_node(what, state), dropped)]
+            rules: list[KubeObject] = []
+        else:
+            selector = _selector(word, what, state)
+            found = [_without_device_taints(one, selector, dropped) for one in _slices(selector, state, replaced)]
+            rules = [
+                one
+                for one in state.all(DeviceTaintRule)
+                if one.spec.device_selector == selector and dropped(one.spec.taint)
+            ]
+        changed = [one for one in found if one != state.get(type(one), one.metadata.name)]
+        if not changed and not rules:
+            raise InvalidInput(f"--taint {word!r}: {what} has no such taint")
+        replaced.update({(type(one), one.metadata.name): one for one in changed})
+        deleted += rules
+    return DroppedTaints(tuple(replaced.values()), tuple(deleted))
+
+
+def _is_taint(key: str, value: str, effect: str, taint: Taint | DeviceTaint) -> bool:
+    return taint.key == key and value in ("", taint.value) and effect in ("", taint.effect)
+
+
+def _without_node_taints(node: Node, dropped: Callable[[Taint], bool]) -> Node:
+    return replace(node, spec=replace(node.spec, taints=tuple(one for one in node.spec.taints if not dropped(one))))
+
+
+def _slices(
+    selector: DeviceTaintSelector, state: ClusterState, replaced: Mapping[tuple[type[KubeObject], str], KubeObject]
+) -> Iterator[ResourceSlice]:
+    """Yield the slices of a pool, as earlier words have changed them."""
+    for piece in state.all(ResourceSlice):
+        if (piece.spec.driver, piece.spec.pool.name) == (selector.driver, selector.pool):
+            known = replaced.get((ResourceSlice, piece.metadata.name))
+            yield known if isinstance(known, ResourceSlice) else piece
+
+
+def _without_device_taints(
+    piece: ResourceSlice, selector: DeviceTaintSelector, dropped: Callable[[DeviceTaint], bool]
+) -> ResourceSlice:
+    devices = tuple(
+        replace(one, taints=tuple(taint for taint in one.taints if not dropped(taint)))
+        if selector.device in (None, one.name)
+        else one
+        for one in piece.spec.devices or ()
+    )
+    return replace(piece, spec=replace(piece.spec, devices=devices))
 
 
 def _selector(word: str, what: str, state: ClusterState) -> DeviceTaintSelector:

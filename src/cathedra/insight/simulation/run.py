@@ -46,7 +46,7 @@ from cathedra.insight.simulation.copying import (
     complete,
 )
 from cathedra.insight.simulation.draining import PlannedDrain, drain, planned_drain
-from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted
+from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted, untainted
 from cathedra.insight.simulation.report import Copies, Simulation
 from cathedra.scheduler.judging import scheduler_over
 from cathedra.semantics.owners import controller_reference
@@ -88,7 +88,7 @@ class PlannedChanges:
     force: bool = False
     """True to drain nodes with pods that no controller creates again, as ``kubectl drain --force`` does."""
     taint: Sequence[str] = ()
-    """«NODE=KEY[=VALUE]:EFFECT», or «DRIVER/POOL/DEVICE=…» for devices."""
+    """«NODE=KEY[=VALUE]:EFFECT», or «DRIVER/POOL/DEVICE=…» for devices; with «-» at the end a taint is dropped."""
     replicas: Sequence[str] = ()
     """Workloads to scale: «KIND/NAME=N»."""
     namespace: str = "default"
@@ -202,11 +202,14 @@ def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
     nodes = tuple(added_nodes(changes.add_nodes, state))
     deleted = tuple(named_objects(changes.delete, changes.namespace, state))
     drains = tuple(planned_drain(one.metadata.name, state, deleted, force=changes.force) for one in drained)
+    dropped = untainted([word for word in changes.taint if word.endswith("-")], state)
+    state = state.including((*nodes, *dropped.replaced))
+    taints = tainted([word for word in changes.taint if not word.endswith("-")], state)
     return _Plan(
-        added=(*nodes, *tainted(changes.taint, state.including(nodes) if nodes else state)),
+        added=(*nodes, *dropped.replaced, *taints),
         apply=objects,
         place_of=read.place_of,
-        delete=deleted,
+        delete=(*deleted, *dropped.deleted),
         scale=tuple(scaled),
         drain=drains,
         notes=(*read.notes, *(note for one in drains for note in one.notes)),

@@ -145,6 +145,7 @@ export class App {
 
   light(lit) {
     this.view.light(lit);
+    this.update();
   }
 
   open(panel) {

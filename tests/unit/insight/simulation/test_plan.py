@@ -6,11 +6,11 @@ import pytest
 
 from cathedra.allocation import InvalidInput
 from cathedra.api.core.core_v1 import Node
-from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceSlice
+from cathedra.api.resource import DeviceClass, DeviceTaint, DeviceTaintRule, ResourceSlice
 from cathedra.api.struct import replace
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
-from cathedra.insight.simulation.plan import added_nodes, parse_scaling, tainted
+from cathedra.insight.simulation.plan import added_nodes, parse_scaling, tainted, untainted
 from cathedra.insight.simulation.run import PlannedChanges, simulate
 from tests.unit.cli.dra.dumps import gpu_cluster
 
@@ -115,3 +115,43 @@ def test_devices_cannot_be_tainted_in_a_cluster_without_device_taints() -> None:
     state = read_dump(gpu_cluster(), release="1.34")
     with pytest.raises(InvalidInput, match=r"the gate DRADeviceTaints of 1\.34 is off"):
         list(tainted(["gpu.example.com/node-0=a:NoExecute"], state))
+
+
+def test_a_taint_of_a_node_is_dropped_by_key_value_and_effect() -> None:
+    state = cluster().including(tainted(["node-0=a=b:NoSchedule", "node-1=a:NoExecute"], cluster()))
+    for word in ("node-0=a-", "node-0=a:NoSchedule-", "node-0=a=b-", "node-0=a=b:NoSchedule-"):
+        (found,) = untainted([word], state).replaced
+        assert isinstance(found, Node)
+        assert found.spec.taints == ()
+    with pytest.raises(InvalidInput, match="node-0 has no such taint"):
+        untainted(["node-0=a=c-"], state)
+
+
+def test_the_taints_of_a_device_are_those_of_its_slice_and_of_rules_for_it_alone() -> None:
+    first = cluster()
+    (piece, *_) = first.all(ResourceSlice)
+    devices = tuple(
+        replace(one, taints=(DeviceTaint(key="broken", effect="NoSchedule"),)) for one in piece.spec.devices or ()
+    )
+    state = first.including([replace(piece, spec=replace(piece.spec, devices=devices))])
+    state = state.including(tainted(["gpu.example.com/node-0/gpu-0=broken:NoExecute"], state))
+    found = untainted(["gpu.example.com/node-0/gpu-0=broken-"], state)
+    (changed,) = found.replaced
+    assert isinstance(changed, ResourceSlice)
+    assert [len(one.taints) for one in changed.spec.devices or ()] == [0, 1]
+    assert [one.metadata.name for one in found.deleted] == ["simulated-0"]
+    both = untainted([f"gpu.example.com/node-0/gpu-{number}=broken:NoSchedule-" for number in range(2)], state)
+    (changed,) = both.replaced
+    assert isinstance(changed, ResourceSlice)
+    assert [len(one.taints) for one in changed.spec.devices or ()] == [0, 0]
+    assert both.deleted == ()
+
+
+def test_a_pod_is_placed_after_a_taint_is_dropped() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [CONTAINER]}}
+    nodes = ["node-0=a:NoSchedule", "node-1=a:NoSchedule"]
+    state = read_dump([*gpu_cluster(), pod])
+    state = state.including(tainted(nodes, state))
+    assert simulate(state).placed == ()
+    found = simulate(state, PlannedChanges(taint=["node-1=a:NoSchedule-"]))
+    assert [one.node for one in found.placed] == ["node-1"]

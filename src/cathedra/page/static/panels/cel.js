@@ -89,7 +89,7 @@ export class CelBench {
     const { app, completions } = this;
     return html`
       <label for="expression">Expression over <code>device</code></label>
-      <textarea id="expression" spellcheck="false" role="combobox" aria-autocomplete="list" aria-expanded=${completions.length > 0} aria-controls="completions" aria-activedescendant=${this.active >= 0 ? `completion-${this.active}` : nothing}
+      <textarea id="expression" spellcheck="false" aria-autocomplete="list" aria-controls="completions" aria-activedescendant=${this.active >= 0 ? `completion-${this.active}` : nothing}
         placeholder='device.driver == "gpu.example.com"' .value=${this.text} @input=${(event) => this.#typed(event.target)} @keydown=${(event) => this.#key(event)}></textarea>
       <div class="complete" id="completions" role="listbox" aria-label="Completions" ?hidden=${!completions.length}>
         ${completions.map((one, i) => html`<button type="button" role="option" tabindex="-1" id=${`completion-${i}`} aria-selected=${i === this.active} @click=${() => this.#accept(one)}>${one.text}</button>`)}</div>

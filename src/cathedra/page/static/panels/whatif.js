@@ -4,7 +4,7 @@ import { html, nothing } from "../vendor/lit-html.js";
 import { keyOf } from "../model.js";
 
 const COPIES = 200;
-const EMPTY = { scale: "", replicas: 1, nodes: 1, profile: "", drain: "", taint: "", remove: "", manifest: "" };
+const EMPTY = { scale: "", replicas: 1, nodes: 1, profile: "", drain: "", force: true, taint: "", remove: "", manifest: "" };
 
 export class WhatIf {
   #asked = 0;
@@ -70,6 +70,7 @@ export class WhatIf {
       replicas: form.scale ? [`${form.scale}=${form.replicas}`] : [],
       addNodes: form.profile ? [`${form.nodes}=${form.profile}`] : [],
       drain: words(form.drain),
+      force: form.force,
       taint: words(form.taint),
       delete: words(form.remove),
       files: form.manifest.trim() ? [{ name: "manifest", text: form.manifest }] : [],
@@ -177,6 +178,7 @@ export class WhatIf {
         <datalist id="profiles">${[...model.nodes.keys()].slice(0, 200).map((name) => html`<option value=${name}></option>`)}</datalist>
         ${form.profile ? html`<label class="row"><span>how many</span><input type="number" min="1" max="5000" .value=${String(form.nodes)} @input=${set("nodes")}></label>` : nothing}
         <label class="row"><span>drain nodes</span><input list="profiles" placeholder="node-1" .value=${form.drain} @input=${set("drain")}></label>
+        ${form.drain ? html`<label><input type="checkbox" .checked=${form.force} @change=${(event) => { form.force = event.target.checked; }}> also pods that nothing creates again</label>` : nothing}
         <label class="row"><span>taint or untaint</span><input placeholder="node-1=key:NoSchedule, with - to drop it" .value=${form.taint} @input=${set("taint")}></label>
         <label class="row"><span>delete</span><input placeholder="pod/NAME claim/NAME" .value=${form.remove} @input=${set("remove")}></label>
         <details ?open=${form.manifest !== ""}><summary>apply manifests</summary><textarea aria-label="Manifests to apply" .value=${form.manifest} @input=${set("manifest")} placeholder="YAML or JSON"></textarea></details>
