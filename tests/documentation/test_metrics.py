@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from cathedra.advisor.metrics import METRICS
 from cathedra.api.core.core_v1 import Pod
 from cathedra.client.denials import Denials
 from cathedra.client.queuemetrics import InformerMetrics, QueueMetrics
@@ -92,3 +93,10 @@ def test_the_node_agent_shows_listed_metrics() -> None:
     metrics.requests.answered("200", "GET", "h")
     metrics.plugin("/x.sock", "actual_state_of_world", present=True)
     assert_listed(metrics.text().decode())
+
+
+def test_the_metrics_of_the_advisor_are_listed_with_their_labels() -> None:
+    page = listed()
+    assert {one.name: (one.kind, one.labels) for one in METRICS}.items() <= page.items()
+    named = {name for name in page if name.startswith("cathedra_")}
+    assert {one.name for one in METRICS} <= named

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 
 from cathedra.advisor.alarm import Alarm, Bounds
+from cathedra.advisor.capacity import Capacity
 from cathedra.advisor.devices import DeviceFigures
 from cathedra.advisor.events import COMPONENT, EXPLAINED, WOULD_FIT, AdvisorEvents
 from cathedra.advisor.findings import Findings
 from cathedra.advisor.model import ClusterModel
 from cathedra.advisor.pods import SILENT, Answer, WaitingPod, WaitingPods
+from cathedra.advisor.usage import Usage
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.client.client import Client
@@ -75,6 +77,8 @@ class Advisor:
         self.model = ClusterModel(client, features, source, observer)
         self.pods = WaitingPods(self.model, clock, self._awake.set)
         self.figures = DeviceFigures(self.model)
+        self.capacity = Capacity(self.model, self.figures)
+        self.usage = Usage(self.model, clock)
         self.findings = Findings(self.model, self.figures, clock)
         self.alarm = Alarm(self.model, self.pods, clock, options.bounds)
         self._recorder = EventRecorder(client, COMPONENT, clock)
@@ -115,6 +119,13 @@ class Advisor:
     def statistics(self) -> Mapping[str, int]:
         """Return the numbers of pods that wait, of answers, and of analyses so far."""
         return {"waiting": len(self.pods.by_uid), "answers": len(self.pods.answers), "judged": self.pods.judged}
+
+    def obstacles(self) -> Iterator[str]:
+        """Yield the first obstacle of each pod that waits; "" for those that fit."""
+        for waiting in self._waiting():
+            answer = self.pods.answer(waiting)
+            if answer is not None:
+                yield answer.obstacle
 
     # --- pods
 
@@ -199,6 +210,8 @@ class Advisor:
         while True:
             while not self.figures.refresh(POOLS_AT_ONCE):
                 await self._clock.sleep(0)
+            with one_of_many(_LOG, "capacity"):
+                self.capacity.renew()
             with one_of_many(_LOG, "findings"):
                 self.findings.renew()
                 for one in self.findings.lasting:

@@ -11,6 +11,7 @@ from random import Random
 from prometheus_client import CollectorRegistry
 
 from cathedra.advisor.advisor import Advisor, AdvisorOptions
+from cathedra.advisor.metrics import AdvisorMetrics
 from cathedra.client.arrival import server_arrives
 from cathedra.client.client import Client
 from cathedra.client.denials import Denials
@@ -65,6 +66,7 @@ async def run_advisor(config: AdvisorConfig, *, say: Say) -> None:
             options=config.options,
             observer=InformerMetrics(registry),
         )
+        registry.register(AdvisorMetrics(advisor))
         show_release(registry, features.gates)
         requests.export(registry)
         say(f"advising on {target.server}: Kubernetes {features.gates.release}")

@@ -1,0 +1,50 @@
+"""Largest requests and stranded devices."""
+
+from __future__ import annotations
+
+from cathedra.advisor.advisor import Advisor
+from cathedra.api.core.core_v1 import Node
+from cathedra.api.struct import replace
+from tests.unit.advisor.test_devices import held
+from tests.unit.advisor.world import World, with_world
+from tests.unit.scheduler.objects import DRIVER, device_class, node, pod, slice_
+
+
+async def renewed(world: World) -> Advisor:
+    advisor = world.advise()
+    await world.clock.sleep(12)
+    return advisor
+
+
+def test_the_largest_request_is_that_of_the_emptiest_node() -> None:
+    async def body(world: World) -> None:
+        await world.create(node("n2"), slice_("n2", 7), held("gpu-3", "n2"), device_class("none", "other.example.com"))
+        assert (await renewed(world)).capacity.largest == {"gpu": 6, "none": 0}
+
+    with_world(body)
+
+
+def test_free_devices_that_no_pod_can_reach_are_stranded() -> None:
+    async def body(world: World) -> None:
+        await world.create(node("full", cpu="2"), slice_("full", 3), node("n3"), slice_("n3", driver="x.example.com"))
+        await world.create(pod("big", requests={"cpu": "2"}))
+        await world.bind("big", "full")
+        await world.change(Node, "n1", lambda one: replace(one, spec=replace(one.spec, unschedulable=True)))
+        advisor = await renewed(world)
+        assert dict(advisor.capacity.stranded) == {
+            (DRIVER, "node cordoned"): 2,
+            (DRIVER, "node full"): 3,
+            ("x.example.com", "class"): 2,
+        }
+
+    with_world(body)
+
+
+def test_nothing_is_searched_while_nothing_changes() -> None:
+    async def body(world: World) -> None:
+        advisor = await renewed(world)
+        before = advisor.capacity.largest
+        await world.clock.sleep(60)
+        assert advisor.capacity.largest is before
+
+    with_world(body)
