@@ -22,9 +22,10 @@ from tests.integration.test_parts_alone import Parts, enrolled
 FILES = {
     "driver": BASES / "driver" / "driver.yaml",
     "scheduler": BASES / "scheduler" / "scheduler.yaml",
+    "advisor": BASES / "advisor" / "advisor.yaml",
     "controller-manager": BASES / "controllers" / "controller-manager.yaml",
 }
-# Some of each part: every case starts all three.
+# Some of each part: every case starts all of them.
 RIGHTS = (
     ("driver", "get", "nodes"),
     ("driver", "create", "resourceslices"),
@@ -33,9 +34,20 @@ RIGHTS = (
     ("scheduler", "list", "pods"),
     ("scheduler", "create", "pods/binding"),
     ("scheduler", "update", "resourceclaims/status"),
+    ("advisor", "list", "pods"),
+    ("advisor", "watch", "resourceslices"),
+    ("advisor", "create", "events"),
     ("controller-manager", "list", "resourceclaimtemplates"),
     ("controller-manager", "create", "serviceaccounts/token"),
 )
+
+# A pod with a reason to wait, for the advisor.
+STUCK = """
+apiVersion: v1
+kind: Pod
+metadata: {name: stuck}
+spec: {containers: [{name: main, image: host}], resourceClaims: [{name: gpu, resourceClaimName: absent}]}
+"""
 
 
 def documents(part: str) -> list[dict[str, Any]]:
@@ -51,6 +63,9 @@ def roles_without(part: str, verb: str, resource: str) -> str:
 
 
 def _split(rule: dict[str, Any], verb: str, resource: str) -> Iterator[dict[str, Any]]:
+    if "resources" not in rule:
+        yield rule
+        return
     for one in rule["resources"]:
         verbs = [each for each in rule["verbs"] if (each, one) != (verb, resource)]
         if verbs:
@@ -82,6 +97,7 @@ class Stand:
             ":51515": ":0",
             "--secure-port=10259": "--secure-port=0",
             "--secure-port=10257": "--secure-port=0",
+            "--secure-port=10269": "--secure-port=0",
         }
         for there, replacement in here.items():
             options = [word.replace(there, replacement) for word in options]
@@ -129,10 +145,10 @@ def test_the_failure_names_the_right_that_is_missing(stand: Stand, part: str, ve
     pod = CLAIMING.replace("spec:\n  restart", "spec:\n  schedulerName: cathedra-scheduler\n  restart")
     seen = f'cannot {verb} resource "{resource}"'
     try:
-        kubectl("apply", "-f", "-", stdin=pod)
+        kubectl("apply", "-f", "-", stdin=f"{pod}---{STUCK}")
         until(lambda: seen in stand.messages(running[part]), seen, seconds=60)
     finally:
-        kubectl("delete", "pod", "user", "--force")
+        kubectl("delete", "pod", "user", "stuck", "--force")
         for name in running.values():
             stand.stop(name)
         for each in ("events", "resourceslices", "leases -n kube-system"):

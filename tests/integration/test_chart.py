@@ -12,6 +12,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 BASES = {
     "scheduler": "scheduler/scheduler.yaml",
     "controllers": "controllers/controller-manager.yaml",
+    "advisor": "advisor/advisor.yaml",
     "driver": "driver/driver.yaml",
 }
 # Helm's SDK; the other tests of the chart's objects are those of the bases.
@@ -38,12 +39,15 @@ def test_with_the_default_values_the_objects_are_those_of_the_base(part: str) ->
 
 
 def test_the_controllers_are_installed_on_request() -> None:
-    assert set(rendered()) == {"scheduler", "driver"}
-    assert set(rendered(driver={"enabled": False}, scheduler={"enabled": False})) == set()
+    assert set(rendered()) == {"scheduler", "advisor", "driver"}
+    off = {"enabled": False}
+    assert set(rendered(driver=off, scheduler=off, advisor=off)) == set()
 
 
 def test_values_set_image_replicas_and_the_drivers_options() -> None:
     found = rendered(image="example.com/cathedra:1", scheduler={"replicas": 3}, driver={"options": ["--gpus=4"]})
+    quiet = rendered(advisor={"options": ["--events=off"]})["advisor"]
+    assert workload(quiet)["template"]["spec"]["containers"][0]["command"][-1] == "--events=off"
     assert workload(found["scheduler"])["replicas"] == 3
     containers = [workload(objects)["template"]["spec"]["containers"][0] for objects in found.values()]
     assert {one["image"] for one in containers} == {"example.com/cathedra:1"}

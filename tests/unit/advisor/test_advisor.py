@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cathedra.api.resource import ResourceSlice
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.struct import replace
 from cathedra.client.resources import RESOURCESLICES as _SLICES
 from tests.unit.advisor.world import World, waiting, with_world
@@ -139,5 +140,31 @@ def test_the_reason_follows_the_cluster() -> None:
         await world.create(node("n2"), slice_("n2", 4))
         await world.api.until(lambda: advisor.alarm.current)
         assert advisor.alarm.current[0].node == "n2"
+
+    with_world(body)
+
+
+def test_churn_writes_no_storm_of_events_and_keeps_nothing() -> None:
+    async def body(world: World) -> None:
+        advisor = world.advise()
+        await world.create(*waiting("always", 4))
+        await world.until_event("always", 2)
+        sizes = []
+        for number in range(120):
+            # Pods come, are bound or refused, and go; the free devices change all the time.
+            name = f"p{number}"
+            await world.create(*waiting(name, 1 + number % 3))
+            await world.clock.sleep(5)
+            if number % 3 < 2:
+                await world.bind(name)
+            await world.clock.sleep(4)
+            await world.delete(Pod, name)
+            await world.delete(ResourceClaim, name)
+            await world.clock.sleep(1)
+            sizes.append(sum(advisor.statistics().values()) - advisor.statistics()["judged"])
+        # One event for each pod that wants more than there is, and one for each that nothing had scheduled for 5 s.
+        assert len(await world.events()) <= 122
+        assert max(sizes[60:]) <= max(sizes[:60])
+        assert advisor.statistics()["judged"] < 1000
 
     with_world(body)

@@ -1,0 +1,112 @@
+"""The advisor as a process with the rights of its base, beside API servers of several releases and no scheduler."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cathedra.cluster.data.datadir import DataDir
+from tests.integration.conftest import EXAMPLES, Kubectl, RunningCluster
+from tests.integration.test_beside_kubernetes import BASES, as_account, fetched, free_port, until
+from tests.integration.test_parts_alone import Parts
+
+BASE = BASES / "advisor"
+GAUGE = 'cathedra_pods_that_would_fit{kind="unseen",scheduler="default-scheduler"}'
+SERVED = {
+    "1.32": ("v1beta1", "--feature-gates=DynamicResourceAllocation=true"),
+    "1.34": ("v1", ""),
+    "1.37": ("v1", ""),
+}
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="advised-") as name:
+        yield Path(name)
+
+
+def objects(version: str, *, pods: bool) -> str:
+    """The example's objects in a version of resource.k8s.io; its pods, or all others."""
+    found = []
+    for one in yaml.safe_load_all((EXAMPLES / "advisor" / "cluster.yaml").read_text()):
+        if (one["kind"] == "Pod") is pods:
+            found.append(_older(one) if version == "v1beta1" else one)
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": found})
+
+
+def _older(one: dict[str, Any]) -> dict[str, Any]:
+    if one["apiVersion"] == "resource.k8s.io/v1":
+        one["apiVersion"] = "resource.k8s.io/v1beta1"
+    if one["kind"] == "ResourceClaim":
+        for request in one["spec"]["devices"]["requests"]:
+            request.update(request.pop("exactly"))
+    for device in one["spec"].get("devices", ()) if one["kind"] == "ResourceSlice" else ():
+        device["basic"] = {"capacity": device.pop("capacity")}
+    return one
+
+
+def messages(kubectl: Kubectl) -> list[tuple[str, str, str]]:
+    items = json.loads(kubectl("get", "events", "-o", "json"))["items"]
+    return sorted((one["involvedObject"]["name"], one["reason"], one["message"]) for one in items)
+
+
+@pytest.mark.parametrize("release", SERVED)
+def test_with_the_scheduler_stopped_the_node_is_named_and_a_restart_repeats_nothing(folder: Path, release: str) -> None:
+    version, gates = SERVED[release]
+    with ExitStack() as stack:
+        parts, port = Parts(folder, stack), free_port()
+        options = [gates, f"--runtime-config=resource.k8s.io/{version}=true"] if gates else []
+        parts.start("apiserver", f"--data-dir={folder}", f"--kubernetes-version={release}", *options)
+        parts.wait_for("apiserver", "export KUBECONFIG=")
+        kubectl = Kubectl(RunningCluster(DataDir(folder), ()))
+        kubectl("apply", "-k", str(BASE))
+        kubectl("create", "serviceaccount", "default")
+        kubectl("apply", "-f", "-", stdin=objects(version, pods=False))
+        kubectl("taint", "node", "node-0", "node.kubernetes.io/not-ready-")
+        documents = yaml.safe_load_all((BASE / "advisor.yaml").read_text())
+        deployment = next(one for one in documents if one["kind"] == "Deployment")
+        command = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
+        words = [word for word in command[2:] if "bind-address" not in word and "secure-port" not in word]
+        started = (as_account(kubectl, folder, "cathedra-advisor"), *words, f"--secure-port={port}")
+        kubectl("create", "clusterrole", "metrics", "--verb=get", "--non-resource-url=/metrics")
+        kubectl("create", "clusterrolebinding", "metrics", "--clusterrole=metrics", "--serviceaccount=default:default")
+        token = kubectl("create", "token", "default").strip()
+
+        parts.start("advisor", *started)
+        parts.wait_for("advisor", "leads cathedra-advisor")
+        until(lambda: "cathedra_devices{" in fetched(port, "/metrics", token)[1], "no figures")
+        kubectl("apply", "-f", "-", stdin=objects(version, pods=True))
+        until(lambda: f"{GAUGE} 1\n" in fetched(port, "/metrics", token)[1], "no alarm", seconds=5)
+        until(lambda: len(messages(kubectl)) == 2, "no events", seconds=5)
+        (fits, too_many) = messages(kubectl)
+        assert fits[:2] == ("fits", "PodWouldFit")
+        assert "fits on node node-0, but the scheduler default-scheduler has not reported on it" in fits[2]
+        assert f"Assumed: Kubernetes {release} with the feature gates that the server reports" in fits[2]
+        assert too_many[:2] == ("too-many", "DevicesExplained")
+        assert fetched(port, "/healthz") == (200, "ok")
+        assert fetched(port, "/metrics")[0] == 401
+
+        before = messages(kubectl)
+        parts.kill("advisor")
+        kubectl("delete", "lease", "cathedra-advisor", "-n", "kube-system")  # else its 15 seconds would be waited for
+        parts.start("advisor", *started)
+        until(lambda: f"{GAUGE} 1\n" in _metrics(port, token), "no alarm after the restart")
+        assert messages(kubectl) == before
+        log = parts.log("advisor")
+        assert "forbidden" not in log, log
+        assert parts.stop("advisor") == 0, log
+        assert "Traceback" not in parts.log("advisor"), log
+
+
+def _metrics(port: int, token: str) -> str:
+    try:
+        return fetched(port, "/metrics", token)[1]
+    except OSError:
+        return ""  # it has just been started
