@@ -122,7 +122,7 @@ class APIServer:
 
             definitions = all_definitions(gates)
         served = served_definitions(definitions, gates, dict(config.runtime_config))
-        registry = Registry(store or MemoryStorage(), served)
+        registry = Registry(store or MemoryStorage(), served, gates.release)
         await registry.load()
         RevisionSharing(registry, clock).start()
         catalog = Catalog(served, served_virtual(gates, dict(config.runtime_config)))

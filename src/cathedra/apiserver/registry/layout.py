@@ -6,6 +6,10 @@ object's JSON with its resource version, which is also the answer to a request f
 `SharedLayout` is Kubernetes' own in etcd. A value is JSON with kind and apiVersion. Kubernetes distinguishes JSON and
 protobuf by their first bytes, and this module reads both; it writes JSON, which is fifty times faster here and readable
 without tools. The resource version is the revision under which a value was written, and not part of it.
+
+A server of a newer release may have written fields that this one's release does not know, before a downgrade or during
+an upgrade. They are dropped when a value is read, as Kubernetes' decoder does it: they are not shown, do not stand in
+the way of a change, and are gone from the store with the next write through this server.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import msgspec
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.protobuf import MAGIC, ProtobufError, decode_message, has_message, unwrap
+from cathedra.api.releasefields import of_release
 from cathedra.api.scheme import GroupResource, UnknownKind, kind_of
 from cathedra.api.status import failure
 from cathedra.api.struct import KubeStruct, decode, encode, replace
@@ -79,6 +84,9 @@ def numbered(value: bytes, revision: int) -> bytes:
 class LogLayout:
     """The layout of a store that one process writes."""
 
+    def __init__(self, release: str) -> None:
+        self._release = release
+
     def prefix(self, definition: AnyDefinition) -> str:
         """Return the prefix of a resource's keys, ``/group/plural``."""
         return f"/{definition.group}/{definition.plural}"
@@ -116,7 +124,7 @@ class LogLayout:
         """
         try:
             # Values of older backups have a resource version of their own; `stamped` replaces it by the record's.
-            obj: KubeObject = _as_stored(definition, record.value)
+            obj: KubeObject = _as_known(definition, _as_stored(definition, record.value), self._release)
         except msgspec.DecodeError as error:
             raise StorageError(f"the object stored at {record.key} cannot be read: {error}") from error
         return stamped(obj, record.revision)
@@ -148,7 +156,8 @@ def check_size(value: bytes) -> None:
 class SharedLayout:
     """The layout of Kubernetes in etcd."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: str) -> None:
+        self._release = release
         self._forms: dict[GroupResource, _ValueForm] = {}
 
     def prefix(self, definition: AnyDefinition) -> str:
@@ -193,7 +202,7 @@ class SharedLayout:
         # A changed custom resource has another definition under the same name. The former form would decode with the
         # former versions.
         if found is None or found.definition is not definition:
-            found = self._forms[definition.group_resource] = _ValueForm(definition)
+            found = self._forms[definition.group_resource] = _ValueForm(definition, self._release)
         return found
 
 
@@ -210,11 +219,18 @@ def _as_stored(definition: AnyDefinition, value: bytes) -> Any:
     return decode(kind, value)
 
 
+def _as_known(definition: AnyDefinition, obj: Any, release: str) -> Any:
+    """Return the object without the fields that the release does not know. Those of custom resources are the same in
+    all releases."""
+    return of_release(obj, release) if has_message(definition.type) else obj
+
+
 class _ValueForm:
     """The shared form of one resource's objects."""
 
-    def __init__(self, definition: AnyDefinition) -> None:
+    def __init__(self, definition: AnyDefinition, release: str) -> None:
         self.definition = definition
+        self._release = release
         self._head = b""
         if has_message(definition.type):
             gvk = definition.gvk(_storage_version(definition))
@@ -230,7 +246,7 @@ class _ValueForm:
             obj = self._read(record.value)
         except (msgspec.DecodeError, ProtobufError, ValueError) as error:
             raise StorageError(f"the object stored at {record.key} cannot be read: {error}") from error
-        return stamped(obj, record.revision)
+        return stamped(_as_known(self.definition, obj, self._release), record.revision)
 
     def _read(self, value: bytes) -> Any:
         definition = self.definition

@@ -24,6 +24,7 @@ from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.primary import PrimaryStore
 from cathedra.apiserver.storage.protocol import MemoryStorage, SharedStorage, Storage
 from cathedra.kinds.definition import AnyDefinition
+from cathedra.releases import NEWEST
 
 __all__ = ["AnyStorage", "Registry", "WriteConflict"]
 
@@ -35,7 +36,8 @@ Adapt = Callable[[AnyDefinition, Any], Any]
 class Registry:
     """All objects, and the only way to change them."""
 
-    def __init__(self, storage: AnyStorage, definitions: Iterable[AnyDefinition]) -> None:
+    def __init__(self, storage: AnyStorage, definitions: Iterable[AnyDefinition], release: str = NEWEST) -> None:
+        """``release``: that of the server. Fields that it does not know are dropped when objects are read."""
         self.shared = isinstance(storage, SharedStorage)
         """True if other servers write the same store.
 
@@ -48,11 +50,11 @@ class Registry:
         if isinstance(storage, SharedStorage):
             # The primary's values are those of its own log; etcd's are Kubernetes', so that kube-apiserver can read
             # them.
-            layout = LogLayout() if isinstance(storage, PrimaryStore) else SharedLayout()
+            layout = LogLayout(release) if isinstance(storage, PrimaryStore) else SharedLayout(release)
             self._tables = Tables(definitions, layout)
             self._log = SharedCommitLog(storage, self._tables)
         else:
-            self._tables = Tables(definitions, LogLayout())
+            self._tables = Tables(definitions, LogLayout(release))
             self._log = CommitLog(storage, self._tables)
         self.by_resource = self._tables.by_resource
         """Tables by resource that is served."""

@@ -1,0 +1,88 @@
+"""Values of servers of several releases on one store, as during an upgrade."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.client.client import Client
+from cathedra.client.resources import RESOURCECLAIMS, RESOURCESLICES
+from cathedra.client.transport import PatchType
+from cathedra.clock import LoopClock, run_virtual
+from cathedra.releases import FeatureGates
+from tests.unit.apiserver.registry.test_sharedcommitlog import FakeStore
+from tests.unit.kinds.objects import claim, device, resource_slice
+
+OLDER, NEWER = "1.36", "1.37"
+
+
+class Upgrade:
+    """A store, and a client of a server of each release on it."""
+
+    def __init__(self, store: FakeStore, older: Client, newer: Client) -> None:
+        self.store = store
+        self.older = older
+        self.newer = newer
+
+    def stored(self, key: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.store.objects[key].value)
+        return found
+
+    def write(self, key: str, **spec: Any) -> None:
+        """Add fields to the spec of an object in the store, as a newer server has written them."""
+        value = self.stored(key)
+        value["spec"] |= spec
+        self.store.put(key, json.dumps(value).encode())
+
+
+def upgrading(test: Callable[[Upgrade], Awaitable[None]]) -> None:
+    async def run() -> None:
+        store, clock = FakeStore(), LoopClock(asyncio.get_running_loop())
+        servers = [
+            await APIServer.open(
+                ServerConfig(release=release, gates=FeatureGates.for_release(release)),
+                clock=clock,
+                random=random.Random(1),
+                store=store,
+            )
+            for release in (OLDER, NEWER)
+        ]
+        await test(Upgrade(store, *(Client(server.transport(), clock=clock) for server in servers)))
+        for server in servers:
+            await server.close()
+
+    run_virtual(run())
+
+
+def test_an_older_server_changes_a_claim_with_a_field_that_it_does_not_know() -> None:
+    async def test(upgrade: Upgrade) -> None:
+        await upgrade.newer.resource(RESOURCECLAIMS, "default").create(claim())
+        value = upgrade.stored("resourceclaims/default/c")
+        value["spec"]["devices"]["requests"][0]["exactly"]["derivedAttributes"] = [
+            {"name": "x.example.com/y", "expression": "1"}
+        ]
+        upgrade.store.put("resourceclaims/default/c", json.dumps(value).encode())
+        claims = upgrade.older.resource(RESOURCECLAIMS, "default")
+        seen = await claims.get("c")
+        assert not seen.spec.devices.requests[0].exactly.derived_attributes
+        changed = await claims.patch("c", PatchType.MERGE, {"metadata": {"labels": {"a": "b"}}})
+        assert changed.metadata.labels == {"a": "b"}
+        # As in Kubernetes, a write through the older server drops what it does not know.
+        assert "derivedAttributes" not in json.dumps(upgrade.stored("resourceclaims/default/c"))
+
+    upgrading(test)
+
+
+def test_an_older_server_does_not_show_a_field_that_it_does_not_know() -> None:
+    async def test(upgrade: Upgrade) -> None:
+        await upgrade.newer.resource(RESOURCESLICES).create(resource_slice(device()))
+        upgrade.write("resourceslices/s", skipNodeOperations=["Prepare"])
+        assert (await upgrade.newer.resource(RESOURCESLICES).get("s")).spec.skip_node_operations
+        assert not (await upgrade.older.resource(RESOURCESLICES).get("s")).spec.skip_node_operations
+
+    upgrading(test)
