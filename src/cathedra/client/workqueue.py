@@ -111,6 +111,17 @@ class WorkQueue(Generic[K]):
         # The larger of both: the bucket protects the server when many keys fail at once, as during an outage.
         self.add_after(key, max(self._backoff.delay(key), self._bucket.reserve()))
 
+    def add_after_conflict(self, key: K) -> None:
+        """Queue ``key`` again after another writer was faster, when its own back-off allows it.
+
+        The common rate protects a server that fails. A conflict shows a server that works, and a key that was out of
+        date for a moment: beyond the burst, ten keys a second would get their turn, and the last of a thousand waits
+        for minutes.
+        """
+        if self._observer is not None:
+            self._observer.retried()
+        self.add_after(key, self._backoff.delay(key))
+
     def forget(self, key: K) -> None:
         """``key`` succeeded: its next failure starts with the shortest delay."""
         self._backoff.forget(key)
@@ -231,7 +242,10 @@ async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float | 
             queue.forget(key)
         except (StatusError, ConnectionError, RetryLater) as error:
             _LOG.debug("%s: tried again later: %s", key, error)
-            queue.add_rate_limited(key)
+            if isinstance(error, StatusError) and error.is_conflict:
+                queue.add_after_conflict(key)
+            else:
+                queue.add_rate_limited(key)
         except Exception:
             # One key that hits a defect must not stop the others; it is reported and retried like any failure.
             _LOG.exception("%s: reconciling failed", key)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api.scheme import GroupResource
-from cathedra.api.status import not_found
+from cathedra.api.status import conflict, not_found
 from cathedra.client.backoff import ItemBackoff, TokenBucket
 from cathedra.client.workqueue import NotRetryable, QueueShutDown, WorkQueue, one_of_many, run_workers
 from cathedra.clock import LoopClock, run_virtual
@@ -94,6 +94,28 @@ def test_all_failing_keys_together_are_bound_to_ten_per_second() -> None:
         return asyncio.get_running_loop().time()
 
     assert virtual(body) == pytest.approx(10.0, abs=0.2)
+
+
+def test_keys_whose_write_lost_a_race_do_not_wait_for_each_other() -> None:
+    async def body(queue: WorkQueue[str]) -> float:
+        conflicts, done, ended = set[str](), set[str](), asyncio.Event()
+
+        async def reconcile(key: str) -> None:
+            if key not in conflicts:
+                conflicts.add(key)
+                raise conflict(GroupResource("", "pods"), key, "the object has been modified")
+            done.add(key)
+            if len(done) == 1000:
+                ended.set()
+
+        for number in range(1000):
+            queue.add(f"k{number}")
+        working = asyncio.create_task(run_workers(queue, reconcile))
+        await ended.wait()
+        working.cancel()
+        return asyncio.get_running_loop().time()
+
+    assert virtual(body) < 1
 
 
 def test_shutting_down_wakes_everybody_who_waits() -> None:
