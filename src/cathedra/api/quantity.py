@@ -168,6 +168,9 @@ class Quantity:
             object.__setattr__(self, "_text", text)
         return text
 
+    written = text
+    """As JSON shows it; scalars have this attribute for the encoder (`cathedra.api.struct`)."""
+
     @property
     def as_read(self) -> Quantity:
         """The quantity that a reader of ``text`` gets.
