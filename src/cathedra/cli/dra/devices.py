@@ -8,6 +8,7 @@ import asyncio
 from cathedra.allocation.errors import InvalidInput
 from cathedra.cli.dra.source import add_source, add_timeout, read_state
 from cathedra.cli.terminal import print_data, print_styled, style, width
+from cathedra.insight.drawing.devices import LARGEST, SMALLEST, WIDTH
 from cathedra.insight.inventory.listing import devices
 from cathedra.insight.inventory.report import devices_text
 from cathedra.insight.reading.state import ClusterState
@@ -29,12 +30,23 @@ def add(parser: argparse.ArgumentParser) -> None:
         default="table",
         help="output format (default table)",
     )
+    parser.add_argument(
+        "--svg",
+        nargs="?",
+        type=_pixels,
+        const=WIDTH,
+        default=0,
+        metavar="PIXELS",
+        help=f"draw a picture of this width instead (default {WIDTH})",
+    )
     add_source(parser)
     add_timeout(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print them; 1 if none matches."""
+    if arguments.svg and arguments.watch:
+        raise InvalidInput("--svg draws one picture; kubectl dra map follows the cluster")
     if not arguments.watch:
         return _show(arguments, read_state(arguments))
     if arguments.dump:
@@ -46,6 +58,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _pixels(text: str) -> int:
+    pixels = int(text)
+    if not SMALLEST <= pixels <= LARGEST:
+        raise argparse.ArgumentTypeError(f"a picture is {SMALLEST} to {LARGEST} pixels wide, not {pixels}")
+    return pixels
+
+
 def _show(arguments: argparse.Namespace, state: ClusterState) -> int:
     found = devices(
         state,
@@ -54,7 +73,9 @@ def _show(arguments: argparse.Namespace, state: ClusterState) -> int:
         driver=arguments.driver,
         free=arguments.free,
     )
-    if arguments.output in ("json", "yaml"):
+    if arguments.svg:
+        print(found.svg(arguments.svg))
+    elif arguments.output in ("json", "yaml"):
         print_data(found.to_dict(), arguments.output)
     else:
         print_styled(devices_text(found, width(), style, wide=arguments.output == "wide"))

@@ -8,6 +8,7 @@ from typing import Any
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.cli.dra.source import (
+    add_html,
     add_namespace,
     add_pod_templates,
     add_source,
@@ -16,6 +17,7 @@ from cathedra.cli.dra.source import (
     namespace_of,
     pod_templates_of,
     read_state,
+    write_html,
 )
 from cathedra.cli.terminal import print_data, print_styled, style, width
 
@@ -44,6 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_pod_templates(parser)
     add_validation(parser)
+    add_html(parser)
     add_source(parser)
     add_timeout(parser)
 
@@ -82,7 +85,14 @@ def run(arguments: argparse.Namespace) -> int:
             ),
         )
     )
-    if arguments.output != "text":
+    if arguments.html:
+        from cathedra.insight.drawing.pages import explanation_html, page  # start-up time: with the option alone
+        from cathedra.insight.inventory.listing import devices
+
+        title = answer.subject if isinstance(answer, Explanation) else f"what waits in {answer.where}"
+        fragment = explanation_html(answer.to_dict(), devices(state).to_dict())
+        write_html(arguments.html, page(title, fragment))
+    elif arguments.output != "text":
         print_data(answer.to_dict(), arguments.output)
     elif isinstance(answer, Explanation):
         print_styled(explanation_text(answer, width(), style))

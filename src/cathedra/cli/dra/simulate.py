@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.cli.dra.source import (
+    add_html,
     add_namespace,
     add_pod_templates,
     add_source,
@@ -20,6 +21,7 @@ from cathedra.cli.dra.source import (
     namespace_of,
     pod_templates_of,
     read_state,
+    write_html,
 )
 from cathedra.cli.terminal import print_data, print_styled, style, styled, width
 
@@ -83,6 +85,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_pod_templates(parser)
     add_validation(parser)
+    add_html(parser)
     add_source(parser)
     add_timeout(parser)
 
@@ -106,8 +109,9 @@ def run(arguments: argparse.Namespace) -> int:
     # The result contains what scheduler and controllers would log.
     logging.getLogger("cathedra").setLevel(logging.CRITICAL)
     manifests: Any = [Path(name) for name in arguments.apply] or None
+    state = read_state(arguments) if arguments.replay is None else read_question(arguments.replay).state
     found = simulate(
-        read_state(arguments) if arguments.replay is None else read_question(arguments.replay).state,
+        state,
         PlannedChanges(
             apply=manifests,
             delete=arguments.delete,
@@ -126,7 +130,13 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=styled(sys.stderr))
-    if arguments.output in ("text", "wide"):
+    if arguments.html:
+        from cathedra.insight.drawing.pages import page, simulation_html  # start-up time: with the option alone
+        from cathedra.insight.inventory.listing import devices
+
+        fragment = simulation_html(found.to_dict(), devices(state).to_dict())
+        write_html(arguments.html, page(f"simulation on {state.source}", fragment))
+    elif arguments.output in ("text", "wide"):
         print_styled(simulation_text(found, width(), style, wide=arguments.output == "wide"))
     else:
         print_data(found.to_dict(), arguments.output)

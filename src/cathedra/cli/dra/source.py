@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Final
 
+from cathedra.allocation.errors import InvalidInput
 from cathedra.cli.options import release
 from cathedra.cluster.parts.gctuning import suspend_collection, tune_collection
 from cathedra.insight.reading.dumps import read_dump
@@ -79,6 +80,28 @@ def add_validation(parser: argparse.ArgumentParser) -> None:
         help="treatment of unknown fields in manifests, as for kubectl apply: refuse them (strict or true; default), "
         "note them (warn), or drop them (ignore, or false)",
     )
+
+
+def add_html(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--html``."""
+    parser.add_argument(
+        "--html", default="", metavar="FILE", help="write a page with a picture of the devices instead (-: print it)"
+    )
+
+
+def write_html(name: str, text: str) -> None:
+    """Write a page to a file, or print it.
+
+    Raises:
+        InvalidInput: the file cannot be written.
+    """
+    if name == "-":
+        print(text, end="")
+        return
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"--html {name}: {error.strerror}") from error
 
 
 def pod_templates_of(arguments: argparse.Namespace) -> PodTemplates:

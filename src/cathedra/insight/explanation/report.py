@@ -9,6 +9,7 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.jsonvalue import JSONObject
+from cathedra.insight.drawing.pages import explanation_html
 from cathedra.insight.reading.state import Note
 from cathedra.insight.rendering import API_VERSION, Style, names_text, plain, wrapped
 from cathedra.printable import counted, printable_values
@@ -185,6 +186,9 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
         """The answer as plain values, by the schema in docs/schemas; fields that are empty are there, too."""
         return {"apiVersion": API_VERSION, "kind": "Explanation", **_plain(self)}
 
+    def _repr_html_(self) -> str:
+        return explanation_html(self.to_dict())
+
     def __repr__(self) -> str:
         return f"Explanation({self.subject!r}, {self.verdict!r}, {self.summary!r})"
 
@@ -217,6 +221,9 @@ class ExplanationOverview(msgspec.Struct, frozen=True, rename="camel"):
         """The answer as plain values, by the schema in docs/schemas."""
         found: JSONObject = msgspec.to_builtins(self)
         return {"apiVersion": API_VERSION, "kind": "ExplanationOverview", "fits": self.fits, **found}
+
+    def _repr_html_(self) -> str:
+        return explanation_html(self.to_dict())
 
     def __str__(self) -> str:
         return overview_text(self, width=160)

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from cathedra.api.jsonvalue import JSONObject
+from cathedra.insight.drawing.devices import WIDTH, devices_svg
 from cathedra.insight.reading.state import Note
 from cathedra.insight.rendering import API_VERSION, Style, plain, table_lines, wrapped
 from cathedra.printable import counted, printable_values
@@ -121,6 +122,13 @@ class DeviceList(msgspec.Struct, frozen=True, rename="camel"):
         """The answer as plain values."""
         found: JSONObject = msgspec.to_builtins(self)
         return {"apiVersion": API_VERSION, "kind": "DeviceList", **found}
+
+    def svg(self, width: int = WIDTH) -> str:
+        """Return a picture of the devices, ``width`` pixels wide."""
+        return devices_svg(self.to_dict(), width)
+
+    def _repr_html_(self) -> str:
+        return self.svg()
 
 
 # --- text

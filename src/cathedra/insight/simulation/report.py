@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from cathedra.insight.drawing.pages import simulation_html
 from cathedra.insight.reading.state import Note
 from cathedra.insight.rendering import API_VERSION, Style, names_text, plain, wrapped
 from cathedra.printable import counted, printable_values
@@ -86,6 +87,9 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel"):
         """The answer as plain values."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return {"apiVersion": API_VERSION, "kind": "Simulation", "fits": self.fits, **found}
+
+    def _repr_html_(self) -> str:
+        return simulation_html(self.to_dict())
 
 
 # --- text
