@@ -28,6 +28,11 @@ export class WorkerEngine {
     return this.#ready;
   }
 
+  // A worker that is started again while a question waits for the one before it is waited for, too.
+  async #startedLast() {
+    for (let ready = null; ready === null || ready !== this.#ready; ) await (ready = this.start());
+  }
+
   async load(files, fields = {}) {
     const found = await this.ask("load", { files, ...fields });
     this.#loaded = { files, ...fields };
@@ -35,7 +40,7 @@ export class WorkerEngine {
   }
 
   async ask(question, fields = {}) {
-    await this.start();
+    await this.#startedLast();
     const id = this.#next++;
     const answer = await new Promise((resolve, reject) => {
       const timer = setTimeout(() => this.#giveUp(), this.limit * 1000);
