@@ -21,10 +21,12 @@ from cathedra.api.nesting import load_json
 from cathedra.api.struct import MicroTime, encode
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.pipeline.record import RequestRecord
+from cathedra.apiserver.requestinfo import RequestInfo
 from cathedra.files.private import private_directory, private_file
 
 LOG: Final = logging.getLogger(__name__)
 LEVELS: Final = ("None", "Metadata", "Request", "RequestResponse")
+STAGES: Final = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")
 _NEWLINE: Final = ord("\n")
 _AGENT_LENGTH: Final = 1024
 """Limit of a user agent in an event, in characters."""
@@ -34,6 +36,27 @@ class PolicyError(ValueError):
     """The text is not an audit policy."""
 
 
+class AuditResources(msgspec.Struct, frozen=True):
+    """Resources of one API group that a rule matches."""
+
+    group: str = ""
+    resources: tuple[str, ...] = ()
+    """``pods``, ``pods/log``, ``pods/*``, ``*/scale`` or ``*``; none mean all of the group."""
+    names: tuple[str, ...] = ()
+
+    def fit(self, info: RequestInfo) -> bool:
+        """Return True if the request is about one of them."""
+        if self.group != info.group:
+            return False
+        if not self.resources:
+            return True
+        if self.names and info.name not in self.names:
+            return False
+        whole = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+        patterns = {"*", whole, f"{info.resource}/*"} | ({f"*/{info.subresource}"} if info.subresource else set())
+        return not patterns.isdisjoint(self.resources)
+
+
 class AuditRule(msgspec.Struct, frozen=True, kw_only=True):
     """A rule of a policy: requests and the level of their events. An empty field matches everything."""
 
@@ -41,35 +64,36 @@ class AuditRule(msgspec.Struct, frozen=True, kw_only=True):
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ()
-    resources: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """API group and resources (``pods``, ``pods/log``, ``*``); no resources mean all of the group."""
+    resources: tuple[AuditResources, ...] = ()
     namespaces: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     """Paths outside resources; a trailing ``*`` stands for anything."""
+    omit_stages: frozenset[str] = frozenset()
+    omit_managed_fields: bool = False
 
     def fits(self, record: RequestRecord) -> bool:
-        """Return True if the rule matches the request."""
-        user = record.user
+        """Return True if the rule matches the request (k8s.io/apiserver, pkg/audit/policy/checker.go)."""
+        user, info = record.user, record.info
         if self.users and (user is None or user.name not in self.users):
             return False
         if self.groups and (user is None or not set(self.groups) & set(user.groups)):
             return False
-        if self.verbs and record.info.verb not in self.verbs:
+        if self.verbs and info.verb not in self.verbs:
             return False
-        info = record.info
-        if not info.is_resource:
-            return not (self.resources or self.namespaces) and self._fits_path(info.path)
-        if self.paths or (self.namespaces and info.namespace not in self.namespaces):
+        if self.namespaces or self.resources:
+            return info.is_resource and self._fits_resource(info)
+        return not self.paths or (not info.is_resource and self._fits_path(info.path))
+
+    def _fits_resource(self, info: RequestInfo) -> bool:
+        if self.namespaces and info.namespace not in self.namespaces:
             return False
-        name = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
-        return not self.resources or any(
-            group == info.group and (not names or name in names or "*" in names) for group, names in self.resources
-        )
+        return not self.resources or any(one.fit(info) for one in self.resources)
 
     def _fits_path(self, path: str) -> bool:
-        return not self.paths or any(
-            path == one or (one.endswith("*") and path.startswith(one[:-1])) for one in self.paths
-        )
+        return any(path == one or (one.endswith("*") and path.startswith(one[:-1])) for one in self.paths)
+
+
+_UNMATCHED: Final = AuditRule(level="None")
 
 
 class AuditPolicy(msgspec.Struct, frozen=True):
@@ -77,9 +101,9 @@ class AuditPolicy(msgspec.Struct, frozen=True):
 
     rules: tuple[AuditRule, ...] = (AuditRule(level="Metadata"),)
 
-    def level(self, record: RequestRecord) -> str:
-        """Return the level at which a request is logged."""
-        return next((rule.level for rule in self.rules if rule.fits(record)), "None")
+    def rule(self, record: RequestRecord) -> AuditRule:
+        """Return the rule by which a request is logged."""
+        return next((rule for rule in self.rules if rule.fits(record)), _UNMATCHED)
 
 
 def load_policy(text: str) -> AuditPolicy:
@@ -96,23 +120,57 @@ def load_policy(text: str) -> AuditPolicy:
         raise PolicyError(f"the audit policy is no YAML: {error}") from error
     if not isinstance(document, Mapping) or document.get("kind") != "Policy":
         raise PolicyError("an audit policy has kind: Policy and apiVersion: audit.k8s.io/v1")
-    return AuditPolicy(tuple(_rule(rule, position) for position, rule in enumerate(document.get("rules") or ())))
+    shared = _stages(document.get("omitStages"), "omitStages")
+    omits = document.get("omitManagedFields") is True
+    rules = document.get("rules") or ()
+    return AuditPolicy(tuple(_rule(rule, f"rules[{number}]", shared, omits) for number, rule in enumerate(rules)))
 
 
-def _rule(given: Any, position: int) -> AuditRule:
+def _rule(given: Any, path: str, shared: frozenset[str], omits: bool) -> AuditRule:
+    """Return a rule with what the policy omits for all rules."""
     if not isinstance(given, Mapping) or given.get("level") not in LEVELS:
-        raise PolicyError(f"rules[{position}].level: must be one of {', '.join(LEVELS)}")
-    return AuditRule(
+        raise PolicyError(f"{path}.level: must be one of {', '.join(LEVELS)}")
+    resources = tuple(
+        _resources(one, f"{path}.resources[{number}]") for number, one in enumerate(given.get("resources") or ())
+    )
+    rule = AuditRule(
         level=given["level"],
         users=_texts(given.get("users")),
         groups=_texts(given.get("userGroups")),
         verbs=_texts(given.get("verbs")),
-        resources=tuple(
-            (str(one.get("group", "")), _texts(one.get("resources"))) for one in given.get("resources") or ()
-        ),
+        resources=resources,
         namespaces=_texts(given.get("namespaces")),
         paths=_texts(given.get("nonResourceURLs")),
+        omit_stages=shared | _stages(given.get("omitStages"), f"{path}.omitStages"),
+        # A rule that sets the field overrides the policy in both directions.
+        omit_managed_fields=given.get("omitManagedFields", omits) is True,
     )
+    if rule.paths and (rule.resources or rule.namespaces):
+        raise PolicyError(f"{path}.nonResourceURLs: rules cannot apply to both regular resources and non-resource URLs")
+    for number, one in enumerate(rule.paths):
+        if one != "*" and (not one.startswith("/") or "*" in one[:-1]):
+            text = "must begin with '/', and may have a wildcard '*' at its end only"
+            raise PolicyError(f"{path}.nonResourceURLs[{number}]: {text}")
+    return rule
+
+
+def _resources(given: Any, path: str) -> AuditResources:
+    if not isinstance(given, Mapping):
+        raise PolicyError(f"{path}: must have a group and resources")
+    found = AuditResources(
+        str(given.get("group") or ""), _texts(given.get("resources")), _texts(given.get("resourceNames"))
+    )
+    if found.names and not found.resources:
+        raise PolicyError(f"{path}.resourceNames: using resourceNames requires at least one resource")
+    return found
+
+
+def _stages(given: Any, path: str) -> frozenset[str]:
+    found = _texts(given)
+    for number, stage in enumerate(found):
+        if stage not in STAGES:
+            raise PolicyError(f"{path}[{number}]: must be one of {', '.join(STAGES)}")
+    return frozenset(found)
 
 
 def _texts(given: Any) -> tuple[str, ...]:
@@ -136,14 +194,14 @@ class AuditLog:
 
     def level(self, record: RequestRecord) -> str:
         """Return the level at which the request is logged."""
-        return self._policy.level(record)
+        return self._policy.rule(record).level
 
     def write(self, record: RequestRecord, stage: str, received: float, now: float) -> None:
         """Log one stage of a request; times in epoch seconds."""
-        level = self._policy.level(record)
-        if level == "None":
+        rule = self._policy.rule(record)
+        if rule.level == "None" or stage in rule.omit_stages:
             return
-        event = _event(record, level, stage, received, now)
+        event = _event(record, rule, stage, received, now)
         if not self._lines:
             # All events of this turn of the loop go out in one write.
             asyncio.get_running_loop().call_soon(self._flush)
@@ -175,7 +233,8 @@ class AuditLog:
             rest = rest[written:]
 
 
-def _event(record: RequestRecord, level: str, stage: str, received: float, now: float) -> dict[str, Any]:
+def _event(record: RequestRecord, rule: AuditRule, stage: str, received: float, now: float) -> dict[str, Any]:
+    level = rule.level
     query = f"?{record.query.decode('latin-1')}" if record.query else ""
     event: dict[str, Any] = {
         "kind": "Event",
@@ -205,10 +264,23 @@ def _event(record: RequestRecord, level: str, stage: str, received: float, now: 
             **record.annotations,
         }
     if level in {"Request", "RequestResponse"} and (body := _body(record.request_body)) is not None:
-        event["requestObject"] = body
+        event["requestObject"] = _shown(body, rule)
     if level == "RequestResponse" and (body := _body(record.response_body)) is not None:
-        event["responseObject"] = body
+        event["responseObject"] = _shown(body, rule)
     return event
+
+
+def _shown(body: Any, rule: AuditRule) -> Any:
+    """Return a body as the rule shows it: an object, or each object of a list, without managed fields."""
+    if not rule.omit_managed_fields or not isinstance(body, dict):
+        return body
+    items = body.get("items")
+    if isinstance(items, list):
+        return {**body, "items": [_shown(item, rule) for item in items]}
+    metadata = body.get("metadata")
+    if not isinstance(metadata, dict) or "managedFields" not in metadata:
+        return body
+    return {**body, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
 
 
 def shortened_agent(agent: str) -> str:

@@ -63,10 +63,69 @@ async def test_a_policy_chooses_what_is_written_down(tmp_path: Path) -> None:
     assert events[0]["responseObject"]["kind"] == "ConfigMap"
 
 
-@pytest.mark.parametrize("text", ["[", "kind: Pod", "kind: Policy\nrules: [{level: Sometimes}]"])
-def test_a_policy_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(PolicyError):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", "no YAML"),
+        ("kind: Pod", "kind: Policy"),
+        ("kind: Policy\nrules: [{level: Sometimes}]", r"rules\[0\]\.level"),
+        ("kind: Policy\nomitStages: [Never]", r"omitStages\[0\]: must be one of RequestReceived"),
+        ("kind: Policy\nrules: [{level: None, resources: [{resourceNames: [a]}]}]", "requires at least one resource"),
+        ("kind: Policy\nrules: [{level: None, namespaces: [a], nonResourceURLs: [/a]}]", "cannot apply to both"),
+        ("kind: Policy\nrules: [{level: None, nonResourceURLs: ['/a*b']}]", r"nonResourceURLs\[0\]"),
+    ],
+)
+def test_a_policy_that_is_none_is_refused(text: str, message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
         load_policy(text)
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "fits"),
+    [
+        ("resources: [{resources: [configmaps], resourceNames: [a]}]", f"{MAPS}/a", True),
+        ("resources: [{resources: [configmaps], resourceNames: [a]}]", f"{MAPS}/b", False),
+        ("resources: [{resources: [configmaps], resourceNames: [a]}]", MAPS, False),
+        ("resources: [{group: apps, resources: ['*/scale']}]", "/apis/apps/v1/namespaces/n/deployments/d/scale", True),
+        ("resources: [{group: apps, resources: ['deployments/*']}]", "/apis/apps/v1/namespaces/n/deployments/d", True),
+        (
+            "resources: [{group: apps, resources: [deployments]}]",
+            "/apis/apps/v1/namespaces/n/deployments/d/scale",
+            False,
+        ),
+        ("resources: [{group: apps}]", "/apis/apps/v1/namespaces/n/deployments/d/scale", True),
+        ("nonResourceURLs: ['/heal*']", "/healthz", True),
+        ("nonResourceURLs: ['*']", MAPS, False),
+        ("namespaces: [default]", "/healthz", False),
+    ],
+)
+def test_a_rule_matches_as_that_of_kube_apiserver(rule: str, path: str, fits: bool) -> None:
+    policy = load_policy(f"kind: Policy\nrules: [{{level: Metadata, {rule}}}]")
+    request = RequestRecord(request_info("GET", path), b"", "", 0.0)
+    assert (policy.rule(request).level == "Metadata") is fits
+
+
+async def test_stages_are_left_out(tmp_path: Path) -> None:
+    text = "kind: Policy\nrules: [{level: Metadata, omitStages: [ResponseComplete]}]"
+    assert await audited(tmp_path, load_policy(text)) == []
+    assert await audited(tmp_path / "b", load_policy("kind: Policy\nomitStages: [Panic]\nrules: [{level: Metadata}]"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "rule", "omitted"),
+    [("true", "", True), ("true", ", omitManagedFields: false", False), ("false", "", False)],
+)
+async def test_managed_fields_are_left_out(tmp_path: Path, policy: str, rule: str, omitted: bool) -> None:
+    text = f"kind: Policy\nomitManagedFields: {policy}\nrules: [{{level: RequestResponse{rule}}}]"
+    owned = {"metadata": {"name": "a", "managedFields": [{"manager": "m"}]}}
+    log = AuditLog(tmp_path / "audit.log", load_policy(text))
+    made = RequestRecord(request_info("GET", MAPS), b"", "", 0.0)
+    made.request_body, made.response_body = json.dumps(owned).encode(), json.dumps({"items": [owned]}).encode()
+    log.write(made, "ResponseComplete", 0.0, 0.0)
+    log.close()
+    event = json.loads((tmp_path / "audit.log").read_text())
+    shown = {"metadata": {"name": "a"}} if omitted else owned
+    assert (event["requestObject"], event["responseObject"]) == (shown, {"items": [shown]})
 
 
 def record(agent: str) -> RequestRecord:
