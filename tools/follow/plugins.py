@@ -36,6 +36,7 @@ ADMISSION: Mapping[str, str] = {
     "MutatingAdmissionWebhook": "apiserver/admission/webhooks/mutating.py",
     "ValidatingAdmissionPolicy": "apiserver/admission/policies/check.py",
     "ValidatingAdmissionWebhook": "apiserver/admission/webhooks/validating.py",
+    "StorageObjectInUseProtection": "apiserver/admission/protection.py",
     "ResourceQuota": "apiserver/admission/resourcequota.py",
 }
 """Kubernetes' name of each plug-in that Cathedra has → its module."""

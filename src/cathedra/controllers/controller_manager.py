@@ -35,7 +35,7 @@ from cathedra.controllers.administration.disruptions import DisruptionController
 from cathedra.controllers.administration.podgroups import PodGroupProtectionController
 from cathedra.controllers.administration.policystatus import ValidatingAdmissionPolicyStatusController
 from cathedra.controllers.administration.quotas import ResourceQuotaController
-from cathedra.controllers.administration.volumes import VolumeProtectionController
+from cathedra.controllers.administration.volumes import ClaimProtectionController, VolumeProtectionController
 from cathedra.controllers.bootstraptokens.cleaning import TokenCleanerController
 from cathedra.controllers.bootstraptokens.signing import BootstrapSignerController
 from cathedra.controllers.certificates.approving import CSRApprovingController
@@ -97,6 +97,7 @@ CONTROLLERS: Final[Mapping[str, MakeController]] = {
     "resourcequota-controller": ResourceQuotaController,
     "podgroup-protection-controller": PodGroupProtectionController,
     "persistentvolume-protection-controller": VolumeProtectionController,
+    "persistentvolumeclaim-protection-controller": ClaimProtectionController,
     "disruption-controller": DisruptionController,
     "certificatesigningrequest-signing-controller": CSRSigningController,
     "certificatesigningrequest-approving-controller": CSRApprovingController,
@@ -122,6 +123,7 @@ _ACCOUNTS: Final[Mapping[str, str]] = {
     "certificatesigningrequest-cleaner-controller": "certificate-controller",
     "bootstrap-signer-controller": "bootstrap-signer",
     "persistentvolume-protection-controller": "pv-protection-controller",
+    "persistentvolumeclaim-protection-controller": "pvc-protection-controller",
     "token-cleaner-controller": "token-cleaner",
 }
 """Service accounts whose names differ from their controllers'."""
@@ -140,6 +142,7 @@ _QUEUES: Final[Mapping[str, str]] = {
     "resourcequota-controller": "resourcequota_primary",
     "podgroup-protection-controller": "podgroup_protection",
     "persistentvolume-protection-controller": "pvprotection",
+    "persistentvolumeclaim-protection-controller": "pvcprotection",
     "certificatesigningrequest-signing-controller": "certificate",
     "certificatesigningrequest-approving-controller": "certificate",
     "bootstrap-signer-controller": "bootstrap_signer_queue",
@@ -156,7 +159,10 @@ _ALIASES: Final[Mapping[str, str]] = {
     "csrcleaner": "certificatesigningrequest-cleaner-controller",
     "bootstrapsigner": "bootstrap-signer-controller",
     "tokencleaner": "token-cleaner-controller",
+    "pv-protection": "persistentvolume-protection-controller",
     "pv-protection-controller": "persistentvolume-protection-controller",
+    "pvc-protection": "persistentvolumeclaim-protection-controller",
+    "pvc-protection-controller": "persistentvolumeclaim-protection-controller",
     "podgc": "pod-garbage-collector-controller",
     "garbagecollector": "garbage-collector-controller",
     "root-ca-cert-publisher": "root-ca-certificate-publisher-controller",

@@ -256,6 +256,13 @@ CALLS: Final[Mapping[str, frozenset[str]]] = {
     "persistentvolume-protection-controller": _calls(
         "list persistentvolumes", "update persistentvolumes", "watch persistentvolumes"
     ),
+    "persistentvolumeclaim-protection-controller": _calls(
+        "list persistentvolumeclaims",
+        "list pods",
+        "update persistentvolumeclaims",
+        "watch persistentvolumeclaims",
+        "watch pods",
+    ),
     "podgroup-protection-controller": _calls(
         "list compositepodgroups.scheduling.k8s.io",
         "update compositepodgroups.scheduling.k8s.io",

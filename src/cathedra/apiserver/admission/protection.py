@@ -24,8 +24,10 @@ from cathedra.releases import FeatureGates, behaviours
 _POD_GROUPS: Final = GroupResource("scheduling.k8s.io", "podgroups")
 _COMPOSITES: Final = GroupResource("scheduling.k8s.io", "compositepodgroups")
 _WORKLOADS: Final = GroupResource("scheduling.k8s.io", "workloads")
-_VOLUMES: Final = GroupResource("", "persistentvolumes")
-_VOLUME_FINALIZER: Final = "kubernetes.io/pv-protection"
+_STORAGE: Final = {
+    GroupResource("", "persistentvolumes"): "kubernetes.io/pv-protection",
+    GroupResource("", "persistentvolumeclaims"): "kubernetes.io/pvc-protection",
+}
 _FINALIZERS: Final = {
     _POD_GROUPS: "scheduling.k8s.io/podgroup-protection",
     _COMPOSITES: "scheduling.k8s.io/compositepodgroup-protection",
@@ -47,24 +49,26 @@ class PodGroupProtection(AdmissionPlugin):
         resource = request.definition.group_resource
         if request.operation != "CREATE" or request.subresource or resource not in self._protected:
             return group
-        finalizer, finalizers = _FINALIZERS[resource], group.metadata.finalizers
-        if finalizer in finalizers:
-            return group
-        return replace(group, metadata=replace(group.metadata, finalizers=(*finalizers, finalizer)))
+        return _with_finalizer(group, _FINALIZERS[resource])
 
 
 class StorageObjectInUseProtection(AdmissionPlugin):
-    """Puts a finalizer on new persistent volumes."""
+    """Puts a finalizer on new persistent volumes and on new claims for them."""
 
-    kinds = frozenset({_VOLUMES})
+    kinds = frozenset(_STORAGE)
 
     async def admit(self, request: AdmissionAttributes) -> Any:
-        """The volume with the finalizer."""
-        volume = request.object
-        if request.operation != "CREATE" or request.subresource or _VOLUME_FINALIZER in volume.metadata.finalizers:
-            return volume
-        finalizers = volume.metadata.finalizers
-        return replace(volume, metadata=replace(volume.metadata, finalizers=(*finalizers, _VOLUME_FINALIZER)))
+        """The volume or claim with the finalizer."""
+        if request.operation != "CREATE" or request.subresource:
+            return request.object
+        return _with_finalizer(request.object, _STORAGE[request.definition.group_resource])
+
+
+def _with_finalizer(obj: Any, finalizer: str) -> Any:
+    finalizers = obj.metadata.finalizers
+    if finalizer in finalizers:
+        return obj
+    return replace(obj, metadata=replace(obj.metadata, finalizers=(*finalizers, finalizer)))
 
 
 class PodGroupWorkloadExists(AdmissionPlugin):

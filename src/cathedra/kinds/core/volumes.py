@@ -8,10 +8,12 @@ from typing import Any, Final
 from cathedra.api.core import core_v1
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.struct import replace
+from cathedra.api.timestamp import Time
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.defaults import absent
-from cathedra.kinds.definition import Column, ResourceDefinition
+from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
+from cathedra.kinds.strategies import SpecStrategy, StatusStrategy
 
 _SHORT_MODES: Final = {
     "ReadWriteOnce": "RWO",
@@ -62,6 +64,41 @@ def default_volume(volume: core_v1.PersistentVolume) -> core_v1.PersistentVolume
         changes["host_path"] = replace(host_path, type="")
     status = replace(volume.status, **absent(volume.status, phase="Pending"))
     return replace(volume, spec=replace(volume.spec, **changes), status=status)
+
+
+class VolumeClaimStrategy(SpecStrategy[core_v1.PersistentVolumeClaim]):
+    """A claim for a volume waits at first."""
+
+    def prepare_create(
+        self, obj: core_v1.PersistentVolumeClaim, context: RequestContext
+    ) -> core_v1.PersistentVolumeClaim:
+        """Begin pending."""
+        created = super().prepare_create(obj, context)
+        return replace(created, status=core_v1.PersistentVolumeClaimStatus(phase="Pending"))
+
+
+class VolumeStrategy(SpecStrategy[core_v1.PersistentVolume]):
+    """A volume is pending at first, since the time of its creation."""
+
+    def prepare_create(self, obj: core_v1.PersistentVolume, context: RequestContext) -> core_v1.PersistentVolume:
+        """Begin pending."""
+        created = super().prepare_create(obj, context)
+        status = core_v1.PersistentVolumeStatus(phase="Pending", last_phase_transition_time=Time(context.now))
+        return replace(created, status=status)
+
+
+class VolumeStatusStrategy(StatusStrategy[core_v1.PersistentVolume]):
+    """The status of a volume, which has the time of the last change of its phase."""
+
+    def prepare_update(
+        self, new: core_v1.PersistentVolume, old: core_v1.PersistentVolume, context: RequestContext
+    ) -> core_v1.PersistentVolume:
+        """Keep the spec, and set the time of a changed phase unless the author does."""
+        kept = super().prepare_update(new, old, context)
+        given, before = kept.status.last_phase_transition_time, old.status.last_phase_transition_time
+        if kept.status.phase == old.status.phase or (given is not None and given != before):
+            return kept
+        return replace(kept, status=replace(kept.status, last_phase_transition_time=Time(context.now)))
 
 
 def volume_claim_cells(claim: core_v1.PersistentVolumeClaim, now: float) -> list[Any]:
@@ -126,6 +163,7 @@ def volume_claim_definition() -> ResourceDefinition[core_v1.PersistentVolumeClai
         returns_deleted_object=True,
         namespaced=True,
         default=default_volume_claim,
+        strategy=VolumeClaimStrategy(default_volume_claim),
         table=(VOLUME_CLAIM_COLUMNS, volume_claim_cells),
         short_names=("pvc",),
     ).definition()
@@ -139,6 +177,8 @@ def volume_definition() -> ResourceDefinition[core_v1.PersistentVolume]:
         returns_deleted_object=True,
         namespaced=False,
         default=default_volume,
+        strategy=VolumeStrategy(default_volume),
+        status=VolumeStatusStrategy(default_volume),
         table=(VOLUME_COLUMNS, volume_cells),
         short_names=("pv",),
     ).definition()
