@@ -8,12 +8,16 @@ import sys
 import webbrowser
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Final
 
 from cathedra.cli.dra.live import read_from, target_of
 from cathedra.cli.dra.source import add_source, read_state
 from cathedra.client.http import HTTPTransport
 from cathedra.client.negotiation import NegotiatedTransport
 from cathedra.clock import SystemClock
+
+_FIRST: Final = b'{"question":"map"}'
+"""What every page asks first. It is answered before the browser starts, and the answer is kept."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +43,7 @@ async def _serve_dump(arguments: argparse.Namespace) -> None:
     with ThreadPoolExecutor(1, "engine") as executor:
         engine = Engine(await asyncio.get_running_loop().run_in_executor(executor, read_state, arguments))
         async with serving_page(engine, Unchanging(), executor, port=arguments.port) as address:
+            executor.submit(engine.answer_json, _FIRST)
             _announce(address, open_browser=arguments.open)
             await asyncio.get_running_loop().create_future()
 
@@ -56,6 +61,7 @@ async def _serve_cluster(arguments: argparse.Namespace) -> None:
             negotiated = NegotiatedTransport(transport)
             follower = Follower(engine, negotiated, namespace=target.namespace, clock=SystemClock(), executor=executor)
             async with serving_page(engine, follower, executor, port=arguments.port) as address:
+                executor.submit(engine.answer_json, _FIRST)
                 _announce(address, open_browser=arguments.open)
                 await follower.run()
 

@@ -38,7 +38,6 @@ export class App {
     this.engine = engine;
     this.grouping = "";
     this.panel = "find";
-    this.tip = null;
     this.said = "";
     this.connection = { live: false, lost: 0, fault: "" };
     this.finder = new Finder(this);
@@ -78,7 +77,6 @@ export class App {
     queueMicrotask(() => {
       this.#scheduled = false;
       render(this.#page(), this.root);
-      this.#placeTip();
     });
   }
 
@@ -129,8 +127,15 @@ export class App {
   // --- the map's listener
 
   hover(place, x, y) {
-    this.tip = place && { x, y, text: textOf(place) };
-    this.update();
+    // By code and not by a new rendering of the page: the pointer moves a hundred times per second.
+    const tip = this.root.querySelector(".tip");
+    tip.hidden = !place;
+    if (!place) return;
+    tip.textContent = textOf(place);
+    const { clientWidth, clientHeight } = tip.parentElement;
+    tip.style.left = `${Math.max(4, Math.min(x + 14, clientWidth - tip.offsetWidth - 4))}px`;
+    const below = y + 18;
+    tip.style.top = `${below + tip.offsetHeight > clientHeight ? Math.max(4, y - tip.offsetHeight - 10) : below}px`;
   }
 
   select(cell, device) {
@@ -187,7 +192,7 @@ export class App {
         </div>
         <div class="stage">
           <canvas tabindex="0" role="application" aria-label="Devices as a map; arrow keys move, Enter selects, plus, minus and 0 zoom" aria-describedby="said"></canvas>
-          ${this.tip ? html`<div class="tip" aria-hidden="true">${this.tip.text}</div>` : nothing}
+          <div class="tip" aria-hidden="true" hidden></div>
         </div>
         <div id="said" class="sr" aria-live="polite">${this.said}</div>
       </main>
@@ -243,16 +248,6 @@ export class App {
     const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
     this.view.redraw();
-  }
-
-  // The text beside the pointer, within the map. Set by code: the policy of the page forbids style attributes.
-  #placeTip() {
-    const tip = this.root.querySelector(".tip");
-    if (!tip || !this.tip) return;
-    const { clientWidth, clientHeight } = tip.parentElement;
-    tip.style.left = `${Math.max(4, Math.min(this.tip.x + 14, clientWidth - tip.offsetWidth - 4))}px`;
-    const below = this.tip.y + 18;
-    tip.style.top = `${below + tip.offsetHeight > clientHeight ? Math.max(4, this.tip.y - tip.offsetHeight - 10) : below}px`;
   }
 }
 

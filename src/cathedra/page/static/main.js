@@ -3,4 +3,5 @@
 import { start } from "./app.js";
 import { ServerEngine } from "./engine.js";
 
-start(document.getElementById("app"), new ServerEngine(location.hash.slice(1)));
+// For the console of the browser, and for measurements.
+globalThis.deviceMap = await start(document.getElementById("app"), new ServerEngine(location.hash.slice(1)));

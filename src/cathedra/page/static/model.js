@@ -79,9 +79,9 @@ export class ClusterModel {
     return true;
   }
 
+  // Indexes and totals are made when they are asked for, once for each state.
   #index() {
-    this.forms = null;
-    this.held = null;
+    this.forms = this.held = this.totals = this.names = null;
   }
 
   // Devices of equal form, the given one included.
@@ -111,13 +111,15 @@ export class ClusterModel {
   }
 
   counts() {
-    const found = { free: 0, held: 0, shared: 0, blocked: 0, tainted: 0, unusable: 0, gone: 0 };
+    if (this.totals) return this.totals;
+    const found = this.totals = { free: 0, held: 0, shared: 0, blocked: 0, tainted: 0, unusable: 0, gone: 0 };
     for (const device of this.devices.values()) found[device.state]++;
     return found;
   }
 
   // Labels by which nodes can be grouped: those whose values repeat. Topology first.
   labels() {
+    if (this.names) return this.names;
     const values = new Map();
     for (const node of this.nodes.values())
       for (const [name, value] of Object.entries(node.labels)) {
@@ -126,7 +128,7 @@ export class ClusterModel {
       }
     const useful = [...values].filter(([, set]) => set.size > 1 && set.size <= Math.max(2, this.nodes.size / 2));
     const first = (name) => (/zone|rack|region|topology/.test(name) ? 0 : 1);
-    return useful.map(([name]) => name).sort((a, b) => first(a) - first(b) || a.localeCompare(b));
+    return this.names = useful.map(([name]) => name).sort((a, b) => first(a) - first(b) || a.localeCompare(b));
   }
 }
 

@@ -9,6 +9,8 @@ const HEIGHTS = { allocated: 9, freed: 9, evicted: 20, failed: 16, changed: 6 };
 const LISTED = 4;
 
 export class Timeline {
+  #events = null;
+
   constructor(app) {
     this.app = app;
     this.changes = [];
@@ -31,6 +33,13 @@ export class Timeline {
   }
 
   get events() {
+    if (this.#events?.of === this.changes && this.#events.length === this.changes.length) return this.#events.list;
+    const list = this.#listed();
+    this.#events = { of: this.changes, length: this.changes.length, list };
+    return list;
+  }
+
+  #listed() {
     return this.changes.flatMap((one) => (one.events ?? []).map((event) => ({ ...event, now: one.now })));
   }
 
