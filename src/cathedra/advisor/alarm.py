@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -28,6 +29,12 @@ _LOG: Final = logging.getLogger(__name__)
 REFUSED: Final = "refused"
 UNSEEN: Final = "unseen"
 """Why the scheduler has not placed a pod: it has refused it, or has not reported on it at all."""
+FRESH_SECONDS: Final = 5.0
+"""Age up to which an answer is taken for true, while the cluster changes."""
+JUDGED: Final = 1
+"""Older answers that are found anew in one round: nothing else runs meanwhile."""
+LOGGED: Final = 3
+"""Questions that are logged in one round; the others follow in the next ones."""
 MOST_LOGGED: Final = 4096
 """Pods whose question has been logged, which is done once."""
 
@@ -72,12 +79,14 @@ class Alarm:
     def renew(self, moment: float) -> tuple[Disagreement, ...]:
         """Compare the model's answers with what the scheduler reports on pods that wait longer than ``moment``."""
         self.current = tuple(self._disagreements(moment))
-        for one in self.current:
+        new = (one for one in self.current if one.pod.metadata.uid not in self._logged)
+        for one in islice(new, LOGGED):
             self._log(one)
         return self.current
 
     def _disagreements(self, moment: float) -> Iterator[Disagreement]:
-        now = self._clock.monotonic()
+        now, judged = self._clock.monotonic(), 0
+        before = {one.pod.metadata.uid: one for one in self.current}
         for waiting in list(self._pods.waiting(moment)):
             answer = self._pods.answer(waiting)
             if answer is None or not answer.fits or waiting.pod.status.nominated_node_name:
@@ -88,8 +97,13 @@ class Alarm:
             kind = self._kind(waiting, now)
             if not kind:
                 continue
-            if answer.version != self._model.version:
-                # Before anything is claimed: the answer must be true for this moment.
+            # Before anything is claimed: the answer must be true for this moment.
+            if answer.version != self._model.version and now - answer.at > FRESH_SECONDS:
+                if judged >= JUDGED:
+                    if waiting.pod.metadata.uid in before:
+                        yield before[waiting.pod.metadata.uid]
+                    continue
+                judged += 1
                 answer = self._pods.judge(waiting)
                 if not answer.fits:
                     waiting.fits_since = None
@@ -132,8 +146,6 @@ class Alarm:
 
     def _log(self, one: Disagreement) -> None:
         uid = one.pod.metadata.uid
-        if uid in self._logged:
-            return
         if len(self._logged) >= MOST_LOGGED:
             del self._logged[next(iter(self._logged))]
         self._logged[uid] = None

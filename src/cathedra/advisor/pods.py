@@ -14,9 +14,9 @@ import msgspec
 
 from cathedra.advisor.model import ClusterModel
 from cathedra.advisor.sentences import answer_text, reason_text, shape_of
-from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.core_v1 import Pod, PodSpec
 from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
-from cathedra.api.struct import encode
+from cathedra.api.struct import encode, replace
 from cathedra.client.resources import PODS
 from cathedra.clock import Clock
 from cathedra.insight.explanation.afterfilters import refusal_of
@@ -107,7 +107,7 @@ class WaitingPods:
             return
         created = pod.metadata.creation_timestamp
         now = self._clock.now()
-        key = b"" if controller_of(pod) is not None else encode(pod.spec)
+        key = b"" if controller_of(pod) is not None else encode(_without_tokens(pod.spec))
         self.by_uid[uid] = WaitingPod(pod, min(now, created.timestamp) if created is not None else now, key)
         self._on_change()
 
@@ -206,6 +206,18 @@ class WaitingPods:
         used = {self.key_of(one) for one in self.by_uid.values()}
         for key in self.answers.keys() - used:
             del self.answers[key]
+
+
+def _without_tokens(spec: PodSpec) -> PodSpec:
+    """Leave out the volume with the service account's token: its name differs between pods that are equal otherwise."""
+    return replace(
+        spec,
+        volumes=tuple(one for one in spec.volumes if one.projected is None),
+        **{
+            kind: tuple(replace(one, volume_mounts=()) for one in getattr(spec, kind))
+            for kind in ("containers", "init_containers")
+        },
+    )
 
 
 def _none(*_: object) -> tuple[()]:

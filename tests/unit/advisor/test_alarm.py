@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from cathedra.advisor.alarm import REFUSED, UNSEEN
+from cathedra.advisor.alarm import JUDGED, LOGGED, REFUSED, UNSEEN
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.struct import replace
 from tests.unit.advisor.world import World, waiting, with_world
@@ -78,6 +78,31 @@ def test_a_pod_of_another_scheduler_is_judged_with_that_reservation() -> None:
         assert "Not known: the rules of other, extenders" in text
 
     with_world(body)
+
+
+def test_many_pods_do_not_hold_up_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(world: World) -> None:
+        advisor = world.advise()
+        for number in range(12):
+            await world.create(*waiting(f"p{number}", 1))
+        await world.api.until(lambda: len(advisor.alarm.current) == 12)
+        assert 0 < logged() <= 2 * LOGGED
+        await world.clock.sleep(10)
+        assert logged() == 12
+        # A change that none of the answers has seen: they are found anew one by one.
+        before = advisor.pods.judged
+        await world.clock.sleep(30)
+        await world.create(node("n9"))
+        await world.clock.sleep(0.1)
+        advisor.alarm.renew(1)
+        assert advisor.pods.judged - before <= JUDGED
+        assert len(advisor.alarm.current) == 12
+
+    def logged() -> int:
+        return sum("--replay: {" in record.getMessage() for record in caplog.records)
+
+    with caplog.at_level(logging.WARNING, "cathedra.advisor"):
+        with_world(body)
 
 
 def test_a_pod_that_waits_for_its_victims_is_none() -> None:

@@ -8,14 +8,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from cathedra.advisor.advisor import Advisor, AdvisorOptions
-from cathedra.api.core.core_v1 import Binding, Event, Node, ObjectReference, Pod, PodCondition
+from cathedra.api.core.core_v1 import Binding, Event, Node, ObjectReference, Pod, PodCondition, ServiceAccount
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from cathedra.api.struct import replace
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
-from cathedra.client.resources import DEVICECLASSES, EVENTS, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.client.resources import (
+    DEVICECLASSES,
+    EVENTS,
+    NODES,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCESLICES,
+    SERVICEACCOUNTS,
+)
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.insight.reading.live import ServerFeatures
 from cathedra.insight.reading.state import READ_KINDS
@@ -122,8 +130,12 @@ def with_world(body: Callable[[World], Awaitable[T]]) -> T:
 
     async def main() -> T:
         clock = LoopClock(asyncio.get_running_loop())
-        server = await APIServer.open(ServerConfig(gates=GATES), clock=clock, random=random.Random(1))
+        config = ServerConfig(gates=GATES, service_accounts=True)
+        server = await APIServer.open(config, clock=clock, random=random.Random(1))
         world = World(API(Client(server.transport(), clock=clock), clock, server.transport()))
+        # Each pod gets a token of its account, in a volume whose name is its own.
+        account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+        await world.client.resource(SERVICEACCOUNTS, "default").create(account)
         await world.create(node("n1"), slice_("n1"), device_class("gpu"))
         try:
             return await body(world)
