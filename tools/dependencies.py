@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 import tomllib
 import urllib.request
@@ -25,6 +26,7 @@ REASONS: Final = {
     "google-re2": ("RE2 for CEL and schemas", "pyre2, or the automaton in `cathedra.cel.regex`"),
     "grpcio": ("plugin sockets and etcd", "nothing: its peers are Go's gRPC"),
     "httptools": ("parser of HTTP requests", "h11, which is written in Python"),
+    "nvidia-ml-py": ("extra `nvidia`: the library of NVIDIA's GPUs", "ctypes on libnvidia-ml"),
     "msgspec": ("object model and JSON", "attrs and a JSON library"),
     "prometheus-client": ("metrics", "`cathedra.exposition`, which writes the same text"),
     "prompt-toolkit": ("line editor of `kubectl dra repl`", "readline, without hints"),
@@ -40,20 +42,27 @@ REASONS: Final = {
 
 
 def dependencies() -> dict[str, str]:
-    """Return the lowest allowed version of each dependency."""
-    declared: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    """Return the lowest allowed version of each dependency, those of the driver's extra included."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared: list[str] = project["dependencies"] + project["optional-dependencies"]["nvidia"]
     return dict(re.match(r"([\w-]+)>=([\w.]+)", text).groups() for text in declared)  # type: ignore[union-attr,misc]
 
 
 def table() -> str:
     """Return the table, with the files of each newest release as the index has them."""
-    head = ("dependency", "at least", "why", "newest", *TAGS, "instead")
+    head = ("dependency", "at least", "why", "since", "newest", *TAGS, "instead")
     rows = [head, ("---",) * len(head)]
     for name, lowest in dependencies().items():
         why, instead = REASONS[name]
         version, marks = _wheels(name)
-        rows.append((name, lowest, why, version, *marks, instead))
+        rows.append((name, lowest, why, _since(name), version, *marks, instead))
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _since(name: str) -> str:
+    """Return the day on which the dependency was declared first."""
+    log = ["git", "-C", str(ROOT), "log", "--reverse", "--format=%as", f'-S"{name}>=', "--", "pyproject.toml"]
+    return subprocess.run(log, check=True, capture_output=True, text=True).stdout.split()[0]
 
 
 def _wheels(name: str) -> tuple[str, list[str]]:

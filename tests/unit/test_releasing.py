@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import os
 import subprocess
@@ -37,11 +38,18 @@ def test_workflows_call_targets_that_the_makefile_has() -> None:
     assert called <= targets
 
 
-def test_the_table_has_each_dependency_with_its_lowest_version_and_reason() -> None:
-    rows = {tuple(cell.strip() for cell in line.split("|")[1:4]) for line in dependencies.PAGE.read_text().splitlines()}
-    expected = {(name, lowest, dependencies.REASONS[name][0]) for name, lowest in dependencies.dependencies().items()}
-    assert expected <= rows
-    assert set(dependencies.REASONS) == set(dependencies.dependencies())
+def test_the_table_has_a_full_row_for_each_dependency_and_no_other() -> None:
+    text = dependencies.PAGE.read_text().partition(dependencies.BEGIN)[2].partition(dependencies.END)[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[2:]]
+    declared = dependencies.dependencies()
+    assert set(dependencies.REASONS) == set(declared)
+    assert [row[0] for row in rows] == list(declared)
+    for name, lowest, why, since, newest, *marks, instead in rows:
+        assert (lowest, why, instead) == (declared[name], *dependencies.REASONS[name])
+        assert datetime.date.fromisoformat(since)
+        assert newest
+        assert len(marks) == len(dependencies.TAGS)
+        assert set(marks) <= {"yes", "no"}
 
 
 def test_the_readme_has_the_result_of_each_python_that_the_package_declares() -> None:
