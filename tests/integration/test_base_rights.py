@@ -1,11 +1,14 @@
-"""Each part with the rights of its kustomize base but one: its log or an event names the right that is missing."""
+"""The parts with the rights and options of their kustomize bases: enough together, and one less is named.
+
+A log or an event has the right that is missing.
+"""
 
 from __future__ import annotations
 
 import json
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,37 +19,74 @@ import yaml
 from cathedra.cluster.data.datadir import DataDir
 from tests.integration.conftest import Kubectl, RunningCluster
 from tests.integration.test_beside_kubernetes import BASES, as_account, until
-from tests.integration.test_driver_base import CLAIMING, DRIVER, NODE, SPACE
 from tests.integration.test_parts_alone import Parts, enrolled
 
+DRIVER, NODE, SPACE = "gpu.example.com", "alone", "dra-drivers"
 FILES = {
     "driver": BASES / "driver" / "driver.yaml",
     "scheduler": BASES / "scheduler" / "scheduler.yaml",
     "advisor": BASES / "advisor" / "advisor.yaml",
     "controller-manager": BASES / "controllers" / "controller-manager.yaml",
 }
-# Some of each part: every case starts all of them.
-RIGHTS = (
-    ("driver", "get", "nodes"),
-    ("driver", "create", "resourceslices"),
-    ("driver", "get", "resourceclaims"),
-    ("driver", "patch", "resourceclaims/status"),
-    ("scheduler", "list", "pods"),
-    ("scheduler", "create", "pods/binding"),
-    ("scheduler", "update", "resourceclaims/status"),
-    ("advisor", "list", "pods"),
-    ("advisor", "watch", "resourceslices"),
-    ("advisor", "create", "events"),
-    ("controller-manager", "list", "resourceclaimtemplates"),
-    ("controller-manager", "create", "serviceaccounts/token"),
-)
-
+# Rights of different parts that are missing at the same time: the failure of none hides that of another.
+RIGHTS = {
+    "at the start": (
+        ("driver", "get", "nodes"),
+        ("scheduler", "create", "leases"),
+        ("advisor", "list", "pods"),
+        ("controller-manager", "create", "leases"),
+    ),
+    "of what is watched": (
+        ("driver", "list", "resourceslices"),
+        ("scheduler", "list", "pods"),
+        ("advisor", "watch", "resourceslices"),
+        ("controller-manager", "list", "resourceclaimtemplates"),
+    ),
+    "of the driver's slices": (
+        ("driver", "create", "resourceslices"),
+        ("scheduler", "list", "resourceslices"),
+        ("advisor", "create", "events"),
+        ("controller-manager", "create", "serviceaccounts/token"),
+    ),
+    "of a surplus slice": (("driver", "delete", "resourceslices"), ("scheduler", "create", "pods/binding")),
+    "of a claim": (("driver", "get", "resourceclaims"),),
+    "of its status": (("driver", "patch", "resourceclaims/status"),),
+    "of its devices' status": (("driver", "associated-node:patch", "resourceclaims/driver"),),
+    "of its allocation": (("scheduler", "update", "resourceclaims/status"),),
+    "of its binding": (("scheduler", "update", "resourceclaims/binding"),),
+}
+WORK = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpu}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com}}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: user}
+spec:
+  schedulerName: cathedra-scheduler
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 0
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]
+  containers:
+  - {name: main, image: host, command: [sh, -c, 'env | grep GPU_DEVICE'], resources: {claims: [{name: gpu}]}}
+---
 # A pod with a reason to wait, for the advisor.
-STUCK = """
 apiVersion: v1
 kind: Pod
 metadata: {name: stuck}
 spec: {containers: [{name: main, image: host}], resourceClaims: [{name: gpu, resourceClaimName: absent}]}
+---
+# A slice of a driver that ran here before: the new one deletes it.
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: surplus}
+spec:
+  driver: gpu.example.com
+  nodeName: alone
+  pool: {name: surplus, generation: 1, resourceSliceCount: 1}
+  devices: [{name: surplus}]
 """
 
 
@@ -54,12 +94,12 @@ def documents(part: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(FILES[part].read_text()))
 
 
-def roles_without(part: str, verb: str, resource: str) -> str:
+def roles_without(part: str, verb: str, resource: str) -> list[dict[str, Any]]:
     """The roles of the part's base, without one right."""
     roles = [one for one in documents(part) if one["kind"] in ("ClusterRole", "Role")]
     for role in roles:
         role["rules"] = [rest for rule in role["rules"] for rest in _split(rule, verb, resource)]
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": roles})
+    return roles
 
 
 def _split(rule: dict[str, Any], verb: str, resource: str) -> Iterator[dict[str, Any]]:
@@ -106,9 +146,20 @@ class Stand:
         self.parts.start_as(name, part, as_account(self.kubectl, self.folder, account, *bound), *options)
         return name
 
-    def stop(self, name: str) -> None:
-        self.parts.stop(name)
-        assert "Traceback" not in self.parts.log(name), self.parts.log(name)
+    @contextmanager
+    def working(self) -> Iterator[dict[str, str]]:
+        """Run all parts, with work for them; yields their names among the parts."""
+        names = {part: self.start(part) for part in FILES}
+        try:
+            self.kubectl("apply", "-f", "-", stdin=WORK)
+            yield names
+        finally:
+            self.kubectl("delete", "pod", "user", "stuck", "--force")
+            for name in names.values():
+                self.parts.stop(name)
+                assert "Traceback" not in self.parts.log(name), self.parts.log(name)
+            for each in ("events", "resourceslices", "leases -n kube-system"):
+                self.kubectl("delete", *each.split(), "--all")
 
     def messages(self, name: str) -> str:
         """The log of a part, and all events."""
@@ -137,21 +188,26 @@ def stand() -> Iterator[Stand]:
         yield Stand(parts, kubectl, folder)
 
 
-@pytest.mark.parametrize(("part", "verb", "resource"), RIGHTS)
-def test_the_failure_names_the_right_that_is_missing(stand: Stand, part: str, verb: str, resource: str) -> None:
-    kubectl = stand.kubectl
-    kubectl("apply", "-f", "-", stdin=roles_without(part, verb, resource))
-    running = {each: stand.start(each) for each in FILES}
-    pod = CLAIMING.replace("spec:\n  restart", "spec:\n  schedulerName: cathedra-scheduler\n  restart")
-    seen = f'cannot {verb} resource "{resource}"'
+def test_the_bases_rights_and_options_are_enough(stand: Stand) -> None:
+    with stand.working() as names:
+        stand.kubectl("wait", "pod/user", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
+        assert "GPU_DEVICE" in stand.kubectl("logs", "user")
+        slices = ("get", "resourceslices", "-o", "name")
+        until(lambda: "surplus" not in stand.kubectl(*slices), "the surplus slice is left")
+        assert stand.kubectl(*slices)
+        for name in names.values():
+            assert "forbidden" not in stand.parts.log(name)
+
+
+@pytest.mark.parametrize("missing", RIGHTS.values(), ids=RIGHTS)
+def test_the_failure_names_each_right_that_is_missing(stand: Stand, missing: tuple[tuple[str, str, str], ...]) -> None:
+    roles = [role for right in missing for role in roles_without(*right)]
+    stand.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": roles}))
     try:
-        kubectl("apply", "-f", "-", stdin=f"{pod}---{STUCK}")
-        until(lambda: seen in stand.messages(running[part]), seen, seconds=60)
+        with stand.working() as names:
+            for part, verb, resource in missing:
+                seen = f'cannot {verb} resource "{resource}"'
+                until(lambda seen=seen, part=part: seen in stand.messages(names[part]), seen, seconds=60)
     finally:
-        kubectl("delete", "pod", "user", "stuck", "--force")
-        for name in running.values():
-            stand.stop(name)
-        for each in ("events", "resourceslices", "leases -n kube-system"):
-            kubectl("delete", *each.split(), "--all")
         for file in FILES.values():
-            kubectl("apply", "-k", str(file.parent))
+            stand.kubectl("apply", "-k", str(file.parent))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tools import dependencies, image, pythons
+from tools import dependencies, image, installs, pythons
 
 _ROOT = Path(__file__).parents[2]
 _WORKFLOWS = sorted((_ROOT / ".github" / "workflows").glob("*.yml"))
@@ -57,6 +57,13 @@ def test_the_readme_has_the_result_of_each_python_that_the_package_declares() ->
     assert [line.split("|")[1].strip() for line in table.splitlines()[2:]] == list(pythons.VERSIONS)
     classifiers = (_ROOT / "pyproject.toml").read_text()
     assert all(f"Python :: {version}" in classifiers for version in pythons.VERSIONS)
+
+
+def test_the_readme_has_the_result_of_each_way_to_install_and_its_tests_exist() -> None:
+    table = installs.README.read_text().partition(installs.BEGIN)[2].partition(installs.END)[0].splitlines()[2:]
+    for row, way in zip(table, installs.WAYS, strict=True):
+        assert row in (f"{way.row} yes |", f"{way.row} not tested |")
+    assert all((_ROOT / "tests" / "integration" / f"{test}.py").exists() for way in installs.WAYS for test in way.tests)
 
 
 def test_without_a_builder_the_image_is_one_line_and_exit_code_2(tmp_path: Path) -> None:

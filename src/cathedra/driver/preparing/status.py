@@ -67,10 +67,11 @@ async def write_device_status(
         # A conflict is about the UID: another claim of that name has come since.
         if error.is_conflict or error.is_not_found:
             return None
-        if error.code != INVALID:
+        if error.code != INVALID or any(cause.field.startswith("status.devices") for cause in error.causes):
             raise
     # An apply writes opaque parameters anew, with sorted keys. A claim that has them in another order has a changed
-    # allocation then, which is refused; an update leaves them as they are.
+    # allocation then, which is refused; an update leaves them as they are. Where the entries themselves are refused, an
+    # update would be too, and its error could hide the reason: a right that is missing for resourceclaims/driver.
     return await _update(client, ref, entries)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from cathedra.api.core.meta_v1 import Condition
 from cathedra.api.resource import AllocatedDeviceStatus
 from cathedra.api.status import StatusError
 from cathedra.api.struct import RawJSON
+from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCECLAIMS
+from cathedra.client.transport import APICall, Transport
 from cathedra.driver.claim import DeviceStatus, Prepared, Ref
 from cathedra.driver.preparing.status import device_entries, write_device_status
 from tests.unit.driver.world import DRIVER, NODE, World, in_virtual_time, opaque, result
@@ -86,13 +89,33 @@ def test_another_claim_of_that_name_is_left_alone() -> None:
     in_virtual_time(test)
 
 
-def test_a_device_that_the_claim_does_not_hold_is_refused() -> None:
+def test_a_device_that_the_claim_does_not_hold_is_refused_at_once() -> None:
+    """Nothing is updated after the refusal: the error of an update could be about a right that no driver needs."""
+
     async def test(world: World) -> None:
         ref = await world.allocate("c", "lamp-0")
+        counting = Counting(world.client.transport)
         with pytest.raises(StatusError, match="must be an allocated device"):
-            await write_device_status(world.client, ref, [entry("x", "lamp-3")])
+            await write_device_status(Client(counting, clock=world.client.clock), ref, [entry("x", "lamp-3")])
+        assert "patch" in counting.verbs
+        assert "update" not in counting.verbs
 
     in_virtual_time(test)
+
+
+class Counting:
+    """A transport that notes the verbs of its calls."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.verbs: list[str] = []
+
+    def call(self, call: APICall) -> Coroutine[Any, Any, Any]:
+        self.verbs.append(call.verb)
+        return self._transport.call(call)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 def test_parameters_with_keys_in_any_order_do_not_keep_the_status_from_being_written() -> None:
