@@ -20,6 +20,7 @@ from cathedra.scheduler.framework.plugin import ClaimPlugin, CycleState, Plugin,
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.nodesearch import try_out_with_nominated
 from cathedra.scheduler.plugins.binder import DefaultBinder
+from cathedra.scheduler.plugins.device_scoring import DeviceScoring
 from cathedra.scheduler.plugins.gangs import GangScheduling, StoredGroups
 from cathedra.scheduler.plugins.gates import SchedulingGates
 from cathedra.scheduler.plugins.image_locality import ImageLocality
@@ -97,6 +98,8 @@ def compose(
         DefaultBinder(context.client, context.clock),
     ]
     chosen = [plugin for plugin in plugins if plugin.name in there]
+    if DeviceScoring.name in there:
+        chosen.append(DeviceScoring(devices.room, configuration.device_strategy))
     if JointPlacement.name in there:
         chosen.append(JointPlacement(informers.of(RESOURCESLICES).store, configuration.joint_trials))
     if gates.gang_scheduling:

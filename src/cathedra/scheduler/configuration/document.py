@@ -184,6 +184,13 @@ class JointPlacementArgs(_Args, frozen=True):
     """Largest number of searches for a node in one attempt of a gang."""
 
 
+class DeviceScoringArgs(_Args, frozen=True):
+    """Arguments of the plugin DeviceScoring."""
+
+    strategy: str = "BestFit"
+    """«BestFit», «MostAllocated» or «LeastAllocated»."""
+
+
 class InterPodAffinityArgs(_Args, frozen=True):
     """Arguments of the plugin InterPodAffinity."""
 

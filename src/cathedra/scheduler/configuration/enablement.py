@@ -38,7 +38,7 @@ DEFAULT_PLUGINS: Final[Mapping[str, int]] = {
 """kube-scheduler's plugins in its order, with the weights of their scores."""
 VOLUME_PLUGINS: Final = frozenset({"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"})
 """Plugins on volumes. They filter only: the other extension points of VolumeBinding have no effect."""
-OWN_PLUGINS: Final = frozenset({"JointPlacement"})
+OWN_PLUGINS: Final = frozenset({"JointPlacement", "DeviceScoring"})
 """Plugins that kube-scheduler does not have. They are off unless a profile enables them."""
 KNOWN_PLUGINS: Final = frozenset(DEFAULT_PLUGINS) | OWN_PLUGINS
 
@@ -59,14 +59,14 @@ POINTS: Final[Mapping[str, frozenset[str]]] = {
     "filter": frozenset({*_FILTERS, *_SPREADING, *VOLUME_PLUGINS}),
     "postFilter": frozenset({"DynamicResources", "DefaultPreemption"}),
     "preScore": frozenset({*_SCORES, "VolumeBinding"}),
-    "score": frozenset({*_SCORES, "ImageLocality", "VolumeBinding"}),
+    "score": frozenset({*_SCORES, "ImageLocality", "VolumeBinding", "DeviceScoring"}),
     "reserve": frozenset({"DynamicResources", "VolumeBinding"}),
     "permit": frozenset(),
     "preBind": frozenset({"DynamicResources", "VolumeBinding"}),
     "bind": frozenset({"DefaultBinder"}),
     "postBind": frozenset(),
     # Placements of pod groups: 1.37 and 1.38 have these points.
-    "placementGenerate": OWN_PLUGINS,
+    "placementGenerate": frozenset({"JointPlacement"}),
     "placementFeasible": frozenset(),
     "placementScore": frozenset(),
     "podGroupPostFilter": frozenset(),

@@ -21,6 +21,7 @@ from cathedra.cel.library.times import parse_duration
 from cathedra.scheduler.configuration.document import (
     DEFAULT_SCHEDULER,
     BalancedAllocationArgs,
+    DeviceScoringArgs,
     Document,
     DynamicResourcesArgs,
     FitArgs,
@@ -82,6 +83,8 @@ class ProfileConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     candidate_percentage: int = 10
     joint_trials: int = 200
     """Largest number of searches for a node that JointPlacement makes in one attempt of a gang."""
+    device_strategy: str = "BestFit"
+    """The strategy of DeviceScoring."""
     fewest_candidates: int = 100
     """Least number of candidate nodes that are compared before pods are evicted from one of them."""
 
@@ -213,6 +216,7 @@ def _profile(profile: ProfileDocument, document: Document, arguments: Mapping[st
     nodes: NodeAffinityArgs = arguments.get("NodeAffinity", NodeAffinityArgs())
     spread: SpreadArgs = arguments.get("PodTopologySpread", SpreadArgs())
     preemption: PreemptionArgs = arguments.get("DefaultPreemption", PreemptionArgs())
+    device_scoring: DeviceScoringArgs = arguments.get("DeviceScoring", DeviceScoringArgs())
     joint: JointPlacementArgs = arguments.get("JointPlacement", JointPlacementArgs())
     return ProfileConfiguration(
         name=name,
@@ -229,6 +233,7 @@ def _profile(profile: ProfileDocument, document: Document, arguments: Mapping[st
         default_constraints=None if spread.defaulting_type == "System" else tuple(spread.default_constraints or ()),
         candidate_percentage=preemption.min_candidate_nodes_percentage,
         joint_trials=joint.max_trials,
+        device_strategy=device_scoring.strategy,
         fewest_candidates=preemption.min_candidate_nodes_absolute,
     )
 
@@ -240,6 +245,7 @@ _ARGUMENTS: Final[Mapping[str, type[msgspec.Struct]]] = {
     "DefaultPreemption": PreemptionArgs,
     "InterPodAffinity": InterPodAffinityArgs,
     "JointPlacement": JointPlacementArgs,
+    "DeviceScoring": DeviceScoringArgs,
     "NodeAffinity": NodeAffinityArgs,
     "PodTopologySpread": SpreadArgs,
     "VolumeBinding": VolumeBindingArgs,

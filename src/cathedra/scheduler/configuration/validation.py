@@ -15,6 +15,7 @@ from cathedra.api.formats import check, label_key
 from cathedra.cel.library.times import parse_duration
 from cathedra.scheduler.configuration.document import (
     BalancedAllocationArgs,
+    DeviceScoringArgs,
     Document,
     DynamicResourcesArgs,
     FitArgs,
@@ -29,6 +30,7 @@ from cathedra.scheduler.configuration.document import (
 )
 
 _STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+_DEVICE_STRATEGIES: Final = ("BestFit", "LeastAllocated", "MostAllocated")
 _POSITIVE: Final = "must be greater than zero"
 
 
@@ -224,6 +226,11 @@ def _volume_binding(errors: ErrorList, path: FieldPath, args: VolumeBindingArgs)
         errors.invalid(path.child("bindTimeoutSeconds"), args.bind_timeout_seconds, message)
 
 
+def _device_scoring(errors: ErrorList, path: FieldPath, args: DeviceScoringArgs) -> None:
+    if args.strategy not in _DEVICE_STRATEGIES:
+        errors.not_supported(path.child("strategy"), args.strategy, _DEVICE_STRATEGIES)
+
+
 def _joint_placement(errors: ErrorList, path: FieldPath, args: JointPlacementArgs) -> None:
     if not 1 <= args.max_trials <= 100_000:
         errors.invalid(path.child("maxTrials"), args.max_trials, "not in valid range [1, 100000]")
@@ -236,6 +243,7 @@ _VALIDATE: Final[Mapping[type[Any], Callable[[ErrorList, FieldPath, Any], None]]
     PreemptionArgs: _preemption,
     InterPodAffinityArgs: _interpod_affinity,
     JointPlacementArgs: _joint_placement,
+    DeviceScoringArgs: _device_scoring,
     SpreadArgs: _spreading,
     VolumeBindingArgs: _volume_binding,
 }

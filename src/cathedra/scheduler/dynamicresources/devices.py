@@ -7,7 +7,7 @@ cannot be allocated twice (docs/spec/scheduling.md §11).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
@@ -145,6 +145,20 @@ class Devices:
     def occupancy(self) -> Occupancy:
         """Return the counts of devices, and of those in use, at this moment."""
         return Occupancy(self._allocator())
+
+    def room(self) -> Callable[[str], tuple[int, int]]:
+        """Return a function for the devices of a node's own pools at this moment, all and those in use.
+
+        Devices that several nodes reach are left out: they are the same for all of these.
+        """
+        bound, ledger = self.inventory.snapshot().bound, self.ledger.snapshot()
+
+        def room(node: str) -> tuple[int, int]:
+            records = bound.get(node, ())
+            total = sum(len(record.devices) for record in records)
+            return total, sum(len(ledger.pool(pool).holdings) for pool in {record.pool for record in records})
+
+        return room
 
     def refusal(self, claim: ResourceClaim) -> Status | None:
         """Return the reason why a claim cannot be allocated on any node; None if none is known."""

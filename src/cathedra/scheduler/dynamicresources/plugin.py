@@ -7,7 +7,7 @@ PreBind writes them. Every refusal is unresolvable: evicting a pod is never assu
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import filterfalse
 from typing import Any
@@ -161,6 +161,11 @@ class DynamicResources(
             return occupancy.of(node.node, device_class) if device_class is not None else (0, 0)
 
         return usage
+
+    def room(self) -> Callable[[NodeInfo], tuple[int, int]]:
+        """Count the devices of a node's own pools, and those of them in use."""
+        room = self.devices.room()
+        return lambda node: room(node.name)
 
     # --- before the nodes
 

@@ -328,6 +328,10 @@ class ClaimPlugin(Plugin):
         """Return a function for the extended resources that devices provide at this moment, for scores."""
         return no_devices
 
+    def room(self) -> Callable[[NodeInfo], tuple[int, int]]:
+        """Return a function for the devices of a node at this moment, all and those in use, for scores."""
+        return lambda node: (0, 0)
+
     def observe(self, observer: PluginObserver) -> None:
         """Call ``observer`` when waits for devices end; a plugin that waits for none never calls it."""
         return

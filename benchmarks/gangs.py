@@ -1,0 +1,184 @@
+"""Gangs of 8 pods with 1 to 4 GPUs each on 500 nodes of 8: greedy, joint, and joint with scores of devices.
+
+Once 200 gangs arrive at the same moment; and once gangs arrive and end for 24 hours of virtual time. The API server is
+in memory, and the clock is virtual: figures are shares of the cluster and processor time, which a busy machine does not
+change.
+
+    python -m benchmarks gangs
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import Iterator
+from contextlib import suppress
+from random import Random
+from time import process_time
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
+from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from cathedra.api.status import StatusError
+from cathedra.api.struct import from_dict
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.client.client import Client
+from cathedra.client.resources import DEVICECLASSES, NODES, PODGROUPS, PODS, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.client.transport import PatchType
+from cathedra.clock import LoopClock, run_virtual
+from cathedra.releases import FeatureGates
+from cathedra.scheduler.configuration.reading import SchedulerConfiguration, read_configuration
+from cathedra.scheduler.scheduler import Scheduler
+
+Row = tuple[str, float, str, str | float | None, str | float | None]
+
+NODES_IN_ALL: Final = 500
+GPUS: Final = 8
+GANGS: Final = 200
+PODS_EACH: Final = 8
+HOURS: Final = 24
+ARRIVAL: Final = 120.0
+"""Seconds between two gangs on average."""
+STAY: Final = 4 * 3600.0
+"""Seconds that a gang runs on average."""
+_CONFIGURATION: Final = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint:
+      enabled: [PLUGINS]
+"""
+VARIANTS: Final = {
+    "greedy": "",
+    "joint": "{name: JointPlacement}",
+    "joint, best fit": "{name: JointPlacement}, {name: DeviceScoring, weight: 20}",
+}
+
+
+def rows() -> Iterator[Row]:
+    """Yield the figures of each variant."""
+    for name, plugins in VARIANTS.items():
+        configuration = read_configuration(_CONFIGURATION.replace("PLUGINS", plugins))
+        burst = _measured(configuration, trace=False)
+        yield f"200 gangs of 8 on 500 nodes, {name}: devices in use", 100 * burst[0], "%", None, None
+        yield f"200 gangs of 8 on 500 nodes, {name}: nodes with 8 free", burst[1], "nodes", None, None
+        yield f"200 gangs of 8 on 500 nodes, {name}: processor time", burst[2], "s", None, None
+        hours = _measured(configuration, trace=True)
+        yield f"24 hours of gangs, {name}: devices in use", 100 * hours[0], "%", None, None
+        yield f"24 hours of gangs, {name}: nodes with 8 free", hours[1], "nodes", None, None
+
+
+def _measured(configuration: SchedulerConfiguration, *, trace: bool) -> tuple[float, float, float]:
+    """Return the share of devices in use, the number of empty nodes, and the processor time in seconds."""
+    began = process_time()
+    used, empty = run_virtual(_play(configuration, trace=trace))
+    return used, empty, process_time() - began
+
+
+async def _play(configuration: SchedulerConfiguration, *, trace: bool) -> tuple[float, float]:
+    clock = LoopClock(asyncio.get_running_loop())
+    gates = FeatureGates.for_release("1.37", {"GenericWorkload": True})
+    versions = {"scheduling.k8s.io/v1beta1": True}
+    config = ServerConfig(release="1.37", gates=gates, runtime_config=versions)
+    server = await APIServer.open(config, clock=clock, random=Random(1))
+    client = Client(server.transport(), clock=clock)
+    scheduler = Scheduler(client, clock=clock, random=Random(2), gates=gates, configuration=configuration)
+    for one in _cluster():
+        ref: Any = {Node: NODES, ResourceSlice: RESOURCESLICES, DeviceClass: DEVICECLASSES}[type(one)]
+        await client.resource(ref).create(one)
+    running = asyncio.create_task(scheduler.run())
+    try:
+        return await (_hours(client) if trace else _burst(client))
+    finally:
+        running.cancel()
+        await asyncio.wait((running,))
+        await server.close()
+
+
+async def _burst(client: Client) -> tuple[float, float]:
+    random = Random(3)
+    for number in range(GANGS):
+        await _arrive(client, number, random)
+    # Longer than the longest back-off: nothing is tried again afterwards.
+    await asyncio.sleep(60)
+    return await _use(client)
+
+
+async def _hours(client: Client) -> tuple[float, float]:
+    random = Random(4)
+    uses: list[tuple[float, float]] = []
+    ends: list[tuple[float, int]] = []
+    now, number, arrives = 0.0, 0, 0.0
+    while now < HOURS * 3600:
+        if ends and min(ends)[0] <= arrives:
+            end = min(ends)
+            ends.remove(end)
+            await asyncio.sleep(max(end[0] - now, 0.0))
+            now = end[0]
+            await _leave(client, end[1])
+        else:
+            await asyncio.sleep(max(arrives - now, 0.0))
+            now = arrives
+            await _arrive(client, number, random)
+            ends.append((now + random.expovariate(1 / STAY), number))
+            number += 1
+            arrives = now + random.expovariate(1 / ARRIVAL)
+        if now > 4 * 3600 and number % 10 == 0:
+            uses.append(await _use(client))
+    return statistics.mean(use for use, _ in uses), statistics.mean(empty for _, empty in uses)
+
+
+def _cluster() -> Iterator[Node | ResourceSlice | DeviceClass]:
+    yield from_dict(DeviceClass, {"metadata": {"name": "gpu"}, "spec": {}})
+    room = {"cpu": "128", "memory": "1Ti", "pods": "110"}
+    for number in range(NODES_IN_ALL):
+        name = f"node-{number}"
+        yield from_dict(Node, {"metadata": {"name": name}, "status": {"capacity": room, "allocatable": room}})
+        devices = [{"name": f"gpu-{place}"} for place in range(GPUS)]
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "gpu.example.com", "nodeName": name, "pool": pool, "devices": devices}
+        yield from_dict(ResourceSlice, {"metadata": {"name": name}, "spec": spec})
+
+
+async def _arrive(client: Client, gang: int, random: Random) -> None:
+    name = f"gang-{gang}"
+    policy = {"schedulingPolicy": {"gang": {"minCount": PODS_EACH}}}
+    metadata = {"name": name, "namespace": "default"}
+    await client.resource(PODGROUPS, "default").create(from_dict(PodGroup, {"metadata": metadata, "spec": policy}))
+    for place in range(PODS_EACH):
+        count = random.choice((1, 2, 2, 4, 4, 8))
+        exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+        metadata = {"name": f"{name}-{place}", "namespace": "default"}
+        claim = {"metadata": metadata, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
+        await client.resource(RESOURCECLAIMS, "default").create(from_dict(ResourceClaim, claim))
+        spec = {
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+            "schedulingGroup": {"podGroupName": name},
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": f"{name}-{place}"}],
+        }
+        await client.resource(PODS, "default").create(from_dict(Pod, {"metadata": metadata, "spec": spec}))
+
+
+async def _leave(client: Client, gang: int) -> None:
+    """End all pods of a gang, and delete their claims."""
+    for place in range(PODS_EACH):
+        name = f"gang-{gang}-{place}"
+        await client.resource(PODS, "default").delete(name, grace_period_seconds=0)
+        claims = client.resource(RESOURCECLAIMS, "default")
+        await claims.delete(name)
+        # The scheduler's finalizer keeps an allocated claim; its controller, which would take it away, does not run.
+        patch = {"metadata": {"finalizers": None}}
+        with suppress(StatusError):
+            await claims.patch(name, PatchType.MERGE, patch)
+
+
+async def _use(client: Client) -> tuple[float, float]:
+    """Return the share of devices in use, and the number of nodes with all devices free."""
+    held: dict[str, int] = {}
+    for claim in (await client.resource(RESOURCECLAIMS, "default").list()).items:
+        for one in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
+            held[one.pool] = held.get(one.pool, 0) + 1
+    return sum(held.values()) / (NODES_IN_ALL * GPUS), float(NODES_IN_ALL - len(held))
