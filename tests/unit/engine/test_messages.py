@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import typing
+from pathlib import Path
 
 import pytest
 
 from cathedra.engine.messages import Answer, Question, decode_question, identity_of
 
-NAMES = [
-    "load",
-    "summarize",
-    "map",
-    "devices",
-    "explain",
-    "simulate",
-    "lint",
-    "match",
-    "evaluate",
-    "complete",
-    "object",
-]
-
-
-def test_questions_have_these_names() -> None:
-    assert [one.__struct_config__.tag for one in typing.get_args(Question)] == NAMES
+PAGE = Path(__file__).parents[3] / "docs" / "engine.md"
 
 
 def test_fields_have_the_names_of_json() -> None:
@@ -38,6 +24,18 @@ def test_an_answer_names_its_version() -> None:
         b'{"apiVersion":"cathedra.dev/v1","kind":"Answer","question":"devices","id":1,"result":null,"text":"",'
         b'"leftOut":[],"error":null}'
     )
+
+
+def test_the_page_lists_the_questions() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE)
+    assert rows == [one.__struct_config__.tag for one in typing.get_args(Question)]
+
+
+def test_the_example_of_the_page_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(PAGE.parents[1])
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    exec(block, {})  # the page's own example
+    assert capsys.readouterr().out == "does not fit\n"
 
 
 @pytest.mark.parametrize(
