@@ -11,7 +11,7 @@ as their key. Some sets differ only in one list element that has another object'
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import count
 from operator import attrgetter
@@ -33,6 +33,7 @@ __all__ = [
     "Changes",
     "FieldSet",
     "FilledTemplate",
+    "InvalidElement",
     "changes_of",
     "fields_at",
     "tracked_part",
@@ -44,6 +45,10 @@ KNOWN_BYTES: Final = 8 * 1024 * 1024
 """Bytes of their JSON in all. A tree takes some 20 times as much memory."""
 LARGEST_SHARED: Final = 8 * 1024
 """Bytes of the path elements of a set up to which it is shared."""
+
+
+class InvalidElement(ValueError):
+    """A key of ``fieldsV1`` is no path element."""
 
 
 class FieldSet:
@@ -137,9 +142,13 @@ class FieldSet:
 
     @staticmethod
     def from_json(value: Any) -> FieldSet:
-        """Decode ``fieldsV1`` from plain values."""
+        """Decode ``fieldsV1`` from plain values.
+
+        Raises:
+            InvalidElement: a key is no path element.
+        """
         root = FieldSet()
-        root._read(value)
+        root._read(value, _is_element)
         root.member = False  # Kubernetes ignores a "." at the root
         return root
 
@@ -150,6 +159,7 @@ class FieldSet:
         Raises:
             msgspec.DecodeError: it is not JSON.
             AttributeError: it is not a tree of objects.
+            InvalidElement: a key is no path element.
         """
         found = _READ.get(raw.data)
         # The set is encoded anew when it is written: blanks that another client put in are not a change.
@@ -165,7 +175,7 @@ class FieldSet:
         if found is None or found._raw is not raw:
             try:
                 found = FieldSet.from_raw(raw)
-            except (msgspec.DecodeError, AttributeError):
+            except (msgspec.DecodeError, AttributeError, InvalidElement):
                 return None
             if found.raw.data != raw.data:
                 return None
@@ -207,13 +217,16 @@ class FieldSet:
             out[element] = self.children[element].to_json()
         return out
 
-    def _read(self, value: dict[str, Any]) -> None:
+    def _read(self, value: dict[str, Any], is_element: Callable[[str], bool]) -> None:
         for element, below in value.items():
             if element == ".":
                 self.member = True
                 continue
-            child = self.children[element] = FieldSet(member=not below)
-            child._read(below)
+            if element[:2] != "f:" and not is_element(element):
+                continue
+            child = self.children[element] = FieldSet()
+            child._read(below, is_element)
+            child.member = child.member or not child.children
 
     @property
     def empty(self) -> bool:
@@ -381,10 +394,33 @@ def _template(before: bytes, after: bytes) -> FieldSet | None:
     """Decode the template with this JSON around its placeholder; None if it is none or would be encoded otherwise."""
     raw = RawJSON(b'%b"%b"%b' % (before, PLACEHOLDER.encode(), after))
     try:
-        template = FieldSet.from_json(raw.load()).numbered()
-    except (msgspec.DecodeError, AttributeError):
+        root = FieldSet()
+        root._read(raw.load(), lambda element: element == PLACEHOLDER or _is_element(element))
+        root.member = False
+        template = root.numbered()
+    except (msgspec.DecodeError, AttributeError, InvalidElement):
         return None
     return template if template.placeholder and template.raw.data == raw.data else None
+
+
+def _is_element(element: str) -> bool:
+    """Return True for an element of a list, and False for one of a kind that is not known, which is left out.
+
+    Raises:
+        InvalidElement: it is malformed (structured-merge-diff, fieldpath/serialize-pe.go).
+    """
+    kind, rest = element[:1], element[2:]
+    if element[1:2] != ":":
+        raise InvalidElement(f"missing colon: {element}")
+    if kind not in "vki":
+        return False
+    try:
+        value = int(rest) if kind == "i" else msgspec.json.decode(rest)
+    except ValueError as error:
+        raise InvalidElement(f"{element}: {error}") from error
+    if kind == "k" and not isinstance(value, dict):
+        raise InvalidElement(f"{element}: no keys")
+    return True
 
 
 _kept_template: Final = remembered("apiserver.ownership.fieldset.template", size=KNOWN)(_template)

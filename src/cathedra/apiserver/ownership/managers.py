@@ -18,7 +18,14 @@ from cathedra.api.core.meta_v1 import ManagedFieldsEntry
 from cathedra.api.field import MAX_TEXT, shortened_text
 from cathedra.api.status import MAX_CAUSES
 from cathedra.api.struct import RawJSON, Time, replace
-from cathedra.apiserver.ownership.fieldset import NOTHING, Changes, FieldSet, FilledTemplate, tracked_part
+from cathedra.apiserver.ownership.fieldset import (
+    NOTHING,
+    Changes,
+    FieldSet,
+    FilledTemplate,
+    InvalidElement,
+    tracked_part,
+)
 from cathedra.apiserver.ownership.typed import shown_element
 from cathedra.remembering import remembered
 
@@ -155,7 +162,7 @@ _identity: Final = attrgetter("manager", "operation", "subresource", "api_versio
 def _decoded(raw: RawJSON) -> FieldSet | None:
     try:
         return FieldSet.from_raw(raw)
-    except (msgspec.DecodeError, AttributeError):
+    except (msgspec.DecodeError, AttributeError, InvalidElement):
         return None
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api.struct import RawJSON
-from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet, fields_at
+from cathedra.apiserver.ownership.fieldset import ONE_FIELD, FieldSet, InvalidElement, fields_at
 from cathedra.apiserver.ownership.typed import element_of_text
 from tests.requirements import with_memos
 
@@ -177,3 +178,17 @@ def test_equal_paths_share_one_set() -> None:
 def test_a_member_at_the_root_is_ignored() -> None:
     """Kubernetes drops a "." at the root when it decodes ``fieldsV1``."""
     assert list(FieldSet.from_raw(RawJSON(b'{".":{},"f:a":{}}')).paths()) == [("f:a",)]
+
+
+@pytest.mark.parametrize("key", ["bogus", "f", "", "k:{", "k:", "k:[1]", "v:no", "i:x"])
+def test_a_key_that_is_no_path_element_is_refused(key: str) -> None:
+    with pytest.raises(InvalidElement):
+        FieldSet.from_json({"f:data": {key: {}}})
+    assert FieldSet.from_own_json(RawJSON(json.dumps({"f:data": {key: {}}}).encode())) is None
+
+
+def test_elements_of_an_unknown_kind_are_left_out() -> None:
+    """A later version may know them (structured-merge-diff, ErrUnknownPathElementType)."""
+    known = {"f:a": {}, 'k:{"n":"x"}': {}, "v:1": {}, "i:2": {}}
+    assert FieldSet.from_json({**known, "x:y": {"f:b": {}}}) == FieldSet.from_json(known)
+    assert FieldSet.from_json({"f:a": {"x:y": {}}}) == FieldSet.from_json({"f:a": {}})
