@@ -36,7 +36,8 @@ def served_versions(state: ClusterState) -> dict[str, bool]:
     """Return the versions that a server like the cluster's has: those of the cluster, as far as they are known.
 
     If DynamicResourceAllocation is on, some version of its group is served, or nothing could be allocated. If
-    GenericWorkload is on, pod groups are served too: without them their pods would wait for ever.
+    GenericWorkload is on, pod groups are served too, unless the cluster is known to lack them: without them their pods
+    would wait for ever.
     """
     served = dict(state.served)
     release = state.gates.release
@@ -45,6 +46,9 @@ def served_versions(state: ClusterState) -> dict[str, bool]:
         gate = state_of("DynamicResourceAllocation", release)
         if gate is not None and not gate.default and state.gates["DynamicResourceAllocation"]:
             served |= {f"{GROUP}/{version}": True for version in versions}
-    if state.gates["GenericWorkload"]:
-        served |= {f"{_GROUPS}/{version}": True for version in served_in(release, _GROUPS, "Workload")}
+    groups = [f"{_GROUPS}/{version}" for version in served_in(release, _GROUPS, "Workload")]
+    # A cluster may have the gate without the API. Its jobs then fail, and those of the copy must fail too.
+    lacking = bool(groups) and all(served.get(one) is False for one in groups)
+    if state.gates["GenericWorkload"] and not lacking:
+        served |= dict.fromkeys(groups, True)
     return served
