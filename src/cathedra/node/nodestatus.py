@@ -42,6 +42,7 @@ from cathedra.node.config import NodeConfig
 from cathedra.node.deviceplugins.manager import DeviceManager
 from cathedra.node.runtime.runtime import RuntimeFailure
 from cathedra.releases import FeatureGates
+from cathedra.releases.fields import is_known
 from cathedra.semantics.conditions import find_condition, keep_transition_time
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
@@ -318,6 +319,11 @@ class NodeReporter:
             kubelet_version=self._config.kubelet_version,
             operating_system="linux",
             architecture=_architecture(),
+            running_in_user_namespace=(
+                in_user_namespace(Path("/proc/self/uid_map"))
+                if is_known("NodeSystemInfo", "runningInUserNamespace", self._gates.release)
+                else None
+            ),
         )
 
 
@@ -359,6 +365,18 @@ def _first_line(path: Path) -> str:
         return path.read_text().partition("\n")[0]
     except OSError:
         return ""
+
+
+def in_user_namespace(mapping: Path) -> bool:
+    """Return True if a process is in a user namespace other than that of the machine, by the mapping of its users.
+
+    The first user namespace maps all users to themselves. Without the file there are no user namespaces.
+    """
+    try:
+        lines = mapping.read_text().splitlines()
+    except OSError:
+        return False
+    return [line.split() for line in lines] != [["0", "0", str(2**32 - 1)]]
 
 
 def _os_name() -> str:

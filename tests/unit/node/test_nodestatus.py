@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from cathedra.node.nodestatus import (
     ReportSources,
     RuntimeInfo,
     RuntimeMonitor,
+    in_user_namespace,
     node_allocatable,
     node_capacity,
 )
@@ -65,6 +67,21 @@ def test_a_node_declares_that_websockets_come_as_they_are() -> None:
         assert status.declared_features == ("ExtendWebSocketsToKubelet",)
 
     play(body)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "inside"),
+    [
+        ("         0          0 4294967295\n", False),
+        ("0 1000 1\n", True),
+        ("0 1000 1\n1 100000 65536\n", True),
+        (None, False),
+    ],
+)
+def test_a_user_namespace_is_known_by_its_mapping(tmp_path: Path, mapping: str | None, inside: bool) -> None:
+    if mapping is not None:
+        (tmp_path / "uid_map").write_text(mapping)
+    assert in_user_namespace(tmp_path / "uid_map") is inside
 
 
 def test_pods_may_have_what_is_not_reserved() -> None:

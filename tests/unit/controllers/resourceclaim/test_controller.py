@@ -126,7 +126,7 @@ def test_a_claim_made_before_a_crash_is_found_again() -> None:
 
 
 def test_a_finished_pod_is_not_reserved_again() -> None:
-    """Stock controllers reserve and release such a pod in turn, endlessly (docs/spec/controllers.md §2.3)."""
+    """Kubernetes reserves and releases such a pod in turn until 1.37 (docs/spec/controllers.md §2.3; #141276)."""
 
     async def story(world: World) -> None:
         await world.create(RESOURCECLAIMS, claim())

@@ -137,6 +137,7 @@ def test_names_during_a_rolling_update_carry_the_pods_uid() -> None:
 
 @given(st.integers(1, 63))
 def test_long_names_are_hashed_until_they_fit(length: int) -> None:
+    """The address of a socket has 108 bytes with its last null (kubernetes/kubernetes#142003, #141815)."""
     driver = "d" * length
     paths = socket_paths(driver, PLUGINS / driver, REGISTRY, UID)
     assert len(str(paths.service)) < 108
