@@ -21,6 +21,7 @@ import pytest
 import yaml
 
 from cathedra.cluster.data.datadir import DataDir
+from cathedra.cluster.process.background import count_servers
 from tests.integration.conftest import Kubectl, RunningCluster
 from tests.integration.etcd import running_etcd
 from tests.integration.test_kill_during_job import wait_for
@@ -295,6 +296,9 @@ def test_a_whole_cluster_has_several_servers(start_cluster: Any) -> None:
         "--nodes=2", "--gpus=4", "--runtime=simulated", f"--apiserver-count={COUNT}"
     )
     wait_for(lambda: ANSWERING in cluster.data.log.read_text(), "all processes answer")
+    pid = cluster.data.holder()
+    assert pid is not None
+    assert count_servers(pid) == COUNT
     kubectl = Kubectl(cluster)
     kubectl("run", "p", "--image=host")
     for _ in range(COUNT):

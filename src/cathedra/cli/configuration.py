@@ -19,6 +19,8 @@ from cathedra.cluster.config import (
     NodeFault,
     default_data_dir,
     parse_nodes,
+    servers_for,
+    usable_processors,
 )
 from cathedra.cluster.data.datadir import DataDir, node_of
 from cathedra.cluster.data.directories import DEFAULT_NAME, current_cluster, directory_of, selected
@@ -120,8 +122,10 @@ def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
         ProfileError: the profile does not exist.
     """
     nodes, groups = parse_nodes(arguments.nodes)
+    given: int | None = arguments.apiserver_count
     return msgspec.structs.replace(
         server_config(arguments),
+        apiserver_count=servers_for(usable_processors()) if given is None else given,
         nodes=nodes,
         groups=groups,
         runtime=arguments.runtime,
@@ -164,7 +168,7 @@ def server_config(arguments: argparse.Namespace) -> ClusterConfig:
         release=arguments.kubernetes_version,
         gates=gate_overrides(arguments.feature_gates),
         runtime_config=_switches("--runtime-config", arguments.runtime_config),
-        apiserver_count=arguments.apiserver_count,
+        apiserver_count=1 if arguments.apiserver_count is None else arguments.apiserver_count,
         max_requests_inflight=arguments.max_requests_inflight,
         kubelet=KubeletOptions(
             client_certificate=absolute(arguments.kubelet_client_certificate),

@@ -218,9 +218,9 @@ SERVER: Final = (
     CommandOption(
         name="--apiserver-count",
         type=int,
-        default=1,
         metavar="N",
-        about="number of processes that answer requests on one port (default 1)",
+        about="number of processes that answer requests on one port (default: 1; with cathedra up one for every four "
+        "processors, at most 8)",
     ),
     CommandOption(
         name="--max-requests-inflight",

@@ -277,6 +277,12 @@ ENROLMENT: Final = (
         about="address of the node (repeatable; default 127.0.0.1)",
     ),
     CommandOption(name="--to", type=Path, metavar="DIR", about="directory for the files (default: ./NAME)"),
+    CommandOption(
+        name="--server",
+        default="",
+        metavar="URL",
+        about="address at which the node reaches the API server (default: that of this server)",
+    ),
 )
 """Options of the files with which a node joins."""
 CDI_DIR: Final = CommandOption(

@@ -28,9 +28,15 @@ __all__ = [
     "NodeGroupSpec",
     "default_data_dir",
     "parse_nodes",
+    "servers_for",
+    "usable_processors",
 ]
 
 MOST_SERVERS: Final = 64
+_MOST_BY_DEFAULT: Final = 8
+_PROCESSORS_OF_SERVER: Final = 4
+"""An API server uses one processor; its clients, the scheduler and the controllers need the others. On two processors
+a second server makes lists and pods slower."""
 RUNTIMES: Final = ("auto", "cri", "oci", "process", "simulated")
 
 PROFILE_FAMILIES: Final = {"gpu": "gpu", "mig": "gpu", "net": "net", "cpu": "cpu", "test": "test"}
@@ -207,6 +213,23 @@ class KubeletOptions(msgspec.Struct, frozen=True, kw_only=True):
         for file in (self.client_certificate, self.client_key, self.authority):
             if file is not None and not file.is_file():
                 raise InvalidOption(f"{file} is no file; the options --kubelet-… name PEM files")
+
+
+def servers_for(processors: int) -> int:
+    """Return the number of API servers of a cluster on a machine with so many processors."""
+    return max(1, min(_MOST_BY_DEFAULT, processors // _PROCESSORS_OF_SERVER))
+
+
+def usable_processors() -> int:
+    """Return the number of processors that this process may use: those of its affinity, within the limit of its
+    control group."""
+    allowed = len(os.sched_getaffinity(0))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        return max(1, min(allowed, int(quota) // int(period)))
+    # No control groups of version 2, or no limit (``max``).
+    except (OSError, ValueError):
+        return allowed
 
 
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):

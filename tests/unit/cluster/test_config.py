@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from cathedra.cluster.config import (
     KubeletOptions,
     default_data_dir,
     parse_nodes,
+    servers_for,
+    usable_processors,
 )
 from cathedra.profiles import load_profile
 
@@ -103,3 +106,12 @@ def test_nodes_in_another_form_are_refused(entries: list[str], why: str) -> None
     with pytest.raises(InvalidOption) as refused:
         parse_nodes(entries)
     assert why in str(refused.value)
+
+
+@pytest.mark.parametrize(("processors", "servers"), [(1, 1), (2, 1), (4, 1), (8, 2), (16, 4), (128, 8)])
+def test_the_number_of_api_servers_follows_the_processors(processors: int, servers: int) -> None:
+    assert servers_for(processors) == servers
+
+
+def test_the_usable_processors_are_those_of_the_affinity_at_most() -> None:
+    assert 1 <= usable_processors() <= len(os.sched_getaffinity(0))

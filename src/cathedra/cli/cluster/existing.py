@@ -209,7 +209,7 @@ def enrol(arguments: argparse.Namespace) -> int:
     folder: Path = (arguments.to or Path(arguments.node_name)).expanduser().absolute()
     addresses = arguments.address or ["127.0.0.1"]
     data = selected_data(arguments)
-    credentials.enrol(data.path, arguments.node_name, addresses, folder, clock=SystemClock())
+    credentials.enrol(data.path, arguments.node_name, addresses, folder, server=arguments.server, clock=SystemClock())
     print(
         f"cathedra node --node-name {arguments.node_name} --kubeconfig {folder / 'kubeconfig'} "
         f"--address {addresses[0]} --tls-cert-file {folder / 'kubelet.crt'} "

@@ -25,7 +25,9 @@ from cathedra.clock import SystemClock
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.directories import DEFAULT_NAME, kept_description, selecting
 from cathedra.cluster.parts.generations import client_of_any_release
+from cathedra.cluster.process.background import count_servers
 from cathedra.cluster.views.overview import Overview, read_overview
+from cathedra.printable import counted
 from cathedra.releases import FeatureGates
 
 PATIENCE: Final = 10.0
@@ -54,7 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show_json(pid: int, indent: int | None) -> Callable[[Overview], None]:
     def show(overview: Overview) -> None:
-        print(json.dumps(overview.to_json() | {"process": pid}, indent=indent), flush=True)
+        about = {"process": pid, "apiServers": count_servers(pid)}
+        print(json.dumps(overview.to_json() | about, indent=indent), flush=True)
 
     return show
 
@@ -69,7 +72,9 @@ def _drawn(pid: int, data: DataDir) -> Callable[[Overview], None]:
         if console.is_terminal and shown:
             console.clear()
         shown.append(overview)
-        console.print(f"process {pid}, data in {data.path}", soft_wrap=True)
+        console.print(
+            f"process {pid}, {counted(count_servers(pid), 'API server')}, data in {data.path}", soft_wrap=True
+        )
         console.print(f"export KUBECONFIG={data.kubeconfig}\n", soft_wrap=True)
         draw(overview, console)
 

@@ -25,6 +25,7 @@ from cathedra.asgi.dealing import line_pair
 from cathedra.client.backoff import ExponentialBackoff
 from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig
+from cathedra.cluster.process.background import SERVER_PROGRAM
 
 LOG: Final = logging.getLogger("cathedra.cluster")
 READY: Final = b"\n"
@@ -32,7 +33,7 @@ READY: Final = b"\n"
 in one line of JSON."""
 LINE_LIMIT: Final = 16 * 1024 * 1024
 """Bytes of a line."""
-PROGRAM: Final = (sys.executable, "-m", "cathedra.cluster.apiservers.program")
+PROGRAM: Final = (sys.executable, "-m", SERVER_PROGRAM)
 STOP_SECONDS: Final = 20.0
 """Time that a child has to end before it is killed."""
 _PAUSES: Final = (0.5, 30.0)

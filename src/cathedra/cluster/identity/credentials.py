@@ -144,8 +144,10 @@ async def _driver_token(administrator: Target, part: Part, clock: Clock) -> str:
     return answer.status.token
 
 
-def enrol(data_dir: Path, node: str, addresses: Sequence[str], folder: Path, *, clock: Clock) -> None:
+def enrol(data_dir: Path, node: str, addresses: Sequence[str], folder: Path, *, server: str = "", clock: Clock) -> None:
     """Write ``kubeconfig``, ``kubelet.crt``, ``kubelet.key`` and ``client-ca.crt`` for ``node`` into ``folder``.
+
+    ``server`` replaces the URL of the API server, as with several behind a load balancer.
 
     Raises:
         InvalidOption: no API server has been started on ``data_dir`` yet, or name or addresses are none.
@@ -163,7 +165,7 @@ def enrol(data_dir: Path, node: str, addresses: Sequence[str], folder: Path, *, 
     kubeconfig.write(
         folder / "kubeconfig",
         Target(
-            server=administrator.server,
+            server=server or administrator.server,
             certificate_authority=pki.authority_certificate,
             client_certificate=user.certificate,
             client_key=user.key,

@@ -26,6 +26,8 @@ from cathedra.cluster.process.signals import held_back
 from cathedra.files.private import private_directory, private_file
 from cathedra.profiles import ProfileError
 
+SERVER_PROGRAM: Final = "cathedra.cluster.apiservers.program"
+"""The program of an API server beside that of the first process."""
 READY = "ready"
 """The line with which the child ends its report."""
 _ERROR: Final = "error: "
@@ -200,3 +202,18 @@ def _end(data_dir: DataDir, seconds: float) -> int | None:
     finally:
         os.close(handle)
     return pid
+
+
+def count_servers(pid: int, proc: Path = Path("/proc")) -> int:
+    """Return the number of API servers of the cluster whose first process has this id: that, and its children that
+    serve beside it."""
+    children = [child for listed in proc.glob(f"{pid}/task/*/children") for child in _words(listed)]
+    return 1 + sum(word == SERVER_PROGRAM for child in children for word in _words(proc / child / "cmdline"))
+
+
+def _words(file: Path) -> list[str]:
+    """Return the words of a file of a process; none if that has ended."""
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").replace("\0", " ").split()
+    except OSError:
+        return []

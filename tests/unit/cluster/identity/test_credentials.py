@@ -107,6 +107,8 @@ def test_a_node_gets_its_user_its_certificate_and_its_callers_authority(cluster_
     enrol(cluster_data, "n1", ["10.0.0.7"], folder, clock=SystemClock())
     target = kubeconfig.load(folder / "kubeconfig")
     assert target.server == "https://127.0.0.1:6443"
+    enrol(cluster_data, "n1", ["10.0.0.7"], folder, server="https://10.0.0.100:443", clock=SystemClock())
+    assert kubeconfig.load(folder / "kubeconfig").server == "https://10.0.0.100:443"
     user = x509.load_pem_x509_certificate(target.client_certificate)
     assert user.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == "system:node:n1"
     authority = x509.load_pem_x509_certificate(target.certificate_authority)
