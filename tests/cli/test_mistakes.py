@@ -123,11 +123,14 @@ MISTAKES = {
     "scheduler --kubeconfig dead.config --config none.yaml": "none.yaml: No such file or directory",
     "scheduler --kubeconfig dead.config --config other.yaml": "kind: KubeSchedulerConfiguration",
     "scheduler --secure-port https": "--secure-port must be a whole number, got 'https'",
+    "advisor --events maybe": "--events must be one of on, off: 'maybe'",
+    "advisor --kubeconfig dead.config --max-events-per-minute 0": "--max-events-per-minute must be at least 1, got 0",
+    "advisor --kubeconfig dead.config --feature-gates Nope": "--feature-gates 'Nope' is not of the form NAME=VALUE",
     "controller-manager --kubeconfig dead.config --controllers nope": "'nope' is not in the list of known controllers",
     "controller-manager --kubeconfig dead.config --cluster-signing-cert-file no.pem": "belong together: name both",
 } | {
     f"{part} --kubeconfig {file}": said
-    for part in ("scheduler", "controller-manager", "node --node-name n1", "driver --node-name n1")
+    for part in ("scheduler", "controller-manager", "advisor", "node --node-name n1", "driver --node-name n1")
     for file, said in (
         ("none.config", "stat none.config: no such file or directory"),
         ("malformed.config", "error loading config file malformed.config: yaml: line 3"),

@@ -57,6 +57,8 @@ class AdvisorEvents:
         self._recorder, self._clock, self._enabled = recorder, clock, enabled
         self._bucket = TokenBucket(clock, rate=per_minute / 60, burst=per_minute)
         self._written: dict[_Key, _Written] = {}
+        self._deferred: dict[_Key, str] = {}
+        """What waits to be written."""
         self.counts: dict[str, int] = {"written": 0, "repeated": 0, "deferred": 0}
         """Reports by what became of them."""
         if enabled:
@@ -78,8 +80,11 @@ class AdvisorEvents:
             self.counts["repeated"] += 1
             return True
         if (last is not None and now - last.at < SETTLE_SECONDS) or not self._bucket.take():
-            self.counts["deferred"] += 1
+            # Counted once, not with each attempt.
+            self.counts["deferred"] += self._deferred.get(key) != shape
+            self._deferred[key] = shape
             return False
+        self._deferred.pop(key, None)
         if len(self._written) >= MOST:
             # The oldest one: at worst its event is written once more.
             del self._written[next(iter(self._written))]
@@ -92,6 +97,7 @@ class AdvisorEvents:
         """Forget an object that has gone."""
         for reason in (EXPLAINED, WOULD_FIT):
             self._written.pop((uid, reason), None)
+            self._deferred.pop((uid, reason), None)
 
     def _read(self, event: Event) -> None:
         key = (event.involved_object.uid, event.reason)

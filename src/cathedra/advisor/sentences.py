@@ -11,8 +11,9 @@ from cathedra.printable import counted
 
 HELP: Final = ". Would help (tried): "
 """Words between the reason and the change that would help."""
-_FIGURES: Final = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\d+")
-"""What differs between two states of one reason: figures, and the holders and nodes that are listed."""
+_FIGURES: Final = re.compile(r"\d+")
+_LISTS: Final = re.compile(r" ?\([^()]*\)| ?\[[^\[\]]*\]")
+"""Holders and nodes, which differ between two states of one reason as figures do. Lists may have lists in them."""
 
 
 def reason_text(found: Explanation) -> str:
@@ -44,4 +45,7 @@ def _general(text: str, found: Explanation) -> str:
 
 def shape_of(text: str) -> str:
     """Return a text without what changes while its reason stays: figures, lists of holders and nodes, and remedies."""
-    return _FIGURES.sub("#", text.partition(HELP)[0])
+    text, found = text.partition(HELP)[0], 1
+    while found:
+        text, found = _LISTS.subn("", text)
+    return _FIGURES.sub("#", text)
