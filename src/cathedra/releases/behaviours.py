@@ -68,6 +68,11 @@ LARGE_QUANTITIES_KEPT: Final = Behaviour(
     since="1.38",
     source="kubernetes/kubernetes#140459",
 )
+CLAIM_METRICS_LABELLED: Final = Behaviour(
+    "Metrics count claims and their creation by outcome, admin access and source; before, in all and failed ones.",
+    since="1.33",
+    source="pkg/controller/resourceclaim/metrics/metrics.go",
+)
 CLAIM_METRICS_OF_ALL_COMPONENTS: Final = Behaviour(
     "Metrics of claims begin with dynamic_resource_allocation; before, with the name of a controller.",
     since="1.37",

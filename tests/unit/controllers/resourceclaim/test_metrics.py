@@ -66,3 +66,14 @@ def test_creations_have_the_name_of_the_release(release: str, name: str) -> None
     registry = CollectorRegistry()
     show_creations(registry, {("success", "true"): 2}, FeatureGates.for_release(release))
     assert registry.get_sample_value(name, {"status": "success", "admin_access": "true"}) == 2
+
+
+def test_releases_before_labels_count_all_claims_and_failures() -> None:
+    registry, gates = CollectorRegistry(), FeatureGates.for_release("1.32")
+    store: Store[ResourceClaim] = Store()
+    store.put(claim(allocated=True))
+    show_claims(registry, store, gates)
+    show_creations(registry, {("success", "true"): 2, ("failure", "false"): 1}, gates)
+    names = ("resource_claims", "allocated_resource_claims", "create_attempts_total", "create_failures_total")
+    assert [registry.get_sample_value(f"resourceclaim_controller_{name}") for name in names] == [1, 1, 3, 1]
+    assert registry.get_sample_value("resourceclaim_controller_creates_total") is None
