@@ -2,8 +2,8 @@
 
     python tools/bare.py [--keep NAME]... COMMAND [WORD...]
 
-The command gets a PATH with links to all other programs. Container runtimes, etcd, containerd, kubectl, busybox and wrk
-are optional: what needs one of them is skipped with a line that names it.
+The command gets a PATH with links to all other programs. Container runtimes, buildah, etcd, containerd, kubectl, busybox
+and wrk are optional: what needs one of them is skipped with a line that names it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,20 @@ from pathlib import Path
 from typing import Final
 
 OPTIONAL: Final = frozenset(
-    {"busybox", "chromium", "conmon", "containerd", "crun", "ctr", "etcd", "etcdctl", "kubectl", "runc", "wrk"}
+    {
+        "buildah",
+        "busybox",
+        "chromium",
+        "conmon",
+        "containerd",
+        "crun",
+        "ctr",
+        "etcd",
+        "etcdctl",
+        "kubectl",
+        "runc",
+        "wrk",
+    }
 )
 HIDDEN: Final = "CATHEDRA_HIDDEN_PROGRAMS"
 """Names that the tests do not look for outside of PATH either."""
