@@ -2,8 +2,8 @@
 
     python tools/bare.py [--keep NAME]... COMMAND [WORD...]
 
-The command gets a PATH with links to all other programs. Container runtimes, buildah, etcd, containerd, kubectl, busybox
-and wrk are optional: what needs one of them is skipped with a line that names it.
+The command gets a PATH with links to all other programs. Container runtimes, buildah, etcd, containerd, kubectl,
+busybox and wrk are optional: what needs one of them is skipped with a line that names it.
 """
 
 from __future__ import annotations

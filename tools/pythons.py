@@ -91,9 +91,10 @@ def main(arguments: Sequence[str]) -> int:
         print("dist/ has no wheel: make dist", file=sys.stderr)
         return 2
     interpreters = found(each for each in arguments if each != "--write")
-    problems = {version: problem_of(name, wheels[-1]) for version, name in interpreters.items()}
-    for version, problem in problems.items():
-        print(f"Python {version}: {problem or 'installs from wheels, demo passes'}")
+    problems = {}
+    for version, name in interpreters.items():
+        problems[version] = problem = problem_of(name, wheels[-1])
+        print(f"Python {version}: {problem or 'installs from wheels, demo and pytest plugin work'}", flush=True)
     missing = [version for version in VERSIONS if version not in interpreters]
     print(f"missing: {', '.join(missing) or 'none'}")
     if "--write" in arguments:
