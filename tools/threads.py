@@ -24,6 +24,8 @@ from cathedra.insight import PlannedChanges, read_dump, simulate
 
 EXAMPLE: Final = Path(__file__).parents[1] / "examples" / "insight" / "cluster.yaml"
 _PODS: Final = 1000
+_ROUNDS: Final = 5
+"""Lists of a measurement: with one, starting the threads would be a part of it."""
 _THREADS: Final = 2
 
 
@@ -34,20 +36,22 @@ def main() -> int:
     repeat: int = parser.parse_args().repeat
     body = json.dumps(_pod()).encode()
     pods = [decode(Pod, body) for _ in range(_PODS)]
+    work_pods = _PODS * _ROUNDS
     state = read_dump(EXAMPLE)
 
     def decoded() -> object:
-        return [decode(Pod, body) for _ in range(_PODS)]
+        return [decode(Pod, body) for _ in range(work_pods)]
 
     def encoded() -> object:
-        return b",".join(map(encode, pods))
+        return [b",".join(map(encode, pods)) for _ in range(_ROUNDS)]
 
     def simulated() -> object:
         return simulate(state, PlannedChanges(add_nodes=("20=node-0",)), copies=20)
 
     expected = simulated()
     cells = [
-        f"{_per_second(work, repeat, unit)}" for work, unit in ((decoded, _PODS), (encoded, _PODS), (simulated, 1))
+        f"{_per_second(work, repeat, unit)}"
+        for work, unit in ((decoded, work_pods), (encoded, work_pods), (simulated, 1))
     ]
     gil = "" if getattr(sys, "_is_gil_enabled", lambda: True)() else " free-threaded"
     print(f"| {platform.python_version()}{gil} | {' | '.join(cells)} |")
