@@ -176,7 +176,7 @@ export class MapView {
       const colour = STATES[bar.device.state === "gone" ? "gone" : "held"].colour;
       const full = bar.fill >= 1;
       const high = full ? tall : Math.max(tall * bar.fill, Math.min(tall, 2));
-      batches.fill(colour, dim, x + bar.at * size, y + tall - high, bar.size * size, high);
+      batches.bar(colour, dim, x + bar.at * size, y + tall - high, bar.size * size, high);
     }
     if (size >= MARKED) {
       if (!look.bars.length || look.bars.every((bar) => bar.size < 1)) batches.pattern(look.rest, dim, x, y, size, look.bars);
@@ -456,6 +456,10 @@ class Pixels {
     this.#rectangle(value, x, y, width, height);
   }
 
+  bar(...bar) {
+    this.fill(...bar);
+  }
+
   pattern() {}
 
   mark(...mark) {
@@ -497,6 +501,7 @@ function packed(colour, under = "") {
 // Rectangles by colour, so that a frame changes the context's colour a few times and not once per cell.
 class Batches {
   #fills = new Map();
+  #bars = new Map(); // Painted after all fills, which lie below them
   #lines = new Map();
   #marks = new Map();
   #frames = new Map();
@@ -507,9 +512,16 @@ class Batches {
   }
 
   fill(colour, dim, x, y, width, height) {
-    const key = dim ? `dim ${colour}` : colour;
-    let batch = this.#fills.get(key);
-    if (!batch) this.#fills.set(key, (batch = []));
+    this.#enter(this.#fills, dim ? `dim ${colour}` : colour, x, y, width, height);
+  }
+
+  bar(colour, dim, x, y, width, height) {
+    this.#enter(this.#bars, dim ? `dim ${colour}` : colour, x, y, width, height);
+  }
+
+  #enter(layer, key, x, y, width, height) {
+    let batch = layer.get(key);
+    if (!batch) layer.set(key, (batch = []));
     batch.push(x, y, width, height);
   }
 
@@ -538,7 +550,7 @@ class Batches {
   }
 
   paint(context, theme, size) {
-    for (const [key, batch] of this.#fills) {
+    for (const [key, batch] of [...this.#fills, ...this.#bars]) {
       const dim = key.startsWith("dim ");
       context.globalAlpha = dim ? 0.22 : 1;
       context.fillStyle = dim ? key.slice(4) : key;

@@ -7,10 +7,24 @@ const PAD = 5;
 const HEAD = 15;
 const MARGIN = 12;
 
+const SHAPES = [0.6, 1, 1.5, 2.5, 4, 7]; // Widths of groups by heights that are tried for a small cluster
+const SMALL = 3000; // cells
+
 // Returns {width, height, groups: [{name, x, y, width, height, nodes: [{name, x, y, width, height, cells}]}], cells}.
 // A cell of it has x, y and the model's cell; rows of cells are as wide as `perRow`.
 export function layOut(model, grouping, aspect) {
-  const groups = grouped(model, grouping).map(([name, nodes]) => placed(name, nodes));
+  const given = grouped(model, grouping);
+  // Of several shapes of groups the one that lets the cells be largest. A large cluster fills any shape.
+  const shapes = model.cells.size > SMALL ? [1.5] : SHAPES;
+  const room = (one) => Math.min(aspect / one.width, 1 / one.height);
+  const best = shapes.map((shape) => arranged(given, shape, aspect)).reduce((a, b) => (room(b) > room(a) * 1.02 ? b : a));
+  best.cells = new Map();
+  for (const group of best.groups) for (const node of group.nodes) for (const one of node.cells) best.cells.set(one.cell.key, one);
+  return best;
+}
+
+function arranged(given, shape, aspect) {
+  const groups = given.map(([name, nodes]) => placed(name, nodes, shape));
   const area = groups.reduce((sum, one) => sum + (one.width + MARGIN) * (one.height + MARGIN), 0);
   const width = Math.max(Math.sqrt(area * aspect), ...groups.map((one) => one.width), 60);
   let [x, y, tall, right] = [0, 0, 0, 0];
@@ -21,9 +35,7 @@ export function layOut(model, grouping, aspect) {
     right = Math.max(right, x - MARGIN);
     tall = Math.max(tall, group.height);
   }
-  const cells = new Map();
-  for (const group of groups) for (const node of group.nodes) for (const one of node.cells) cells.set(one.cell.key, one);
-  return { width: Math.max(right, 60), height: Math.max(y + tall, 60), groups, cells };
+  return { width: Math.max(right, 60), height: Math.max(y + tall, 60), groups };
 }
 
 // [[group, Map(node → cells)]], in the order of names; numbers in names count as numbers.
@@ -62,11 +74,11 @@ function groupOf(model, cell, grouping) {
 
 const labelled = (name, value) => (value === undefined ? `without ${name}` : `${name.split("/").at(-1)} ${value}`);
 
-function placed(name, nodes) {
+function placed(name, nodes, shape) {
   const blocks = nodes.map(([node, cells]) => block(node, cells));
   const head = name ? HEAD : 0;
   const area = blocks.reduce((sum, one) => sum + (one.width + PAD) * (one.height + PAD), 0);
-  const width = Math.max(Math.sqrt(area * 1.5), ...blocks.map((one) => one.width));
+  const width = Math.max(Math.sqrt(area * shape), ...blocks.map((one) => one.width));
   let [x, y, tall, right] = [PAD, PAD + head, 0, 0];
   for (const one of blocks) {
     if (x > PAD && x + one.width > width + PAD + 1) [x, y, tall] = [PAD, y + tall + PAD, 0];

@@ -128,7 +128,7 @@ export class CelBench {
     const { parts } = this;
     if (!parts.device) return nothing;
     return html`<h2>Values on ${parts.device}</h2>
-      <table><tbody>${parts.parts.map((one) => html`<tr><th scope="row"><code>${"  ".repeat(Math.min(one.depth, 6))}${one.source}</code></th><td class=${one.error ? "bad" : one.reached ? "" : "faint"}>${one.error || (one.reached ? one.value : "not evaluated")}</td></tr>`)}</tbody></table>`;
+      <table class="parts"><tbody>${parts.parts.map((one) => html`<tr><th scope="row"><code>${"  ".repeat(Math.min(one.depth, 6))}${one.source}</code></th><td class=${one.error ? "bad" : one.reached ? "" : "faint"}>${one.error || (one.reached ? one.value : "not evaluated")}</td></tr>`)}</tbody></table>`;
   }
 
   #yaml() {

@@ -50,8 +50,9 @@ function claimReport(claim) {
       ${claim.devices.map((one) => html`<dt>device</dt><dd>${one.device}${one.exists ? "" : " (gone)"}${one.conditions.length ? ` ${one.conditions.join(", ")}` : ""}</dd>`)}</dl>`;
 }
 
-// The devices that come nearest to what is missing: those that pass all selectors of a request are lit; those that one
-// condition keeps out are lit with a dashed frame. On nodes that the explanation tried.
+// The devices that come nearest to what is missing, on the nodes that were tried: of those that pass all selectors of a
+// request, the ones that can be had are lit, and the ones that are held, blocked or tainted have a dashed frame. If none
+// passes, those that a single condition keeps out have it.
 export async function nearestDevices(app, answers) {
   const flat = (one) => [one, ...(one.parts ?? []).flatMap(flat)];
   const groups = answers.flatMap(flat).flatMap((one) => one.groups).filter((group) => !group.fits);
@@ -61,15 +62,12 @@ export async function nearestDevices(app, answers) {
     for (const request of group.requests)
       if (request.selectors.length) expressions.add(request.selectors.map((one) => `(${one.expression})`).join(" && "));
   const lit = new Map();
-  const reaches = (key) => {
-    const device = app.model.devices.get(key);
-    return device && (!device.node || nodes.has(device.node));
-  };
+  const reached = (keys) => keys.map((key) => [key, app.model.devices.get(key)]).filter(([, one]) => one && (!one.node || nodes.has(one.node)));
   for (const expression of [...expressions].slice(0, 4)) {
     const found = await app.engine.ask("match", { expression });
-    const near = found.nearMisses.flatMap((one) => one.devices);
-    for (const key of near) if (reaches(key) && !lit.has(key)) lit.set(key, "near");
-    for (const key of found.matched) if (reaches(key)) lit.set(key, "match");
+    const passing = reached(found.matched);
+    for (const [key, one] of passing) lit.set(key, one.state === "free" || one.state === "shared" ? "match" : "near");
+    if (!passing.length) for (const [key] of reached(found.nearMisses.flatMap((one) => one.devices))) lit.set(key, "near");
   }
   return lit;
 }
