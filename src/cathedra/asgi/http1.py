@@ -333,14 +333,21 @@ class HTTPProtocol(asyncio.Protocol):
         return self._parsed_headers
 
     def _request_scope(self, headers: RequestHeaders, version: str) -> dict[str, Any]:
-        parts = httptools.parse_url(self._url)
-        path = parts.path.decode("ascii")
+        url = self._url
+        # Fast path: the parser has checked the characters, and a target that begins with a slash has no other parts
+        # (RFC 9112, section 3.2.1).
+        if url[:1] == b"/" and b"#" not in url:
+            raw_path, _, query = url.partition(b"?")
+        else:
+            parts = httptools.parse_url(url)
+            raw_path, query = parts.path, parts.query or b""
+        path = raw_path.decode("ascii")
         scope = self._scope.copy()
         scope["http_version"] = version
         scope["method"] = self._parser.get_method().decode("ascii")
         scope["path"] = urllib.parse.unquote(path) if "%" in path else path
-        scope["raw_path"] = parts.path
-        scope["query_string"] = parts.query or b""
+        scope["raw_path"] = raw_path
+        scope["query_string"] = query
         scope["headers"] = headers
         return scope
 

@@ -88,7 +88,9 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, *, rounds: int) 
     cannot change metadata, only the comparisons are made. Only kinds know Kubernetes' own finalizers.
     """
     # Kubernetes runs the same rules two to four times. We run each once and repeat its errors.
-    compared, shared = _changes(new, old), ErrorList()
+    compared, shared = ErrorList(), ErrorList()
+    if _fixed(new) != _fixed(old) or old.deletion_timestamp is not None or new.generation < old.generation:
+        _compare(compared, new, old)
     _shared_errors(shared, new)
     # Fast path: most changes have no errors and no finalizers.
     if not (compared or shared or new.finalizers):
@@ -107,8 +109,7 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, *, rounds: int) 
     return ErrorList(chain(*first, compared, *second, compared, standard))
 
 
-def _changes(new: ObjectMeta, old: ObjectMeta) -> ErrorList:
-    errors = ErrorList()
+def _compare(errors: ErrorList, new: ObjectMeta, old: ObjectMeta) -> None:
     if old.deletion_timestamp is not None:
         # Deletion has begun: another finalizer would postpone it for ever. Those that are there may only be removed.
         known = frozenset(old.finalizers)
@@ -126,7 +127,6 @@ def _changes(new: ObjectMeta, old: ObjectMeta) -> ErrorList:
         for attribute, name in _IMMUTABLE:
             if getattr(new, attribute) != getattr(old, attribute):
                 errors.invalid(METADATA.child(name), getattr(new, attribute), "field is immutable")
-    return errors
 
 
 def _shared_errors(errors: ErrorList, metadata: ObjectMeta) -> None:

@@ -60,6 +60,12 @@ async def test_a_head_that_does_not_come_is_not_waited_for(server: APIServer, mo
     assert await answer(server, b"") == b""
 
 
+async def test_a_target_may_be_as_long_as_a_head(server: APIServer) -> None:
+    """Go's server has no other limit; `httptools.parse_url` refuses more than 65,535 bytes."""
+    long = b"GET /readyz?verbose&key=" + b"x" * 100_000 + b" HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    assert (await answer(server, long)).startswith(b"HTTP/1.1 200 ")
+
+
 async def test_a_connection_serves_many_requests(server: APIServer) -> None:
     request = b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n"
     both = await answer(server, request + request.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))

@@ -37,12 +37,12 @@ async def create(server: ServerContext, call: Call, obj: Any) -> StoredObject:
         metadata = without_duplicate_owners(call, metadata)
     if metadata is not obj.metadata:
         obj = replace(obj, metadata=metadata)
-    context = server.strategy_context(call)
+    context, strategy = server.strategy_context(call), call.strategy
     if call.size < LARGE:
-        obj = tracked_converting(call, None, call.strategy.default(obj, context), context.now)
+        obj = tracked_converting(call, None, strategy.default(obj, context), context.now)
     else:
         obj = await server.beside_loop(
-            call, lambda: tracked_converting(call, None, call.strategy.default(obj, context), context.now)
+            call, lambda: tracked_converting(call, None, strategy.default(obj, context), context.now)
         )
     if call.definition.conversion is not None and isinstance(obj, Awaitable):
         obj = await obj
@@ -62,24 +62,25 @@ async def create_defaulted(server: ServerContext, call: Call, obj: Any, context:
     # Defaults come before admission, so plugins and webhooks see a complete object; validation comes after it, so that
     # what they changed is validated too.
     obj = await server.admission.admit(AdmissionAttributes(call, "CREATE", obj, None))
-    if warnings := call.strategy.preparation_warnings(obj):
+    strategy, metadata = call.strategy, obj.metadata
+    if warnings := strategy.preparation_warnings(obj):
         call.warnings.extend(warnings)
-    metadata = obj.metadata
     if len(metadata.owner_references) > 1:
         metadata = without_duplicate_owners(call, metadata)
     now = server.clock.now()
     for attempt in range(NAME_ATTEMPTS):
         # Named before its kind prepares it: labels may contain the name.
         candidate = replace(obj, metadata=fresh(metadata, now, server.random))
-        candidate = call.strategy.prepare_create(candidate, context)
-        if call.name != candidate.metadata.name:
-            call = replace(call, name=candidate.metadata.name)
+        candidate = strategy.prepare_create(candidate, context)
+        name = candidate.metadata.name
+        if call.name != name:
+            call = replace(call, name=name)
         try:
             return await _create_named(server, call, candidate, context)
         except WriteConflict:
             # A generated name that is taken is no error of the client: another one is generated, as in Kubernetes.
             if named or attempt == NAME_ATTEMPTS - 1:
-                raise already_exists(call.resource, candidate.metadata.name) from None
+                raise already_exists(call.resource, name) from None
     raise AssertionError("the last attempt returns or raises")
 
 
