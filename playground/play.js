@@ -5,6 +5,7 @@ import { droppedFiles, isReadable, sentFile } from "./files.js";
 import { WorkerEngine } from "./worker-engine.js";
 
 const EXAMPLE = "cluster.yaml";
+const SLOW = 20e6;
 
 // `place` has `makeWorker`, `assets` (null: the worker fetches them) and `example()`, the text of the example.
 export function play(place) {
@@ -23,7 +24,8 @@ export function play(place) {
       if (!readable.length) throw new Error("none of the files is .yaml, .json or an archive");
       const files = [];
       for (const [name, blob] of readable) files.push(await sentFile(name, blob));
-      say("reading …");
+      const slow = readable.reduce((sum, [name, blob]) => sum + (/\.json/.test(name) ? 0 : blob.size), 0);
+      say(slow > SLOW ? "reading … YAML of this size takes minutes; JSON is read thirty times faster" : "reading …");
       const found = await engine.load(files);
       form.hidden = true;
       say("");

@@ -4,6 +4,8 @@ import { EngineError, resultOf } from "./engine.js";
 
 // Seconds after which a question is given up. Python cannot be interrupted, so the worker is ended and started again.
 const LIMIT = 120;
+// Reading is longer than any question: YAML without libyaml takes 3 s for each megabyte.
+const LOAD_LIMIT = 900;
 
 export class WorkerEngine {
   #makeWorker;
@@ -34,16 +36,20 @@ export class WorkerEngine {
   }
 
   async load(files, fields = {}) {
-    const found = await this.ask("load", { files, ...fields });
+    const found = await this.#ask("load", { files, ...fields }, LOAD_LIMIT);
     this.#loaded = { files, ...fields };
     return found;
   }
 
-  async ask(question, fields = {}) {
+  ask(question, fields = {}) {
+    return this.#ask(question, fields, this.limit);
+  }
+
+  async #ask(question, fields, limit) {
     await this.#startedLast();
     const id = this.#next++;
     const answer = await new Promise((resolve, reject) => {
-      const timer = setTimeout(() => this.#giveUp(), this.limit * 1000);
+      const timer = setTimeout(() => this.#giveUp(limit), limit * 1000);
       this.#waiting.set(id, { resolve, reject, timer });
       this.#worker.postMessage(JSON.stringify({ question, id, ...fields }));
     });
@@ -67,8 +73,8 @@ export class WorkerEngine {
     this.#ready.catch(() => {});
   }
 
-  #giveUp() {
-    this.cancel(`there was no answer after ${this.limit} s; the engine was started again`);
+  #giveUp(limit) {
+    this.cancel(`there was no answer after ${limit} s; the engine was started again`);
   }
 
   #reload(loaded) {

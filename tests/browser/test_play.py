@@ -67,6 +67,11 @@ async def asked(page: Any, question: str, **fields: Any) -> dict[str, Any]:
     return found
 
 
+async def expect_on_screen(page: Any, selector: str) -> None:
+    box = await page.locator(selector).bounding_box()
+    assert box["y"] + box["height"] <= page.viewport_size["height"]
+
+
 async def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     # A simulation has an event loop of its own.
     log = logging.getLogger("cathedra")
@@ -86,7 +91,11 @@ async def test_from_disk_without_a_network_it_answers_as_the_command_does(
     monkeypatch.setenv("COLUMNS", "100")
     broken = tmp_path / "broken.yaml"
     broken.write_text("a: [")
+    from axe_playwright_python.async_playwright import Axe
+
     async with opened(browser, f"file://{built}/cathedra.html", {"file://"}) as page:
+        assert (await Axe().run(page)).response["violations"] == []
+        await expect_on_screen(page, "button.example")
         await page.set_input_files("#load input[type=file]", str(broken))
         await page.wait_for_selector("#status.fault:has-text('broken.yaml')")
         await page.click("button.example")
