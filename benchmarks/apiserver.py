@@ -117,8 +117,9 @@ def _latencies(name: str, found: dict[str, float]) -> Iterator[Row]:
 class Server:
     """``cathedra apiserver`` in a process of its own, or in several."""
 
-    def __init__(self, folder: Path, count: int = 1) -> None:
+    def __init__(self, folder: Path, count: int = 1, store: str = "sqlite") -> None:
         self.folder = folder
+        self.store = store
         self.count = count
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -126,7 +127,7 @@ class Server:
         """Start it; seconds until all of it answers requests."""
         began = time.perf_counter()
         command = [sys.executable, "-m", "cathedra.cli.main", "apiserver", f"--data-dir={self.folder}"]
-        command += [f"--apiserver-count={self.count}"]
+        command += [f"--apiserver-count={self.count}", f"--store={self.store}"]
         log = (self.folder / "bench.log").open("wb")
         self._process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ)
         while not self._answers():

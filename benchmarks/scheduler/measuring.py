@@ -25,6 +25,7 @@ __all__ = ["alone", "clear_namespace", "measure", "rows"]
 Row = tuple[str, float, str, str | float | None, str | float | None]
 
 PROCESSOR_GOAL: Final = 1.2
+_APART: Final = [one for one in Arrangement if one not in (Arrangement.ONE, Arrangement.ETCD)]
 SAMPLES: Final = 3
 """With fewer whole seconds than these, percentiles of seconds would say nothing."""
 
@@ -43,7 +44,7 @@ def rows(names: Sequence[str] = (), against: str = "") -> Iterator[Row]:
             yield from _seconds(workload.name, found)
             continue
         yield from _one_process(workload)
-        for arrangement in list(Arrangement)[1:] if workload.apart else ():
+        for arrangement in _APART if workload.apart else ():
             found = alone(workload, arrangement)
             yield f"{workload.name}, {arrangement.value}", found.per_second, "pods/s", workload.kubernetes, None
             yield f"{workload.name}, {arrangement.value}, processor time", found.processor, "ms/pod", None, None

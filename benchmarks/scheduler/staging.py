@@ -20,6 +20,7 @@ from benchmarks.scheduler.figures import Usage
 from benchmarks.scheduler.serving import TransportOf, Ways, over_http, over_socket, over_tls, served_apart
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
+from cathedra.apiserver.storage.etcd import EtcdAddress, EtcdStorage
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
@@ -44,6 +45,7 @@ class Arrangement(enum.Enum):
     """How the parts are spread over processes."""
 
     ONE = "one process"
+    ETCD = "one process on etcd"
     SOCKET = "API server apart, over a unix socket"
     TLS = "API server apart, over TLS"
     HTTP = "API server apart, over TLS and HTTP alone"
@@ -85,6 +87,21 @@ class _Attempts(SchedulerMetrics):
 async def _one_process() -> AsyncIterator[Stage]:
     with tempfile.TemporaryDirectory() as directory:
         store = SQLiteStorage(Path(directory) / "store.db")
+        config = ServerConfig(gates=FeatureGates.for_release())
+        server = await APIServer.open(config, clock=SystemClock(), random=random.Random(1), store=store)
+        try:
+            async with _control_plane(server.transport, Usage()) as found:
+                yield found
+        finally:
+            await server.close()
+
+
+@asynccontextmanager
+async def _on_etcd() -> AsyncIterator[Stage]:
+    from benchmarks.etcd import running_etcd
+
+    with running_etcd() as etcd:
+        store = EtcdStorage(EtcdAddress.parse(etcd.url), clock=SystemClock())
         config = ServerConfig(gates=FeatureGates.for_release())
         server = await APIServer.open(config, clock=SystemClock(), random=random.Random(1), store=store)
         try:
@@ -228,6 +245,7 @@ async def _program(folder: Path, part: str, *options: str, until: bytes = b"") -
 
 _STAGES: Final[Mapping[Arrangement, Callable[[], AbstractAsyncContextManager[Stage]]]] = {
     Arrangement.ONE: _one_process,
+    Arrangement.ETCD: _on_etcd,
     Arrangement.SOCKET: partial(_served, over_socket),
     Arrangement.TLS: partial(_served, over_tls),
     Arrangement.HTTP: partial(_served, over_http),

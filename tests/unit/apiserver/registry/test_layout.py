@@ -8,7 +8,12 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
+from cathedra.api.core.core_v1 import ConfigMap
+from cathedra.api.struct import encode, from_dict
 from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.registry.layout import SharedLayout
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCECLAIMS, RESOURCESLICES
@@ -16,7 +21,7 @@ from cathedra.client.transport import PatchType
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.releases import FeatureGates
 from tests.unit.apiserver.registry.test_sharedcommitlog import FakeStore
-from tests.unit.kinds.objects import claim, device, resource_slice
+from tests.unit.kinds.objects import claim, definition_of, device, resource_slice
 
 OLDER, NEWER = "1.36", "1.37"
 
@@ -86,3 +91,21 @@ def test_an_older_server_does_not_show_a_field_that_it_does_not_know() -> None:
         assert not (await upgrade.older.resource(RESOURCESLICES).get("s")).spec.skip_node_operations
 
     upgrading(test)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"name": "a", "namespace": "d", "uid": "u-1", "generation": 2, "labels": {"uid": "x"}},
+        {"name": "a", "uid": "u-1"},
+        {"name": 'q"uid":"', "uid": "u-1", "ownerReferences": [{"kind": "K", "uid": "o-1"}]},
+        {"name": "a"},
+    ],
+)
+def test_readers_get_the_json_that_encoding_would_make(metadata: dict[str, Any]) -> None:
+    layout, definition = SharedLayout(NEWER), definition_of("configmaps")
+    obj = from_dict(ConfigMap, {"metadata": metadata, "data": {"uid": "v"}})
+    entry = layout.written(definition, "d/a", 17, obj, layout.write(definition, obj))
+    assert entry.body(definition.versions[0]) == encode(entry.object)
+    assert entry.object.metadata.resource_version == "17"
+    assert entry.size == len(encode(entry.object))
