@@ -162,11 +162,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         if not any(usable):
             return [0] * len(nodes)
         weights = [_weight(constraint, nodes, usable) for constraint in constraints]
-        raw = [
-            _rounded(sum(_part(c, w, pod, node) for c, w in zip(constraints, weights, strict=True))) if ok else None
-            for node, ok in zip(nodes, usable, strict=True)
-        ]
-        return _inverted(raw)
+        parts = [_parts(one, weight, pod, nodes) for one, weight in zip(constraints, weights, strict=True)]
+        sums = map(sum, zip(*parts, strict=True))
+        return _inverted([_rounded(score) if ok else None for score, ok in zip(sums, usable, strict=True)])
 
     def _constraints(self, attempt: Attempt | None, pod: PodInfo, when: str) -> list[_Constraint]:
         """The pod's own constraints of that kind, or else the default ones, which select its relatives."""
@@ -239,13 +237,19 @@ def _weight(constraint: _Constraint, nodes: Sequence[NodeInfo], usable: Sequence
     return math.log(size + 2)
 
 
-def _part(constraint: _Constraint, weight: float, pod: PodInfo, node: NodeInfo) -> float:
-    domain = node.node.metadata.labels.get(constraint.key)
-    if domain is None:
-        return 0.0
-    # Hosts are counted when they are scored. Counting all of them before would visit every pod of the cluster.
-    count = _matching(pod, constraint, node) if constraint.key == HOSTNAME else constraint.counts.get(domain, 0)
-    return count * weight + (constraint.max_skew - 1)
+def _parts(constraint: _Constraint, weight: float, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[float]:
+    """Return what a constraint adds to the score of each node."""
+    key, counts, least = constraint.key, constraint.counts, float(constraint.max_skew - 1)
+    if key == HOSTNAME:
+        # Hosts are counted when they are scored. Counting all of them before would visit every pod of the cluster.
+        return [
+            0.0 if key not in node.node.metadata.labels else _matching(pod, constraint, node) * weight + least
+            for node in nodes
+        ]
+    return [
+        0.0 if (domain := node.node.metadata.labels.get(key)) is None else counts.get(domain, 0) * weight + least
+        for node in nodes
+    ]
 
 
 def _rounded(score: float) -> int:
