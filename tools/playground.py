@@ -261,7 +261,7 @@ def single_page(path: Path, folder: Path) -> Path:
     page = re.sub(r'<link rel="stylesheet"[^>]*>\n', "", page)
     page = page.replace('href="icon.svg"', f'href="data:image/svg+xml;base64,{icon}"')
     page = re.sub(r"<script .*</script>\n", "", page).replace("</head>", f"<style>{style}</style>\n</head>")
-    modules = list(_in_order(_modules(folder)))
+    modules = list(in_order(_modules(folder)))
     parts = [
         _data("modules", json.dumps(modules)),
         _data("example", (folder / EXAMPLE.name).read_text()),
@@ -308,7 +308,7 @@ def _linked(match: re.Match[str], path: Path, folder: Path) -> str:
     return f'{match[1]}"module:{name}";'
 
 
-def _in_order(modules: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def in_order(modules: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each module after those that it imports: the address of a module is made from its text.
 
     Raises:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.playground import bundled_modules
 
 from cathedra.engine import Engine
 from tests.requirements import pyodide_bundle
@@ -106,9 +105,3 @@ def test_the_regular_expressions_pass_their_tests_in_webassembly(bundle: Path) -
     done = subprocess.run([*command, str(packages), *words, *tests], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout
-
-
-def test_the_bundle_has_no_commands_and_no_servers() -> None:
-    """They would make the page larger; the engine never imports them."""
-    packages = {name.split(".")[1] for name in bundled_modules() if "." in name}
-    assert packages.isdisjoint({"cli", "page", "drivercheck", "testing", "session"})

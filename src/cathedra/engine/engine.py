@@ -49,6 +49,8 @@ class Engine:
     """Answers questions about one state. It can be called in a thread: states are frozen, and replaced as a whole."""
 
     def __init__(self, state: ClusterState | None = None, limits: Limits | None = None) -> None:
+        """An engine that is given a state refuses to load files: a page must not replace what a server follows."""
+        self._loads = state is None
         self._limits = limits or Limits()
         self._state: ClusterState | None = None
         self._left_out: tuple[str, ...] = ()
@@ -147,6 +149,8 @@ class Engine:
     # --- the state
 
     def _load(self, asked: messages.Load) -> _Result:
+        if not self._loads:
+            raise InvalidInput(f"the state is that of {self.state.source}; files cannot be loaded here")
         requested = RequestedRelease(asked.release, asked.feature_gates)
         loaded = load_dump(list(_contents(asked.files)), requested, self._limits)
         self._state, self._left_out = loaded.state, loaded.left_out

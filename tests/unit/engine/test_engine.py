@@ -14,6 +14,7 @@ import pytest
 from cathedra.cli.dra.main import main
 from cathedra.engine import Engine
 from cathedra.engine import engine as engine_module
+from cathedra.insight import read_dump
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples" / "insight"
@@ -174,6 +175,13 @@ def test_a_body_that_is_no_question_is_answered(body: bytes) -> None:
 
 def test_a_question_before_anything_is_loaded_is_answered() -> None:
     assert asked(Engine(), question="devices")["error"]["text"] == "no cluster is loaded"
+
+
+def test_files_do_not_replace_the_state_of_a_server() -> None:
+    engine = Engine(read_dump(EXAMPLES / "cluster.yaml"))
+    node = {"name": "node.yaml", "text": "apiVersion: v1\nkind: Node\nmetadata: {name: n1}"}
+    assert "cannot be loaded here" in asked(engine, question="load", files=[node])["error"]["text"]
+    assert asked(engine, question="summarize")["result"]["devices"] == 12
 
 
 def test_a_dump_that_cannot_be_read_leaves_the_state_as_it_is(engine: Engine) -> None:
