@@ -69,6 +69,8 @@ async def chip(page: Any, text: str) -> None:
 
 
 async def test_it_follows_remembers_and_explains(cluster: Path, open_map: OpenMap) -> None:
+    from axe_playwright_python.async_playwright import Axe
+
     with map_server("--kubeconfig", str(cluster)) as address:
         async with open_map(address) as found:
             page = found.page
@@ -78,6 +80,9 @@ async def test_it_follows_remembers_and_explains(cluster: Path, open_map: OpenMa
             await chip(page, "3 held")
             events = page.get_by_role("list", name="Latest events")
             await events.get_by_text(re.compile("claim default/web-.* was allocated gpu-")).first.wait_for()
+
+            results = await Axe().run(page)
+            assert [one["id"] for one in results.response["violations"]] == []
 
             # What is held, since when, and by what.
             await page.get_by_role("searchbox").fill("deployment")

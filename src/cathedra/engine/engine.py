@@ -21,7 +21,7 @@ from cathedra.cel.errors import CompileError
 from cathedra.cel.explanation import Finding
 from cathedra.cel.values import text as value_text
 from cathedra.engine import messages
-from cathedra.engine.limits import Limits, bounded_answer, load_dump
+from cathedra.engine.limits import Limits, bounded_answer, load_dump, with_few_devices
 from cathedra.engine.messages import Answer, AnswerError, Question, SentFile, model_of
 from cathedra.insight.explanation.explain import explain, explain_all
 from cathedra.insight.explanation.report import Explanation, ExplanationOverview, explanation_text, overview_text
@@ -53,7 +53,7 @@ class Engine:
         self._loads = state is None
         self._limits = limits or Limits()
         self._state: ClusterState | None = None
-        self._left_out: tuple[str, ...] = ()
+        self._left_out: Sequence[str] = ()
         self._session: tuple[ClusterState, ReplSession] | None = None
         self._map: tuple[ClusterState, ClusterMap] | None = None
         self._encoded: tuple[ClusterState, bytes] | None = None
@@ -61,8 +61,8 @@ class Engine:
             self.replace(state)
 
     def replace(self, state: ClusterState) -> None:
-        """Set the state to which later questions refer."""
-        self._state, self._left_out = state, ()
+        """Set the state to which later questions refer, without devices beyond the limit."""
+        self._state, self._left_out = with_few_devices(state, self._limits.devices)
 
     @property
     def map(self) -> ClusterMap:

@@ -71,7 +71,7 @@ def load_dump(files: Sequence[NamedContent], requested: RequestedRelease, limits
         reading.read(file)
     if reading.failures and not reading.reader.objects:
         raise reading.failures[0]
-    state, dropped = _with_few_devices(reading.reader.state(requested), limits.devices)
+    state, dropped = with_few_devices(reading.reader.state(requested), limits.devices)
     left_out = [*reading.left_out(), *dropped]
     if len(state.notes) > limits.notes:
         left_out.append(f"{counted(len(state.notes) - limits.notes, 'note')} on the dump")
@@ -140,7 +140,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _with_few_devices(state: ClusterState, most: int) -> tuple[ClusterState, Sequence[str]]:
+def with_few_devices(state: ClusterState, most: int) -> tuple[ClusterState, Sequence[str]]:
     """Return the state with the slices up to the device with the number ``most``, and what is missing."""
     left, dropped, devices = most, [], 0
     for piece in state.all(ResourceSlice):

@@ -11,9 +11,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from cathedra.api.resource import ResourceSlice
 from cathedra.cli.dra.main import main
 from cathedra.engine import Engine
 from cathedra.engine import engine as engine_module
+from cathedra.engine.limits import Limits
 from cathedra.insight import read_dump
 
 ROOT = Path(__file__).parents[3]
@@ -218,3 +220,21 @@ def test_a_fault_of_the_program_is_an_answer(engine: Engine, monkeypatch: pytest
     monkeypatch.setattr(engine_module, "devices", broken)
     error = asked(engine, question="devices")["error"]
     assert (error["reason"], error["text"]) == ("internal", "ZeroDivisionError: division by zero")
+
+
+def test_a_state_that_is_set_has_no_devices_beyond_the_limit_and_says_so() -> None:
+    engine = Engine(read_dump(EXAMPLES / "cluster.yaml"), Limits(devices=8))
+    found = asked(engine, question="map", id=7)
+    assert len(found["result"]["devices"]) == 8
+    assert found["leftOut"] == ["4 devices of 1 slice beyond the first 8"]
+    assert found["id"] == 7
+
+
+def test_the_map_is_made_and_encoded_once_for_each_state() -> None:
+    engine = Engine(read_dump(EXAMPLES / "cluster.yaml"))
+    first, again = (asked(engine, question="map", id=number) for number in (1, 2))
+    assert {**first, "id": 0} == {**again, "id": 0}
+    assert engine.map is engine.map
+    assert "h100-8" in first["result"]["profiles"]
+    engine.replace(engine.state.without(engine.state.all(ResourceSlice)[:1]))
+    assert len(asked(engine, question="map")["result"]["devices"]) < len(first["result"]["devices"])

@@ -37,7 +37,7 @@ def page(title: str, fragment: str) -> str:
         '<meta name="color-scheme" content="light dark">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         "<style>body{margin:0;background:#fff}@media(prefers-color-scheme:dark){body{background:#14171a}}</style>"
-        f"<title>{_text(title)}</title></head><body>{fragment}</body></html>\n"
+        f"<title>{_text(title)}</title></head><body><main>{fragment}</main></body></html>\n"
     )
 
 

@@ -21,6 +21,7 @@ from cathedra.insight.inventory.listing import devices
 from cathedra.insight.inventory.report import DeviceEntry
 from cathedra.insight.reading.state import ClusterState, Note
 from cathedra.insight.rendering import API_VERSION
+from cathedra.profiles import profile_names
 from cathedra.semantics.nodes import ready_status
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.podclaims import claim_names, pod_group_name
@@ -68,6 +69,8 @@ class ClusterMap(msgspec.Struct, frozen=True, rename="camel"):
     nodes: tuple[MapNode, ...] = ()
     subjects: tuple[MapSubject, ...] = ()
     classes: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+    """Profiles of nodes that a simulation can add."""
     taint_rules: tuple[str, ...] = ()
     """Names of the DeviceTaintRules."""
     pools: tuple[str, ...] = ()
@@ -98,6 +101,7 @@ def cluster_map(state: ClusterState) -> ClusterMap:
         nodes=tuple(map(_node, state.nodes)),
         subjects=tuple(subjects[:MOST_SUBJECTS]),
         classes=tuple(sorted(one.metadata.name for one in state.all(DeviceClass))),
+        profiles=profile_names(),
         taint_rules=tuple(sorted(one.metadata.name for one in state.all(DeviceTaintRule))),
         pools=found.pools,
         now=state.now,

@@ -20,6 +20,7 @@ export class ClusterModel {
     this.notes = map.notes ?? [];
     this.pools = map.pools ?? [];
     this.classes = map.classes ?? [];
+    this.profiles = map.profiles ?? [];
     this.taintRules = map.taintRules ?? [];
     this.nodes = new Map(map.nodes.map((node) => [node.name, node]));
     this.subjects = new Map(map.subjects.map((one) => [subjectKey(one), one]));

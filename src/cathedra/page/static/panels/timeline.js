@@ -64,7 +64,7 @@ export class Timeline {
       for (const one of this.changes[i].before ?? []) devices.set(keyOf(one), one);
     }
     return new ClusterModel({
-      source: present.source, now: seconds, notes: present.notes, pools: [], classes: present.classes, taintRules: present.taintRules,
+      source: present.source, now: seconds, notes: present.notes, pools: [], classes: present.classes, profiles: present.profiles, taintRules: present.taintRules,
       nodes: [...present.nodes.values()], subjects: [...present.subjects.values()], devices: [...devices.values()],
     });
   }

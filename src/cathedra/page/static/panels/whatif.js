@@ -174,10 +174,11 @@ export class WhatIf {
         <label class="row"><span>scale</span><select .value=${form.scale} @change=${set("scale")}>
           <option value="">nothing</option>${scalable.map((one) => html`<option value=${`${one.kind}/${one.name}`} ?selected=${form.scale === `${one.kind}/${one.name}`}>${one.kind} ${one.namespace}/${one.name} (${one.replicas})</option>`)}</select></label>
         ${form.scale ? html`<label class="row"><span>to replicas</span><input type="number" min="0" max="150000" .value=${String(form.replicas)} @input=${set("replicas")}></label>` : nothing}
-        <label class="row"><span>add nodes like</span><input list="profiles" placeholder="a node or a profile, as h100-8" .value=${form.profile} @input=${set("profile")}></label>
-        <datalist id="profiles">${[...model.nodes.keys()].slice(0, 200).map((name) => html`<option value=${name}></option>`)}</datalist>
+        <label class="row"><span>add nodes like</span><input list="kinds" placeholder="a node or a profile, as h100-8" .value=${form.profile} @input=${set("profile")}></label>
+        <datalist id="nodes">${[...model.nodes.keys()].slice(0, 200).map((name) => html`<option value=${name}></option>`)}</datalist>
+        <datalist id="kinds">${[...model.profiles, ...[...model.nodes.keys()].slice(0, 100)].map((name) => html`<option value=${name}></option>`)}</datalist>
         ${form.profile ? html`<label class="row"><span>how many</span><input type="number" min="1" max="5000" .value=${String(form.nodes)} @input=${set("nodes")}></label>` : nothing}
-        <label class="row"><span>drain nodes</span><input list="profiles" placeholder="node-1" .value=${form.drain} @input=${set("drain")}></label>
+        <label class="row"><span>drain nodes</span><input list="nodes" placeholder="node-1" .value=${form.drain} @input=${set("drain")}></label>
         ${form.drain ? html`<label><input type="checkbox" .checked=${form.force} @change=${(event) => { form.force = event.target.checked; }}> also pods that nothing creates again</label>` : nothing}
         <label class="row"><span>taint or untaint</span><input placeholder="node-1=key:NoSchedule, with - to drop it" .value=${form.taint} @input=${set("taint")}></label>
         <label class="row"><span>delete</span><input placeholder="pod/NAME claim/NAME" .value=${form.remove} @input=${set("remove")}></label>
