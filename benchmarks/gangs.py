@@ -39,7 +39,7 @@ GPUS: Final = 8
 GANGS: Final = 200
 PODS_EACH: Final = 8
 HOURS: Final = 24
-ARRIVAL: Final = 120.0
+ARRIVAL: Final = 170.0
 """Seconds between two gangs on average."""
 STAY: Final = 4 * 3600.0
 """Seconds that a gang runs on average."""

@@ -3,7 +3,7 @@
 kube-scheduler takes the best node for each pod in turn, and a pod may take the only node on which a later one fits
 (kubernetes/kubernetes#138765). This search goes back: it releases a pod and tries its next node. Pods that are equal
 are interchangeable, so a node on which one of them led nowhere is not tried for the others. The number of trials is
-bounded, and a refusal says whether the bound was reached.
+bounded, and a refusal states whether the bound was reached.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ TryPod = Callable[[QueuedPodInfo, frozenset[str]], Awaitable[tuple[Outcome, Cycl
 
 
 def tree_status(node: GroupNode, scheduled: Counts, remaining: Counts) -> Status | None:
-    """Return the status of a hierarchy if so many pods of each PodGroup have nodes and so many may still get one."""
+    """Return the status of a hierarchy, given the pods of each PodGroup that have nodes and those that may get one."""
     if not node.is_composite:
         return placement_feasible(node, scheduled.get(node.key, 0), remaining.get(node.key, 0))
     statuses = [tree_status(child, scheduled, remaining) for child in node.children]

@@ -22,6 +22,7 @@ from cathedra.insight import (
     read_dump,
     simulate,
 )
+from cathedra.insight.moving.search import MoveOptions
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 
 FRAGMENTED = read_dump(Path(__file__).parents[3] / "examples" / "insight" / "fragmented.yaml")
@@ -33,8 +34,8 @@ ANSWERS = {
     "simulation": lambda: simulate(read_dump(gpu_cluster()), PlannedChanges(apply=pod_with(1)), copies=2).to_dict(),
     "selectormatch": lambda: match(STATE, 'device.driver == "x" && true').to_dict(),
     "conversion": lambda: convert("kind: DeviceClass\napiVersion: resource.k8s.io/v1beta1\n").to_dict(),
-    "moveplan": lambda: plan_moves(FRAGMENTED, ["pod/train"], prove=False).to_dict(),
-    "defragmentation": lambda: defrag(FRAGMENTED, prove=False).to_dict(),
+    "moveplan": lambda: plan_moves(FRAGMENTED, ["pod/train"], options=MoveOptions(prove=False)).to_dict(),
+    "defragmentation": lambda: defrag(FRAGMENTED, options=MoveOptions(prove=False)).to_dict(),
     "lintreport": lambda: lint("kind: Pod\napiVersion: v1\nmetadta: {}\n", against=STATE).to_dict(),
 }
 

@@ -35,13 +35,13 @@ def run(arguments: argparse.Namespace) -> int:
     check_bounds(arguments)
     # Imported late: a wrong call need not wait for the whole cluster.
     from cathedra.insight.moving.defrag import defrag, defrag_text
-    from cathedra.insight.moving.search import Bounds
+    from cathedra.insight.moving.search import MoveOptions
 
     logging.getLogger("cathedra").setLevel(logging.CRITICAL)
     found = defrag(
         read_state(arguments),
         arguments.device_class,
-        bounds=Bounds(arguments.most, arguments.trials),
+        options=MoveOptions(arguments.most, arguments.trials),
         priority=arguments.max_priority,
     )
     if arguments.output == "text":

@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Imported late: a wrong call need not wait for the whole cluster.
     from cathedra.insight.moving.plan import plan_moves
     from cathedra.insight.moving.report import moves_text
-    from cathedra.insight.moving.search import Bounds
+    from cathedra.insight.moving.search import MoveOptions
 
     logging.getLogger("cathedra").setLevel(logging.CRITICAL)
     state = read_state(arguments)
@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
         namespace=namespace_of(arguments),
         manifests=[Path(name) for name in arguments.filename] or None,
         count=arguments.count,
-        bounds=Bounds(arguments.most, arguments.trials, arguments.prefer == "cheapest", not arguments.no_evict),
+        options=MoveOptions(arguments.most, arguments.trials, arguments.prefer == "cheapest", not arguments.no_evict),
     )
     if arguments.output == "text":
         print_styled(moves_text(plan, width(), style))

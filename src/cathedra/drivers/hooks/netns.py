@@ -24,7 +24,7 @@ _CLONE_NEWNET: Final = 0x40000000
 
 
 @dataclass(frozen=True)
-class MovePlan:
+class InterfacePlan:
     """Instructions for one interface."""
 
     link: str
@@ -47,7 +47,7 @@ class MovePlan:
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @staticmethod
-    def parse(text: str) -> MovePlan:
+    def parse(text: str) -> InterfacePlan:
         """The plan of an argument.
 
         Raises:
@@ -56,12 +56,12 @@ class MovePlan:
         try:
             values: dict[str, Any] = json.loads(text)
             values["addresses"], values["routes"] = tuple(values["addresses"]), tuple(values["routes"])
-            return MovePlan(**values)
+            return InterfacePlan(**values)
         except (ValueError, TypeError, KeyError) as error:
             raise HookError(f"no plan: {error!r}") from error
 
 
-def attach(state: ContainerState, plan: MovePlan) -> bool:
+def attach(state: ContainerState, plan: InterfacePlan) -> bool:
     """Move the interface and set it up; answers whether there was anything to do.
 
     Calls for further containers of the same pod find it there and set it up again.
@@ -84,7 +84,7 @@ def attach(state: ContainerState, plan: MovePlan) -> bool:
     return True
 
 
-def _set_up(plan: MovePlan) -> None:
+def _set_up(plan: InterfacePlan) -> None:
     if plan.mac:
         _ip("link", "set", "dev", plan.name, "address", plan.mac)
     if plan.mtu is not None:
@@ -99,7 +99,7 @@ def _set_up(plan: MovePlan) -> None:
         _ip("route", "replace", *words, "dev", plan.name)
 
 
-def _report(plan: MovePlan) -> None:
+def _report(plan: InterfacePlan) -> None:
     """Report the moved interface to the driver. If it does not run, it reads the interface itself at its next start."""
     (link,) = json.loads(_ip("-json", "address", "show", "dev", plan.name))
     found = [one for one in link.get("addr_info", ()) if one.get("scope") == "global"]
@@ -144,7 +144,7 @@ def main() -> None:
     try:
         if len(sys.argv) != 2:
             raise HookError("one argument is expected: the plan")
-        attach(read_state(sys.stdin), MovePlan.parse(sys.argv[1]))
+        attach(read_state(sys.stdin), InterfacePlan.parse(sys.argv[1]))
     except (HookError, OSError) as error:
         fail("netns hook", error)
 

@@ -44,7 +44,7 @@ from cathedra.driver import (
 from cathedra.driver.claim import ClaimedDevice
 from cathedra.driver.preparing.status import write_device_status
 from cathedra.drivers.configfile import read_config
-from cathedra.drivers.hooks.netns import MovePlan
+from cathedra.drivers.hooks.netns import InterfacePlan
 from cathedra.drivers.net.config import (
     WITH_PARENT,
     NetDriverConfig,
@@ -296,8 +296,8 @@ class NetDriver(Driver):
 
     def _plan(
         self, uid: str, allocation: ClaimedDevice, link: str, name: str, parameters: NetworkParameters
-    ) -> MovePlan:
-        return MovePlan(
+    ) -> InterfacePlan:
+        return InterfacePlan(
             link=link,
             name=name,
             namespace=_namespace(uid, allocation),
@@ -393,7 +393,7 @@ def _namespace(uid: str, device: ClaimedDevice | PreparedDeviceRecord) -> str:
     return f"dra-{_digest(uid, device.device, device.share_id)}"
 
 
-def _hook(plan: MovePlan) -> Hook:
+def _hook(plan: InterfacePlan) -> Hook:
     return Hook(
         hook_name="createRuntime",
         path=sys.executable,

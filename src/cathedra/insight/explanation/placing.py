@@ -22,7 +22,7 @@ Within = frozenset[str] | None
 """Names of the nodes that are tried; None for all."""
 
 
-class Trial(msgspec.Struct, frozen=True):
+class PodTrial(msgspec.Struct, frozen=True):
     """The nodes that a pod fits on in a state."""
 
     pod: Pod
@@ -63,13 +63,13 @@ class Trial(msgspec.Struct, frozen=True):
         return (replace(pod, spec=replace(pod.spec, node_name=node)), *claims)
 
 
-def tried(pod: Pod, state: ClusterState, within: Within = None) -> Trial:
+def tried(pod: Pod, state: ClusterState, within: Within = None) -> PodTrial:
     """Return the nodes that a pod fits on; none if its claims cannot be made."""
     subject = with_claims(pod, state)
     if subject.faults:
-        return Trial(subject.pod, subject.state)
+        return PodTrial(subject.pod, subject.state)
     judgement = Filters.over(subject.state).judge(subject.pod, only=within)
-    return Trial(subject.pod, subject.state, judgement.fitting, judgement.cycle)
+    return PodTrial(subject.pod, subject.state, judgement.fitting, judgement.cycle)
 
 
 def _special(pod: Pod, allocation: AllocationResult, consumer: ResourceClaimConsumerReference) -> ResourceClaim:

@@ -30,7 +30,7 @@ from cathedra.insight.inventory.listing import devices
 from cathedra.insight.moving.movable import ORPHAN
 from cathedra.insight.moving.plan import plan_for
 from cathedra.insight.moving.report import Move, MovePlan, MoveStep, move_line, step_lines
-from cathedra.insight.moving.search import DEFAULT_BOUNDS, Bounds
+from cathedra.insight.moving.search import DEFAULT_OPTIONS, MoveOptions
 from cathedra.insight.moving.wanted import Wanted, consumer_of
 from cathedra.insight.reading.state import ClusterState, Note
 from cathedra.insight.rendering import API_VERSION, Style, plain, table_lines, wrapped
@@ -84,9 +84,8 @@ def defrag(
     state: ClusterState,
     device_class: str = "",
     *,
-    bounds: Bounds = DEFAULT_BOUNDS,
+    options: MoveOptions = DEFAULT_OPTIONS,
     priority: int = _TOP,
-    prove: bool = True,
 ) -> Defragmentation:
     """Plan moves that enlarge the largest request of a class, or of one class after the other.
 
@@ -108,12 +107,12 @@ def defrag(
     # The class with the most to gain first: free devices that no single claim can have, then devices that are blocked.
     ordered = sorted(names, key=lambda name: (rooms[name].before - rooms[name].free, -rooms[name].devices))
     plans: list[MovePlan] = []
-    current, settled, left = whole, frozenset[str](), bounds.moves
+    current, settled, left = whole, frozenset[str](), options.moves
     for name in ordered:
         room = rooms[name]
         if left < 1 or room.devices <= room.after:
             continue
-        limits = structs.replace(bounds, moves=left, evict=False)
+        limits = structs.replace(options, moves=left, evict=False)
         found = _enlarged(room, current, settled, limits, priority)
         if found is None:
             continue
@@ -122,7 +121,7 @@ def defrag(
         if any(after[other] < rooms[other].after for other in names):
             continue
         plan = found.plan
-        if prove:
+        if options.prove:
             plan, _ = plan_for(found.wanted, current, limits, prove=True, settled=settled)
         plans.append(plan)
         current, settled, left = found.after, settled | found.moved, left - len(plan.claims)
@@ -131,7 +130,7 @@ def defrag(
         tuple(rooms[name] for name in names),
         tuple(move for plan in plans for move in plan.moves),
         tuple(step for plan in plans for step in plan.steps),
-        all(plan.proved for plan in plans) if plans and prove else None,
+        all(plan.proved for plan in plans) if plans and options.prove else None,
         all(plan.complete for plan in plans),
         state.notes,
     )
@@ -149,13 +148,13 @@ class _Enlarged(msgspec.Struct, frozen=True):
 
 
 def _enlarged(
-    room: ClassRoom, state: ClusterState, settled: frozenset[str], bounds: Bounds, priority: int
+    room: ClassRoom, state: ClusterState, settled: frozenset[str], options: MoveOptions, priority: int
 ) -> _Enlarged | None:
     """Return the plan for the largest request that is to be had; None if none is larger than today's."""
     best: _Enlarged | None = None
     for count in range(room.after + 1, room.devices + 1):
         wanted = _request(room.device_class, count, state, priority)
-        plan, solution = plan_for(wanted, state, bounds, prove=False, settled=settled)
+        plan, solution = plan_for(wanted, state, options, prove=False, settled=settled)
         if solution is None:
             break
         moved = frozenset(pod.metadata.uid for unit in solution.moved for pod in unit.pods)

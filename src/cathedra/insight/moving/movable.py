@@ -72,7 +72,7 @@ class Staying(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Movables(msgspec.Struct, frozen=True):
-    """What can be moved in a state, and what cannot."""
+    """Units of a state that can be moved, and pods that cannot."""
 
     state: ClusterState
     """The state with a pod for each allocated claim without a consumer."""

@@ -26,7 +26,7 @@ from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
 from cathedra.client.transport import PatchType
 from cathedra.insight.moving.movable import Movables, Unit, lifted, movables
 from cathedra.insight.moving.report import Move, MovePlan, MoveStep
-from cathedra.insight.moving.search import DEFAULT_BOUNDS, Bounds, Solution, fewest_moves
+from cathedra.insight.moving.search import DEFAULT_OPTIONS, MoveOptions, MoveSolution, fewest_moves
 from cathedra.insight.moving.wanted import Wanted, wanted_pods
 from cathedra.insight.moving.world import World
 from cathedra.insight.reading.state import ClusterState, read_kind
@@ -45,8 +45,7 @@ def plan_moves(
     namespace: str = "default",
     manifests: Input = None,
     count: int = 1,
-    bounds: Bounds = DEFAULT_BOUNDS,
-    prove: bool = True,
+    options: MoveOptions = DEFAULT_OPTIONS,
 ) -> MovePlan:
     """Return the fewest moves with which pods fit: «pod/NAME», «claim/NAME», workloads, or those of ``manifests``.
 
@@ -57,25 +56,25 @@ def plan_moves(
     """
     whole = complete(state)
     wanted = wanted_pods(whole, subjects, namespace=namespace, manifests=manifests, count=count)
-    return plan_for(wanted, whole, bounds, prove=prove)[0]
+    return plan_for(wanted, whole, options, prove=options.prove)[0]
 
 
 def plan_for(
-    wanted: Wanted, state: ClusterState, bounds: Bounds, *, prove: bool, settled: Iterable[str] = ()
-) -> tuple[MovePlan, Solution | None]:
+    wanted: Wanted, state: ClusterState, options: MoveOptions, *, prove: bool, settled: Iterable[str] = ()
+) -> tuple[MovePlan, MoveSolution | None]:
     """Return the fewest moves with which the wanted pods fit into ``state``, and the state that they lead to.
 
     ``state`` is complete. The pods whose UIDs are ``settled`` stay where they are.
     """
     priority = min(pod.spec.priority or 0 for pod in wanted.pods)
     known = movables(wanted.state, priority, [*settled, *(pod.metadata.uid for pod in wanted.pods)])
-    found = fewest_moves(known, wanted.pods, bounds)
+    found = fewest_moves(known, wanted.pods, options)
     plan = MovePlan(
         wanted.name,
         "no moves found",
         complete=found.complete,
         trials=found.trials,
-        most=bounds.moves,
+        most=options.moves,
         staying=known.staying,
         notes=(*wanted.notes, *state.notes),
     )
@@ -94,7 +93,7 @@ def plan_for(
 # --- moves and steps
 
 
-def _moves(solution: Solution, known: Movables) -> Iterator[Move]:
+def _moves(solution: MoveSolution, known: Movables) -> Iterator[Move]:
     gone = {pod.metadata.uid for pod in solution.evicted}
     for unit in solution.moved:
         for pod in unit.pods:
@@ -137,7 +136,7 @@ def _placement(pod: Pod, world: World) -> PodPlacement:
     return PodPlacement(f"{pod.metadata.namespace}/{pod.metadata.name}", now.spec.node_name, _devices(now, world))
 
 
-def _in_order(solution: Solution, known: Movables) -> list[Unit]:
+def _in_order(solution: MoveSolution, known: Movables) -> list[Unit]:
     """Return the units in an order in which each has its place free when it is evicted, as far as there is one."""
     waiting, ordered = list(solution.moved), []
     world = World(known.state, solution.world.layout)
@@ -154,7 +153,7 @@ def _in_order(solution: Solution, known: Movables) -> list[Unit]:
     return ordered
 
 
-def _goes(unit: Unit, world: World, solution: Solution, gone: set[str]) -> bool:
+def _goes(unit: Unit, world: World, solution: MoveSolution, gone: set[str]) -> bool:
     """Return True if all pods of a unit fit on their new nodes while the others are where they are now."""
     trial = World(lifted([unit], world.state), world.layout)
     for pod in unit.pods:
@@ -171,7 +170,7 @@ def _goes(unit: Unit, world: World, solution: Solution, gone: set[str]) -> bool:
     return True
 
 
-def _schedule(units: Sequence[Unit], solution: Solution) -> Iterator[tuple[str, str | Unit]]:
+def _schedule(units: Sequence[Unit], solution: MoveSolution) -> Iterator[tuple[str, str | Unit]]:
     """Yield «cordon» and «uncordon» with nodes, and «move» with units, in their order.
 
     A node is cordoned before the first pod leaves it, and uncordoned before one enters it, or at the end.
@@ -191,12 +190,12 @@ def _schedule(units: Sequence[Unit], solution: Solution) -> Iterator[tuple[str, 
         yield "uncordon", node
 
 
-def _node_after(pod: Pod, solution: Solution) -> str:
+def _node_after(pod: Pod, solution: MoveSolution) -> str:
     now = solution.world.state.get(Pod, pod.metadata.name, pod.metadata.namespace)
     return now.spec.node_name if now is not None else ""
 
 
-def _steps(units: Sequence[Unit], solution: Solution) -> Iterator[MoveStep]:
+def _steps(units: Sequence[Unit], solution: MoveSolution) -> Iterator[MoveStep]:
     for action, what in _schedule(units, solution):
         if isinstance(what, Unit):
             yield from _unit_steps(what, solution)
@@ -207,7 +206,7 @@ def _steps(units: Sequence[Unit], solution: Solution) -> Iterator[MoveStep]:
             yield MoveStep("uncordon", what, f"uncordon {what}", f"kubectl uncordon {what}")
 
 
-def _unit_steps(unit: Unit, solution: Solution) -> Iterator[MoveStep]:
+def _unit_steps(unit: Unit, solution: MoveSolution) -> Iterator[MoveStep]:
     if not unit.is_orphan:
         yield from (_step(pod, solution) for pod in unit.pods)
         return
@@ -221,7 +220,7 @@ def _unit_steps(unit: Unit, solution: Solution) -> Iterator[MoveStep]:
         yield MoveStep("free", where, f"free claim {where}, which no pod uses", command)
 
 
-def _step(pod: Pod, solution: Solution) -> MoveStep:
+def _step(pod: Pod, solution: MoveSolution) -> MoveStep:
     namespace, name = pod.metadata.namespace, pod.metadata.name
     where = f"{namespace}/{name}"
     gone = any(one.metadata.uid == pod.metadata.uid for one in solution.evicted)
@@ -244,7 +243,9 @@ def _step(pod: Pod, solution: Solution) -> MoveStep:
 # --- proof
 
 
-def _proved(plan: MovePlan, wanted: Wanted, state: ClusterState, units: Sequence[Unit], solution: Solution) -> MovePlan:
+def _proved(
+    plan: MovePlan, wanted: Wanted, state: ClusterState, units: Sequence[Unit], solution: MoveSolution
+) -> MovePlan:
     """Return the plan with the result of a simulation of its steps."""
     steps: list[Step] = [partial(_create, one) for one in wanted.created]
     gone = {pod.metadata.uid for pod in solution.evicted}

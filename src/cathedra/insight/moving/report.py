@@ -50,11 +50,11 @@ class MovePlan(msgspec.Struct, frozen=True, rename="camel"):
     moves: tuple[Move, ...] = ()
     steps: tuple[MoveStep, ...] = ()
     placed: tuple[PodPlacement, ...] = ()
-    """Where the pods of the question fit afterwards."""
+    """Nodes and devices of the pods of the question afterwards."""
     proved: bool | None = None
     """True if a simulation of the steps ended with nodes for all pods; None if none was made."""
     proof: str = ""
-    """What the simulation ended with, if it did not prove the plan."""
+    """The end of the simulation, if it did not prove the plan."""
     complete: bool = True
     """True if no plan with fewer claims exists; False if the search ended at its bound."""
     trials: int = 0

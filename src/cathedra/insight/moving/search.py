@@ -2,7 +2,7 @@
 
 A pod that fits nowhere is tried on each node without some of the units there; these then need nodes themselves, and may
 displace others. A solution with one claim is looked for before one with two. Nodes of equal form, and units that are
-exchangeable, are tried once. The number of trials is bounded, and the result says whether the bound was reached.
+exchangeable, are tried once. The number of trials is bounded, and the result states whether the bound was reached.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.insight.moving.movable import Movables, Unit
-from cathedra.insight.moving.world import Layout, World
+from cathedra.insight.moving.world import MoveLayout, World
 
 MOST_TRIALS: Final = 5_000
 """Default bound on the trials of one search; a trial takes about 3 ms."""
@@ -27,8 +27,8 @@ _ALTERNATIVES: Final = 24
 """Solutions with equally many claims among which the one that does the least harm is chosen."""
 
 
-class Bounds(msgspec.Struct, frozen=True):
-    """Bounds of a search, and what it prefers."""
+class MoveOptions(msgspec.Struct, frozen=True):
+    """Bounds of a search, its preferences, and whether the plan is proved."""
 
     moves: int = MOST_MOVES
     trials: int = MOST_TRIALS
@@ -36,12 +36,14 @@ class Bounds(msgspec.Struct, frozen=True):
     """False: the fewest claims. True: the least harm, with up to `moves` claims."""
     evict: bool = True
     """True if pods of lower priority may be left without a node where no solution moves all."""
+    prove: bool = True
+    """True if a simulation takes the steps of the plan."""
 
 
-DEFAULT_BOUNDS: Final = Bounds()
+DEFAULT_OPTIONS: Final = MoveOptions()
 
 
-class Solution(msgspec.Struct, frozen=True):
+class MoveSolution(msgspec.Struct, frozen=True):
     """A state in which all wanted pods have nodes."""
 
     world: World
@@ -62,10 +64,10 @@ class Solution(msgspec.Struct, frozen=True):
         return (len(self.evicted), bare, top, sum(unit.seconds for unit in self.moved))
 
 
-class SearchResult(msgspec.Struct, frozen=True):
+class FoundMoves(msgspec.Struct, frozen=True):
     """The best solution, if there is one."""
 
-    solution: Solution | None
+    solution: MoveSolution | None
     trials: int
     complete: bool
     """True if the bound on trials was not reached, so that fewer claims are not enough."""
@@ -75,54 +77,54 @@ class _TooManyTrials(Exception):
     """The bound on trials is reached."""
 
 
-def fewest_moves(movables: Movables, wanted: Sequence[Pod], bounds: Bounds = DEFAULT_BOUNDS) -> SearchResult:
+def fewest_moves(movables: Movables, wanted: Sequence[Pod], options: MoveOptions = DEFAULT_OPTIONS) -> FoundMoves:
     """Return the solution that moves the fewest claims, or does the least harm."""
-    search = _Search(movables, wanted, bounds)
+    search = _Search(movables, wanted, options)
     try:
         found = search.run()
     except _TooManyTrials:
-        return SearchResult(search.best, search.trials, False)
-    return SearchResult(found, search.trials, True)
+        return FoundMoves(search.best, search.trials, False)
+    return FoundMoves(found, search.trials, True)
 
 
 class _Search:
-    def __init__(self, movables: Movables, wanted: Sequence[Pod], bounds: Bounds) -> None:
+    def __init__(self, movables: Movables, wanted: Sequence[Pod], options: MoveOptions) -> None:
         self._movables = movables
         self._wanted = {pod.metadata.uid for pod in wanted}
         self._priority = min(pod.spec.priority or 0 for pod in wanted)
         self._todo = tuple(wanted)
-        self._bounds = bounds
-        self._start = World(movables.state.including(wanted), Layout(movables.state))
+        self._options = options
+        self._start = World(movables.state.including(wanted), MoveLayout(movables.state))
         self._units_of = {pod.metadata.uid: unit for unit in movables.units for pod in unit.pods}
         self._claim_units = {claim.metadata.uid: unit for unit in movables.units for claim in unit.claims}
         self._fits: dict[Hashable, bool] = {}
         self.trials = 0
-        self.best: Solution | None = None
+        self.best: MoveSolution | None = None
 
-    def run(self) -> Solution | None:
+    def run(self) -> MoveSolution | None:
         """Return the best solution; None if there is none.
 
         Raises:
             _TooManyTrials: the bound is reached; `best` is the best one so far.
         """
-        for evictions in (0, self._bounds.moves) if self._bounds.evict else (0,):
-            for size in range(self._bounds.moves + 1):
+        for evictions in (0, self._options.moves) if self._options.evict else (0,):
+            for size in range(self._options.moves + 1):
                 self._failed: dict[Hashable, int] = {}
                 found = self._solve(self._start, self._todo, size, (), (), evictions)
                 for solution in islice(found, _ALTERNATIVES):
                     self._note(solution)
                     if not solution.moved:
                         break
-                if self.best is not None and not self._bounds.cheapest:
+                if self.best is not None and not self._options.cheapest:
                     return self.best
             if self.best is not None:
                 break
         return self.best
 
-    def _note(self, solution: Solution) -> None:
-        key = (solution.harm, solution.size) if self._bounds.cheapest else (solution.size, solution.harm)
+    def _note(self, solution: MoveSolution) -> None:
+        key = (solution.harm, solution.size) if self._options.cheapest else (solution.size, solution.harm)
         best = self.best
-        if best is None or key < ((best.harm, best.size) if self._bounds.cheapest else (best.size, best.harm)):
+        if best is None or key < ((best.harm, best.size) if self._options.cheapest else (best.size, best.harm)):
             self.best = solution
 
     def _solve(
@@ -133,10 +135,10 @@ class _Search:
         moved: tuple[Unit, ...],
         evicted: tuple[Pod, ...],
         evictions: int,
-    ) -> Iterator[Solution]:
+    ) -> Iterator[MoveSolution]:
         """Yield solutions in which ``todo`` have nodes and at most ``left`` more claims are moved."""
         if not todo:
-            yield Solution(world, moved, evicted)
+            yield MoveSolution(world, moved, evicted)
             return
         key = self._key(world, todo, moved)
         if self._failed.get(key, -1) >= left:
@@ -177,7 +179,7 @@ class _Search:
         return pod.metadata.uid not in self._wanted and (pod.spec.priority or 0) < self._priority
 
     def _count(self) -> None:
-        if self.trials >= self._bounds.trials:
+        if self.trials >= self._options.trials:
             raise _TooManyTrials
         self.trials += 1
 

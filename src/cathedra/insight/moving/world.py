@@ -1,8 +1,8 @@
-"""One state of a search for moves: which pods fit where in it, and who is in their way.
+"""One state of a search for moves: the nodes that pods fit on, and the units in their way.
 
 A trial on one node runs the scheduler's filters on a state that has only that node with what concerns it. Therefore a
-trial takes the same time in a small cluster as in a large one. Pods whose rules look at other nodes (affinity to pods,
-topology spread) are tried on the whole state.
+trial takes the same time in a small cluster as in a large one. Pods whose rules depend on other nodes (affinity to
+pods, topology spread) are tried on the whole state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.resource import Device, ResourceClaim, ResourceSlice
 from cathedra.api.selectors import node_selector_matches
 from cathedra.api.struct import encode, replace
-from cathedra.insight.explanation.placing import Trial, tried
+from cathedra.insight.explanation.placing import PodTrial, tried
 from cathedra.insight.moving.movable import Unit, lifted
 from cathedra.insight.reading.state import ClusterState, key_of
 
@@ -25,8 +25,8 @@ Pool = tuple[str, str]
 """Driver and name of a pool."""
 
 
-class Layout:
-    """What no move changes: which pools a node can use, and which nodes and devices are of equal form."""
+class MoveLayout:
+    """Facts that no move changes: the pools that a node can use, and the nodes and devices of equal form."""
 
     def __init__(self, state: ClusterState) -> None:
         self._slices: dict[Pool, list[ResourceSlice]] = {}
@@ -100,10 +100,10 @@ class Layout:
 class World:
     """A state with indices by node and pool. Nothing in it changes."""
 
-    def __init__(self, state: ClusterState, layout: Layout) -> None:
+    def __init__(self, state: ClusterState, layout: MoveLayout) -> None:
         self.state = state
         self.layout = layout
-        self._trials: dict[str, Trial] = {}
+        self._trials: dict[str, PodTrial] = {}
 
     def after(self, units: Iterable[Unit]) -> World:
         """Return the world without the pods of ``units``."""
@@ -132,14 +132,14 @@ class World:
                     found.setdefault(pool, []).append(claim)
         return found
 
-    def fitting(self, pod: Pod) -> Trial:
+    def fitting(self, pod: Pod) -> PodTrial:
         """Return all nodes that the pod fits on."""
         found = self._trials.get(pod.metadata.uid)
         if found is None:
             found = self._trials[pod.metadata.uid] = tried(self._current(pod), self.state)
         return found
 
-    def on(self, node: str, pod: Pod) -> Trial:
+    def on(self, node: str, pod: Pod) -> PodTrial:
         """Return the trial of a pod on one node."""
         pod = self._current(pod)
         return tried(pod, self._view(node, pod) if _is_local(pod) else self.state, frozenset((node,)))
@@ -236,7 +236,7 @@ def _reaches(piece: ResourceSlice, node: Node) -> bool:
 
 
 def _is_local(pod: Pod) -> bool:
-    """Return True if no rule of the pod looks at other nodes."""
+    """Return True if no rule of the pod depends on other nodes."""
     affinity = pod.spec.affinity
     spread = bool(pod.spec.topology_spread_constraints)
     return not spread and (affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None))

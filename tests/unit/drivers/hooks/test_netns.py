@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cathedra.driver.kit import Kit
-from cathedra.drivers.hooks.netns import MovePlan, attach
+from cathedra.drivers.hooks.netns import InterfacePlan, attach
 from cathedra.drivers.hooks.state import ContainerState, HookError
 from cathedra.drivers.net import NetDriver
 from tests.unit.drivers.net.kernel import told_data, why_not_real
@@ -27,18 +27,18 @@ PARAMETERS = {
 
 
 def test_a_plan_survives_the_command_line() -> None:
-    plan = MovePlan("eth1", "data", "dra-1", ("10.0.0.1/24",), ({"destination": "10.1.0.0/16"},), 1400, "02:00")
-    assert MovePlan.parse(plan.to_json()) == plan
+    plan = InterfacePlan("eth1", "data", "dra-1", ("10.0.0.1/24",), ({"destination": "10.1.0.0/16"},), 1400, "02:00")
+    assert InterfacePlan.parse(plan.to_json()) == plan
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"link": 1}', "[]"])
 def test_what_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(HookError, match="no plan"):
-        MovePlan.parse(text)
+        InterfacePlan.parse(text)
 
 
 def test_a_container_in_the_hosts_network_keeps_it() -> None:
-    plan = MovePlan("nowhere0", "data", "dra-none")
+    plan = InterfacePlan("nowhere0", "data", "dra-none")
     assert attach(ContainerState(os.getpid(), Path()), plan) is False
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.insight.moving.defrag import defrag, defrag_text
-from cathedra.insight.moving.search import Bounds
+from cathedra.insight.moving.search import MoveOptions
 from cathedra.insight.reading.dumps import read_dump
 from tests.unit.insight.moving.clusters import node, pod, state_of
 
@@ -17,7 +17,7 @@ FRAGMENTED = Path(__file__).parents[4] / "examples" / "insight" / "fragmented.ya
 
 @pytest.mark.parametrize(("most", "after"), [(0, 4), (1, 5), (2, 6)])
 def test_each_move_enlarges_the_largest_request(most: int, after: int) -> None:
-    found = defrag(read_dump(FRAGMENTED), bounds=Bounds(moves=most))
+    found = defrag(read_dump(FRAGMENTED), options=MoveOptions(moves=most))
     (room,) = found.classes
     assert (room.free, room.before, room.after) == (8, 4, after)
     assert len(found.moves) == most
@@ -33,7 +33,7 @@ def test_partitions_are_gathered_until_a_whole_device_is_free() -> None:
         "metadata": {"name": "whole"},
         "spec": {"selectors": [{"cel": {"expression": "device.attributes['gpu.example.com'].size == 2"}}]},
     }
-    found = defrag(state_of(*parts, [whole]), "whole", bounds=Bounds(moves=4))
+    found = defrag(state_of(*parts, [whole]), "whole", options=MoveOptions(moves=4))
     (room,) = found.classes
     assert (room.before, room.after) == (0, 1)
     assert len(found.moves) == 1

@@ -9,7 +9,7 @@ import pytest
 from cathedra.allocation.errors import InvalidInput
 from cathedra.insight.moving.plan import plan_moves
 from cathedra.insight.moving.report import MovePlan, moves_text
-from cathedra.insight.moving.search import Bounds
+from cathedra.insight.moving.search import MoveOptions
 from cathedra.insight.reading.dumps import read_dump
 from tests.unit.insight.moving.clusters import node, pod, state_of
 
@@ -66,7 +66,7 @@ def test_a_pod_without_another_place_is_evicted_for_good_if_its_priority_is_lowe
     plan = plan_moves(state_of(*parts), ["pod/new"])
     assert [(move.pod, move.to) for move in plan.moves] == [("default/old", "")]
     assert "default/old: a → no node: it stays pending" in moves_text(plan)
-    assert plan_moves(state_of(*parts), ["pod/new"], bounds=Bounds(evict=False)).verdict == "no moves found"
+    assert plan_moves(state_of(*parts), ["pod/new"], options=MoveOptions(evict=False)).verdict == "no moves found"
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from cathedra.api.core.core_v1 import Pod
 from cathedra.insight.explanation.placing import tried
 from cathedra.insight.moving.movable import Movables, lifted, movables
-from cathedra.insight.moving.search import Bounds, fewest_moves
+from cathedra.insight.moving.search import MoveOptions, fewest_moves
 from cathedra.insight.reading.state import ClusterState
 from tests.unit.insight.moving.clusters import node, pod, random_cluster, state_of
 
-MOVES_ONLY = Bounds(evict=False, trials=100_000)
+MOVES_ONLY = MoveOptions(evict=False, trials=100_000)
 
 
 def asked(state: ClusterState, names: list[str]) -> tuple[Movables, list[Pod]]:
@@ -109,7 +109,7 @@ def test_pods_of_equal_priority_are_never_evicted_for_good() -> None:
 
 def test_the_bound_on_trials_ends_the_search_and_is_reported() -> None:
     parts = [node("a", 2), node("b", 1), pod("old", 1, "a", ["gpu-0"]), pod("new", 2)]
-    found = fewest_moves(*asked(state_of(*parts), ["new"]), Bounds(trials=3))
+    found = fewest_moves(*asked(state_of(*parts), ["new"]), MoveOptions(trials=3))
     assert found.solution is None
     assert not found.complete
     assert found.trials == 3
