@@ -36,6 +36,9 @@ SHARE: Final = 0.15
 """Share of a processor for renewing old answers."""
 TURN_SECONDS: Final = 0.2
 """Time that changes are gathered before pods are looked through."""
+SHORTEST_PAUSE: Final = 0.02
+LONGEST_PAUSE: Final = 1.0
+"""Bounds of the time without a look at the pods, while nothing changes. Seconds."""
 ROUND_SECONDS: Final = 1.0
 """Time between two comparisons with the scheduler."""
 FINDING_SECONDS: Final = 10.0
@@ -139,7 +142,7 @@ class Advisor:
                 continue
             self.pods.forget_others()
             try:
-                async with asyncio.timeout(max(self._pause(), TURN_SECONDS)):
+                async with asyncio.timeout(max(self._pause(), SHORTEST_PAUSE)):
                     await self._awake.wait()
             except TimeoutError:
                 continue
@@ -157,7 +160,8 @@ class Advisor:
             self._report(waiting, answer)
             if answer.version != self.model.version and (oldest is None or answer.at < oldest[0]):
                 oldest = (answer.at, waiting)
-        if oldest is None or self._overspent() > 0:
+        # Nothing is renewed that a new pod would have to wait for.
+        if oldest is None or self._overspent() > 0 or self.pods.next_due(self._options.moment) < 2 * TURN_SECONDS:
             return False
         self._judge(oldest[1])
         return True
@@ -183,7 +187,7 @@ class Advisor:
 
     def _report(self, waiting: WaitingPod, answer: Answer) -> None:
         if not answer.fits and answer.obstacle not in SILENT:
-            self.events.report(waiting.pod, EXPLAINED, answer.text)
+            self.events.report(waiting.pod, EXPLAINED, answer.text_for(waiting.pod))
 
     def _overspent(self) -> float:
         """Return the seconds of computing that are to be made up for by waiting."""
@@ -194,7 +198,7 @@ class Advisor:
 
     def _pause(self) -> float:
         """Return the seconds until something may be due: a pod that has waited a moment, or the share of time."""
-        return self._options.moment / 2 if not self._spent else min(self._options.moment / 2, self._spent / SHARE)
+        return min(self.pods.next_due(self._options.moment), LONGEST_PAUSE, self._spent / SHARE or LONGEST_PAUSE)
 
     # --- everything else
 

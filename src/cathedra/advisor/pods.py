@@ -7,6 +7,8 @@ times as much.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -57,6 +59,12 @@ class Answer(msgspec.Struct, frozen=True):
     def fits(self) -> bool:
         """Return True if the pods fit on some node."""
         return not self.obstacle
+
+    def text_for(self, pod: Pod) -> str:
+        """Return the sentence for one of the pods; remedies may name the pod for which they were tried."""
+        tried = self.explanation.subject.removeprefix("pod ")
+        own = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        return self.text if tried == own else re.sub(rf"{re.escape(tried)}(?![\w.-])", lambda _: own, self.text)
 
 
 class WaitingPod(msgspec.Struct):
@@ -122,6 +130,11 @@ class WaitingPods:
         """Yield the pods that use devices and wait for longer than ``moment`` seconds."""
         before = self._clock.now() - moment
         return (one for one in self.by_uid.values() if one.since <= before and self._model.uses_devices(one.pod))
+
+    def next_due(self, moment: float) -> float:
+        """Return the seconds until the next pod has waited for ``moment`` seconds; infinity if there is none."""
+        before = self._clock.now() - moment
+        return min((one.since - before for one in self.by_uid.values() if one.since > before), default=math.inf)
 
     def key_of(self, waiting: WaitingPod) -> Key:
         """Return a key that pods have in common if one answer is true for them."""

@@ -12,8 +12,8 @@ from cathedra.printable import counted
 HELP: Final = ". Would help (tried): "
 """Words between the reason and the change that would help."""
 _FIGURES: Final = re.compile(r"\d+")
-_LISTS: Final = re.compile(r" ?\([^()]*\)| ?\[[^\[\]]*\]")
-"""Holders and nodes, which differ between two states of one reason as figures do. Lists may have lists in them."""
+_LISTS: Final = re.compile(r" ?\(held by (?:[^()]|\(\d+\))*\)| ?\[[^\[\]]*\]")
+"""Holders, with what each has, and numbers of nodes: they differ between two states of one reason as figures do."""
 
 
 def reason_text(found: Explanation) -> str:
@@ -45,7 +45,5 @@ def _general(text: str, found: Explanation) -> str:
 
 def shape_of(text: str) -> str:
     """Return a text without what changes while its reason stays: figures, lists of holders and nodes, and remedies."""
-    text, found = text.partition(HELP)[0], 1
-    while found:
-        text, found = _LISTS.subn("", text)
-    return _FIGURES.sub("#", text)
+    # One device, or several: a figure too.
+    return _FIGURES.sub("#", _LISTS.sub("", text.partition(HELP)[0])).replace("devices", "device")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from cathedra.advisor.pods import NOT_MADE
+from cathedra.advisor.pods import NOT_MADE, Answer
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaimTemplate
 from cathedra.api.struct import from_dict
 from cathedra.client.resources import RESOURCECLAIMTEMPLATES
+from cathedra.insight.explanation.report import Explanation
 from tests.unit.advisor.world import World, waiting, with_world
 from tests.unit.scheduler.objects import device_class, exactly, node, pod
 
@@ -38,6 +39,14 @@ def test_a_missing_template_is_named() -> None:
         assert text.startswith("template 't' does not exist in namespace 'default'")
 
     with_world(body)
+
+
+def test_remedies_name_the_pod_that_they_are_for() -> None:
+    explanation = Explanation("pod default/p1", "does not fit", "")
+    text = "no. Would help (tried): delete pod default/p1, not default/p10 or default/p1-x"
+    answer = Answer(1, 0.0, explanation, "allocated", text, "no")
+    assert answer.text_for(pod("p1")) == text
+    assert answer.text_for(pod("p2")) == text.replace("default/p1,", "default/p2,")
 
 
 def test_a_gated_pod_gets_no_event() -> None:

@@ -27,6 +27,8 @@ def test_claims_that_were_made_for_one_pod_are_named_by_their_template() -> None
 
 def test_figures_holders_and_remedies_are_no_part_of_the_reason() -> None:
     one = "needs 4, 2 of 8 are free (held by a/x (2), b/y (4) and 2 more) [3 of 5 nodes]. Would help (tried): free a"
-    other = "needs 4, 3 of 8 are free (held by c) [1 of 7 nodes]. Would help (tried): free c"
+    other = "needs 4, 3 of 8 are free (held by c (12)) [1 of 7 nodes]. Would help (tried): free c"
     assert shape_of(one) == shape_of(other)
+    assert shape_of("1 matching device is free") == shape_of("12 matching devices is free")
     assert shape_of(one) != shape_of("needs 4, 2 of 8 are tainted")
+    assert shape_of("0 devices in reach (pool a/b is being updated)") != shape_of("2 devices in reach")
