@@ -174,6 +174,32 @@ async def test_watchers_of_both_servers_see_the_same_events_in_the_same_order(et
         assert [event for event, _, _ in seen[0]].count("DELETED") == 4
 
 
+async def test_a_client_that_reconnects_after_any_event_misses_none(etcd: Etcd | Kine) -> None:
+    """Writes that begin together share a transaction, and so a revision."""
+
+    async def seen_after(of: APIServer, version: str, expected: set[str]) -> None:
+        selection = ListOptions(resource_version=version)
+        seen: set[str] = set()
+        async with of.transport().watch(APICall("watch", CONFIGMAPS, "default", selection=selection)) as events:
+            async for event in events:
+                seen.add(event.object.metadata.name)
+                if "last" in seen:
+                    break
+        assert expected <= seen
+
+    async with two_servers(etcd) as (one, other):
+        made = await asyncio.gather(*(maps(one).create(named(f"m{number}")) for number in range(12)))
+        await maps(other).create(named("last"))
+        versions = {item.metadata.name: int(item.metadata.resource_version) for item in made}
+        if isinstance(etcd, Etcd):
+            assert len(set(versions.values())) < len(versions)
+        async with asyncio.timeout(60):
+            for name, version in versions.items():
+                # Of its revision the client has seen this object alone.
+                others = {key for key, later in versions.items() if later >= version and key != name}
+                await asyncio.gather(*(seen_after(of, str(version), others) for of in (one, other)))
+
+
 async def test_objects_survive_and_stand_under_kubernetes_keys(etcd: Etcd | Kine) -> None:
     async with server(etcd) as first:
         made = await maps(first).create(named("kept", k="v"))
