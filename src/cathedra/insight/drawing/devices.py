@@ -128,9 +128,12 @@ class _Picture:
         parts = [_rect(x, y, size, tall, STATES[rest][0])]
         bars = [one for one in devices if one["state"] in ("held", "shared", "gone")]
         for one in bars:
-            high = tall * (one["used"] if one["state"] == "shared" else 1)
             colour = STATES["gone" if one["state"] == "gone" else "held"][0]
-            parts.append(_rect(x + one["at"] * size, y + tall - high, one["size"] * size, high, colour))
+            for low, share in _shares(one):
+                # A line of what lies below is left between two shares.
+                gap = 1 if low and size >= 20 else 0
+                high, top = tall * share - gap, y + tall * (1 - low - share)
+                parts.append(_rect(x + one["at"] * size, top, one["size"] * size, high, colour))
         if sum(one["size"] for one in bars) < 1:
             parts.append(_pattern(rest, x, y, tall if parted else size, size))
         if parted:
@@ -151,6 +154,18 @@ class _Picture:
         for one in devices:
             wide = max(one["size"] * size - 1, 1)
             yield _rect(x + one["at"] * size, top + one["lane"] * high, wide, max(high - 1, 1), STATES[one["state"]][0])
+
+
+def _shares(one: Device) -> Iterator[tuple[float, float]]:
+    """Yield the beginning and the size of what each holder has of a device, from below."""
+    shares = [holder["share"] for holder in one["holders"] if not holder["adminAccess"]]
+    if one["state"] == "gone" or all(share == 1 for share in shares):
+        yield 0.0, 1.0
+        return
+    low = 0.0
+    for share in shares:
+        yield low, min(share, 1 - low)
+        low = min(low + share, 1.0)
 
 
 def cell_text(devices: Sequence[Device]) -> str:

@@ -171,7 +171,7 @@ class Listing:
             pool=device.id[1],
             device=device.name,
             state=state,
-            holders=tuple(holder for holder, _ in held),
+            holders=_holders(device, held),
             classes=self._classes(device),
             attributes=attributes,
             capacity=capacity,
@@ -251,6 +251,21 @@ def _is_taken(held: Iterable[tuple[DeviceHolder, DeviceRequestAllocationResult]]
     return any(not holder.admin_access for holder, _ in held)
 
 
+def _holders(
+    device: DeviceRecord, held: Iterable[tuple[DeviceHolder, DeviceRequestAllocationResult]]
+) -> tuple[DeviceHolder, ...]:
+    """Return the holders, of a device that can be shared with their shares."""
+    if not device.shareable:
+        return tuple(holder for holder, _ in held)
+    full = {qualified(name, device.id[0]): one.value.nanos for name, one in device.signature.capacity.items()}
+    found = []
+    for holder, result in held:
+        taken = ((qualified(name, device.id[0]), amount.nanos) for name, amount in result.consumed_capacity.items())
+        share = max((amount / full[name] for name, amount in taken if full.get(name, 0) > 0), default=0.0)
+        found.append(structs.replace(holder, share=round(min(share, 1.0), 6)))
+    return tuple(found)
+
+
 def _used(
     device: DeviceRecord,
     held: Iterable[tuple[DeviceHolder, DeviceRequestAllocationResult]],
@@ -305,8 +320,8 @@ def holders(claims: Iterable[ResourceClaim], undecodable: Iterable[Undecodable] 
                 {name: str(amount) for name, amount in sorted(result.consumed_capacity.items())},
                 result.share_id or "",
                 bool(result.admin_access),
-                since,
-                conditions.get((result.driver, result.pool, result.device), ()),
+                since=since,
+                conditions=conditions.get((result.driver, result.pool, result.device), ()),
             )
             found.setdefault((result.driver, result.pool, result.device), []).append((holder, result))
     for effect in filter(None, map(effect_of, undecodable)):

@@ -26,6 +26,8 @@ class DeviceHolder(msgspec.Struct, frozen=True, rename="camel"):
     share_id: str = ""
     admin_access: bool = False
     """Admin access takes nothing away from others."""
+    share: float = 1.0
+    """The share of the device that it takes: the largest of any capacity."""
     since: str = ""
     """Time of the allocation, if known."""
     conditions: tuple[str, ...] = ()

@@ -174,16 +174,16 @@ export class MapView {
     batches.fill(STATES[look.rest].colour, dim, x, y, size, size);
     for (const bar of look.bars) {
       const colour = STATES[bar.device.state === "gone" ? "gone" : "held"].colour;
-      const full = bar.fill >= 1;
-      const high = full ? tall : Math.max(tall * bar.fill, Math.min(tall, 2));
-      batches.bar(colour, dim, x + bar.at * size, y + tall - high, bar.size * size, high);
+      // A line of what lies below is left between two shares.
+      const high = Math.max(tall * bar.fill - (bar.low && size >= DETAILED ? 1 : 0), Math.min(tall, 1));
+      batches.bar(colour, dim, x + bar.at * size, y + tall * (1 - bar.low) - tall * bar.fill, bar.size * size, high);
     }
     if (size >= MARKED) {
       if (!look.bars.length || look.bars.every((bar) => bar.size < 1)) batches.pattern(look.rest, dim, x, y, size, look.bars);
       if (look.tainted && look.rest !== "tainted") batches.pattern("tainted", dim, x, y, size, []);
     }
-    if (look.unhealthy) batches.mark(UNHEALTHY, x + size, y, Math.max(size / 3, 3));
-    if (look.waiting) batches.mark(WAITING, x + size, y + size, Math.max(size / 3, 3));
+    if (look.unhealthy) batches.mark(UNHEALTHY, x + size, y, Math.min(Math.max(size / 3, 3), 18));
+    if (look.waiting) batches.mark(WAITING, x + size, y + size, Math.min(Math.max(size / 3, 3), 18));
     if (kind) batches.frame(kind, x, y, size);
   }
 

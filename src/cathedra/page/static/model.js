@@ -138,15 +138,26 @@ export const subjectKey = (one) => `${one.kind}/${one.namespace}/${one.name}`;
 // The whole device of a cell: the one that takes the most of it.
 export const wholeOf = (cell) => cell.devices.reduce((a, b) => (b.size > a.size || (b.size === a.size && b.device.length < a.device.length) ? b : a));
 
+// What is held of a device: one bar over all of it, or one on top of the other for the shares of its holders.
+function barsOf(device) {
+  const { at, size, state } = device;
+  if (!["held", "shared", "gone"].includes(state)) return [];
+  const shares = device.holders.filter((one) => !one.adminAccess).map((one) => one.share);
+  if (state === "gone" || shares.every((share) => share === 1)) return [{ at, size, low: 0, fill: 1, device }];
+  let low = 0;
+  return shares.map((share) => {
+    const bar = { at, size, low, fill: Math.min(share, 1 - low), device };
+    low += bar.fill;
+    return bar;
+  });
+}
+
 // How a cell is filled: bars of what is held, the state of the rest, and marks.
 export function lookOf(cell) {
   if (cell.look) return cell.look;
   const { devices } = cell;
   const bars = [];
-  for (const one of devices) {
-    if (one.state === "held" || one.state === "gone") bars.push({ at: one.at, size: one.size, fill: 1, device: one });
-    else if (one.state === "shared") bars.push({ at: one.at, size: one.size, fill: one.used, device: one });
-  }
+  for (const one of devices) bars.push(...barsOf(one));
   const any = (state) => devices.some((one) => one.state === state);
   let rest = devices[0].state;
   if (devices.length > 1 || bars.length)

@@ -31,7 +31,7 @@ def entry(device: str, **more: Any) -> dict[str, Any]:
 
 
 def holder(claim: str, **more: Any) -> dict[str, Any]:
-    return {"claim": claim, "conditions": [], **more}
+    return {"claim": claim, "conditions": [], "share": 1.0, "adminAccess": False, **more}
 
 
 def drawn(*rows: dict[str, Any], **options: Any) -> ElementTree.Element:
@@ -63,10 +63,15 @@ def test_a_partition_is_drawn_at_its_place_and_size() -> None:
     assert float(bar.get("x", 0)) - float(whole.get("x", 0)) == pytest.approx(float(whole.get("width", 0)) / 2)
 
 
-def test_a_share_fills_its_part_of_the_device() -> None:
-    (cell,) = drawn(entry("gpu", state="shared", used=0.25, holders=[holder("a/b")])).iter(f"{SVG}g")
-    whole, bar = cell.iter(f"{SVG}rect")
-    assert float(bar.get("height", 0)) == pytest.approx(float(whole.get("height", 0)) / 4)
+def test_shares_fill_their_parts_of_the_device_one_above_the_other() -> None:
+    holders = [holder("a/b", share=0.25), holder("a/c", share=0.5), holder("a/d", adminAccess=True)]
+    (cell,) = drawn(entry("gpu", state="shared", used=0.75, holders=holders)).iter(f"{SVG}g")
+    whole, first, second = cell.iter(f"{SVG}rect")
+    tall, bottom = float(whole.get("height", 0)), float(whole.get("y", 0)) + float(whole.get("height", 0))
+    assert float(first.get("height", 0)) == pytest.approx(tall / 4)
+    assert float(first.get("y", 0)) == pytest.approx(bottom - tall / 4)
+    assert float(second.get("height", 0)) == pytest.approx(tall / 2 - 1), "less a line between them"
+    assert float(second.get("y", 0)) == pytest.approx(bottom - tall * 3 / 4)
 
 
 @pytest.mark.parametrize(("state", "lines"), [("free", 0), ("blocked", 1), ("tainted", 1), ("unusable", 1)])

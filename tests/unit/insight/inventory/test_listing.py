@@ -55,7 +55,8 @@ def test_a_shared_device_tells_what_is_left_of_its_capacity() -> None:
     device = {"name": "a", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "80Gi"}}}
     share = {"shareID": "6e7ac1f5-c2a5-44f7-9b1d-cf2ca8cba8c6", "consumedCapacity": {"memory": "30Gi"}}
     row = rows(piece("s", [device]), held("c", "a", **share))["a"]
-    assert (row.state, row.left) == ("shared", {"memory": "50Gi"})
+    assert (row.state, row.left, row.used) == ("shared", {"memory": "50Gi"}, 0.375)
+    assert [one.share for one in row.holders] == [0.375]
     assert row.holders[0].consumed == {"memory": "30Gi"}
 
 
@@ -224,3 +225,17 @@ def test_partitions_are_grouped_by_the_device_that_they_share() -> None:
 
 def test_the_wide_form_keeps_to_the_width() -> None:
     assert max(map(len, devices_text(devices(read_dump(gpu_cluster())), 80, wide=True).splitlines())) <= 80
+
+
+def test_partitions_have_their_place_and_share_in_the_whole_device() -> None:
+    def needs(**counters: str) -> dict[str, Any]:
+        return {"consumesCounters": [{"counterSet": "gpu", "counters": {k: {"value": v} for k, v in counters.items()}}]}
+
+    slices = {f"slice-{number}": {"value": "1"} for number in range(4)}
+    whole = {"name": "whole", **needs(**dict.fromkeys(slices, "1"))}
+    part = {"name": "part", **needs(**{"slice-2": "1"})}
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 2}
+    counters = piece("c", [], sharedCounters=[{"name": "gpu", "counters": slices}], pool=pool)
+    found = rows(counters, piece("s", [whole, part], pool=pool), held("c", "part"))
+    assert (found["part"].at, found["part"].size, found["part"].used) == (0.5, 0.25, 1.0)
+    assert (found["whole"].at, found["whole"].size, found["whole"].lane) == (0.0, 1.0, 1)
