@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -18,6 +19,7 @@ from cathedra.api.status import StatusError, conflict, forbidden
 from cathedra.api.struct import replace
 from cathedra.client.transport import APICall
 from cathedra.scheduler import composition, profile
+from cathedra.scheduler.configuration.enablement import OWN_PLUGINS
 from cathedra.scheduler.framework import plugin as points
 from cathedra.scheduler.framework.plugin import Plugin
 from cathedra.scheduler.podplugins import PodPlugins, ProfilePlugins
@@ -41,9 +43,11 @@ POINTS: Mapping[type[Plugin], tuple[str, ...]] = {
 def extension_points() -> Iterator[tuple[type[Plugin], str]]:
     """Every method of every plugin that the scheduler calls during a pod's life.
 
-    NodeName filters only for pods that name their node, and those are not scheduled.
+    NodeName filters only for pods that name their node, and those are not scheduled. Plugins that Kubernetes does not
+    have are called only if a configuration names them.
     """
-    plugins = [kind for kind in vars(composition).values() if isinstance(kind, type) and issubclass(kind, Plugin)]
+    found = [kind for kind in vars(composition).values() if isinstance(kind, type) and issubclass(kind, Plugin)]
+    plugins = [kind for kind in found if kind.__name__ not in OWN_PLUGINS]
     for kind in plugins:
         for point, methods in POINTS.items():
             if issubclass(kind, point) and (kind, point) != (composition.NodeName, points.FilterPlugin):
@@ -120,7 +124,7 @@ def test_a_defect_at_any_extension_point_holds_nothing_back(
     async def breaks_later(self: Plugin, *args: Any) -> Any:
         return await breaks(self, *args)
 
-    monkeypatch.setattr(kind, method, breaks_later if asyncio.iscoroutinefunction(whole) else breaks)
+    monkeypatch.setattr(kind, method, breaks_later if inspect.iscoroutinefunction(whole) else breaks)
     if method == "filter":
         # What a plugin answers for all nodes at once it is not asked one by one.
         for method_for_many in ("predicate", "filter_batch"):

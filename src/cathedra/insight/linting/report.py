@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePath
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -180,7 +180,7 @@ def _result(one: LintFinding, index: int) -> JSONObject:
 
 
 def _uri(file: str) -> str:
-    path = PurePath(file)
+    path = Path(file)
     return path.as_uri() if path.is_absolute() else quote(path.as_posix())
 
 
