@@ -246,7 +246,9 @@ async def test_while_the_store_is_away_requests_are_refused_and_afterwards_all_i
             assert (refused.status, status["reason"]) in {(503, "ServiceUnavailable"), (504, "Timeout")}
             assert refused.headers["Retry-After"] == "1"
             assert "etcd at 127.0.0.1" in status["message"]
-            assert (await session.get("/readyz")).status == 500
+            ready = await session.get("/readyz")
+            assert ready.status == 500
+            assert "\netcd: etcd at 127.0.0.1" in await ready.text()
             cached = await session.get("/api/v1/namespaces/default/configmaps?resourceVersion=0")
             assert [item["metadata"]["name"] for item in (await cached.json())["items"]] == ["before"]
             etcd.start()

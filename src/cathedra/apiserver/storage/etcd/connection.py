@@ -45,7 +45,13 @@ _CHANNEL_OPTIONS: Final = (
     ("grpc.http2.max_pings_without_data", 0),
 )
 _NOT_NOW: Final = (grpc.StatusCode.UNAVAILABLE,)
-_LOST: Final = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN)
+_LOST: Final = (
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.UNKNOWN,
+    grpc.StatusCode.INTERNAL,
+)
+"""Ends of a call after which nothing is known about it: they may come from the connection and not from etcd."""
 
 
 class CallUnanswered(StoreUnavailable):

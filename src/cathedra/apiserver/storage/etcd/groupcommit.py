@@ -16,6 +16,8 @@ import asyncio
 from collections import deque
 from typing import Any, Final
 
+import grpc
+import grpc.aio
 import msgspec
 
 from cathedra._proto import etcd_pb2 as pb
@@ -113,15 +115,16 @@ class GroupCommit:
         size = 0
         while self._pending and len(group) < _MOST_WRITES and size < _MOST_BYTES:
             write = self._pending.popleft()
+            length = len(write.value or b"")
             # etcd refuses two writes of one key in a transaction. The registry begins none before the last has ended,
             # unless its caller was cancelled.
             separate = write.key if self.mixes else write.resource
-            if separate in distinct:
+            if separate in distinct or (group and size + length > _MOST_BYTES):
                 later.append(write)
                 continue
             distinct.add(separate)
             group.append(write)
-            size += len(write.value or b"")
+            size += length
         later.extend(self._pending)
         self._pending = later
         return group
@@ -147,10 +150,12 @@ class GroupCommit:
                 await self._prove(write, lost)
             return
         except StorageError as error:
-            if single:
-                _fail(group[0], error)
+            if single or not _is_invalid(error):
+                for write in group:
+                    _fail(write, error)
                 return
-            # Nothing of the group was kept. What is wrong with one write, as its size, must not fail the others.
+            # What is wrong with one write must not fail the others. Only a request that was not carried out for its
+            # form is sent again.
             for write in group:
                 await self._carry_out([write])
             return
@@ -204,6 +209,11 @@ def transaction(key: bytes, expected: int, change: Any) -> Any:
         success=[change],
         failure=[pb.RequestOp(request_range=pb.RangeRequest(key=key))],
     )
+
+
+def _is_invalid(error: StorageError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, grpc.aio.AioRpcError) and cause.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 def _nested(requests: list[Any]) -> Any:

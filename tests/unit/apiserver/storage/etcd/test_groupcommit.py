@@ -105,6 +105,36 @@ def test_a_write_that_etcd_refuses_fails_alone() -> None:
     virtual(cluster, test)
 
 
+def test_a_group_that_etcd_cannot_store_is_not_sent_again() -> None:
+    cluster = Cluster("m0:1")
+    cluster.refuse = lambda _: refused("mvcc: database space exceeded", grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+    async def test(store: EtcdStorage) -> None:
+        writes = (store.write(f"{name}/a/1", b"x", expected=0) for name in ("pods", "events"))
+        outcomes = await asyncio.gather(*writes, return_exceptions=True)
+        assert all(isinstance(outcome, StorageError) for outcome in outcomes)
+        assert len(cluster.transactions) == 1
+
+    refuse, cluster.refuse = cluster.refuse, lambda _: None
+
+    async def full(store: EtcdStorage) -> None:
+        cluster.refuse = refuse
+        await test(store)
+
+    virtual(cluster, full)
+
+
+def test_large_values_do_not_share_a_transaction() -> None:
+    cluster = Cluster("m0:1")
+
+    async def test(store: EtcdStorage) -> None:
+        values = {"pods": b"x" * 400_000, "events": b"x" * 400_000, "nodes": b"x"}
+        await asyncio.gather(*(store.write(f"{name}/a/1", value, expected=0) for name, value in values.items()))
+        assert sorted(len(request.success) for request in cluster.transactions) == [1, 2]
+
+    virtual(cluster, test)
+
+
 def test_of_a_group_whose_answer_was_lost_only_proven_creations_succeed() -> None:
     cluster = Cluster("m0:1")
 
