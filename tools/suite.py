@@ -44,6 +44,7 @@ PHASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "others": (
             "tests/cli",
             "tests/documentation",
+            "tests/playground",
             "tests/unit/node/runtime",
             "tests/unit/node/shim",
             "tests/unit/node/setup",
