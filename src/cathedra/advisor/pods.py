@@ -34,6 +34,8 @@ NOT_MADE: Final = "claims not made"
 """Kind of the cause that the controller has not made the pod's claims."""
 UNEXPLAINED: Final = "unexplained"
 """Kind of the cause of a pod on which the analysis failed."""
+MOST_SCHEDULERS: Final = 256
+"""Schedulers whose last placement is remembered."""
 SILENT: Final = frozenset(("scheduling gates", "being deleted", UNEXPLAINED))
 """Kinds of causes without an event: the pod's author has chosen them, or there is nothing to say."""
 
@@ -101,6 +103,9 @@ class WaitingPods:
     def _changed(self, old: Pod, new: Pod) -> None:
         placed = not old.spec.node_name and bool(new.spec.node_name)
         if placed or refusal_of(old) != refusal_of(new):
+            if len(self.placed_at) >= MOST_SCHEDULERS:
+                # Any pod may name a scheduler of its own, so the names must not accumulate.
+                self.placed_at.clear()
             self.placed_at[new.spec.scheduler_name or DEFAULT_SCHEDULER] = self._clock.monotonic()
         self._set(new)
 

@@ -27,6 +27,11 @@ from cathedra.insight.rendering import API_VERSION
 from cathedra.semantics.podclaims import claim_names, pod_group_name
 
 KIND: Final = "PodQuestion"
+_UNREAD: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("command", "args", "env", "env_from", "volume_mounts"), ()),
+    **dict.fromkeys(("lifecycle", "liveness_probe", "readiness_probe", "startup_probe")),
+}
+"""Fields of containers that the scheduler does not read."""
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -78,7 +83,7 @@ def question_of(pod: Pod, node: str, state: ClusterState) -> PodQuestion:
     if any(volume.persistent_volume_claim is not None for volume in pod.spec.volumes):
         found += [one for one in state.all(PersistentVolumeClaim) if one.metadata.namespace == namespace]
         found += [*state.all(PersistentVolume), *state.all(StorageClass), *state.all(CSINode)]
-    objects = [_without_managers(one) for one in found if one is not None]
+    objects = [_trimmed(one) for one in found if one is not None]
     small = ClusterState.of(objects, "the question", gates=state.gates, served=state.served)
     return PodQuestion(f"{namespace}/{pod.metadata.name}", node, small)
 
@@ -130,7 +135,14 @@ def _plain(one: KubeObject) -> dict[str, Any]:
     return {"apiVersion": gvk.api_version, "kind": gvk.kind, **to_dict(one)}
 
 
-def _without_managers(one: KubeObject) -> KubeObject:
-    """Leave out what only clients read, and what may be as long as the object itself."""
+def _trimmed(one: KubeObject) -> KubeObject:
+    """Leave out what only clients and containers read: a log is no place for the values of environment variables."""
     annotations = {name: value for name, value in (one.metadata.annotations or {}).items() if name != _APPLIED}
-    return replace(one, metadata=replace(one.metadata, managed_fields=(), annotations=annotations))
+    one = replace(one, metadata=replace(one.metadata, managed_fields=(), annotations=annotations))
+    if isinstance(one, Node):
+        return replace(one, status=replace(one.status, images=()))
+    if not isinstance(one, Pod):
+        return one
+    containers = tuple(replace(each, **_UNREAD) for each in one.spec.containers)
+    init = tuple(replace(each, **_UNREAD) for each in one.spec.init_containers)
+    return replace(one, spec=replace(one.spec, containers=containers, init_containers=init))

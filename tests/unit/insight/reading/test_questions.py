@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.api.core.core_v1 import Node
+from cathedra.api.core.core_v1 import EnvVar, Node
+from cathedra.api.struct import replace
 from cathedra.insight import ClusterState, explain
 from cathedra.insight.reading.questions import question_of, read_question
 from cathedra.releases import FeatureGates
@@ -32,6 +33,12 @@ def test_a_question_has_what_decides_on_its_node_and_nothing_of_others() -> None
     assert [one.metadata.name for one in small.all(Node)] == ["n7"]
     assert {one.metadata.name for one in small.pods} == {"a", "beside"}
     assert len(json.loads(question_of(POD, "n7", STATE).to_line())["items"]) == 6
+
+
+def test_it_has_no_values_of_environment_variables() -> None:
+    secret = replace(POD.spec.containers[0], env=(EnvVar(name="TOKEN", value="hush"),), args=("--password=hush",))
+    spec = replace(POD.spec, containers=(secret,))
+    assert "hush" not in question_of(replace(POD, spec=spec), "n7", STATE).to_line()
 
 
 @pytest.mark.parametrize("form", ["{}\n", "WARNING pod default/a: it fits: {}\n", "json"])
