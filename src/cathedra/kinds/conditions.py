@@ -9,27 +9,36 @@ from cathedra.api import formats
 from cathedra.api.core import meta_v1
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check, longer_than
+from cathedra.releases import FeatureGates, behaviours
 
 STATUSES: Final = ("False", "True", "Unknown")
 MAX_REASON: Final = 1024
 MAX_MESSAGE: Final = 32768
 
 
-def validate_conditions(errors: ErrorList, path: FieldPath, conditions: Sequence[meta_v1.Condition]) -> None:
+def validate_conditions(
+    errors: ErrorList, path: FieldPath, conditions: Sequence[meta_v1.Condition], gates: FeatureGates
+) -> None:
     """Conditions, each type at most once."""
+    requires = gates.has(behaviours.METADATA_REQUIRES_FIELDS)
     seen: set[str] = set()
     for position, condition in enumerate(conditions):
         where = path.index(position)
         if condition.type in seen:
-            errors.duplicate(where.child("type"), condition.type)
+            errors.duplicate(where if requires else where.child("type"), condition.type)
         seen.add(condition.type)
+        if requires and not condition.type:
+            errors.required(where.child("type"), "is required")
+        else:
+            check(errors, where.child("type"), condition.type, formats.qualified_name)
+        if requires and not condition.status:
+            errors.required(where.child("status"))
+        elif condition.status not in STATUSES:
+            errors.not_supported(where.child("status"), condition.status, STATUSES)
         _condition(errors, where, condition)
 
 
 def _condition(errors: ErrorList, path: FieldPath, condition: meta_v1.Condition) -> None:
-    check(errors, path.child("type"), condition.type, formats.qualified_name)
-    if condition.status not in STATUSES:
-        errors.not_supported(path.child("status"), condition.status, STATUSES)
     if condition.observed_generation < 0:
         errors.invalid(
             path.child("observedGeneration"),

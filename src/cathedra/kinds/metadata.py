@@ -22,6 +22,7 @@ from cathedra.api.formats import (
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
 from cathedra.kinds.definition import AnyDefinition
+from cathedra.releases import FeatureGates, behaviours
 from cathedra.remembering import remembered
 
 MAX_ANNOTATIONS: Final = 256 * 1024
@@ -42,7 +43,7 @@ _FEW_LABELS: Final = 8
 STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
-def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta) -> ErrorList:
+def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta, gates: FeatureGates) -> ErrorList:
     """Return the errors of a new object's metadata, by its kind's own rule for names."""
     errors = ErrorList()
     problems = definition.name_rule
@@ -65,7 +66,7 @@ def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta) -> Er
         errors.forbidden(METADATA.child("namespace"), "not allowed on this type")
     if metadata.generation < 0:
         errors.invalid(METADATA.child("generation"), metadata.generation, "must be greater than or equal to 0")
-    _shared_errors(errors, metadata)
+    _shared_errors(errors, metadata, gates)
     if metadata.finalizers:
         _finalizer_errors(errors, metadata.finalizers)
         _standard_finalizer_errors(errors, metadata.finalizers)
@@ -80,7 +81,7 @@ def validate_path_name(metadata: ObjectMeta) -> ErrorList:
     return errors
 
 
-def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, *, rounds: int) -> ErrorList:
+def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, gates: FeatureGates, *, rounds: int) -> ErrorList:
     """Return the errors of changed metadata, each as often as Kubernetes reports it.
 
     The rules of all kinds apply first: those of new metadata, then the comparison with the old. The kind then compares
@@ -91,7 +92,7 @@ def validate_changed_metadata(new: ObjectMeta, old: ObjectMeta, *, rounds: int) 
     compared, shared = ErrorList(), ErrorList()
     if _fixed(new) != _fixed(old) or old.deletion_timestamp is not None or new.generation < old.generation:
         _compare(compared, new, old)
-    _shared_errors(shared, new)
+    _shared_errors(shared, new, gates)
     # Fast path: most changes have no errors and no finalizers.
     if not (compared or shared or new.finalizers):
         return compared
@@ -129,33 +130,40 @@ def _compare(errors: ErrorList, new: ObjectMeta, old: ObjectMeta) -> None:
                 errors.invalid(METADATA.child(name), getattr(new, attribute), "field is immutable")
 
 
-def _shared_errors(errors: ErrorList, metadata: ObjectMeta) -> None:
+def _shared_errors(errors: ErrorList, metadata: ObjectMeta, gates: FeatureGates) -> None:
     if metadata.labels:
         validate_labels(errors, _LABELS, metadata.labels)
     if metadata.annotations:
         validate_annotations(errors, _ANNOTATIONS, metadata.annotations)
     if metadata.owner_references:
-        _owner_errors(errors, metadata.owner_references)
+        _owner_errors(errors, metadata.owner_references, requires=gates.has(behaviours.METADATA_REQUIRES_FIELDS))
 
 
-def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...]) -> None:
+def _owner_errors(errors: ErrorList, owners: tuple[OwnerReference, ...], *, requires: bool) -> None:
+    """Report the errors of owners; with ``requires`` in the form of 1.37."""
     path = _OWNERS
     controller: OwnerReference | None = None
     shown: list[JSONObject] = []  # all owners; one list for all errors that show it
-    for owner in owners:
-        version, kind = owner.api_version, owner.kind
+    for position, owner in enumerate(owners):
+        where = path.index(position) if requires else path
+        version = owner.api_version
         # A text with two slashes is no group and version, so that it has no version either.
-        if version[-1:] in ("", "/") or version.count("/") > 1:
-            errors.invalid(path.child("apiVersion"), version, "version must not be empty")
-        if not kind:
-            errors.invalid(path.child("kind"), kind, "must not be empty")
-        if not owner.name:
-            errors.invalid(path.child("name"), owner.name, "must not be empty")
-        if not owner.uid:
-            errors.invalid(path.child("uid"), owner.uid, "must not be empty")
+        has_version = version[-1:] not in ("", "/") and version.count("/") < 2
+        if requires and not version:
+            errors.required(where.child("apiVersion"), "must not be empty")
+        elif not has_version:
+            text = "must be <group>/<version> or <version>" if requires else "version must not be empty"
+            errors.invalid(where.child("apiVersion"), version, text)
+        for name, value in (("kind", owner.kind), ("name", owner.name), ("uid", owner.uid)):
+            if value:
+                continue
+            if requires:
+                errors.required(where.child(name), "must not be empty")
+            else:
+                errors.invalid(where.child(name), value, "must not be empty")
         # Events expire. The garbage collector would delete their dependents an hour later.
-        if kind == "Event" and version == "v1":
-            errors.invalid(path, _shown(owner), "/v1, Kind=Event is disallowed from being an owner")
+        if owner.kind == "Event" and version == "v1":
+            errors.invalid(where, _shown(owner), "/v1, Kind=Event is disallowed from being an owner")
         if owner.controller:
             if controller is not None:
                 shown = shown or [_shown(reference) for reference in owners]

@@ -314,6 +314,12 @@ KEPT_AMOUNTS_UNLIMITED: Final = Behaviour(
     source="kubernetes/kubernetes#142170, #142171",
 )
 
+METADATA_REQUIRES_FIELDS: Final = Behaviour(
+    "Missing fields of owners and conditions are Required, with the position of the owner; before, Invalid.",
+    since="1.37",
+    source="k8s.io/apimachinery, pkg/api/validation/objectmeta.go and pkg/apis/meta/v1/validation/validation.go",
+)
+
 # --- groups of pods
 
 GROUP_COUNTS_CHANGE: Final = Behaviour(

@@ -10,6 +10,7 @@ from cathedra.api.core.meta_v1 import Condition
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import from_dict
 from cathedra.kinds.conditions import validate_conditions
+from cathedra.releases import FeatureGates
 from tests.unit.kinds.objects import texts
 
 FINE = {
@@ -21,9 +22,10 @@ FINE = {
 }
 
 
-def problems(*conditions: dict[str, Any]) -> list[str]:
+def problems(*conditions: dict[str, Any], release: str = "1.37") -> list[str]:
     errors = ErrorList()
-    validate_conditions(errors, FieldPath("c"), [from_dict(Condition, {**FINE, **more}) for more in conditions])
+    made = [from_dict(Condition, {**FINE, **more}) for more in conditions]
+    validate_conditions(errors, FieldPath("c"), made, FeatureGates.for_release(release))
     return texts(errors)
 
 
@@ -37,6 +39,8 @@ def problems(*conditions: dict[str, Any]) -> list[str]:
         ),
         ({"lastTransitionTime": None}, "c[0].lastTransitionTime: Required value"),
         ({"reason": ""}, "c[0].reason: Required value"),
+        ({"status": ""}, "c[0].status: Required value"),
+        ({"type": ""}, "c[0].type: Required value: is required"),
         ({"reason": "x" * 1025}, "c[0].reason: Too long: may not be more than 1024 bytes"),
         ({"message": "x" * 32769}, "c[0].message: Too long: may not be more than 32768 bytes"),
     ],
@@ -47,4 +51,5 @@ def test_each_part_of_a_condition_is_checked(more: dict[str, Any], wanted: str) 
 
 def test_each_type_is_there_once() -> None:
     assert problems({}, {"type": "Other"}) == []
-    assert problems({}, {}) == ['c[1].type: Duplicate value: "Ready"']
+    assert problems({}, {}) == ['c[1]: Duplicate value: "Ready"']
+    assert problems({}, {}, release="1.36") == ['c[1].type: Duplicate value: "Ready"']

@@ -56,9 +56,9 @@ def steps(part: Part, entries: int, *, alike: bool) -> Iterator[Step]:
     for number, strategy in enumerate(strategies):
         yield f"update {number}", partial(changed, part, strategy, new, old, sent)
     if part.type is ObjectMeta:
-        yield "metadata", lambda: validate_new_metadata(definition, new.metadata)
+        yield "metadata", lambda: validate_new_metadata(definition, new.metadata, gates())
         ending = msgspec.structs.replace(old.metadata, deletion_timestamp=old.metadata.creation_timestamp)
-        yield "changed metadata", lambda: validate_changed_metadata(new.metadata, ending, rounds=2)
+        yield "changed metadata", lambda: validate_changed_metadata(new.metadata, ending, gates(), rounds=2)
     version = definition.versions[0]
     shape = struct_shape(version.type)
     wanted, stored = to_dict(version.from_hub(new)), to_dict(version.from_hub(old))

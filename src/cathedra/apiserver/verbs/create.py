@@ -103,7 +103,7 @@ def in_namespace(call: Call, obj: Any) -> Any:
 async def _create_named(server: ServerContext, call: Call, obj: Any, context: RequestContext) -> StoredObject:
     definition, strategy, key = call.definition, call.strategy, call.key
     errors = strategy.validate_access(obj, context)
-    errors += validate_new_metadata(definition, obj.metadata)
+    errors += validate_new_metadata(definition, obj.metadata, context.gates)
     if selectors := strategy.selectors(obj):
         await _compiled(context, selectors)
     if strategy.is_lengthy:

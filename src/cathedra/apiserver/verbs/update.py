@@ -156,7 +156,7 @@ async def _write(server: ServerContext, call: Call, context: RequestContext, pro
     new = wanted if metadata is wanted.metadata else replace(wanted, metadata=metadata)
     new = strategy.prepare_update(new, old, context)
     rounds = 0 if call.subresource else strategy.metadata_checks
-    errors = validate_changed_metadata(new.metadata, old.metadata, rounds=rounds)
+    errors = validate_changed_metadata(new.metadata, old.metadata, context.gates, rounds=rounds)
     if strategy.is_lengthy:
         errors += await server.validated(
             call, context, new, lambda limited: strategy.validate_update(new, old, limited)

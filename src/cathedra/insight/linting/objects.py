@@ -97,7 +97,7 @@ class ObjectChecks:
         kept = strategy.prepare_create(defaulted, context)
         self._dropped(given, defaulted, kept, findings)
         errors = strategy.validate_access(kept, context)
-        errors.extend(validate_new_metadata(definition, metadata))
+        errors.extend(validate_new_metadata(definition, metadata, self._gates))
         errors.extend(strategy.validate_create(kept, context))
         for error in errors or validate_path_name(metadata):
             _enter(given, error, findings)

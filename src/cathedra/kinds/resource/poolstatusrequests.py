@@ -251,7 +251,7 @@ def validate_pool_status(
     """Return the errors of an answer; one that was given stays."""
     errors = ErrorList()
     if old.status is None and new.status is not None:
-        validate_conditions(errors, _STATUS.child("conditions"), new.status.conditions)
+        validate_conditions(errors, _STATUS.child("conditions"), new.status.conditions, gates)
     # A client that saw the response may have acted on it. A new state needs a new request.
     elif new.status != old.status:
         errors.invalid(_STATUS, new.status, IMMUTABLE)

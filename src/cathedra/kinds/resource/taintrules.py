@@ -74,13 +74,13 @@ def _validate_selector(
     validate_selectors(errors, path.child("selectors"), selector.selectors, context, stored=stored)
 
 
-def validate_taint_rule_status(new: resource.DeviceTaintRule) -> ErrorList:
+def validate_taint_rule_status(new: resource.DeviceTaintRule, gates: FeatureGates) -> ErrorList:
     """Return the errors of a taint rule's status."""
     errors = ErrorList()
     path = _STATUS.child("conditions")
     if len(new.status.conditions) > MAX_RULE_CONDITIONS:
         errors.too_many(path, len(new.status.conditions), MAX_RULE_CONDITIONS)
-    validate_conditions(errors, path, new.status.conditions)
+    validate_conditions(errors, path, new.status.conditions, gates)
     return errors
 
 
@@ -151,7 +151,7 @@ class TaintRuleStatusStrategy(Strategy[resource.DeviceTaintRule]):
         self, new: resource.DeviceTaintRule, old: resource.DeviceTaintRule, context: RequestContext
     ) -> ErrorList:
         """The rules of conditions."""
-        return validate_taint_rule_status(new)
+        return validate_taint_rule_status(new, context.gates)
 
 
 class _RuleWithoutStatus(resource.DeviceTaintRule, frozen=True, rename=json_names(resource.DeviceTaintRule)):

@@ -17,7 +17,6 @@ from cathedra.kinds.scheduling.podgroups import (
     pod_group_cells,
 )
 from cathedra.kinds.scheduling.priorityclasses import priority_class_definition
-from cathedra.kinds.scheduling.validation import validate_composite_status
 from cathedra.kinds.scheduling.workloads import WorkloadStrategy
 from cathedra.releases import FeatureGates
 from cathedra.releases.served import versions
@@ -107,7 +106,7 @@ def _composite_pod_groups(names: tuple[str, ...]) -> AnyDefinition:
         type=kind,
         versions=tuple(VersionDefinition(name, kind, served_by_default=False) for name in names),
         strategy=CompositePodGroupStrategy(),
-        subresources={"status": CompositePodGroupStatusStrategy(rules=validate_composite_status)},
+        subresources={"status": CompositePodGroupStatusStrategy()},
         columns=NAME_AND_AGE,
         cells=name_and_age,
         gate="CompositePodGroup",

@@ -16,6 +16,7 @@ from cathedra.kinds.scheduling.disabled_fields import enabled_composite_spec, en
 from cathedra.kinds.scheduling.validation import (
     POD_GROUP_TAGS,
     composite_pod_group_tags,
+    validate_composite_status,
     validate_pod_group_status,
 )
 from cathedra.kinds.strategies import SpecStrategy, StatusStrategy
@@ -105,7 +106,7 @@ class PodGroupStatusStrategy(Strategy[PodGroup]):
 
     def validate_update(self, new: PodGroup, old: PodGroup, context: RequestContext) -> ErrorList:
         """The rules of a group's status."""
-        return validate_pod_group_status(new)
+        return validate_pod_group_status(new, context.gates)
 
 
 class CompositePodGroupStrategy(_GroupStrategy[CompositePodGroup]):
@@ -129,6 +130,10 @@ class CompositePodGroupStatusStrategy(StatusStrategy[CompositePodGroup]):
     """The status of a group of groups: its conditions."""
 
     reset_fields = ("spec", "metadata")
+
+    def validate_update(self, new: CompositePodGroup, old: CompositePodGroup, context: RequestContext) -> ErrorList:
+        """Return the errors of the conditions."""
+        return validate_composite_status(new, context.gates)
 
 
 def pod_group_cells(group: PodGroup, now: float) -> list[Any]:

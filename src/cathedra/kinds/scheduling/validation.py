@@ -314,10 +314,10 @@ def _check_children(
         _check_children(errors, where.child("compositePodGroupTemplates"), template.composite_pod_group_templates)
 
 
-def validate_pod_group_status(group: scheduling_v1alpha3.PodGroup) -> ErrorList:
+def validate_pod_group_status(group: scheduling_v1alpha3.PodGroup, gates: FeatureGates) -> ErrorList:
     """Return the errors of a group's status."""
     errors = ErrorList()
-    validate_conditions(errors, FieldPath("status").child("conditions"), group.status.conditions)
+    validate_conditions(errors, FieldPath("status").child("conditions"), group.status.conditions, gates)
     path = FieldPath("status").child("resourceClaimStatuses")
     statuses = group.status.resource_claim_statuses
     if len(statuses) > MAX_CLAIMS:
@@ -337,8 +337,8 @@ def validate_pod_group_status(group: scheduling_v1alpha3.PodGroup) -> ErrorList:
     return errors
 
 
-def validate_composite_status(new: scheduling_v1alpha3.CompositePodGroup, _: object) -> ErrorList:
+def validate_composite_status(new: scheduling_v1alpha3.CompositePodGroup, gates: FeatureGates) -> ErrorList:
     """Return the errors of the status of a group of groups."""
     errors = ErrorList()
-    validate_conditions(errors, FieldPath("status").child("conditions"), new.status.conditions)
+    validate_conditions(errors, FieldPath("status").child("conditions"), new.status.conditions, gates)
     return errors

@@ -100,7 +100,7 @@ def test_the_name_of_a_class_is_measured_in_bytes() -> None:
 def test_from_137_on_the_name_of_a_class_is_reported_last_and_once() -> None:
     definition, made = definition_of("deviceclasses"), device_class(config=[{}])
     named = replace(made, metadata=replace(made.metadata, name="a" * 254))
-    found = validate_new_metadata(definition, named.metadata)
+    found = validate_new_metadata(definition, named.metadata, context().gates)
     found.extend(created(definition.strategy, named, context())[1])
     assert texts(found) == [
         "spec.config[0].opaque: Required value",

@@ -223,7 +223,7 @@ def test_an_answer_has_ten_conditions_at_most_each_type_once() -> None:
         answer(twice, question_of_validation(), "1.36"),
         ["status.conditions[1].type: Duplicate", "status.conditions[1]: Dup"],
     )
-    begin(answer(twice, question_of_validation()), ["status.conditions[1].type: Duplicate"])
+    begin(answer(twice, question_of_validation()), ["status.conditions[1]: Duplicate"])
 
 
 def test_an_answer_that_was_given_stays() -> None:

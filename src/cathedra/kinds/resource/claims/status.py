@@ -202,7 +202,7 @@ def _device(
     conditions = device.conditions or ()
     if len(conditions) > MAX_CONDITIONS:
         errors.too_many(path.child("conditions"), len(conditions), MAX_CONDITIONS)
-    validate_conditions(errors, path.child("conditions"), conditions)
+    validate_conditions(errors, path.child("conditions"), conditions, gates)
     # Never treated as stored: drivers replace the data as a whole, so its limit always holds.
     validate_opaque(errors, path.child("data"), device.data, stored=False, required=False)
     if device.network_data is not None:
