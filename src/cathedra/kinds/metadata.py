@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain
 from operator import attrgetter, not_
-from typing import Final
+from typing import Final, Protocol
 
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import (
+    Format,
     check,
     dns_label,
     label_key,
@@ -21,7 +22,6 @@ from cathedra.api.formats import (
 )
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import to_dict
-from cathedra.kinds.definition import AnyDefinition
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.remembering import remembered
 
@@ -43,7 +43,23 @@ _FEW_LABELS: Final = 8
 STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
-def validate_new_metadata(definition: AnyDefinition, metadata: ObjectMeta, gates: FeatureGates) -> ErrorList:
+class NamedKind(Protocol):
+    """A kind as far as its metadata is concerned."""
+
+    @property
+    def namespaced(self) -> bool:
+        """Return True if objects of the kind are in a namespace."""
+
+    @property
+    def name_rule(self) -> Format:
+        """Return the rule of names."""
+
+    @property
+    def checks_generate_name(self) -> bool:
+        """Return True if the beginning of a generated name is validated too."""
+
+
+def validate_new_metadata(definition: NamedKind, metadata: ObjectMeta, gates: FeatureGates) -> ErrorList:
     """Return the errors of a new object's metadata, by its kind's own rule for names."""
     errors = ErrorList()
     problems = definition.name_rule

@@ -11,6 +11,7 @@ from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.status import failure
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.custom.columns import parse_path
+from cathedra.apiserver.custom.embedded import embedded_errors, has_embedded
 from cathedra.apiserver.custom.objects import CustomObject, content, normalized, with_content
 from cathedra.apiserver.custom.rules import LazyRules
 from cathedra.apiserver.custom.schema import DefaultRoom
@@ -107,6 +108,8 @@ class InstanceStrategy(Strategy[CustomObject]):
             if any(error.type is ErrorType.DUPLICATE for error in known):
                 errors = ErrorList(error for error in errors if error.type is not ErrorType.DUPLICATE)
         errors.extend(scale)
+        if has_embedded(kind.schema):
+            errors.extend(embedded_errors(kind.schema, values, "", context.gates))
         rules = None if lazy is None else lazy.compiled(context.interrupted)
         if rules is None or not rules.any:
             return errors

@@ -209,8 +209,8 @@ class Validator:
         return self._items
 
     def _duplicates(self, value: list[Any], check: Check) -> Iterator[tuple[int, Any]]:
-        """Yield position and shown value of repeated elements of a set or keyed list."""
-        seen: set[Any] = set()
+        """Yield position and shown value of repeated elements of a set or keyed list, each value once."""
+        seen: dict[Any, int] = {}
         keyed = self.schema.list_type == "map"
         for position, item in enumerate(value):
             if not position % _STEP:
@@ -218,9 +218,10 @@ class Validator:
             if keyed and not isinstance(item, dict):
                 continue
             shown = {key: item[key] for key in self.schema.keys if key in item} if keyed else item
-            if (known := identity(shown)) in seen:
+            known = identity(shown)
+            times = seen[known] = seen.get(known, 0) + 1
+            if times == 2:
                 yield position, shown
-            seen.add(known)
 
     # --- collecting errors
 
@@ -289,7 +290,10 @@ class Validator:
             found.too_many(path, len(value), source["maxItems"])
         if "minItems" in source and len(value) < source["minItems"]:
             found.too_few(path, len(value), source["minItems"], "items")
-        repeated = dict(self._duplicates(value, found.check)) if self.schema.list_type != "atomic" else {}
+        wrong = self._without_keys(value) if self.schema.list_type == "map" else None
+        # The keys of such a list are not compared.
+        compared = self.schema.list_type != "atomic" and wrong is None
+        repeated = dict(self._duplicates(value, found.check)) if compared else {}
         items = self._element()
         elements = was.elements if was is not None else None
         for position, item in enumerate(value):
@@ -298,6 +302,15 @@ class Validator:
             if items is not None:
                 before = elements[position] if elements is not None else None
                 items.collect(item, (path, f"[{position}]"), found, before)
+        if wrong is not None:
+            found.invalid((path, f"[{wrong}]"), value[wrong], "must be an object for an array of list-type map")
+
+    @staticmethod
+    def _without_keys(value: list[Any]) -> int | None:
+        """Return the position of the first element that is no object."""
+        return next(
+            (place for place, item in enumerate(value) if item is not None and not isinstance(item, dict)), None
+        )
 
     def _collect_map(self, value: JSONObject, path: Place | None, found: _Found, was: Correlated | None) -> None:
         source = self.schema.source

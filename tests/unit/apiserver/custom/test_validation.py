@@ -159,3 +159,22 @@ def test_from_138_on_too_few_items_are_named(schema: Any, value: Any, named: str
     validator = Validator(read_schema(schema))
     assert [str(error) for error in validator.errors(value, "x", names_few=True)] == [named]
     assert "x in body should have at least" in str(validator.errors(value, "x")[0])
+
+
+def test_a_repeated_element_is_reported_once() -> None:
+    """Further ones are not (k8s.io/apiextensions-apiserver, pkg/apiserver/schema/listtype/validation.go)."""
+    schema = read_schema({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"})
+    assert [str(error) for error in Validator(schema).errors(["a", "a", "b", "a", "b"], "s")] == [
+        's[1]: Duplicate value: "a"',
+        's[4]: Duplicate value: "b"',
+    ]
+
+
+def test_elements_of_a_keyed_list_are_objects() -> None:
+    item = {"type": "object", "properties": {"k": {"type": "string"}}}
+    marks = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
+    found = Validator(read_schema({"type": "array", "items": item} | marks)).errors([{"k": "a"}, 5, {"k": "a"}], "s")
+    assert [str(error).partition(" in body")[0] for error in found] == [
+        's[1]: Invalid value: "integer": s[1]',
+        "s[1]: Invalid value: 5: must be an object for an array of list-type map",
+    ]
