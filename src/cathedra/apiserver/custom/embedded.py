@@ -90,5 +90,5 @@ def _metadata_errors(value: Any, path: str, gates: FeatureGates) -> Iterator[Fie
         return
     if not metadata.name:
         metadata = replace(metadata, name=_NAME)
-    for error in validate_new_metadata(_Embedded(bool(metadata.namespace)), metadata, gates):
-        yield dataclasses.replace(error, field=f"{path}.{error.field}")
+    for found in validate_new_metadata(_Embedded(bool(metadata.namespace)), metadata, gates):
+        yield dataclasses.replace(found, field=f"{path}.{found.field}")
