@@ -91,8 +91,8 @@ dist: $(VENV)/.dev             ## build sdist and wheel in dist/, the krew plugi
 image: $(VENV)/.dev            ## build the image localhost/cathedra from the wheel of dist/, on a base of Debian's packages; needs buildah and mmdebstrap
 	@$(BIN)/python tools/image.py
 
-pythons:                       ## install the wheel of dist/ into each Python 3.11 to 3.15 that is found, and run the demo [FOLDERS=DIR...]
-	@$(PYTHON) tools/pythons.py $(FOLDERS)
+pythons: $(VENV)/.dev          ## install the wheel of dist/ into each Python 3.11 to 3.15 that is found, and run the demo [FOLDERS=DIR...]
+	@$(BIN)/python tools/pythons.py $(FOLDERS)
 
 metrics:                       ## print sizes, documentation and wording of the sources
 	@$(PYTHON) tools/metrics.py

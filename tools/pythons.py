@@ -68,7 +68,8 @@ def problem_of(interpreter: str, wheel: Path) -> str:
 
 
 def _installer(python: str) -> list[str]:
-    uv = shutil.which("uv")
+    # Its own pip would need ensurepip, which Debian packs apart; a pip of another Python may be too old for the newest.
+    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv:
         return [uv, "pip", "install", "--quiet", "--python", python]
     return [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
