@@ -116,6 +116,9 @@ class Advisor:
         try:
             while not (await asyncio.wait((synced,), timeout=WAIT_LOGGED))[0]:
                 _LOG.warning("not listed yet: %s", ", ".join(self.model.informers.unlisted()))
+                # A right that is missing on jobs, say, must not keep pods from being explained.
+                if self.model.has_essentials():
+                    return
         finally:
             synced.cancel()
 

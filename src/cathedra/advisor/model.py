@@ -22,7 +22,7 @@ from cathedra.client.client import Client
 from cathedra.client.informer import Informer, InformerObserver, SharedInformers
 from cathedra.client.store import Store
 from cathedra.insight.reading.live import ServerFeatures
-from cathedra.insight.reading.state import ClusterState, note_on, read_kind
+from cathedra.insight.reading.state import ClusterState, Note, ReadKind, note_on, read_kind
 from cathedra.scheduler.judging import Filters, requests_of
 from cathedra.semantics.podclaims import has_claims
 
@@ -30,6 +30,8 @@ SEARCH_SECONDS: Final = 1.0
 """Longest search of the allocator for one pod. Nothing else runs meanwhile."""
 _UNUSED: Final = frozenset((Event, DaemonSet, CronJob, PriorityClass, Workload))
 """Kinds that explanations of waiting pods do not read, or miss without harm. Events are as many as all else."""
+
+_ESSENTIAL: Final = (Node, Pod, ResourceSlice, DeviceClass, ResourceClaim)
 
 
 class ClusterModel:
@@ -45,6 +47,7 @@ class ClusterModel:
         self.filters = Filters.following(client, self.informers, features.gates, SEARCH_SECONDS)
         followed = [kind.ref for kind in features.kinds if kind.ref.type not in _UNUSED]
         self._informers: dict[type[Any], Informer[Any]] = {ref.type: self.informers.of(ref) for ref in followed}
+        self._served = frozenset(self._informers)
         self._nodes: dict[str, Node] = {}
         self.version = 0
         """Grows with every change that may change the verdict on a pod."""
@@ -93,14 +96,21 @@ class ClusterModel:
         """Wait until every kind was listed."""
         await self.informers.wait_synced()
 
+    def has_essentials(self) -> bool:
+        """Return True if everything has been listed without which every answer would be wrong."""
+        return all(self.informer(kind).synced for kind in _ESSENTIAL)
+
     def state(self) -> ClusterState:
         """Return the state at this moment; it is valid until the caller waits."""
+        unlisted = [kind for kind, one in self._informers.items() if not one.synced and kind in self._served]
+        missing = (Note(one.plural, "unlisted", _missing(one)) for one in map(read_kind, unlisted))
         undecodable = tuple(what for one in self._informers.values() for what in one.store.undecodable.values())
         return ClusterState(
             self._source,
             {kind: one.store.by_key for kind, one in self._informers.items()},
             gates=self._features.gates,
-            notes=(*self._features.notes, *map(note_on, undecodable)),
+            notes=(*self._features.notes, *missing, *map(note_on, undecodable)),
+            unknown=frozenset(unlisted),
             now=self._client.clock.now(),
             undecodable=undecodable,
             served=self._features.served,
@@ -151,6 +161,11 @@ class ClusterModel:
     def _claim_updated(self, old: ResourceClaim, new: ResourceClaim) -> None:
         if old.spec != new.spec or old.status.allocation != new.status.allocation:
             self._note(new)
+
+
+def _missing(kind: ReadKind) -> str:
+    text = f"{kind.plural} could not be listed so far"
+    return f"{text}: {kind.consequence}" if kind.consequence else text
 
 
 def _judged(pod: Pod) -> tuple[object, ...]:
