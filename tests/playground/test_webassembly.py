@@ -56,14 +56,16 @@ def answered(bundle: Path, questions: Sequence[dict[str, Any]]) -> tuple[dict[st
     return first, others
 
 
-def test_answers_in_webassembly_are_those_of_the_program(bundle: Path, record_property: Any) -> None:
+def test_answers_in_webassembly_are_those_of_the_program(bundle: Path, record_testsuite_property: Any) -> None:
     started, found = answered(bundle, QUESTIONS)
     native = Engine()
     for question, one in zip(QUESTIONS, found, strict=True):
         assert one["answer"] == json.loads(native.answer_json(json.dumps({"width": 100, **question}))), question
     # Measured for docs/performance.md and the report of the run. A busy machine must not fail here.
-    record_property("cold_seconds", started["seconds"] + found[0]["seconds"] + found[1]["seconds"])
-    record_property("warm_seconds", max(one["seconds"] for one in found[2:]))
+    record_testsuite_property(
+        "webassembly_cold_seconds", started["seconds"] + found[0]["seconds"] + found[1]["seconds"]
+    )
+    record_testsuite_property("webassembly_warm_seconds", max(one["seconds"] for one in found[2:]))
 
 
 def test_a_hostile_dump_is_answered_and_the_answers_name_what_is_missing(bundle: Path) -> None:
