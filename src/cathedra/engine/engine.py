@@ -73,8 +73,16 @@ class Engine:
         """
         state, known = self.state, self._map
         if known is None or known[0] is not state:
-            known = self._map = (state, cluster_map(state))
+            known = self._map = (state, self._bounded_map(state))
         return known[1]
+
+    def _bounded_map(self, state: ClusterState) -> ClusterMap:
+        found = cluster_map(state)
+        if not self._left_out:
+            return found
+        # Without its slice a held device would be shown as gone. Which ones are is not known of a part of the slices.
+        there = tuple(one for one in found.devices if one.state != "gone")
+        return msgspec.structs.replace(found, devices=there)
 
     @property
     def state(self) -> ClusterState:

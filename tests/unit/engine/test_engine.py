@@ -226,6 +226,8 @@ def test_a_state_that_is_set_has_no_devices_beyond_the_limit_and_says_so() -> No
     engine = Engine(read_dump(EXAMPLES / "cluster.yaml"), Limits(devices=8))
     found = asked(engine, question="map", id=7)
     assert len(found["result"]["devices"]) == 8
+    few = asked(Engine(read_dump(EXAMPLES / "cluster.yaml"), Limits(devices=4)), question="map")["result"]["devices"]
+    assert {one["state"] for one in few} == {"free", "held"}, "a held device is not gone because its slice is left out"
     assert found["leftOut"] == ["4 devices of 1 slice beyond the first 8"]
     assert found["id"] == 7
 
