@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from cathedra.api.core.apps_v1 import DaemonSet, StatefulSet
+from cathedra.api.core.batch_v1 import Job
 from cathedra.api.core.core_v1 import Event, Pod
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import ResourceClaim, ResourceSlice
@@ -22,6 +24,8 @@ from cathedra.semantics.podclaims import claim_names
 from cathedra.semantics.podobstacles import warnings_about
 from cathedra.semantics.pods import is_terminal
 
+_WITHOUT_CONDITION: Final = (StatefulSet, DaemonSet, Job)
+"""Kinds without the condition ReplicaFailure."""
 _EXPLAINED: Final = 20
 """Largest number of pending pods that are explained one by one; others are counted with equal ones."""
 
@@ -166,8 +170,9 @@ def _device_counts(state: ClusterState) -> dict[str, tuple[int, int]]:
 
 def _failures(after: ClusterState, before: ClusterState) -> Iterable[str]:
     """Return the failures to create pods that workloads report now and did not report before."""
-    told = set(_conditions(before))
-    for text in _conditions(after):
+    told = {*_conditions(before), *_events(before)}
+    # Kinds without a condition for it report it in events alone.
+    for text in dict.fromkeys((*_conditions(after), *_events(after))):
         if text not in told:
             yield text
 
@@ -183,6 +188,25 @@ def _deleted_again(requested: Iterable[KubeObject], before: ClusterState, after:
             continue
         if all(state.get(Pod, metadata.name, metadata.namespace) is None for state in (before, after)):
             yield f"pod {_name(one)}: a controller deletes it after it is created; see workloads that select its labels"
+
+
+def _events(state: ClusterState) -> Iterator[str]:
+    """Yield the last failure of each workload without that condition that has fewer pods than it wants."""
+    for event in {one.involved_object.uid: one for one in state.all(Event) if _is_failed_creation(one)}.values():
+        for kind in _WITHOUT_CONDITION:
+            involved = event.involved_object
+            one: Any = state.get(kind, involved.name, involved.namespace)
+            if one is None or one.metadata.uid != involved.uid:
+                continue
+            spec = one.spec
+            wanted = getattr(spec, "replicas", None) or getattr(spec, "parallelism", None) or 1
+            if sum(1 for _ in pods_of(one, state)) < wanted:
+                where = f"{kind.__name__.lower()} {involved.namespace}/{involved.name}"
+                yield f"{where}: {event.message}"
+
+
+def _is_failed_creation(event: Event) -> bool:
+    return event.type == "Warning" and event.reason.startswith("Failed") and event.reason.endswith("Create")
 
 
 def _conditions(state: ClusterState) -> Iterable[str]:

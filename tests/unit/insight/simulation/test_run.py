@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -310,3 +311,42 @@ def test_a_gang_is_placed_once_all_of_its_pods_are_there(smallest: int, nodes: s
     assert {one.node for one in found.placed} == nodes
     assert [list(one.pods) for one in found.pending] == ([] if nodes else [["default/a", "default/b"]])
     assert [one.why for one in found.pending if "minCount" not in one.why] == []
+
+
+def test_a_quota_that_keeps_a_stateful_set_from_its_pods_is_a_failure() -> None:
+    """It has no condition for that, only events."""
+    template, web = deployment(3)
+    set_ = {**web, "kind": "StatefulSet", "spec": {**web["spec"], "podManagementPolicy": "Parallel"}}
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "default"},
+        "spec": {"hard": {"pods": "1"}},
+        "status": {"hard": {"pods": "1"}, "used": {"pods": "0"}},
+    }
+    state = read_dump([*gpu_cluster(), quota, {"apiVersion": "v1", "kind": "PodList", "items": []}])
+    found = simulate(state, PlannedChanges(apply=[template, set_]), copies=0)
+    assert not found.fits
+    (failure,) = found.failures
+    assert failure.startswith("statefulset default/web: Create Pod web-")
+    assert "exceeded quota: q" in failure
+
+
+def test_a_job_whose_group_cannot_be_created_is_a_failure() -> None:
+    template, pod = pod_with(1)
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {"parallelism": 2, "completions": 2, "completionMode": "Indexed"}
+        | {"template": {"spec": {**pod["spec"], "restartPolicy": "Never"}}},
+    }
+    gates = {"AllAlpha": True, "AllBeta": True}
+    state = read_dump(
+        [*gpu_cluster(), {"apiVersion": "v1", "kind": "PodList", "items": []}], release="1.37", feature_gates=gates
+    )
+    groups = {f"scheduling.k8s.io/{one}": False for one in ("v1alpha1", "v1alpha2", "v1alpha3", "v1beta1")}
+    found = simulate(dataclasses.replace(state, served=groups), PlannedChanges(apply=[template, job]), copies=0)
+    assert found.placed == ()
+    (failure,) = found.failures
+    assert failure.startswith("job default/train: Failed to create Workload for Job train")
