@@ -24,6 +24,7 @@ from tools.image import IMAGE
 
 from cathedra.cluster.data.datadir import DataDir
 from tests.integration.conftest import Kubectl, RunningCluster
+from tests.integration.test_beside_kubernetes import free_port
 from tests.integration.test_parts_alone import CLAIMING, Parts, node_options
 from tests.requirements import image_root, program
 
@@ -175,8 +176,9 @@ def test_the_parts_are_a_cluster_as_containers_of_the_image(image: Image, folder
         start("apiserver", f"--data-dir={folder}/data")
         parts.wait_for("apiserver", "export KUBECONFIG=")
         kubeconfig = f"--kubeconfig={folder}/data/kubeconfig"
-        start("controller-manager", kubeconfig)
-        start("scheduler", kubeconfig)
+        for part in ("controller-manager", "scheduler", "advisor"):
+            start(part, kubeconfig, f"--secure-port={free_port()}")
+            parts.wait_for(part, "health and metrics at")
         node = ("--node-name=n1", f"--root-dir={folder / 'n'}")
         parts.start("node", *node, *node_options(enrolled(image, folder, "n1")))
         parts.wait_for("node", "node n1 is Ready")
@@ -188,5 +190,5 @@ def test_the_parts_are_a_cluster_as_containers_of_the_image(image: Image, folder
         kubectl("apply", "-f", "-", stdin=CLAIMING)
         kubectl("wait", "pod/user", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
         assert "GPU_DEVICE" in kubectl("logs", "user")
-        for part in ("driver", "scheduler", "controller-manager"):
+        for part in ("driver", "advisor", "scheduler", "controller-manager"):
             assert parts.stop(part) == 0, parts.log(part)
