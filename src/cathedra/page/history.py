@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class MapEvent(msgspec.Struct, frozen=True, rename="camel"):
-    """Something that a reader of the timeline looks for."""
+    """An entry of the timeline."""
 
     kind: str
     """«allocated», «freed», «evicted», «failed», «changed»."""
@@ -58,6 +58,15 @@ class MapChange(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     def is_empty(self) -> bool:
         """True if nothing but the time differs."""
         return self == MapChange(self.now, self.type)
+
+
+class Unchanging:
+    """Stream of changes of a dump, which reports once that nothing will change."""
+
+    async def lines(self, since: float = 0.0) -> AsyncIterator[bytes]:
+        """Yield one line, and wait until the client leaves."""
+        yield b'{"type":"static"}'
+        await asyncio.get_running_loop().create_future()
 
 
 class MapHistory:

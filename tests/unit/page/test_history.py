@@ -13,7 +13,7 @@ from cathedra.clock import run_virtual
 from cathedra.insight import read_dump
 from cathedra.insight.inventory.clustermap import ClusterMap, cluster_map
 from cathedra.page import history as history_module
-from cathedra.page.history import MapEvent, MapHistory, difference
+from cathedra.page.history import MapEvent, MapHistory, Unchanging, difference
 from tests.unit.cli.dra.dumps import gpu_cluster
 
 
@@ -113,5 +113,12 @@ def test_a_tick_names_the_moment_from_which_on_the_cluster_does_not_answer() -> 
         lines = history.lines(since=1.0)
         await read(lines)
         assert await read(lines) == {"type": "tick", "readAt": 5.0, "lostSince": 6.0}
+
+    run_virtual(main())
+
+
+def test_the_stream_of_a_dump_reports_that_it_is_one() -> None:
+    async def main() -> None:
+        assert await read(Unchanging().lines()) == {"type": "static"}
 
     run_virtual(main())

@@ -14,8 +14,8 @@ import pytest
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.page import server as server_module
+from cathedra.page.history import Unchanging
 from cathedra.page.server import HOST, PageServer, serving_page
-from cathedra.page.unchanging import Unchanging
 
 PORT = 4711
 EXECUTOR = ThreadPoolExecutor(1)

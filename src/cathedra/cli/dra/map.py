@@ -17,7 +17,7 @@ from cathedra.client.negotiation import NegotiatedTransport
 from cathedra.clock import SystemClock
 
 _FIRST: Final = b'{"question":"map"}'
-"""What every page asks first. It is answered before the browser starts, and the answer is kept."""
+"""The first question of every page. It is answered before the browser starts, and the answer is kept."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -37,8 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
 async def _serve_dump(arguments: argparse.Namespace) -> None:
     # start-up time: a wrong call need not wait for the tools
     from cathedra.engine import Engine
+    from cathedra.page.history import Unchanging
     from cathedra.page.server import serving_page
-    from cathedra.page.unchanging import Unchanging
 
     with ThreadPoolExecutor(1, "engine") as executor:
         engine = Engine(await asyncio.get_running_loop().run_in_executor(executor, read_state, arguments))

@@ -22,7 +22,7 @@ export class Finder {
     this.refresh();
   }
 
-  // The cluster has changed: what waits is explained again, after a while and only where somebody reads it.
+  // The cluster has changed: what waits is explained again, after a pause and only while this panel is shown.
   changed() {
     this.#timer ||= setTimeout(() => {
       this.#timer = 0;
