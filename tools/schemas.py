@@ -27,6 +27,7 @@ from cathedra.insight import (
     MovePlan,
     SelectorMatch,
     Simulation,
+    UsageReport,
 )
 from cathedra.insight.inventory.clustermap import ClusterMap
 from cathedra.insight.rendering import API_VERSION
@@ -43,6 +44,7 @@ _KINDS: Final = (
         Conversion,
         MovePlan,
         Defragmentation,
+        UsageReport,
     ),
     *(Answer, Summary, ClusterMap, Evaluation, Completions, ShownObject),
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -29,6 +30,7 @@ from cathedra.client.events import EventRecorder
 from cathedra.client.informer import InformerObserver
 from cathedra.client.workqueue import one_of_many
 from cathedra.clock import Clock
+from cathedra.insight.inventory.history import DAYS, HistoryWriter
 from cathedra.insight.reading.live import ServerFeatures
 
 _LOG: Final = logging.getLogger(__name__)
@@ -59,6 +61,9 @@ class AdvisorOptions(msgspec.Struct, frozen=True, kw_only=True):
     moment: float = 1.0
     """Seconds that a pod waits before it is explained."""
     bounds: Bounds = msgspec.field(default_factory=Bounds)
+    history: Path | None = None
+    """File in which holdings of devices are kept; None: nowhere."""
+    history_days: float = DAYS
 
 
 class Advisor:
@@ -110,6 +115,23 @@ class Advisor:
             group.create_task(self._answer_pods())
             group.create_task(self._compare())
             group.create_task(self._find())
+            if self._options.history is not None:
+                group.create_task(self._keep_history(self._options.history))
+
+    async def _keep_history(self, path: Path) -> None:
+        """Keep holdings in a file until cancelled.
+
+        Raises:
+            InvalidInput: it cannot be written, or is no such file.
+        """
+        # After the first lists: what is not held any more is closed when the file is opened.
+        writer = HistoryWriter(path, self._clock, days=self._options.history_days)
+        try:
+            self.usage.listen(writer)
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self.usage.unlisten(writer)
+            writer.close()
 
     async def _wait_synced(self) -> None:
         synced = asyncio.ensure_future(self.model.wait_synced())

@@ -10,12 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
-import msgspec
-
 from cathedra.advisor.model import ClusterModel
 from cathedra.api.resource import ResourceClaim
 from cathedra.clock import Clock
 from cathedra.histogram import Histogram
+from cathedra.insight.inventory.holdings import ClaimHolding, holdings_of
 
 Owner = tuple[str, str]
 """Namespace and device class."""
@@ -24,29 +23,13 @@ AGES: Final = (60, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600, 30 * 24 * 3600)
 _BUCKETS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0)
 
 
-class Holding(msgspec.Struct, frozen=True):
-    """The devices of one class that a claim holds."""
-
-    uid: str
-    """UID of the claim."""
-    namespace: str
-    claim: str
-    device_class: str
-    driver: str
-    node: str
-    """"" if the devices can be used on several nodes."""
-    devices: int
-    since: float
-    """Wall-clock time of the allocation, or of the first sight of it. Seconds."""
-
-
 class UsageObserver(Protocol):
     """Observer of holdings, such as a history."""
 
-    def begun(self, holding: Holding) -> None:
+    def begun(self, holding: ClaimHolding) -> None:
         """A claim was allocated, or the advisor has started and found it so."""
 
-    def ended(self, holding: Holding, at: float) -> None:
+    def ended(self, holding: ClaimHolding, at: float) -> None:
         """The claim holds these devices no more, since wall-clock time ``at``."""
 
 
@@ -55,7 +38,7 @@ class Usage:
 
     def __init__(self, model: ClusterModel, clock: Clock) -> None:
         self._clock = clock
-        self._held: dict[str, tuple[Holding, ...]] = {}
+        self._held: dict[str, tuple[ClaimHolding, ...]] = {}
         self._seconds: dict[Owner, float] = {}
         self._devices: Counter[Owner] = Counter()
         self._counted_to = clock.now()
@@ -71,7 +54,11 @@ class Usage:
             for one in holdings:
                 observer.begun(one)
 
-    def holdings(self) -> Iterator[Holding]:
+    def unlisten(self, observer: UsageObserver) -> None:
+        """Report nothing more to an observer."""
+        self._observers.remove(observer)
+
+    def holdings(self) -> Iterator[ClaimHolding]:
         """Yield what is held now."""
         for found in self._held.values():
             yield from found
@@ -122,7 +109,7 @@ class Usage:
     def _gone(self, claim: ResourceClaim) -> None:
         self._set(claim.metadata.uid, ())
 
-    def _set(self, uid: str, holdings: tuple[Holding, ...]) -> None:
+    def _set(self, uid: str, holdings: tuple[ClaimHolding, ...]) -> None:
         before = self._held.pop(uid, ())
         if not before and not holdings:
             return
@@ -138,37 +125,5 @@ class Usage:
             for observer in self._observers:
                 observer.begun(one)
 
-    def _holdings(self, claim: ResourceClaim) -> Iterator[Holding]:
-        allocation = claim.status.allocation
-        if allocation is None:
-            return
-        classes = dict(_classes(claim))
-        # Admin access takes nothing from others.
-        counted = Counter(
-            (classes.get(one.request, ""), one.driver) for one in allocation.devices.results if not one.admin_access
-        )
-        since = allocation.allocation_timestamp.timestamp if allocation.allocation_timestamp else self._clock.now()
-        for (device_class, driver), devices in counted.items():
-            metadata = claim.metadata
-            node = _node(claim)
-            yield Holding(metadata.uid, metadata.namespace, metadata.name, device_class, driver, node, devices, since)
-
-
-def _classes(claim: ResourceClaim) -> Iterator[tuple[str, str]]:
-    """Yield request, or «request/subrequest», and its class."""
-    for request in claim.spec.devices.requests or ():
-        if request.exactly is not None:
-            yield request.name, request.exactly.device_class_name
-        for sub in request.first_available:
-            yield f"{request.name}/{sub.name}", sub.device_class_name
-
-
-def _node(claim: ResourceClaim) -> str:
-    """Return the only node on which the claim can be used; "" if there are several."""
-    allocation = claim.status.allocation
-    selector = allocation.node_selector if allocation is not None else None
-    for term in selector.node_selector_terms if selector is not None else ():
-        for one in term.match_fields:
-            if one.key == "metadata.name" and len(one.values) == 1:
-                return one.values[0]
-    return ""
+    def _holdings(self, claim: ResourceClaim) -> Iterator[ClaimHolding]:
+        return holdings_of(claim, self._clock.now())

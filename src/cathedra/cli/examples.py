@@ -206,6 +206,11 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("refresh after every change", "-w"),
         ("for programs", "-o json"),
     ),
+    "cathedra dra usage": (
+        ("devices in use, by namespace", "-A"),
+        ("of one namespace, by class, for a spreadsheet", "-n team-a --by class -o csv"),
+        ("device-hours of a week, from the history of an advisor", "-A --history advisor.db --since 7d"),
+    ),
     "cathedra dra simulate": (
         ("where pods would be placed, and how many more fit", "-f train.yaml"),
         ("whether a node can be drained", "--drain node-3"),

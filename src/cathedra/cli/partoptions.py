@@ -83,6 +83,19 @@ ADVISOR: Final = (
         about="largest number of events in a minute; others wait (default 300)",
     ),
     CommandOption(
+        name="--history",
+        default="",
+        metavar="FILE",
+        about="keep the use of devices in an SQLite file, for kubectl dra usage --history (default: not kept)",
+    ),
+    CommandOption(
+        name="--history-days",
+        type=int,
+        default=30,
+        metavar="N",
+        about="days for which it is kept (default 30)",
+    ),
+    CommandOption(
         name="--would-fit-after",
         type=int,
         default=30,

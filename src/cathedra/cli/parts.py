@@ -97,7 +97,7 @@ def _advisor(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
     from cathedra.advisor.alarm import Bounds
     from cathedra.advisor.program import AdvisorConfig, run_advisor
 
-    for name in ("max_events_per_minute", "would_fit_after"):
+    for name in ("max_events_per_minute", "would_fit_after", "history_days"):
         if getattr(arguments, name) < 1:
             raise InvalidOption(f"--{name.replace('_', '-')} must be at least 1, got {getattr(arguments, name)}")
     options = AdvisorOptions(
@@ -105,6 +105,8 @@ def _advisor(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
         namespace=arguments.namespace,
         events_per_minute=arguments.max_events_per_minute,
         bounds=Bounds(refused=float(arguments.would_fit_after)),
+        history=Path(arguments.history) if arguments.history else None,
+        history_days=float(arguments.history_days),
     )
     return run_advisor(AdvisorConfig(part=_elected(arguments), options=options), say=_say)
 

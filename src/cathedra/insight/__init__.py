@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cathedra.insight.explanation.report import Explanation, ExplanationOverview
     from cathedra.insight.inventory.listing import devices
     from cathedra.insight.inventory.report import DeviceList
+    from cathedra.insight.inventory.usage import UsageReport, usage
     from cathedra.insight.linting.lint import lint
     from cathedra.insight.linting.report import LintFinding, LintReport
     from cathedra.insight.matching.match import SelectorMatch, match
@@ -55,6 +56,7 @@ __all__ = [
     "PlannedChanges",
     "SelectorMatch",
     "Simulation",
+    "UsageReport",
     "convert",
     "convert_device_plugin",
     "defrag",
@@ -69,6 +71,7 @@ __all__ = [
     "read_dump",
     "read_live",
     "simulate",
+    "usage",
 ]
 
 _HOMES = {
@@ -100,6 +103,8 @@ _HOMES = {
     "read_live": "reading.live",
     "PlannedChanges": "simulation.run",
     "simulate": "simulation.run",
+    "UsageReport": "inventory.usage",
+    "usage": "inventory.usage",
 }
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cathedra.advisor.usage import Holding
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import from_dict, replace
+from cathedra.insight.inventory.holdings import ClaimHolding
 from tests.unit.advisor.world import World, with_world
 from tests.unit.scheduler.objects import DRIVER, claim, exactly
 
@@ -24,10 +24,10 @@ class Observer:
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, int]] = []
 
-    def begun(self, holding: Holding) -> None:
+    def begun(self, holding: ClaimHolding) -> None:
         self.seen.append(("begun", holding.claim, holding.devices))
 
-    def ended(self, holding: Holding, at: float) -> None:
+    def ended(self, holding: ClaimHolding, at: float) -> None:
         self.seen.append(("ended", holding.claim, holding.devices))
 
 

@@ -21,6 +21,7 @@ from cathedra.insight import (
     plan_moves,
     read_dump,
     simulate,
+    usage,
 )
 from cathedra.insight.moving.search import MoveOptions
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
@@ -36,6 +37,7 @@ ANSWERS = {
     "conversion": lambda: convert("kind: DeviceClass\napiVersion: resource.k8s.io/v1beta1\n").to_dict(),
     "moveplan": lambda: plan_moves(FRAGMENTED, ["pod/train"], options=MoveOptions(prove=False)).to_dict(),
     "defragmentation": lambda: defrag(FRAGMENTED, options=MoveOptions(prove=False)).to_dict(),
+    "usagereport": lambda: usage(FRAGMENTED).to_dict(),
     "lintreport": lambda: lint("kind: Pod\napiVersion: v1\nmetadta: {}\n", against=STATE).to_dict(),
 }
 

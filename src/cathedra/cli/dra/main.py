@@ -138,6 +138,7 @@ class DraCommand(NamedTuple):
 COMMANDS: Final = (
     DraCommand("explain", "explain why a pod, claim or workload is pending, or show what it has"),
     DraCommand("devices", "list devices, the claims that hold them, and totals"),
+    DraCommand("usage", "sum the devices in use by namespace, class, driver or node"),
     DraCommand("map", "show devices, claims and reasons as a map in the browser"),
     DraCommand("simulate", "simulate changes on a copy: apply, scale, add nodes, drain, taint"),
     DraCommand("moves", "plan the fewest moves of pods that make room for another one"),
