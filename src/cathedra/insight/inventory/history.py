@@ -118,6 +118,7 @@ def read_history(path: Path, start: float, end: float) -> Iterator[tuple[ClaimHo
             database.close()
     except sqlite3.Error as error:
         raise InvalidInput(f"{path}: {error}") from error
-    for *values, since, ended in rows:
+    for uid, namespace, claim, device_class, driver, node, devices, since, ended in rows:
         seconds = min(end, end if ended is None else ended) - max(start, since)
-        yield ClaimHolding(*values, since), max(seconds, 0.0)
+        holding = ClaimHolding(uid, namespace, claim, device_class, driver, node, devices, since)
+        yield holding, max(seconds, 0.0)

@@ -97,23 +97,23 @@ def usage(
     for one in held:
         devices[name_of(one)] += one.devices
         claims.setdefault(name_of(one), set()).add(one.uid)
-    hours: Counter[str] = Counter()
+    hours: dict[str, float] = {}
     if period is not None:
         for one, seconds in read_history(period.history, period.start, period.end):
             if namespace in ("", one.namespace):
-                hours[name_of(one)] += one.devices * seconds / 3600
+                hours[name_of(one)] = hours.get(name_of(one), 0.0) + one.devices * seconds / 3600
     rows = tuple(
         UsageRow(
             name,
             len(claims.get(name, ())),
             devices[name],
-            round(hours[name], 2) if period is not None else None,
+            round(hours.get(name, 0.0), 2) if period is not None else None,
         )
-        for name in sorted({*devices, *hours}, key=lambda name: (-devices[name], -hours[name], name))
+        for name in sorted({*devices, *hours}, key=lambda name: (-devices[name], -hours.get(name, 0.0), name))
     )
-    seconds = period.end - period.start if period is not None else None
+    length = period.end - period.start if period is not None else None
     notes = state.notes_on(ResourceClaim, ResourceQuota)
-    return UsageReport(by, rows, tuple(_quotas(state, namespace)), seconds, notes)
+    return UsageReport(by, rows, tuple(_quotas(state, namespace)), length, notes)
 
 
 def _quotas(state: ClusterState, namespace: str) -> Iterator[QuotaUse]:
@@ -152,7 +152,7 @@ def _lines(found: UsageReport, width: int | None, style: Style) -> Iterator[str]
 
 def _table(found: UsageReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     head = (found.by.upper(), "CLAIMS", "DEVICES", "DEVICE-HOURS")
-    rows = [(one.name, str(one.claims), str(one.devices), _hours(one)) for one in found.rows]
+    rows: list[tuple[str, ...]] = [(one.name, str(one.claims), str(one.devices), _hours(one)) for one in found.rows]
     return head, rows
 
 
