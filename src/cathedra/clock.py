@@ -123,7 +123,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._ssock = self._csock = None
 
     def _close_self_pipe(self) -> None:
-        """Close nothing."""
+        """Close nothing: there are no sockets."""
 
     def time(self) -> float:
         """Seconds of virtual time since the loop was made."""

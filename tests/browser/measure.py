@@ -36,7 +36,7 @@ from cathedra.client.resources import NODES, RESOURCESLICES
 from cathedra.clock import SystemClock
 from cathedra.engine import Engine
 from cathedra.insight.reading.live import read_client
-from cathedra.page.following import Follower
+from cathedra.page.following import ClusterFollower
 from cathedra.page.server import serving_page
 from cathedra.releases import FeatureGates
 from tests.browser.conftest import map_server, until
@@ -141,7 +141,7 @@ async def _cluster(nodes: int) -> AsyncIterator[tuple[Client, str]]:
         await client.resource(RESOURCESLICES).create(_slice(name))
     engine = Engine(await read_client(client, source="cluster"))
     with ThreadPoolExecutor(1) as executor:
-        follower = Follower(engine, server.transport(), namespace="", clock=clock, executor=executor)
+        follower = ClusterFollower(engine, server.transport(), namespace="", clock=clock, executor=executor)
         async with serving_page(engine, follower, executor) as address:
             following = asyncio.create_task(follower.run())
             yield client, address

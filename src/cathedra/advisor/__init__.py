@@ -1,4 +1,4 @@
-"""The advisor: a part that says why pods wait for devices, exports what is free, and checks the scheduler's answers.
+"""The advisor: a part that explains why pods wait for devices, exports what is free, and checks the scheduler.
 
 It reads a cluster and writes nothing but events (docs/advisor.md). `model` keeps the cluster's objects by watches, with
 the scheduler's filters over them. `pods` finds answers for waiting pods, `findings` those for other objects, and

@@ -1,7 +1,7 @@
 """The advisor: follows a cluster, explains what waits, and compares its answers with the scheduler's.
 
 Three loops run beside the informers. The first answers pods: new ones at once, old answers within a share of the
-processor. The second looks at claims, classes, pools, drivers and nodes, and raises the alarm. The third writes events.
+processor. The second examines claims, classes, pools, drivers and nodes, and raises the alarm. The third writes events.
 Whatever is computed is computed between two turns of the event loop, so the model does not change meanwhile.
 """
 
@@ -16,13 +16,13 @@ from typing import Final
 import msgspec
 
 from cathedra.advisor.alarm import Alarm, Bounds
-from cathedra.advisor.capacity import Capacity
+from cathedra.advisor.capacity import ClassCapacity
 from cathedra.advisor.devices import DeviceFigures
 from cathedra.advisor.events import COMPONENT, EXPLAINED, WOULD_FIT, AdvisorEvents
-from cathedra.advisor.findings import Findings
+from cathedra.advisor.findings import AdvisorFindings
 from cathedra.advisor.model import ClusterModel
-from cathedra.advisor.pods import SILENT, Answer, WaitingPod, WaitingPods
-from cathedra.advisor.usage import Usage
+from cathedra.advisor.pods import SILENT, PodAnswer, WaitingPod, WaitingPods
+from cathedra.advisor.usage import UsageTracker
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.client.client import Client
@@ -40,7 +40,7 @@ TURN_SECONDS: Final = 0.2
 """Time that changes are gathered before pods are looked through."""
 SHORTEST_PAUSE: Final = 0.02
 LONGEST_PAUSE: Final = 1.0
-"""Bounds of the time without a look at the pods, while nothing changes. Seconds."""
+"""Bounds of the time between two examinations of the pods, while nothing changes. Seconds."""
 ROUND_SECONDS: Final = 1.0
 """Time between two comparisons with the scheduler."""
 FINDING_SECONDS: Final = 10.0
@@ -85,9 +85,9 @@ class Advisor:
         self.model = ClusterModel(client, features, source, observer)
         self.pods = WaitingPods(self.model, clock, self._awake.set)
         self.figures = DeviceFigures(self.model)
-        self.capacity = Capacity(self.model, self.figures)
-        self.usage = Usage(self.model, clock)
-        self.findings = Findings(self.model, self.figures, clock)
+        self.capacity = ClassCapacity(self.model, self.figures)
+        self.usage = UsageTracker(self.model, clock)
+        self.findings = AdvisorFindings(self.model, self.figures, clock)
         self.alarm = Alarm(self.model, self.pods, clock, options.bounds)
         self._recorder = EventRecorder(client, COMPONENT, clock)
         self.events = AdvisorEvents(
@@ -106,7 +106,7 @@ class Advisor:
         self._spent_at = clock.monotonic()
 
     async def run(self) -> None:
-        """Advise until cancelled."""
+        """Follow the cluster and advise until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.model.informers.run())
             group.create_task(self._recorder.run())
@@ -138,7 +138,7 @@ class Advisor:
         try:
             while not (await asyncio.wait((synced,), timeout=WAIT_LOGGED))[0]:
                 _LOG.warning("not listed yet: %s", ", ".join(self.model.informers.unlisted()))
-                # A right that is missing on jobs, say, must not keep pods from being explained.
+                # A right that is missing, on jobs for example, must not keep pods from being explained.
                 if self.model.has_essentials():
                     return
         finally:
@@ -210,7 +210,7 @@ class Advisor:
         self._overspent()
         self._spent += self._clock.monotonic() - begun
 
-    def _report(self, waiting: WaitingPod, answer: Answer) -> None:
+    def _report(self, waiting: WaitingPod, answer: PodAnswer) -> None:
         if not answer.fits and answer.obstacle not in SILENT:
             self.events.report(waiting.pod, EXPLAINED, answer.text_for(waiting.pod))
 

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from cathedra.advisor.model import ClusterModel
-from cathedra.advisor.pods import Answer, WaitingPod, WaitingPods
+from cathedra.advisor.pods import PodAnswer, WaitingPod, WaitingPods
 from cathedra.api.core.core_v1 import Pod
 from cathedra.clock import Clock
 from cathedra.insight.explanation.afterfilters import refusal_of
@@ -28,7 +28,7 @@ from cathedra.scheduler.judging import DEFAULT_SCHEDULER
 _LOG: Final = logging.getLogger(__name__)
 REFUSED: Final = "refused"
 UNSEEN: Final = "unseen"
-"""Why the scheduler has not placed a pod: it has refused it, or has not reported on it at all."""
+"""Reasons why the scheduler has not placed a pod: it refused the pod, or did not report on it at all."""
 FRESH_SECONDS: Final = 5.0
 """Age up to which an answer is taken for true, while the cluster changes."""
 JUDGED: Final = 1
@@ -54,7 +54,7 @@ class Disagreement(msgspec.Struct, frozen=True):
     pod: Pod
     node: str
     kind: str
-    """`REFUSED` or `UNSEEN`."""
+    """Either `REFUSED` or `UNSEEN`."""
     text: str
 
     @property
@@ -122,7 +122,7 @@ class Alarm:
             return UNSEEN if fits >= self._bounds.refused else ""
         return UNSEEN if self._clock.now() - waiting.since >= self._bounds.unseen else ""
 
-    def _text(self, waiting: WaitingPod, answer: Answer, kind: str) -> str:
+    def _text(self, waiting: WaitingPod, answer: PodAnswer, kind: str) -> str:
         pod = waiting.pod
         scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER
         since = round(self._clock.now() - waiting.since)

@@ -1,4 +1,4 @@
-"""What is left for new claims: the largest request that fits for each class, and devices that are free but stranded."""
+"""Room for new claims: the largest request that fits for each class, and devices that are free but stranded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STRANDED: Final = {"blocked": "counters", "tainted": "taint", "unhealthy": "heal
 """State of a device that no claim holds and none can get → the reason."""
 
 
-class Capacity:
+class ClassCapacity:
     """Figures that are searched, renewed when the model has changed."""
 
     def __init__(self, model: ClusterModel, figures: DeviceFigures) -> None:

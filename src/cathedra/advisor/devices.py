@@ -14,7 +14,7 @@ from cathedra.allocation.supply.devices import PoolID, SliceRecord
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from cathedra.insight.inventory.listing import Holders, Listing, counter_totals, counters_left, health_of, holders
+from cathedra.insight.inventory.listing import DeviceListing, Holders, counter_totals, counters_left, health_of, holders
 from cathedra.insight.inventory.report import DeviceEntry
 
 STATES: Final = ("free", "shared", "held", "blocked", "tainted", "unhealthy", "incomplete_pool", "gone")
@@ -120,7 +120,7 @@ class DeviceFigures:
         by_pool: dict[PoolID, Holders] = {}
         for key, found in held.items():
             by_pool.setdefault(key[:2], {})[key] = found
-        listing = Listing(state, {}, health, self._selectors)
+        listing = DeviceListing(state, {}, health, self._selectors)
         for pool in chosen:
             listing.held = by_pool.get(pool, {})
             rows = list(listing.of_pool(pool))

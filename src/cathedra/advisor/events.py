@@ -21,7 +21,7 @@ from cathedra.clock import Clock
 
 COMPONENT: Final = "cathedra-advisor"
 EXPLAINED: Final = "DevicesExplained"
-"""Reason of events that say why something waits or cannot be used."""
+"""Reason of events on what waits or cannot be used."""
 WOULD_FIT: Final = "PodWouldFit"
 """Reason of events on pods that the model places and the scheduler does not."""
 SETTLE_SECONDS: Final = 30.0
@@ -36,7 +36,7 @@ _Key = tuple[str, str]
 class _Written(msgspec.Struct, frozen=True):
     shape: str
     at: float
-    """Wall-clock time. Seconds."""
+    """Wall-clock time, in seconds."""
     name: str = ""
     """Name of the event; "" until it has been read back."""
 
@@ -58,7 +58,7 @@ class AdvisorEvents:
         self._bucket = TokenBucket(clock, rate=per_minute / 60, burst=per_minute)
         self._written: dict[_Key, _Written] = {}
         self._deferred: dict[_Key, str] = {}
-        """What waits to be written."""
+        """Events that wait to be written."""
         self.counts: dict[str, int] = {"written": 0, "repeated": 0, "deferred": 0}
         """Reports by what became of them."""
         if enabled:
@@ -66,7 +66,7 @@ class AdvisorEvents:
             own.add_handler(self._read, lambda _, event: self._read(event), self._expired)
 
     def report(self, about: KubeObject, reason: str, message: str) -> bool:
-        """Write an event, unless the object has one of that reason that says the same.
+        """Write an event, unless the object has one of that reason with the same message.
 
         Return False if it must wait: the caller reports again later, with what is true then.
         """

@@ -35,7 +35,7 @@ _MOST_CLAIMS: Final = 32
 """Claims of different specs that are tried against an empty cluster in one round."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class AdvisorFinding(msgspec.Struct, frozen=True):
     """Something that cannot be used, and the reason."""
 
     kind: str
@@ -49,7 +49,7 @@ class Finding(msgspec.Struct, frozen=True):
         return self.about.metadata.uid, self.kind
 
 
-class Findings:
+class AdvisorFindings:
     """The findings of a model, with the time since which each holds."""
 
     def __init__(self, model: ClusterModel, figures: DeviceFigures, clock: Clock) -> None:
@@ -59,7 +59,7 @@ class Findings:
         """(Driver, node) → monotonic time at which a slice of the driver was last there."""
         self._impossible: dict[bytes, tuple[int, Explanation]] = {}
         """Spec of a claim → version of inventory for which it was tried, and the answer."""
-        self.lasting: tuple[Finding, ...] = ()
+        self.lasting: tuple[AdvisorFinding, ...] = ()
         """Those that have lasted for `LASTING_SECONDS`, as of the last `renew`."""
 
     def renew(self) -> None:
@@ -71,21 +71,21 @@ class Findings:
         self._since = since
         self.lasting = tuple(one for one in current if now - since[one.key] >= LASTING_SECONDS)
 
-    def _all(self, state: ClusterState) -> Iterator[Finding]:
+    def _all(self, state: ClusterState) -> Iterator[AdvisorFinding]:
         yield from self._pools(state)
         yield from self._classes(state)
         yield from self._drivers(state)
         yield from self._nodes(state)
         yield from self._claims(state)
 
-    def _pools(self, state: ClusterState) -> Iterator[Finding]:
+    def _pools(self, state: ClusterState) -> Iterator[AdvisorFinding]:
         pieces = {(one.spec.driver, one.spec.pool.name): one for one in state.all(ResourceSlice)}
         for driver, name, text in unusual_pools(state):
             about = pieces.get((driver, name))
             if about is not None:
-                yield Finding("pool", about, f"pool {driver}/{name} {text}")
+                yield AdvisorFinding("pool", about, f"pool {driver}/{name} {text}")
 
-    def _classes(self, state: ClusterState) -> Iterator[Finding]:
+    def _classes(self, state: ClusterState) -> Iterator[AdvisorFinding]:
         matched = self._figures.by_class()
         drivers = {one.spec.driver for one in state.all(ResourceSlice)}
         for one in state.all(DeviceClass):
@@ -99,12 +99,12 @@ class Findings:
             silent = sorted(named - drivers)
             if silent:
                 text = f"driver {', '.join(silent)}, which the class names, publishes no ResourceSlice"
-                yield Finding("driver", one, f"the class matches no device: {text}")
+                yield AdvisorFinding("driver", one, f"the class matches no device: {text}")
             else:
                 total = sum(sum(figures.devices.values()) for figures in self._figures.pools.values())
-                yield Finding("class", one, f"the class matches none of {counted(total, 'device')}")
+                yield AdvisorFinding("class", one, f"the class matches none of {counted(total, 'device')}")
 
-    def _drivers(self, state: ClusterState) -> Iterator[Finding]:
+    def _drivers(self, state: ClusterState) -> Iterator[AdvisorFinding]:
         """Yield nodes on which a driver has published devices, and publishes none any more."""
         now = self._clock.monotonic()
         present = {(one.spec.driver, one.spec.node_name) for one in state.all(ResourceSlice) if one.spec.node_name}
@@ -115,9 +115,9 @@ class Findings:
                 del self._published[driver, name]
             elif is_node_ready(node):
                 text = f"driver {driver} has withdrawn the devices of this node, which is Ready: it may have stopped"
-                yield Finding("driver", node, text)
+                yield AdvisorFinding("driver", node, text)
 
-    def _nodes(self, state: ClusterState) -> Iterator[Finding]:
+    def _nodes(self, state: ClusterState) -> Iterator[AdvisorFinding]:
         for name, states in self._figures.by_node().items():
             node = state.get(Node, name)
             unusable = {one: states[one] for one in UNUSABLE if states[one]}
@@ -125,17 +125,17 @@ class Findings:
                 continue
             named = ", ".join(f"{number} {one.replace('_', ' ')}" for one, number in unusable.items())
             text = f"no device of this node can be used: {named}"
-            yield Finding("node", node, text)
+            yield AdvisorFinding("node", node, text)
 
     # --- claims
 
-    def _claims(self, state: ClusterState) -> Iterator[Finding]:
+    def _claims(self, state: ClusterState) -> Iterator[AdvisorFinding]:
         tried = 0
         for claim in state.all(ResourceClaim):
             if claim.status.allocation is not None:
                 text = self._unreachable(claim, state)
                 if text:
-                    yield Finding("claim", claim, text)
+                    yield AdvisorFinding("claim", claim, text)
                 continue
             if controller_of(claim) is not None:
                 continue  # made for a pod, which has an event of its own
@@ -148,7 +148,7 @@ class Findings:
                 tried += 1
                 known = self._impossible[key] = (version, self._in_empty_cluster(claim, state))
             if not known[1].fits:
-                yield Finding(
+                yield AdvisorFinding(
                     "claim", claim, f"no pod can use the claim, even if all devices were free: {answer_text(known[1])}"
                 )
         self._forget(state)

@@ -37,12 +37,12 @@ UNEXPLAINED: Final = "unexplained"
 MOST_SCHEDULERS: Final = 256
 """Schedulers whose last placement is remembered."""
 SILENT: Final = frozenset(("scheduling gates", "being deleted", UNEXPLAINED))
-"""Kinds of causes without an event: the pod's author has chosen them, or there is nothing to say."""
+"""Kinds of causes without an event: the pod's author has chosen them, or nothing is known."""
 
 Key = tuple[object, ...]
 
 
-class Answer(msgspec.Struct, frozen=True):
+class PodAnswer(msgspec.Struct, frozen=True):
     """The reason why pods wait, and what would help."""
 
     version: int
@@ -88,11 +88,11 @@ class WaitingPods:
         """``on_change`` is called when a pod begins or ends to wait."""
         self._model, self._clock, self._on_change = model, clock, on_change
         self.by_uid: dict[str, WaitingPod] = {}
-        self.answers: dict[Key, Answer] = {}
+        self.answers: dict[Key, PodAnswer] = {}
         self.placed_at: dict[str, float] = {}
         """Scheduler → monotonic time at which it last placed or refused a pod."""
         self.judged = 0
-        """Number of analyses."""
+        """Number of analyses so far."""
         model.informers.of(PODS).add_handler(self._seen, self._changed, self._gone)
 
     # --- pods
@@ -164,11 +164,11 @@ class WaitingPods:
 
     # --- answers
 
-    def answer(self, waiting: WaitingPod) -> Answer | None:
+    def answer(self, waiting: WaitingPod) -> PodAnswer | None:
         """Return the newest answer for a pod, of whatever version of the model; None if there is none yet."""
         return self.answers.get(self.key_of(waiting))
 
-    def judge(self, waiting: WaitingPod) -> Answer:
+    def judge(self, waiting: WaitingPod) -> PodAnswer:
         """Find the answer for a pod, and for all that are equal to it, at this moment."""
         key = self.key_of(waiting)
         known = self.answers.get(key)
@@ -186,17 +186,17 @@ class WaitingPods:
         found = self._explain(waiting.pod, state, Explainer(filters=(state, self._model.filters)))
         obstacle = "" if found.fits else (found.causes[0].kind if found.causes else "unknown")
         text, shape = answer_text(found), shape_of(reason_text(found))
-        return self._keep(key, Answer(self._model.version, now, found, obstacle, text, shape))
+        return self._keep(key, PodAnswer(self._model.version, now, found, obstacle, text, shape))
 
     def give_up(self, waiting: WaitingPod) -> None:
         """Record that no answer could be found for a pod in this version of the model."""
         name = f"{waiting.pod.metadata.namespace}/{waiting.pod.metadata.name}"
         found = Explanation(f"pod {name}", "does not fit", "", (Cause(UNEXPLAINED, "no answer was found"),))
         self._keep(
-            self.key_of(waiting), Answer(self._model.version, self._clock.monotonic(), found, UNEXPLAINED, "", "")
+            self.key_of(waiting), PodAnswer(self._model.version, self._clock.monotonic(), found, UNEXPLAINED, "", "")
         )
 
-    def _keep(self, key: Key, answer: Answer) -> Answer:
+    def _keep(self, key: Key, answer: PodAnswer) -> PodAnswer:
         self.answers[key] = answer
         return answer
 
@@ -204,7 +204,7 @@ class WaitingPods:
         subject = with_claims(pod, state)
         if not subject.made:
             return explainer.pod(pod, state)
-        # The scheduler does not look at the pod before its claims exist. With claims in memory alone, inventory and
+        # The scheduler does not try the pod before its claims exist. With claims in memory alone, inventory and
         # ledger would have to be made anew.
         made = [one for name in subject.made if (one := subject.state.get(ResourceClaim, name, pod.metadata.namespace))]
         templates = sorted(

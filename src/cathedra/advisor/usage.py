@@ -1,7 +1,8 @@
 """Use of devices over time, by namespace and class: for chargeback, and for a history.
 
 A *holding* is what one claim holds of one class from its allocation on. Holdings begin and end with events of claims,
-so device-seconds need no sampling. `Usage.listen` is for a store that keeps holdings beyond the life of the process.
+so device-seconds need no sampling. `UsageTracker.listen` is for a store that keeps holdings beyond the life of the
+process.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class UsageObserver(Protocol):
         """The claim holds these devices no more, since wall-clock time ``at``."""
 
 
-class Usage:
+class UsageTracker:
     """Holdings of all claims, and the device-seconds of those that this process has seen."""
 
     def __init__(self, model: ClusterModel, clock: Clock) -> None:

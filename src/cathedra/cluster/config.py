@@ -216,7 +216,7 @@ class KubeletOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def servers_for(processors: int) -> int:
-    """Return the number of API servers of a cluster on a machine with so many processors."""
+    """Return the number of API servers of a cluster on a machine with that number of processors."""
     return max(1, min(_MOST_BY_DEFAULT, processors // _PROCESSORS_OF_SERVER))
 
 

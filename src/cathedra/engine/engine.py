@@ -307,5 +307,5 @@ def _contents(files: Sequence[SentFile]) -> Iterator[NamedContent]:
 
 
 def _text(asked: Question, made: Callable[[int], str]) -> str:
-    """Return the text of an answer, in the columns that the question asks for; "" if it asks for none."""
+    """Return the text of an answer, in the columns that the question has; "" if it has none."""
     return made(min(asked.width, messages.WIDEST)) if asked.width > 0 else ""

@@ -84,7 +84,7 @@ class Simulate(_Asked, frozen=True, kw_only=True, rename="camel"):
     """Simulate changes, in the forms of ``kubectl dra simulate``. The result is a Simulation."""
 
     files: tuple[SentFile, ...] = ()
-    """Manifests to apply."""
+    """Manifests that are applied."""
     delete: tuple[str, ...] = ()
     add_nodes: tuple[str, ...] = ()
     drain: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ class ShowObject(_Asked, frozen=True, kw_only=True, rename="camel", tag="object"
     """Return one object of the state. The result is a `ShownObject`, and the text is YAML."""
 
     object_kind: str
-    """Kind, as ``ResourceClaim``."""
+    """Kind of the object, as ``ResourceClaim``."""
     name: str
     namespace: str = ""
 
@@ -150,7 +150,7 @@ Question: TypeAlias = (
 
 
 class AnswerError(msgspec.Struct, frozen=True, rename="camel"):
-    """Why there is no result."""
+    """The reason why there is no result."""
 
     reason: str
     """«invalid»: of the question or its files, in one line for people; «internal»: a fault of the program."""
@@ -169,7 +169,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The model, with its ``apiVersion`` and ``kind``."""
     text: str = ""
     left_out: tuple[str, ...] = ()
-    """What limits have removed from the state or from this answer, a sentence each."""
+    """Parts that limits have removed from the state or from this answer, a sentence each."""
     error: AnswerError | None = None
 
     def to_dict(self) -> JSONObject:
@@ -186,7 +186,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Summary(msgspec.Struct, frozen=True, rename="camel"):
-    """What the state has."""
+    """Contents of the state, counted."""
 
     source: str
     release: str

@@ -32,7 +32,7 @@ _SHARE: Final = 2.0
 """Pause after a state was made, as a multiple of the time that it took."""
 _CONTACT_SECONDS: Final = 2.0
 _MOST_EVENTS: Final = 200
-"""Kubernetes events in one change; a storm of them says the same many times."""
+"""Kubernetes events in one change; a storm of them repeats itself."""
 _EVICTIONS: Final = frozenset(
     ("TaintManagerEviction", "DeviceTaintManagerEviction", "Preempted", "Evicted", "EvictionByEvictionAPI")
 )
@@ -52,7 +52,7 @@ class ContactTransport:
             return await self._inner.call(call)
 
     def watch(self, call: APICall) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[Any]]]:
-        """Stream changes."""
+        """Stream changes to all pages."""
         return self._watch(call)
 
     @asynccontextmanager
@@ -90,7 +90,7 @@ class _Contact:
             self._transport.note(reached=False)
 
 
-class Follower:
+class ClusterFollower:
     """Keeps the state of an engine, and a history of its map, up to date."""
 
     def __init__(
@@ -115,7 +115,7 @@ class Follower:
                 informer.add_handler(self._note, self._note, self._note, on_undecodable=self._note)
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Follow the cluster until cancelled."""
         async with asyncio.TaskGroup() as group:
             for informer in self._informers:
                 group.create_task(informer.run())
@@ -171,7 +171,7 @@ class Follower:
 
     def _note_event(self, event: Event) -> None:
         found = _map_event(event)
-        # Events that the first map already has come again with the first list.
+        # The first list repeats the events that the first map has.
         if found is not None and _time_of(event) > (self._first.now or 0.0) and len(self._news) < _MOST_EVENTS:
             self._news[event.metadata.uid] = found
             self._changed.set()

@@ -46,14 +46,14 @@ class AnsweringEngine(Protocol):
 
 
 class ChangeStream(Protocol):
-    """Source of changes."""
+    """Source of the changes that pages follow."""
 
     def lines(self, since: float = 0.0) -> AsyncIterator[bytes]:
         """Yield a line of JSON for each change. ``since`` is the time of the map that the page has; 0: it has none."""
 
 
 class PageServer:
-    """The ASGI application."""
+    """ASGI application of the page, its files and its questions."""
 
     def __init__(
         self, engine: AnsweringEngine, changes: ChangeStream, executor: Executor, *, token: str, port: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cathedra.advisor.pods import NOT_MADE, Answer
+from cathedra.advisor.pods import NOT_MADE, PodAnswer
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaimTemplate
 from cathedra.api.struct import from_dict
@@ -44,7 +44,7 @@ def test_a_missing_template_is_named() -> None:
 def test_remedies_name_the_pod_that_they_are_for() -> None:
     explanation = Explanation("pod default/p1", "does not fit", "")
     text = "no. Would help (tried): delete pod default/p1, not default/p10 or default/p1-x"
-    answer = Answer(1, 0.0, explanation, "allocated", text, "no")
+    answer = PodAnswer(1, 0.0, explanation, "allocated", text, "no")
     assert answer.text_for(pod("p1")) == text
     assert answer.text_for(pod("p2")) == text.replace("default/p1,", "default/p2,")
 

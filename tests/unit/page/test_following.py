@@ -17,7 +17,7 @@ from cathedra.client.resources import EVENTS, NODES, RESOURCESLICES
 from cathedra.client.transport import APICall, Transport, WatchEvent
 from cathedra.engine import Engine
 from cathedra.insight.reading.live import read_client
-from cathedra.page.following import Follower
+from cathedra.page.following import ClusterFollower
 from tests.unit.inprocess import API, with_api
 
 
@@ -80,9 +80,9 @@ async def next_of(lines: AsyncIterator[bytes], kind: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def following(api: API, transport: Transport) -> AsyncIterator[tuple[Engine, Follower]]:
+async def following(api: API, transport: Transport) -> AsyncIterator[tuple[Engine, ClusterFollower]]:
     engine = Engine(await read_client(api.client, source="cluster"))
-    follower = Follower(engine, transport, namespace="default", clock=api.clock, executor=Inline())
+    follower = ClusterFollower(engine, transport, namespace="default", clock=api.clock, executor=Inline())
     task = asyncio.create_task(follower.run())
     try:
         yield engine, follower

@@ -82,7 +82,7 @@ class Registry:
 
     @property
     def problem(self) -> str:
-        """Why the store does not work at present; "" if it does."""
+        """Return the reason why the store does not work at present; "" if it does."""
         return self._log.problem
 
     def share_revisions(self, shared: bool) -> None:

@@ -66,7 +66,7 @@ class SharedCommitLog:
         self._settled = 0
         self._compacted = 0
         self._lost = ""
-        """Why this server does not follow the store; "" if it does."""
+        """Reason why this server does not follow the store; "" if it does."""
         self._own: dict[str, tuple[bytes | None, Any, Table, str]] = {}
         """By storage key: value, object, table and key of this server's write that is under way. It need not be decoded
         when it comes back."""
@@ -89,7 +89,7 @@ class SharedCommitLog:
 
     @property
     def problem(self) -> str:
-        """Why reads of the latest state or writes fail at present; "" if they do not."""
+        """Return the reason why reads of the latest state or writes fail at present; "" if they do not."""
         # A server that follows no more would serve old states without an error. Its readiness check fails instead, and
         # clients are sent to another.
         if self._following is None or self._following.done() or self._lost:
@@ -97,7 +97,7 @@ class SharedCommitLog:
         return self._storage.problem or self._late()
 
     def share_revisions(self, shared: bool) -> None:
-        """Set `SharedStorage.shares_revisions`."""
+        """Let writes of one resource share a revision, or not (`SharedStorage.shares_revisions`)."""
         self._storage.shares_revisions = shared
 
     async def load(self) -> None:

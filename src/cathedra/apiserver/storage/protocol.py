@@ -142,7 +142,7 @@ class SharedStorage(Protocol):
 
     @property
     def problem(self) -> str:
-        """Why the store does not answer at present; "" if it does."""
+        """Return the reason why the store does not answer at present; "" if it does."""
 
     async def load(self, compacted: Callable[[int], None]) -> StoreContent:
         """Return everything that is stored. ``compacted`` is called with a revision when the history before it is

@@ -51,7 +51,7 @@ async def _serve_dump(arguments: argparse.Namespace) -> None:
 async def _serve_cluster(arguments: argparse.Namespace) -> None:
     # start-up time: as above
     from cathedra.engine import Engine
-    from cathedra.page.following import Follower
+    from cathedra.page.following import ClusterFollower
     from cathedra.page.server import serving_page
 
     target = target_of(arguments)
@@ -59,7 +59,9 @@ async def _serve_cluster(arguments: argparse.Namespace) -> None:
         async with await HTTPTransport.open(target) as transport:
             engine = Engine(await read_from(transport, target, arguments))
             negotiated = NegotiatedTransport(transport)
-            follower = Follower(engine, negotiated, namespace=target.namespace, clock=SystemClock(), executor=executor)
+            follower = ClusterFollower(
+                engine, negotiated, namespace=target.namespace, clock=SystemClock(), executor=executor
+            )
             async with serving_page(engine, follower, executor, port=arguments.port) as address:
                 executor.submit(engine.answer_json, _FIRST)
                 _announce(address, open_browser=arguments.open)

@@ -57,7 +57,7 @@ class _PlainClaims(Collector):
         self._claims = claims
 
     def collect(self) -> Iterator[Any]:
-        """Count the claims."""
+        """Count the claims, and those with an allocation."""
         found = self._claims.list()
         allocated = sum(claim.status.allocation is not None for claim in found)
         for name, number in (("resource_claims", len(found)), ("allocated_resource_claims", allocated)):

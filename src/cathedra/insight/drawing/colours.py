@@ -1,4 +1,4 @@
-"""Colours of pictures, after Okabe and Ito: people with any common colour blindness can tell them apart.
+"""Colours of pictures, after Okabe and Ito: they differ for people with any common colour blindness.
 
 The device map in the browser has the same (`page/static/colours.js`; a test compares them).
 """

@@ -25,7 +25,7 @@ SMALLEST, LARGEST = 200, 4000
 MOST_CELLS: Final = 20_000
 """Cells of a picture: a file of some megabytes. Devices beyond are counted below it."""
 _SIZES: Final = ((60, 30, 60), (400, 20, 44), (3000, 13, 26), (MOST_CELLS, 7, 12))
-"""Up to so many cells: the size of a cell, and of one with partitions."""
+"""Largest number of cells → the size of a cell, and of one with partitions."""
 _LEGEND, _LABEL, _PAD = 30, 15, 8
 _BAR: Final = 0.42
 """Height of the bar of what is held above the lanes of partitions, as a fraction of the cell."""

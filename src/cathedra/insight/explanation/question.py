@@ -174,7 +174,7 @@ def next_pod(workload: Workload, state: ClusterState) -> Pod:
 
 
 def wanted_pods(workload: Workload) -> int:
-    """Return the number of pods that a workload wants at once; 1 where it does not say so."""
+    """Return the number of pods that a workload wants at once; 1 where it has no number."""
     spec: Any = workload.spec
     wanted = getattr(spec, "replicas", None)
     if wanted is None:

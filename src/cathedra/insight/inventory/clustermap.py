@@ -1,7 +1,7 @@
 """Model of the device map: devices with their nodes, and the claims, pods and workloads that use them.
 
 A map has everything that a page needs to draw and to search without further questions. Its devices are those of
-`devices`; nodes add the labels by which the page groups, and subjects are what `explain` can be asked about.
+`devices`; nodes add the labels by which the page groups, and subjects are what `explain` can explain.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ClusterMap(msgspec.Struct, frozen=True, rename="camel"):
     taint_rules: tuple[str, ...] = ()
     """Names of the DeviceTaintRules."""
     pools: tuple[str, ...] = ()
-    """Problems of pools."""
+    """Problems of pools, a sentence each."""
     now: float | None = None
     """Time of reading, in seconds since the Unix epoch; None for dumps."""
     notes: tuple[Note, ...] = ()

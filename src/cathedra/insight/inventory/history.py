@@ -77,7 +77,7 @@ class HistoryWriter:
         self._note()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; the writer is of no use afterwards."""
         self._note()
         self._database.close()
 

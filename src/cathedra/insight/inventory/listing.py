@@ -21,7 +21,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.api.undecodable import Undecodable
 from cathedra.insight.explanation.causes import unusual_pools
-from cathedra.insight.inventory.placement import CounterKey, Partition, placements
+from cathedra.insight.inventory.placement import CounterKey, PlacedPartition, placements
 from cathedra.insight.inventory.report import DeviceEntry, DeviceGroup, DeviceHolder, DeviceList, Total
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.rendering import attribute_text
@@ -40,7 +40,7 @@ def devices(
         InvalidInput: there is no such class, node or driver.
     """
     _check(state, device_class, node, driver)
-    listing = Listing(state, holders(state.all(ResourceClaim), state.undecodable), health_of(state.pods))
+    listing = DeviceListing(state, holders(state.all(ResourceClaim), state.undecodable), health_of(state.pods))
     rows = [
         row
         for row in listing.rows()
@@ -81,7 +81,7 @@ def _check(state: ClusterState, device_class: str, node: str, driver: str) -> No
             raise InvalidInput(f"there is no {word} {name!r} in {state.source}; there are {there}")
 
 
-class Listing:
+class DeviceListing:
     """The rows of devices, made pool by pool."""
 
     def __init__(
@@ -134,7 +134,7 @@ class Listing:
         consumers = {device.name: device for record in current for device in record.consumers}
         placed = placements(
             (
-                Partition(name, _needed(device), _is_taken(self.held.get(device.id, ())))
+                PlacedPartition(name, _needed(device), _is_taken(self.held.get(device.id, ())))
                 for name, device in consumers.items()
             ),
             totals,

@@ -20,7 +20,7 @@ _EPSILON: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class PlacedPartition:
     """A device that consumes counters, as far as its placement depends on it."""
 
     name: str
@@ -29,7 +29,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class DeviceSpan:
     """Position and size as fractions of the whole device, and the row in which nothing else lies at that position."""
 
     at: float = 0.0
@@ -37,26 +37,26 @@ class Placement:
     lane: int = 0
 
 
-WHOLE: Final = Placement()
+WHOLE: Final = DeviceSpan()
 
 
-def placements(partitions: Iterable[Partition], totals: Mapping[CounterKey, int]) -> dict[str, Placement]:
+def placements(partitions: Iterable[PlacedPartition], totals: Mapping[CounterKey, int]) -> dict[str, DeviceSpan]:
     """Return the placement of each partition of a pool by its name.
 
     Held partitions are placed first, so that they lie side by side; then the larger ones before the smaller ones.
     """
-    sets: dict[str, list[Partition]] = {}
+    sets: dict[str, list[PlacedPartition]] = {}
     for one in partitions:
         for name in {name for name, _ in one.needed}:
             sets.setdefault(name, []).append(one)
             break
-    found: dict[str, Placement] = {}
+    found: dict[str, DeviceSpan] = {}
     for name, members in sets.items():
         found.update(_placed(members, {key: total for key, total in totals.items() if key[0] == name}))
     return found
 
 
-def _placed(members: list[Partition], totals: Mapping[CounterKey, int]) -> dict[str, Placement]:
+def _placed(members: list[PlacedPartition], totals: Mapping[CounterKey, int]) -> dict[str, DeviceSpan]:
     slices = _numbered(totals)
     spans = {one.name: _span(one, slices, totals) for one in members}
     lanes: list[list[tuple[float, float]]] = []
@@ -72,12 +72,12 @@ def _placed(members: list[Partition], totals: Mapping[CounterKey, int]) -> dict[
         if lane == len(lanes):
             lanes.append([])
         lanes[lane].append((at, at + size))
-        found[one.name] = Placement(round(at, 6), round(size, 6), lane)
+        found[one.name] = DeviceSpan(round(at, 6), round(size, 6), lane)
     return found
 
 
 def _span(
-    one: Partition, slices: Mapping[CounterKey, int], totals: Mapping[CounterKey, int]
+    one: PlacedPartition, slices: Mapping[CounterKey, int], totals: Mapping[CounterKey, int]
 ) -> tuple[float | None, float]:
     """Return the position, if numbered counters determine it, and the size."""
     own = sorted(slices[key] for key, amount in one.needed.items() if amount and key in slices)

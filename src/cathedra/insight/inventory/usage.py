@@ -39,7 +39,7 @@ class UsageRow(msgspec.Struct, frozen=True, rename="camel"):
     devices: int
     """Devices that they hold now."""
     device_hours: float | None = None
-    """Device-hours in the time that was asked for; None without a history."""
+    """Device-hours in the period; None without a history."""
 
 
 class QuotaUse(msgspec.Struct, frozen=True, rename="camel"):
@@ -53,7 +53,7 @@ class QuotaUse(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class UsageReport(msgspec.Struct, frozen=True, rename="camel"):
-    """Use of devices."""
+    """Use of devices, the largest first."""
 
     by: str
     """«namespace», «class», «driver» or «node»."""
@@ -75,7 +75,7 @@ class UsagePeriod(msgspec.Struct, frozen=True):
     history: Path
     start: float
     end: float
-    """Wall-clock times. Seconds."""
+    """Wall-clock times, in seconds."""
 
 
 def usage(

@@ -21,7 +21,7 @@ from cathedra.semantics.pods import is_terminal
 K = TypeVar("K", bound=KubeObject)
 
 _Key = tuple[str, str]
-"""Namespace and name."""
+"""Namespace and name of an object."""
 
 
 def check_groups(objects: Iterable[ManifestObject], state: ClusterState | None, findings: Findings) -> None:

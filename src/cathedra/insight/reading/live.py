@@ -96,14 +96,14 @@ async def read_live(
 
 
 class ServerFeatures(msgspec.Struct, frozen=True):
-    """What a server is, without its objects."""
+    """Release, gates and kinds of a server, without its objects."""
 
     gates: FeatureGates
     """Its release and feature gates."""
     kinds: tuple[ReadKind, ...]
     """The kinds that it has."""
     notes: tuple[Note, ...] = ()
-    """What was assumed."""
+    """Notes on what was assumed."""
     served: Mapping[str, bool] = msgspec.field(default_factory=dict)
 
 

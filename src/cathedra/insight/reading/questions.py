@@ -39,7 +39,7 @@ class PodQuestion(msgspec.Struct, frozen=True):
     """A pod that should fit on a node."""
 
     pod: str
-    """Namespace and name."""
+    """The pod as «namespace/name»."""
     node: str
     state: ClusterState
     """The state in which it should, without what concerns other nodes."""

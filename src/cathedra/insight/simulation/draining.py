@@ -78,7 +78,7 @@ def planned_drain(node: str, state: ClusterState, deleted: Iterable[KubeObject],
 async def drain(client: Client, planned: PlannedDrain, *, clock: Clock) -> tuple[str, ...]:
     """Drain the node. Return the reasons for which pods stay on it."""
     await client.resource(NODES).patch(planned.node, PatchType.MERGE, {"spec": {"unschedulable": True}})
-    # As in kubectl, which cordons the node before it looks at its pods.
+    # As in kubectl, which cordons the node before it lists its pods.
     if planned.refusal:
         return (planned.refusal,)
     pods = await client.resource(PODS).list()

@@ -94,7 +94,7 @@ class PlannedChanges:
     namespace: str = "default"
     templates: PodTemplates = field(default_factory=lambda: KNOWN)
     validate: str = "strict"
-    """What is done about unknown fields in manifests, as ``kubectl apply --validate``."""
+    """Treatment of unknown fields in manifests, as ``kubectl apply --validate``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ class VolumeClaimStrategy(SpecStrategy[core_v1.PersistentVolumeClaim]):
     def prepare_create(
         self, obj: core_v1.PersistentVolumeClaim, context: RequestContext
     ) -> core_v1.PersistentVolumeClaim:
-        """Begin pending."""
+        """Set the phase that a new claim has."""
         created = super().prepare_create(obj, context)
         return replace(created, status=core_v1.PersistentVolumeClaimStatus(phase="Pending"))
 
@@ -81,7 +81,7 @@ class VolumeStrategy(SpecStrategy[core_v1.PersistentVolume]):
     """A volume is pending at first, since the time of its creation."""
 
     def prepare_create(self, obj: core_v1.PersistentVolume, context: RequestContext) -> core_v1.PersistentVolume:
-        """Begin pending."""
+        """Set the phase that a new volume has."""
         created = super().prepare_create(obj, context)
         status = core_v1.PersistentVolumeStatus(phase="Pending", last_phase_transition_time=Time(context.now))
         return replace(created, status=status)

@@ -69,7 +69,7 @@ class WatchStream:
         self._converts = call.definition.conversion is not None
         self._rows = 0
         self._marked = asyncio.get_running_loop().time()
-        """When the last bookmark was sent, or the watch began."""
+        """Time at which the last bookmark was sent, or the watch began."""
         self._protobuf = form.media_type == PROTOBUF_TYPE
         self._lines = (call.version.type, self._protobuf, form.drops_managers)
         """The form in which lines are shared with other watches."""

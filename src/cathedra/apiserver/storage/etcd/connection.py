@@ -73,7 +73,7 @@ class EtcdConnection:
     def __init__(self, address: EtcdAddress, clock: Clock, left: Callable[[str], None]) -> None:
         """``left`` is called with an endpoint that has not answered: streams on it are of no use any more."""
         self.problem = ""
-        """Why the last call failed; "" if it did not."""
+        """Reason why the last call failed; "" if it did not."""
         self._left = left
         self._address = address
         self._clock = clock

@@ -84,7 +84,7 @@ class EtcdStorage:
 
     @property
     def problem(self) -> str:
-        """Why the last call to etcd failed, or the watch; "" if it did not."""
+        """Return the reason why the last call to etcd failed, or the watch; "" if it did not."""
         return self._connection.problem
 
     async def load(self, compacted: Callable[[int], None]) -> StoreContent:
