@@ -31,6 +31,7 @@ MODULES: Final = (
     "cathedra.api.quantity",
     "cathedra.cel",
     "cathedra.cel.admission",
+    "cathedra.claims",
     "cathedra.classic.controller",
     "cathedra.classic.nodes.plugin",
     "cathedra.client.client",

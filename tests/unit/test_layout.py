@@ -19,6 +19,7 @@ MIRRORED = (
     "apiserver/subresources",
     "apiserver/verbs",
     "certificates",
+    "claims",
     "controllers",
     "driver",
     "files",

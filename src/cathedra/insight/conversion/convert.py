@@ -11,6 +11,7 @@ from cathedra.allocation.errors import InvalidInput
 from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupVersionKind
+from cathedra.claims.versions import VERSIONS
 from cathedra.insight.conversion.deviceplugin import DevicePluginChange
 from cathedra.insight.conversion.edits import (
     SourceDocument,
@@ -267,8 +268,6 @@ def _title(value: Mapping[str, Any], gvk: GroupVersionKind) -> str:
 # --- values
 
 
-VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
-"""Versions to which manifests can be converted."""
 CONVERTIBLE: Final = frozenset((*VERSIONS, "v1alpha3"))
 """The versions that are read: those of today's generation."""
 EXACTLY: Final = "exactly"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from cathedra.api.resource import ResourceClaim
+from cathedra.kinds.resource.claims.usage import classes_by_request
 
 
 class ClaimHolding(msgspec.Struct, frozen=True):
@@ -31,7 +32,7 @@ def holdings_of(claim: ResourceClaim, seen: float) -> Iterator[ClaimHolding]:
     allocation = claim.status.allocation
     if allocation is None:
         return
-    classes = dict(_classes(claim))
+    classes = classes_by_request(claim)
     # Admin access takes nothing from others.
     counted = Counter(
         (classes.get(one.request, ""), one.driver) for one in allocation.devices.results if not one.admin_access
@@ -41,15 +42,6 @@ def holdings_of(claim: ResourceClaim, seen: float) -> Iterator[ClaimHolding]:
         metadata = claim.metadata
         node = _node(claim)
         yield ClaimHolding(metadata.uid, metadata.namespace, metadata.name, device_class, driver, node, devices, since)
-
-
-def _classes(claim: ResourceClaim) -> Iterator[tuple[str, str]]:
-    """Yield request, or «request/subrequest», and its class."""
-    for request in claim.spec.devices.requests or ():
-        if request.exactly is not None:
-            yield request.name, request.exactly.device_class_name
-        for sub in request.first_available:
-            yield f"{request.name}/{sub.name}", sub.device_class_name
 
 
 def _node(claim: ResourceClaim) -> str:

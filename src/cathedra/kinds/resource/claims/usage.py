@@ -34,6 +34,16 @@ def devices_by_class(claim: ResourceClaim) -> dict[str, int]:
     return counted
 
 
+def classes_by_request(claim: ResourceClaim) -> dict[str, str]:
+    """Return the class of each request, and of each alternative, which is named ``request/alternative``."""
+    classes: dict[str, str] = {}
+    for request in claim.spec.devices.requests or ():
+        if request.exactly is not None:
+            classes[request.name] = request.exactly.device_class_name
+        classes |= {f"{request.name}/{one.name}": one.device_class_name for one in request.first_available}
+    return classes
+
+
 def claim_usage(claim: ResourceClaim, classes: Iterable[DeviceClass], *, extended: bool) -> dict[str, Quantity]:
     """Return the charge of a claim. ``extended`` adds the names of extended resources, for classes that exist."""
     usage = {COUNT_CLAIMS: 1}

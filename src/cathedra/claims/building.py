@@ -1,0 +1,184 @@
+"""Builders of claims, templates and slices, and of the fields by which a pod uses claims.
+
+Requests are built in the form of v1. The objects that hold them are returned in the version that is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
+
+from cathedra.allocation.claimsets import read_claim_set
+from cathedra.allocation.errors import InvalidInput
+from cathedra.claims.versions import Manifest, in_version
+
+__all__ = [
+    "first_available",
+    "pod_spec_with",
+    "request",
+    "resource_claim",
+    "resource_claim_template",
+    "resource_slice",
+]
+
+
+def request(
+    name: str,
+    device_class: str,
+    count: int | Literal["All"] = 1,
+    *,
+    selectors: Sequence[str] = (),
+    capacity: Mapping[str, str] | None = None,
+    tolerations: Sequence[Mapping[str, Any]] = (),
+) -> Manifest:
+    """Return a request for ``count`` devices of a class, or for all of a node.
+
+    ``selectors`` are CEL expressions. ``capacity`` are amounts of devices that are shared. ``tolerations`` have the
+    fields of the API.
+    """
+    mode: Manifest = {"allocationMode": "All"} if count == "All" else {"allocationMode": "ExactCount", "count": count}
+    exactly: Manifest = {"deviceClassName": device_class, **mode}
+    if selectors:
+        exactly["selectors"] = [{"cel": {"expression": one}} for one in selectors]
+    if capacity:
+        exactly["capacity"] = {"requests": dict(capacity)}
+    if tolerations:
+        exactly["tolerations"] = [dict(one) for one in tolerations]
+    return {"name": name, "exactly": exactly}
+
+
+def first_available(name: str, *alternatives: Mapping[str, Any]) -> Manifest:
+    """Return a request for the first of several alternatives that can be allocated. Each is made by `request`.
+
+    Raises:
+        InvalidInput: an alternative has alternatives itself.
+    """
+    for one in alternatives:
+        if "exactly" not in one:
+            raise InvalidInput(f"request {name!r}: alternative {one.get('name')!r} has no field exactly")
+    return {"name": name, "firstAvailable": [{"name": one["name"], **one["exactly"]} for one in alternatives]}
+
+
+def resource_claim(
+    name: str,
+    *requests: Mapping[str, Any],
+    namespace: str = "",
+    match_attributes: Sequence[str] = (),
+    config: Sequence[Mapping[str, Any]] = (),
+    version: str = "v1",
+) -> Manifest:
+    """Return a ResourceClaim.
+
+    The devices of all requests have equal values of ``match_attributes``. ``config`` has the fields of the API. CEL
+    expressions are not compiled here; `fits` does that on the devices of a cluster.
+
+    Raises:
+        InvalidInput: the API server would refuse its spec, or there is no such version.
+    """
+    spec = _spec(requests, match_attributes, config)
+    return _valid({"kind": "ResourceClaim", "metadata": _metadata(name, namespace), "spec": spec}, version)
+
+
+def resource_claim_template(
+    name: str,
+    *requests: Mapping[str, Any],
+    namespace: str = "",
+    match_attributes: Sequence[str] = (),
+    config: Sequence[Mapping[str, Any]] = (),
+    version: str = "v1",
+) -> Manifest:
+    """Return a ResourceClaimTemplate, of which each pod that uses it gets a claim of its own.
+
+    Raises:
+        InvalidInput: as for `resource_claim`.
+    """
+    spec = {"spec": _spec(requests, match_attributes, config)}
+    return _valid({"kind": "ResourceClaimTemplate", "metadata": _metadata(name, namespace), "spec": spec}, version)
+
+
+def resource_slice(
+    driver: str, node: str, devices: Mapping[str, Mapping[str, bool | int | str]], *, version: str = "v1"
+) -> Manifest:
+    """Return the ResourceSlice that publishes all devices of a driver on a node, for tests and planning.
+
+    ``devices`` maps names to attributes.
+
+    Raises:
+        InvalidInput: a value has a wrong type, or there is no such version.
+    """
+    published = [
+        {"name": name, "attributes": {key: {_type_of(value): value} for key, value in attributes.items()}}
+        for name, attributes in devices.items()
+    ]
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": driver, "nodeName": node, "pool": pool, "devices": published}
+    return in_version({"kind": "ResourceSlice", "metadata": {"name": f"{node}-{driver}"}, "spec": spec}, version)
+
+
+def pod_spec_with(
+    spec: Mapping[str, Any], *claims: Mapping[str, Any], containers: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return a copy of a pod's ``spec`` that uses claims and templates: in all containers, or those that are named.
+
+    Raises:
+        InvalidInput: a claim has another kind, its name is used for something else, or a container does not exist.
+    """
+    entries = {str(one.get("name")): one for one in spec.get("resourceClaims") or ()}
+    added = [_entry(one) for one in claims]
+    for one in added:
+        if entries.setdefault(one["name"], one) != one:
+            raise InvalidInput(f"spec.resourceClaims has another entry {one['name']!r} already")
+    present = {str(one.get("name")) for one in spec.get("containers") or ()}
+    if missing := sorted(set(containers) - present):
+        raise InvalidInput(f"the pod has no container {missing[0]!r}; it has {', '.join(sorted(present))}")
+    using = [
+        _container_with(one, added) if not containers or one.get("name") in containers else one
+        for one in spec.get("containers") or ()
+    ]
+    return {**spec, "resourceClaims": list(entries.values()), "containers": using}
+
+
+def _spec(
+    requests: Sequence[Mapping[str, Any]], match_attributes: Sequence[str], config: Sequence[Mapping[str, Any]]
+) -> Manifest:
+    devices: Manifest = {"requests": [dict(one) for one in requests]}
+    if match_attributes:
+        devices["constraints"] = [{"matchAttribute": one} for one in match_attributes]
+    if config:
+        devices["config"] = [dict(one) for one in config]
+    return {"devices": devices}
+
+
+def _metadata(name: str, namespace: str) -> Manifest:
+    return {"name": name, "namespace": namespace} if namespace else {"name": name}
+
+
+def _valid(built: Manifest, version: str) -> Manifest:
+    # The allocator validates what it is given. A claim that it accepts here is one that it can be given later.
+    read_claim_set(built, {}, {})
+    return in_version(built, version)
+
+
+def _type_of(value: bool | int | str) -> str:
+    # Every bool is an int.
+    return "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "string"
+
+
+def _entry(claim: Mapping[str, Any]) -> Manifest:
+    name = claim.get("metadata", {}).get("name")
+    fields = {"ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resourceClaimTemplateName"}
+    field = fields.get(claim.get("kind", ""))
+    if field is None or not name:
+        raise InvalidInput(
+            f"a pod uses claims and templates with a name, not {claim.get('kind')} {name or 'without one'}"
+        )
+    # The name of an entry is a DNS label, in which dots are invalid.
+    return {"name": name.replace(".", "-"), field: name}
+
+
+def _container_with(container: Mapping[str, Any], entries: Sequence[Manifest]) -> Manifest:
+    resources = container.get("resources") or {}
+    listed = list(resources.get("claims") or ())
+    known = {one.get("name") for one in listed}
+    listed += [{"name": one["name"]} for one in entries if one["name"] not in known]
+    return {**container, "resources": {**resources, "claims": listed}}
