@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import structs
 
+from cathedra.api.core.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from cathedra.api.core.batch_v1 import Job
 from cathedra.api.core.core_v1 import (
     Container,
     ContainerState,
@@ -28,7 +30,7 @@ from cathedra.api.core.core_v1 import (
     PodSpec,
     PodStatus,
 )
-from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject, LabelSelector, ObjectMeta
 from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, encode, replace
@@ -40,14 +42,18 @@ from cathedra.client.transport import APICall, Transport
 from cathedra.clock import Clock
 from cathedra.controllers.resourceclaim.release import FINALIZER
 from cathedra.insight.reading.state import READ_KINDS, ClusterState
+from cathedra.kinds.batch.jobs.strategy import with_selector
 from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_OF_133
 from cathedra.node.runtime.simulated import RUN_SECONDS
+from cathedra.semantics.owners import controller_of
 from cathedra.semantics.pods import is_terminal
 
 __all__ = ["SimulatedNodes", "SimulatedVolumes", "StateStorage", "StateTransport", "complete"]
 
 
 _UNKNOWN_TIME: Final = Time(0.0)
+_SELECTED: Final = "simulated.cathedra.dev/workload"
+"""Label by which workloads without a selector select their pods."""
 
 
 class StateStorage(MemoryStorage):
@@ -108,13 +114,14 @@ def complete(state: ClusterState, namespaces: Iterable[str] = ()) -> ClusterStat
 
     Namespaces exist, ``namespaces`` too. Owner references to objects that were not read are removed, because the
     garbage collector would delete the owned objects. If pods were not read, every consumer of a claim is a running pod.
-    Allocations that were written by hand get the finalizer and the node selector that the scheduler writes.
+    Allocations that were written by hand get the finalizer and the node selector that the scheduler writes, and
+    workloads a selector.
     """
     added: list[KubeObject] = []
     if not state.is_known(Pod):
         added += _consumers(state)
     known = state.is_known(Namespace)
-    state = state.including([*added, *_written_allocations(state)])
+    state = state.including([*added, *_written_allocations(state), *_selecting(state)])
     uids = {one.metadata.uid for items in state.objects.values() for one in items.values()}
     trimmed = [
         replace(one, metadata=replace(metadata, owner_references=kept))
@@ -133,6 +140,37 @@ def complete(state: ClusterState, namespaces: Iterable[str] = ()) -> ClusterStat
         if state.get(Namespace, name) is None
     ]
     return state.including([*trimmed, *added])
+
+
+def _selecting(state: ClusterState) -> Iterator[KubeObject]:
+    """Yield workloads without a selector with one, and their pods with its labels.
+
+    Every workload of a server has one. A controller that selects no pod would create pods for ever.
+    """
+    marked: dict[str, Mapping[str, str]] = {}
+    for kind in (Job, ReplicaSet, StatefulSet, Deployment, DaemonSet):
+        for one in state.all(kind):
+            workload: Any = one
+            selector = workload.spec.selector
+            if isinstance(selector, LabelSelector) and (selector.match_labels or selector.match_expressions):
+                continue
+            made: Any = with_selector(one) if isinstance(one, Job) else _with_own_label(workload)
+            marked[one.metadata.uid] = made.spec.selector.match_labels
+            yield made
+    for pod in state.pods if marked else ():
+        owner = controller_of(pod)
+        if owner is not None and owner.uid in marked:
+            # A controller releases a pod that its selector does not match.
+            labels = {**pod.metadata.labels, **marked[owner.uid]}
+            yield replace(pod, metadata=replace(pod.metadata, labels=labels))
+
+
+def _with_own_label(workload: Any) -> Any:
+    own = {_SELECTED: workload.metadata.uid}
+    template = workload.spec.template
+    labels = {**template.metadata.labels, **own}
+    template = replace(template, metadata=replace(template.metadata, labels=labels))
+    return replace(workload, spec=replace(workload.spec, selector=LabelSelector(match_labels=own), template=template))
 
 
 def _consumers(state: ClusterState) -> Iterator[Pod]:

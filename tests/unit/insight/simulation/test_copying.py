@@ -1,4 +1,4 @@
-"""Volumes of claims that a simulation creates."""
+"""Objects that dumps leave out, and volumes of claims that a simulation creates."""
 
 from __future__ import annotations
 
@@ -59,3 +59,35 @@ def test_a_claim_that_waited_before_waits_still() -> None:
     }
     state = read_dump([*gpu_cluster(), storage_class(), claim("data", storageClassName="fast")])
     assert simulate(state, PlannedChanges(apply=pod), copies=0).placed == ()
+
+
+def workload(kind: str, group: str, **spec: Any) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": [{"name": "main", "image": "main"}]}}
+    if kind == "Job":
+        template["spec"]["restartPolicy"] = "Never"
+    metadata = {"name": "w", "namespace": "default", "uid": "w"}
+    return {"apiVersion": group, "kind": kind, "metadata": metadata, "spec": {"template": template, **spec}}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        workload("Job", "batch/v1", parallelism=2, completions=2),
+        workload("ReplicaSet", "apps/v1", replicas=2),
+        workload("Deployment", "apps/v1", replicas=2),
+    ],
+    ids=lambda given: given["kind"],
+)
+def test_a_workload_of_a_dump_without_a_selector_creates_no_more_pods_than_it_wants(given: dict[str, Any]) -> None:
+    found = simulate(read_dump([*gpu_cluster(), given]))
+    assert (len(found.placed), found.pending) == (2, ())
+
+
+def test_pods_that_such_a_workload_has_already_are_kept() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "w", "uid": "w", "controller": True}
+    metadata = {"name": "old", "namespace": "default", "uid": "old", "ownerReferences": [owner]}
+    spec = {"nodeName": "node-0", "containers": [{"name": "main", "image": "main"}]}
+    old = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+    found = simulate(read_dump([*gpu_cluster(), workload("ReplicaSet", "apps/v1", replicas=2), old]))
+    assert len(found.placed) == 1
+    assert found.gone == ()
