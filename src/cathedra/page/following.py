@@ -114,6 +114,11 @@ class ClusterFollower:
             else:
                 informer.add_handler(self._note, self._note, self._note, on_undecodable=self._note)
 
+    @property
+    def lost_since(self) -> float | None:
+        """The time since when the server has not answered; None: it answers."""
+        return self._contact.lost_since
+
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
         async with asyncio.TaskGroup() as group:

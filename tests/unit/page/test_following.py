@@ -139,10 +139,12 @@ def test_a_lost_connection_is_reported_and_changes_are_made_up_for() -> None:
             while (tick := await next_of(lines, "tick"))["lostSince"] is None:
                 pass
             assert tick["readAt"] <= tick["lostSince"]
+            assert follower.lost_since == tick["lostSince"]
             await api.client.resource(RESOURCESLICES).create(slice_of("n1"))
             transport.cut.clear()
             assert (await next_of(lines, "change"))["devices"][0]["pool"] == "n1"
             while (tick := await next_of(lines, "tick"))["lostSince"] is not None:
                 pass
+            assert follower.lost_since is None
 
     with_api(body)
