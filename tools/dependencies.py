@@ -27,6 +27,7 @@ REASONS: Final = {
     "grpcio": ("plugin sockets and etcd", "nothing: its peers are Go's gRPC"),
     "httptools": ("parser of HTTP requests", "h11, which is written in Python"),
     "nvidia-ml-py": ("extra `nvidia`: the library of NVIDIA's GPUs", "ctypes on libnvidia-ml"),
+    "mcp": ("extra `mcp`: the protocol of agents", "JSON-RPC of our own, with each revision of the protocol"),
     "msgspec": ("object model and JSON", "attrs and a JSON library"),
     "prometheus-client": ("metrics", "`cathedra.exposition`, which writes the same text"),
     "prompt-toolkit": ("line editor of `kubectl dra repl`", "readline, without hints"),
@@ -42,9 +43,10 @@ REASONS: Final = {
 
 
 def dependencies() -> dict[str, str]:
-    """Return the lowest allowed version of each dependency, those of the driver's extra included."""
+    """Return the lowest allowed version of each dependency, those of the extras for users included."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared: list[str] = project["dependencies"] + project["optional-dependencies"]["nvidia"]
+    extras = project["optional-dependencies"]
+    declared: list[str] = project["dependencies"] + extras["nvidia"] + extras["mcp"]
     return dict(re.match(r"([\w-]+)>=([\w.]+)", text).groups() for text in declared)  # type: ignore[union-attr,misc]
 
 

@@ -169,6 +169,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("one of several schedulers of a cluster", "--kubeconfig scheduler.kubeconfig --leader-elect"),
         ("with profiles and plugins of your own", "--config scheduler.yaml"),
     ),
+    "cathedra mcp": (
+        ("the cluster of the current context, followed live", ""),
+        ("a dump", "--dump dump.json"),
+    ),
     "cathedra advisor": (
         ("explain in events why pods and claims wait", "--kubeconfig advisor.kubeconfig --leader-elect"),
         ("one namespace, as metrics alone", "--namespace team-a --events off --secure-port 10261"),

@@ -302,6 +302,11 @@ def _add_tools(commands: _Commands, words: Sequence[str]) -> None:
     if words[:1] == ["dra"]:
         dra.add_commands(questions, words)
 
+    agents = commands.add_parser("mcp", help="answer questions of agents about a cluster: a read-only MCP server")
+    agents.set_defaults(command="mcp")
+    if words[:1] == ["mcp"]:
+        importlib.import_module("cathedra.cli.mcp").add(agents)
+
     devices = commands.add_parser(
         "cdi", help="inspect the CDI documents of this machine: list, validate, resolve, apply"
     )
