@@ -81,13 +81,13 @@ async def _cluster(arguments: argparse.Namespace, executor: Executor) -> AsyncIt
     from cathedra.clock import SystemClock
     from cathedra.engine import Engine
     from cathedra.mcp.tools import AgentSource
-    from cathedra.page.following import Follower
+    from cathedra.page.following import ClusterFollower
 
     target, clock = target_of(arguments), SystemClock()
     async with await HTTPTransport.open(target) as transport:
         engine = Engine(await read_from(transport, target, arguments))
         negotiated = NegotiatedTransport(transport)
-        follower = Follower(engine, negotiated, namespace=target.namespace, clock=clock, executor=executor)
+        follower = ClusterFollower(engine, negotiated, namespace=target.namespace, clock=clock, executor=executor)
 
         def silence() -> float:
             return 0.0 if follower.lost_since is None else clock.now() - follower.lost_since
