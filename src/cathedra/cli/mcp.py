@@ -23,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.description = (
         "Answer questions of an agent about devices and claims on standard input and output, by the Model Context "
-        "Protocol: explain, devices, simulate, lint, match. Read-only. It needs the extra mcp of the package."
+        "Protocol: explain, devices, usage, simulate, lint, match. Read-only. It needs the extra mcp of the package."
     )
     add_source(parser)
 

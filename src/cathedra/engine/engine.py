@@ -28,6 +28,7 @@ from cathedra.insight.explanation.report import Explanation, ExplanationOverview
 from cathedra.insight.inventory.clustermap import ClusterMap, cluster_map
 from cathedra.insight.inventory.listing import devices
 from cathedra.insight.inventory.report import devices_text
+from cathedra.insight.inventory.usage import usage, usage_text
 from cathedra.insight.linting.lint import lint
 from cathedra.insight.linting.report import lint_text
 from cathedra.insight.matching.match import compiled_expression, explained_parts, match, match_text
@@ -147,6 +148,8 @@ class Engine:
                 return self._lint(question)
             case messages.Match():
                 return self._match(question)
+            case messages.Usage():
+                return self._usage(question)
             case messages.Evaluate():
                 return self._evaluate(question)
             case messages.Complete():
@@ -244,6 +247,10 @@ class Engine:
     def _match(self, asked: messages.Match) -> _Result:
         found = match(self.state, asked.expression, driver=asked.driver)
         return found.to_dict(), _text(asked, partial(match_text, found, wide=asked.wide))
+
+    def _usage(self, asked: messages.Usage) -> _Result:
+        found = usage(self.state, by=asked.by, namespace=asked.namespace)
+        return found.to_dict(), _text(asked, partial(usage_text, found))
 
     # --- the CEL bench
 

@@ -10,7 +10,7 @@ cannot be answered has ``error`` instead; there is no other form.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -119,6 +119,14 @@ class Match(_Asked, frozen=True, kw_only=True, rename="camel"):
     """The text names every device."""
 
 
+class Usage(_Asked, frozen=True, kw_only=True, rename="camel"):
+    """Count the devices that claims hold. The result is a UsageReport."""
+
+    by: Literal["namespace", "class", "driver", "node"] = "namespace"
+    namespace: str = ""
+    """"" means all namespaces."""
+
+
 class Evaluate(_Asked, frozen=True, kw_only=True, rename="camel"):
     """Evaluate an expression on one device, with the value of each part. The result is an `Evaluation`."""
 
@@ -144,7 +152,7 @@ class ShowObject(_Asked, frozen=True, kw_only=True, rename="camel", tag="object"
 
 
 Question: TypeAlias = (
-    Load | Summarize | Map | Devices | Explain | Simulate | Lint | Match | Evaluate | Complete | ShowObject
+    Load | Summarize | Map | Devices | Explain | Simulate | Lint | Match | Usage | Evaluate | Complete | ShowObject
 )
 """Any question; ``question`` is its name in lower case."""
 

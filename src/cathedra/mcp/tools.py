@@ -75,6 +75,12 @@ TOOLS: Final = (
         },
     ),
     AgentTool(
+        "usage",
+        "Count the devices that claims hold now by namespace, class, driver or node, beside the quotas.",
+        messages.Usage,
+        {"by": "what is summed", "namespace": "only claims of this namespace (default: all)"},
+    ),
+    AgentTool(
         "simulate",
         "Simulate changes on a copy of the cluster with scheduler and controllers: which pods are placed, moved, gone "
         "or pending, and why, and how many more copies fit. Nothing is written to the cluster.",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,9 @@ from cathedra.cli.dra.main import main
 from cathedra.engine import Engine
 from cathedra.engine import engine as engine_module
 from cathedra.engine.limits import Limits
+from cathedra.engine.messages import Usage
 from cathedra.insight import read_dump
+from cathedra.insight.inventory.usage import GROUPS
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples" / "insight"
@@ -72,6 +77,8 @@ def asked(engine: Engine, **question: Any) -> dict[str, Any]:
             {"question": "simulate", "files": [file_of("inference.yaml")], "copies": 3},
         ),
         (["match", EXPRESSION], {"question": "match", "expression": EXPRESSION}),
+        (["usage", "-A", "--by", "node"], {"question": "usage", "by": "node"}),
+        (["usage", "-n", "team-a"], {"question": "usage", "namespace": "team-a"}),
         (
             ["lint", str(EXAMPLES / "mistakes.yaml")],
             {"question": "lint", "files": [file_of("mistakes.yaml")], "against": True},
@@ -150,6 +157,7 @@ def test_an_object_is_shown_as_the_api_has_it(engine: Engine) -> None:
         ({"question": "load", "files": [{"name": "a.yaml"}]}, "either text or content"),
         ({"question": "load", "files": [], "release": "1.99"}, "1.99"),
         ({"question": "load", "files": [{"name": "a.zip", "content": "eA=="}]}, "no zip archive"),
+        ({"question": "usage", "by": "team"}, "$.by"),
         ({"question": "simulate", "addNodes": ["many"]}, "N=NODE"),
         ({"question": "simulate", "copies": 10**9}, "copies"),
         ({"question": "simulate", "files": [{"name": "m.yaml", "text": "3"}]}, "m.yaml"),
@@ -230,6 +238,16 @@ def test_a_state_that_is_set_has_no_devices_beyond_the_limit_and_says_so() -> No
     assert {one["state"] for one in few} == {"free", "held"}, "a held device is not gone because its slice is left out"
     assert found["leftOut"] == ["4 devices of 1 slice beyond the first 8"]
     assert found["id"] == 7
+
+
+def test_it_loads_no_database_which_the_python_of_a_page_lacks() -> None:
+    code = "import sys, cathedra.engine; sys.exit('sqlite3' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_use_is_summed_by_what_the_command_offers() -> None:
+    offered = typing.get_args(typing.get_type_hints(Usage)["by"])
+    assert offered == tuple(GROUPS)
 
 
 def test_the_map_is_made_and_encoded_once_for_each_state() -> None:

@@ -23,7 +23,7 @@ def client(folder: Path) -> Any:
 async def test_the_client_lists_tools_that_only_read_and_calls_them(tmp_path: Path) -> None:
     async with client(tmp_path) as agent:
         tools = (await agent.list_tools()).tools
-        assert [tool.name for tool in tools] == ["explain", "devices", "simulate", "lint", "match"]
+        assert [tool.name for tool in tools] == ["explain", "devices", "usage", "simulate", "lint", "match"]
         assert all(tool.annotations.read_only_hint for tool in tools)
 
         found = await agent.call_tool("explain", {"subject": "pod/train"})

@@ -32,7 +32,7 @@ def test_each_argument_is_a_field_of_its_question_and_has_a_schema() -> None:
         schema = tool.schema()
         assert schema["type"] == "object"
         assert set(schema["properties"]) == set(tool.arguments)
-        assert all(one["description"] and one["type"] for one in schema["properties"].values())
+        assert all(one["description"] and ("type" in one or "enum" in one) for one in schema["properties"].values())
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,7 @@ def test_each_argument_is_a_field_of_its_question_and_has_a_schema() -> None:
         ("explain", {"manifests": ""}, "ExplanationOverview"),
         ("explain", {"manifests": MANIFESTS}, "Explanation"),
         ("devices", {"node": "node-1", "free": True}, "DeviceList"),
+        ("usage", {"by": "node"}, "UsageReport"),
         ("simulate", {"drain": ["node-0"], "copies": 3}, "Simulation"),
         ("lint", {"manifests": MANIFESTS, "against": True}, "LintReport"),
         ("match", {"expression": "true"}, "SelectorMatch"),
@@ -71,10 +72,11 @@ def test_an_answer_on_many_nodes_is_short_and_states_what_is_missing(
 @pytest.mark.parametrize(
     ("name", "arguments", "why"),
     [
-        ("delete", {}, "there is no tool 'delete'; there are explain, devices, simulate, lint, match"),
+        ("delete", {}, "there is no tool 'delete'; there are explain, devices, usage, simulate, lint, match"),
         ("devices", {"nod": 1}, "devices has no argument 'nod'; it has deviceClass, node, driver, free"),
         ("devices", {"width": 80}, "devices has no argument 'width'; it has deviceClass, node, driver, free"),
         ("devices", {"node": 1}, "devices: Expected `str`, got `int` - at `$.node`"),
+        ("usage", {"by": "team"}, "usage: Invalid enum value 'team' - at `$.by`"),
         ("explain", {"manifests": 1}, "explain: Expected `str`, got `int`"),
         ("match", {}, "match needs the argument 'expression'"),
         ("lint", {}, "lint needs the argument 'manifests'"),

@@ -14,7 +14,6 @@ import msgspec
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.core_v1 import ResourceQuota
 from cathedra.api.resource import ResourceClaim
-from cathedra.insight.inventory.history import read_history
 from cathedra.insight.inventory.holdings import ClaimHolding, holdings_of
 from cathedra.insight.reading.state import ClusterState, Note
 from cathedra.insight.rendering import API_VERSION, Style, plain, table_lines, wrapped
@@ -99,6 +98,9 @@ def usage(
         claims.setdefault(name_of(one), set()).add(one.uid)
     hours: dict[str, float] = {}
     if period is not None:
+        # inside: a history is in SQLite, which the Python of a page lacks
+        from cathedra.insight.inventory.history import read_history
+
         for one, seconds in read_history(period.history, period.start, period.end):
             if namespace in ("", one.namespace):
                 hours[name_of(one)] = hours.get(name_of(one), 0.0) + one.devices * seconds / 3600
