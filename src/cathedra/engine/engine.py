@@ -11,6 +11,7 @@ import msgspec
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.allocation.reading import NamedContent
+from cathedra.api.core.core_v1 import Node
 from cathedra.api.decoding import write_yaml
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.resource import ResourceSlice
@@ -35,7 +36,7 @@ from cathedra.insight.matching.match import compiled_expression, explained_parts
 from cathedra.insight.matching.session import ReplSession
 from cathedra.insight.reading.features import RequestedRelease
 from cathedra.insight.reading.state import READ_KINDS, ClusterState
-from cathedra.profiles import ProfileError
+from cathedra.profiles import ProfileError, profile_names
 from cathedra.releases import UnknownGate
 
 _log: Final = logging.getLogger(__name__)
@@ -222,6 +223,7 @@ class Engine:
 
         if not 0 <= asked.copies <= self._limits.copies:
             raise InvalidInput(f"copies must be between 0 and {self._limits.copies}, got {asked.copies}")
+        self._refuse_unknown_nodes(asked.add_nodes)
         changes = PlannedChanges(
             apply=list(_contents(asked.files)) or None,
             delete=asked.delete,
@@ -234,6 +236,19 @@ class Engine:
         )
         found = simulate(self.state, changes, copies=asked.copies, seed=asked.seed)
         return found.to_dict(), _text(asked, partial(simulation_text, found, wide=asked.wide))
+
+    def _refuse_unknown_nodes(self, add_nodes: Sequence[str]) -> None:
+        """Refuse what is no node and no profile.
+
+        The command takes a file, too; here it would be one of the machine of the engine, which is not the sender's.
+        """
+        for word in add_nodes:
+            like = word.partition("=")[2]
+            if like and self.state.get(Node, like) is None and like not in profile_names():
+                raise InvalidInput(
+                    f"addNodes {word!r}: there is no node {like!r} in {self.state.source}, and no profile; "
+                    f"profiles are {', '.join(profile_names())}"
+                )
 
     def _lint(self, asked: messages.Lint) -> _Result:
         found = lint(

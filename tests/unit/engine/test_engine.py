@@ -159,6 +159,8 @@ def test_an_object_is_shown_as_the_api_has_it(engine: Engine) -> None:
         ({"question": "load", "files": [{"name": "a.zip", "content": "eA=="}]}, "no zip archive"),
         ({"question": "usage", "by": "team"}, "$.by"),
         ({"question": "simulate", "addNodes": ["many"]}, "N=NODE"),
+        ({"question": "simulate", "addNodes": ["1=/etc/hostname"]}, "no profile"),
+        ({"question": "simulate", "addNodes": ["1=data/../h100-8.yaml"]}, "no profile"),
         ({"question": "simulate", "copies": 10**9}, "copies"),
         ({"question": "simulate", "files": [{"name": "m.yaml", "text": "3"}]}, "m.yaml"),
         ({"question": "object", "objectKind": "Secret", "name": "s"}, "not read"),
@@ -248,6 +250,10 @@ def test_it_loads_no_database_which_the_python_of_a_page_lacks() -> None:
 def test_use_is_summed_by_what_the_command_offers() -> None:
     offered = typing.get_args(typing.get_type_hints(Usage)["by"])
     assert offered == tuple(GROUPS)
+
+
+def test_nodes_are_added_like_a_profile_by_its_name(engine: Engine) -> None:
+    assert asked(engine, question="simulate", addNodes=["1=h100-8-mig"])["error"] is None
 
 
 def test_the_map_is_made_and_encoded_once_for_each_state() -> None:
