@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import logging
 import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Whoever runs the suite in the background of a shell without job control ignores interrupts, and so would all programs
@@ -15,6 +18,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # example takes is no fault of the code on a machine that is busy.
 settings.register_profile("repeatable", derandomize=True, suppress_health_check=(HealthCheck.too_slow,), deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> Iterator[None]:
+    """Take back the log level that a command sets for its process: later tests read the log."""
+    log = logging.getLogger("cathedra")
+    before = log.level
+    yield
+    log.setLevel(before)
 
 
 def pytest_collection_finish() -> None:

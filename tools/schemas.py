@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.engine.messages import Answer, Completions, Evaluation, Question, ShownObject, Summary
+from cathedra.engine.messages import Answer, Completions, EvaluatedExpression, Question, ShownObject, Summary
 from cathedra.insight import (
     Conversion,
     Defragmentation,
@@ -46,7 +46,7 @@ _KINDS: Final = (
         Defragmentation,
         UsageReport,
     ),
-    *(Answer, Summary, ClusterMap, Evaluation, Completions, ShownObject),
+    *(Answer, Summary, ClusterMap, EvaluatedExpression, Completions, ShownObject),
 )
 _LEFT_OUT: Final = {"Change": ("set", "removed")}
 """Fields that are for the library alone."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -74,10 +73,7 @@ async def expect_on_screen(page: Any, selector: str) -> None:
 
 async def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     # A simulation has an event loop of its own.
-    log = logging.getLogger("cathedra")
-    before = log.level
     await asyncio.to_thread(main, [*words, "--dump", str(CLUSTER)])
-    log.setLevel(before)  # what ``simulate`` sets would hide the log of later tests
     return capsys.readouterr().out.rstrip("\n").replace(str(CLUSTER), CLUSTER.name)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["SHELLS", "Completion", "complete", "print_candidates", "run"]
+__all__ = ["SHELLS", "ShellCompletion", "complete", "print_candidates", "run"]
 
 NO_FILES: Final = 4
 """Cobra's ShellCompDirectiveNoFileComp, which kubectl reads in the last line."""
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-class Completion:
+class ShellCompletion:
     """Candidates for the last of some words, and whether paths of files are candidates too."""
 
     def __init__(self, candidates: Sequence[str] = (), *, files: bool = False) -> None:
@@ -89,7 +89,7 @@ def print_candidates(parser: argparse.ArgumentParser, words: Sequence[str]) -> i
     return 0
 
 
-def complete(parser: argparse.ArgumentParser, words: Sequence[str]) -> Completion:
+def complete(parser: argparse.ArgumentParser, words: Sequence[str]) -> ShellCompletion:
     """Return what the last word may become, after those before it. It is empty at the beginning of a word."""
     *before, current = words or ("",)
     parser, position, waiting = _walk(parser, before)
@@ -99,14 +99,14 @@ def complete(parser: argparse.ArgumentParser, words: Sequence[str]) -> Completio
         name, equals, value = current.partition("=")
         if not equals:
             shown = (action for action in parser._actions if action.help != argparse.SUPPRESS)
-            return Completion(_beginning((name for action in shown for name in action.option_strings), current))
+            return ShellCompletion(_beginning((name for action in shown for name in action.option_strings), current))
         found = parser._option_string_actions.get(name)
         if found is None or found.nargs == 0:
-            return Completion()
+            return ShellCompletion()
         values = _values(found, value, before)
-        return Completion([f"{name}={one}" for one in values.candidates], files=values.files)
+        return ShellCompletion([f"{name}={one}" for one in values.candidates], files=values.files)
     positional = _positional(parser, position)
-    return Completion() if positional is None else _values(positional, current, before)
+    return ShellCompletion() if positional is None else _values(positional, current, before)
 
 
 def _walk(
@@ -135,12 +135,12 @@ def _positional(parser: argparse.ArgumentParser, position: int) -> argparse.Acti
     return actions[-1] if actions and actions[-1].nargs in ("*", "+") else None
 
 
-def _values(action: argparse.Action, current: str, words: Sequence[str]) -> Completion:
+def _values(action: argparse.Action, current: str, words: Sequence[str]) -> ShellCompletion:
     if action.choices is not None:
-        return Completion(_beginning(map(str, action.choices), current))
+        return ShellCompletion(_beginning(map(str, action.choices), current))
     if names := _NAMES.get((action.dest, action.nargs)) or _NAMES.get((action.dest, None)):
-        return Completion(_beginning(names(words), current))
-    return Completion(files=action.type is Path or action.metavar in _FILE_METAVARS)
+        return ShellCompletion(_beginning(names(words), current))
+    return ShellCompletion(files=action.type is Path or action.metavar in _FILE_METAVARS)
 
 
 def _beginning(names: Any, current: str) -> list[str]:

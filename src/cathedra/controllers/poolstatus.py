@@ -158,7 +158,7 @@ class Rules(msgspec.Struct, frozen=True):
     """True if a device (with its driver and pool) cannot be given out because of a taint."""
 
 
-class Usage(msgspec.Struct):
+class PoolUsage(msgspec.Struct):
     """Allocated devices and capacity of one pool."""
 
     results: int = 0
@@ -169,15 +169,15 @@ class Usage(msgspec.Struct):
     """Counter set and counter → what requests take of it, beside the fixed amounts of devices."""
 
 
-def usage(claims: Iterable[ResourceClaim], rules: Rules) -> dict[tuple[str, str], Usage]:
+def usage(claims: Iterable[ResourceClaim], rules: Rules) -> dict[tuple[str, str], PoolUsage]:
     """(driver, pool) → what is held of it; up to 1.36 admin access holds a device, too."""
-    held: dict[tuple[str, str], Usage] = {}
+    held: dict[tuple[str, str], PoolUsage] = {}
     for claim in claims:
         allocation = claim.status.allocation
         for result in allocation.devices.results if allocation is not None else ():
             if result.admin_access and rules.views:
                 continue
-            entry = held.setdefault((result.driver, result.pool), Usage())
+            entry = held.setdefault((result.driver, result.pool), PoolUsage())
             entry.results += 1
             entry.devices.add(result.device)
             for name, amount in result.consumed_capacity.items():
@@ -191,7 +191,7 @@ def usage(claims: Iterable[ResourceClaim], rules: Rules) -> dict[tuple[str, str]
 
 def pool_statuses(
     slices: Iterable[ResourceSlice],
-    held: dict[tuple[str, str], Usage],
+    held: dict[tuple[str, str], PoolUsage],
     rules: Rules,
     *,
     default_partition_attribute: str = "",
@@ -201,12 +201,13 @@ def pool_statuses(
     for slice_ in slices:
         pools.setdefault((slice_.spec.driver, slice_.spec.pool.name), []).append(slice_)
     return [
-        _pool_status(pools[key], held.get(key, Usage()), rules, default_partition_attribute) for key in sorted(pools)
+        _pool_status(pools[key], held.get(key, PoolUsage()), rules, default_partition_attribute)
+        for key in sorted(pools)
     ]
 
 
 def _pool_status(
-    slices: Sequence[ResourceSlice], held: Usage, rules: Rules, default_partition_attribute: str
+    slices: Sequence[ResourceSlice], held: PoolUsage, rules: Rules, default_partition_attribute: str
 ) -> PoolStatus:
     # Slices of older generations are about to be removed. Counting them would show devices twice.
     generation = max(slice_.spec.pool.generation for slice_ in slices)
@@ -259,7 +260,7 @@ class _NoView(Exception):
 
 
 def _partitions(
-    slices: Sequence[ResourceSlice], devices: Sequence[Device], held: Usage, default: str
+    slices: Sequence[ResourceSlice], devices: Sequence[Device], held: PoolUsage, default: str
 ) -> tuple[PartitionTypeStatus, ...]:
     """Devices by type, and how many of each would still fit into the counters that are left."""
     declared = {slice_.spec.partition_type_attribute or "" for slice_ in slices if slice_.spec.devices}
@@ -356,7 +357,7 @@ def _allocatable(costs: Iterable[Amounts], counters: dict[tuple[str, str], Quant
     return count
 
 
-def _shares(devices: Sequence[Device], held: Usage) -> ShareableSummaryStatus | None:
+def _shares(devices: Sequence[Device], held: PoolUsage) -> ShareableSummaryStatus | None:
     """Devices that many claims may share, and what is left of their capacity."""
     shareable = [device for device in devices if device.allow_multiple_allocations]
     if not shareable:

@@ -19,7 +19,6 @@ from cathedra.api.scheme import kind_of
 from cathedra.api.status import StatusError
 from cathedra.api.struct import to_dict
 from cathedra.cel.errors import CompileError
-from cathedra.cel.explanation import Finding
 from cathedra.cel.values import text as value_text
 from cathedra.engine import messages
 from cathedra.engine.limits import Limits, bounded_answer, load_dump, with_few_devices
@@ -271,7 +270,7 @@ class Engine:
 
     def _evaluate(self, asked: messages.Evaluate) -> _Result:
         expression = compiled_expression(asked.expression, self.state.features)
-        found = messages.Evaluation(asked.expression, expression.type, expression.max_cost)
+        found = messages.EvaluatedExpression(asked.expression, expression.type, expression.max_cost)
         if asked.device:
             device = self._bench().device(asked.device)
             outcome = expression.explain(device)
@@ -306,11 +305,6 @@ class Engine:
         if known is None or known[0] is not state:
             known = self._session = (state, ReplSession(state))
         return known[1]
-
-
-def _part(one: Finding) -> messages.EvaluatedPart:
-    shown = "" if one.error else one.shown
-    return messages.EvaluatedPart(one.start, one.end, one.depth, one.source, shown, one.error or "", one.reached)
 
 
 def _invalid(error: Exception, question: Question) -> AnswerError:

@@ -128,7 +128,7 @@ class Usage(_Asked, frozen=True, kw_only=True, rename="camel"):
 
 
 class Evaluate(_Asked, frozen=True, kw_only=True, rename="camel"):
-    """Evaluate an expression on one device, with the value of each part. The result is an `Evaluation`."""
+    """Evaluate an expression on one device, with the value of each part. The result is an `EvaluatedExpression`."""
 
     expression: str
     device: str = ""
@@ -217,7 +217,7 @@ class EvaluatedPart(msgspec.Struct, frozen=True, rename="camel"):
     reached: bool = True
 
 
-class Evaluation(msgspec.Struct, frozen=True, rename="camel"):
+class EvaluatedExpression(msgspec.Struct, frozen=True, rename="camel"):
     """An expression, and its value on a device."""
 
     expression: str

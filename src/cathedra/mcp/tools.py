@@ -133,7 +133,7 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AgentSource:
-    """What is asked: the engine, and for how many seconds the server that it follows has not answered."""
+    """Source of answers: the engine, and the seconds for which the server that it follows has not answered."""
 
     engine: Engine
     silence: Callable[[], float] = lambda: 0.0

@@ -44,7 +44,7 @@ from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER, PluginR
 from cathedra.scheduler.configuration.enablement import VOLUME_PLUGINS, enabled
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle
-from cathedra.scheduler.dynamicresources.devices import Devices
+from cathedra.scheduler.dynamicresources.devices import FreeDevices
 from cathedra.scheduler.dynamicresources.extended_resources import IN_MEMORY_NAME, requests_for
 from cathedra.scheduler.framework.plugin import CycleState, PluginContext
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable
@@ -61,8 +61,8 @@ __all__ = [
     "IN_MEMORY_NAME",
     "ClaimCycle",
     "ClusterObjects",
-    "Devices",
     "Filters",
+    "FreeDevices",
     "Judgement",
     "Runs",
     "Status",
@@ -216,7 +216,7 @@ class Filters:
         return filters
 
     @property
-    def devices(self) -> Devices:
+    def devices(self) -> FreeDevices:
         """Inventory, ledger and classes from which claims are allocated."""
         return self._devices.devices
 

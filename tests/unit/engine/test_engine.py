@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
 import subprocess
 import sys
 import typing
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +29,6 @@ EXPRESSION = 'device.driver == "gpu.example.com" && device.attributes["gpu.examp
 def file_of(name: str) -> dict[str, str]:
     """An example as a page sends it, under the name that the command reads it by."""
     return {"name": str(EXAMPLES / name), "text": (EXAMPLES / name).read_text()}
-
-
-@pytest.fixture(autouse=True)
-def log_level() -> Iterator[None]:
-    """Take back what the command ``simulate`` sets for its process, or later tests would see no log."""
-    log = logging.getLogger("cathedra")
-    before = log.level
-    yield
-    log.setLevel(before)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from cathedra.client.resources import PODS
 from cathedra.client.transport import PatchType
 from cathedra.scheduler.dynamicresources.claims import ClaimCache, Resolver
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle, GroupClaims
-from cathedra.scheduler.dynamicresources.devices import Devices
+from cathedra.scheduler.dynamicresources.devices import FreeDevices
 from cathedra.scheduler.dynamicresources.extended_resources import IN_MEMORY_NAME
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter, WriteFailed
 from cathedra.scheduler.framework.plugin import PluginObserver
@@ -47,7 +47,7 @@ class ClaimBinding:
         self,
         writer: ClaimWriter,
         claims: ClaimCache,
-        devices: Devices,
+        devices: FreeDevices,
         resolver: Resolver,
         recorder: EventRecorder,
         timeout: float,

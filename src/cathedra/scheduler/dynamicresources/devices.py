@@ -57,7 +57,7 @@ _ADD, _DELETE, _UPDATE = Action.ADD, Action.DELETE, Action.UPDATE
 """Read for every event of a claim; reading them off their class takes 0.5 µs."""
 
 
-class Devices:
+class FreeDevices:
     """Inventory and ledger, kept up to date by informers and by the scheduler's own decisions."""
 
     def __init__(

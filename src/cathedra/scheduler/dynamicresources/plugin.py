@@ -35,7 +35,7 @@ from cathedra.scheduler.dynamicresources.cycle import (
     preference,
     preferences,
 )
-from cathedra.scheduler.dynamicresources.devices import Devices
+from cathedra.scheduler.dynamicresources.devices import FreeDevices
 from cathedra.scheduler.dynamicresources.extended_resources import (
     Demand,
     is_special_for,
@@ -106,7 +106,7 @@ class DynamicResources(
         self._provides_extended = gates["DRAExtendedResource"]
         self._client = client
         self._claims = ClaimCache(informers.of(RESOURCECLAIMS))
-        self.devices = Devices(
+        self.devices = FreeDevices(
             self._claims, recorder=recorder, clock=clock, random=random, gates=gates, filter_timeout=timeouts.filter
         )
         shared = gates["GenericWorkload"] and gates["DRAWorkloadResourceClaims"]

@@ -35,7 +35,7 @@ SLOW = AllocationResult(
 )
 
 
-class Devices:
+class FreeDevices:
     """Notes which claims need not be held any longer."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Bench:
         self.api = api
         self.claims = ClaimCache(api.informers.of(RESOURCECLAIMS))
         self.claims.listen(lambda before, now: None)
-        self.devices = Devices()
+        self.devices = FreeDevices()
         self.events: list[tuple[str, str]] = []
         recorder = SimpleNamespace(record=lambda _, __, reason, message, **___: self.events.append((reason, message)))
         self.binding = ClaimBinding(

@@ -14,7 +14,7 @@ from cathedra.client.events import EventRecorder
 from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.dynamicresources.claims import ClaimCache
-from cathedra.scheduler.dynamicresources.devices import MOST_RESOURCES, Devices
+from cathedra.scheduler.dynamicresources.devices import MOST_RESOURCES, FreeDevices
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
 from tests.unit.controllers.world import World, play
 from tests.unit.inprocess import API, with_api
@@ -27,7 +27,7 @@ class Scene:
     def __init__(self, api: API) -> None:
         self.api = api
         self.cache = ClaimCache(api.informers.of(RESOURCECLAIMS))
-        self.devices = Devices(
+        self.devices = FreeDevices(
             self.cache,
             recorder=EventRecorder(api.client, "default-scheduler", api.clock),
             clock=api.clock,
@@ -193,7 +193,7 @@ def test_until_134_rules_taint_the_devices_of_a_class() -> None:
 
     async def story(world: World) -> None:
         informers = world.context.informers
-        devices = Devices(
+        devices = FreeDevices(
             ClaimCache(informers.of(RESOURCECLAIMS)),
             recorder=world.context.recorder("default-scheduler"),
             clock=world.clock,

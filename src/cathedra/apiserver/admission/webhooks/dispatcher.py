@@ -16,7 +16,7 @@ from cathedra.apiserver.admission.webhooks.client import WebhookClient
 from cathedra.apiserver.admission.webhooks.hooks import ConfiguredWebhook
 from cathedra.apiserver.admission.webhooks.review import (
     VERSIONS,
-    Answer,
+    WebhookAnswer,
     WebhookCallFailed,
     rejection,
     review_of,
@@ -45,7 +45,7 @@ class WebhookDispatcher:
         shown: VersionDefinition,
         *,
         may_patch: bool,
-    ) -> Answer | None:
+    ) -> WebhookAnswer | None:
         """Return the answer of a webhook; None if the call failed and its policy ignores that.
 
         Raises:
@@ -78,7 +78,7 @@ class WebhookDispatcher:
 
     async def _answer(
         self, hook: ConfiguredWebhook, view: VersionedAttributes, shown: VersionDefinition, *, may_patch: bool
-    ) -> Answer:
+    ) -> WebhookAnswer:
         webhook = hook.webhook
         version = next((one for one in webhook.admission_review_versions if one in VERSIONS), None)
         if version is None:

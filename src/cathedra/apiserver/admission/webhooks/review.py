@@ -28,7 +28,7 @@ class WebhookCallFailed(Exception):
     """A webhook could not be called, or its answer is invalid; the failure policy decides what follows."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class WebhookAnswer(msgspec.Struct, frozen=True):
     """The answer of a webhook."""
 
     allowed: bool
@@ -47,7 +47,7 @@ def review_of(view: VersionedAttributes, shown: VersionDefinition, version: str,
     return {"kind": KIND, "apiVersion": f"{GROUP}/{version}", "request": request}
 
 
-def verdict_of(body: bytes, version: str, uid: str, *, may_patch: bool) -> Answer:
+def verdict_of(body: bytes, version: str, uid: str, *, may_patch: bool) -> WebhookAnswer:
     """Decode the answer in a body.
 
     Raises:
@@ -70,7 +70,7 @@ def verdict_of(body: bytes, version: str, uid: str, *, may_patch: bool) -> Answe
     # An answer to another review, as from a confused proxy, must not decide about this request.
     if response.uid != uid:
         raise _invalid(f"expected response.uid={json.dumps(uid)}, got {json.dumps(response.uid)}")
-    return Answer(
+    return WebhookAnswer(
         allowed=response.allowed,
         status=response.status or Status(),
         patch=_patch(response) if may_patch else None,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cathedra.apiserver.admission.webhooks.review import Answer, WebhookCallFailed, rejection, verdict_of
+from cathedra.apiserver.admission.webhooks.review import WebhookAnswer, WebhookCallFailed, rejection, verdict_of
 
 
-def verdict(*, may_patch: bool = False, **response: Any) -> Answer:
+def verdict(*, may_patch: bool = False, **response: Any) -> WebhookAnswer:
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": "u", **response}}
     return verdict_of(json.dumps(body).encode(), "v1", "u", may_patch=may_patch)
 
