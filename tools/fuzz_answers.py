@@ -18,7 +18,7 @@ from cathedra.api.core.admissionregistration_v1 import WebhookClientConfig
 from cathedra.api.struct import decode
 from cathedra.api.undecodable import Undecodable, rest_of
 from cathedra.apiserver.admission.webhooks.client import WebhookClient
-from cathedra.apiserver.admission.webhooks.review import Answer, WebhookCallFailed, verdict_of
+from cathedra.apiserver.admission.webhooks.review import WebhookAnswer, WebhookCallFailed, verdict_of
 from cathedra.certificates.authority import Authority
 from cathedra.client import resources
 from cathedra.client.answers import ReceivedObjects, event_of, list_item_by_item
@@ -134,7 +134,7 @@ class _Webhook:
         finally:
             writer.close()
 
-    async def _called(self, pieces: Sequence[bytes], seconds: float) -> Answer | None:
+    async def _called(self, pieces: Sequence[bytes], seconds: float) -> WebhookAnswer | None:
         """Call the webhook, and return its verdict; None if the call has failed."""
         self._pieces = list(pieces)
         registry: Any = None  # is read for services alone

@@ -128,9 +128,9 @@ _FILES: Final[dict[str, _Made]] = {
         (json.dumps(_CHECKPOINT).encode(),),
         (CorruptCheckpoint,),
     ),
-    "stored-objects": (lambda: _stored(LogLayout()), (_OBJECT,), (StorageError,)),
+    "stored-objects": (lambda: _stored(LogLayout("1.37")), (_OBJECT,), (StorageError,)),
     "etcd-values": (
-        lambda: _stored(SharedLayout()),
+        lambda: _stored(SharedLayout("1.37")),
         (
             b'{"kind":"Pod","apiVersion":"v1",' + _OBJECT[1:],
             b"k8s\x00\n\x0b\n\x02v1\x12\x03Pod\x12\x06\n\x04\n\x01x\x1a\x00",

@@ -28,6 +28,7 @@ def test_following_shows_what_comes(cathedra: Shell) -> None:
         while "export KUBECONFIG" not in following.stdout.readline():
             pass
         cathedra("down", "dev")
+        assert following.stdout.readline().endswith(" INFO    cluster device map: kubectl dra map\n")
         assert following.stdout.readline().endswith(" INFO    cluster stopped\n")
     finally:
         following.terminate()

@@ -13,6 +13,8 @@ import pytest
 import cathedra
 
 LETTERS = '0aA-_. "\\:/=,%+(!*x1e'
+EXTRAS = ("mcp", "mcp_types")
+"""Modules of extras that are not installed for every Python."""
 LENGTH = 20_000
 BOUND = 1.0
 """Seconds of processor time: linear patterns need a few thousandths, quadratic ones several."""
@@ -22,7 +24,12 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
     for found in pkgutil.walk_packages(cathedra.__path__, "cathedra."):
         if "_proto" in found.name or found.name.endswith("__main__"):
             continue
-        module = importlib.import_module(found.name)
+        try:
+            module = importlib.import_module(found.name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in EXTRAS:
+                raise
+            continue
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern):
                 yield f"{found.name}.{name}", value

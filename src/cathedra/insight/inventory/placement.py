@@ -7,14 +7,13 @@ also determine where the partition lies; partitions without such counters are pl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 CounterKey = tuple[str, str]
 """Counter set and counter."""
-_NUMBERED: Final = re.compile(r"(?P<stem>.*?)-?(?P<number>\d+)\Z")
+_DIGITS: Final = "0123456789"
 _EPSILON: Final = 1e-9
 """Rounding error of sums of shares."""
 
@@ -91,8 +90,9 @@ def _numbered(totals: Mapping[CounterKey, int]) -> dict[CounterKey, int]:
     """Return the position of each counter that is a numbered slice; {} if there are not several of one name."""
     stems: dict[str, list[tuple[int, CounterKey]]] = {}
     for key in totals:
-        if match := _NUMBERED.match(key[1]):
-            stems.setdefault(match["stem"], []).append((int(match["number"]), key))
+        stem = key[1].rstrip(_DIGITS)
+        if number := key[1][len(stem) :]:
+            stems.setdefault(stem.removesuffix("-"), []).append((int(number), key))
     largest = max(stems.values(), key=len, default=[])
     if len(largest) < 2:
         return {}
