@@ -13,6 +13,7 @@ BASES = {
     "scheduler": "scheduler/scheduler.yaml",
     "controllers": "controllers/controller-manager.yaml",
     "advisor": "advisor/advisor.yaml",
+    "map": "map/map.yaml",
     "driver": "driver/driver.yaml",
 }
 # Helm's SDK; the other tests of the chart's objects are those of the bases.
@@ -35,7 +36,7 @@ def workload(objects: list[dict[str, Any]]) -> dict[str, Any]:
 @pytest.mark.parametrize("part", BASES)
 def test_with_the_default_values_the_objects_are_those_of_the_base(part: str) -> None:
     base = [one for one in yaml.safe_load_all((DEPLOY / "kustomize" / BASES[part]).read_text()) if one]
-    assert rendered(controllers={"enabled": True})[part] == base
+    assert rendered(controllers={"enabled": True}, map={"enabled": True})[part] == base
 
 
 def test_the_controllers_are_installed_on_request() -> None:
