@@ -97,15 +97,17 @@ async def test_it_follows_remembers_and_explains(cluster: Path, open_map: OpenMa
             await panel.get_by_role("button", name="Simulate").click()
             await panel.get_by_role("heading", name="5 placed, 0 gone, 1 without a node").wait_for()
 
+            allocated = await page.evaluate(
+                "deviceMap.timeline.changes.filter(one => one.events?.some(e => e.kind === 'allocated')).at(-1).now"
+            )
+            # The slider has steps of a second: what follows is to be later than the moment that it will be set to.
+            await page.wait_for_function("allocated => Date.now() / 1000 > allocated + 3", arg=allocated)
             kubectl(cluster, "scale", "deployment/web", "--replicas=0")
             await chip(page, "8 free")
             await events.get_by_text(re.compile("gave back gpu-")).first.wait_for()
 
             # The timeline shows the map as it was.
             slider = page.get_by_role("slider")
-            allocated = await page.evaluate(
-                "deviceMap.timeline.changes.filter(one => one.events?.some(e => e.kind === 'allocated')).at(-1).now"
-            )
             await slider.fill(str(int(allocated) + 1))
             await page.get_by_text(re.compile("^as of ")).wait_for()
             await chip(page, "3 held")
