@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cathedra.cluster.data.datadir import short_root
 from tests.integration.conftest import EXAMPLES, Kubectl, RunningCluster
 from tests.integration.test_parts_alone import Parts
 
@@ -29,7 +30,7 @@ def test_a_device_that_was_being_attached_when_its_controller_died_is_attached_b
     api = f"--kubeconfig={cluster.kubeconfig}"
     with ExitStack() as stack:
         parts = Parts(tmp_path, stack)
-        root = cluster.data.path / "nodes" / "node-0"
+        root = short_root(cluster.data.path) / "nodes" / "node-0"
         parts.start("driver", api, "--module=switch:Switch", "--node-name=node-0", f"--root-dir={root}")
         monkeypatch.setenv("SWITCH_SECONDS", SLOW)
         parts.start_as("first", "driver-fabric", "switch:Switch", api)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from cathedra.cluster.data.datadir import short_root
 from tests.integration.conftest import EXAMPLES, Kubectl, RunningCluster
 from tests.mission.introduction import eventually, objects, program
 
@@ -27,7 +28,7 @@ def test_a_controller_allocates_and_its_plugin_prepares(start_cluster: Callable[
         "resourceclaimtemplates",
         "resourceslices",
     ]
-    root = cluster.data.path / "nodes" / "node-0"
+    root = short_root(cluster.data.path) / "nodes" / "node-0"
     release = "--kubernetes-version=1.31"
     plugin = (*TEST_DRIVER, "kubelet-plugin", release, "--node-name=node-0", f"--root-dir={root}")
     with program(cluster, *TEST_DRIVER, "controller", release), program(cluster, *plugin):

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from cathedra.cluster.data.datadir import short_root
 from tests.integration.conftest import EXAMPLES, Kubectl, RunningCluster
 
 CLASSIC = EXAMPLES / "classic"
@@ -177,7 +178,7 @@ class Introduction:
 
     def two_claims_are_made_and_each_container_gets_one(self, cluster: RunningCluster, kubectl: Kubectl) -> None:
         """The example of the fictional driver, with parameters in objects of its own kind."""
-        root = cluster.data.path / "nodes" / "node-0"
+        root = short_root(cluster.data.path) / "nodes" / "node-0"
         kubectl("create", "-f", str(CLASSIC / "cats.yaml"))
         kubectl("wait", "--for=condition=Established", "crd/claimparameters.cats.resource.example.com")
         with program(cluster, str(CLASSIC / "cats_driver.py"), str(cluster.kubeconfig), str(root)):
