@@ -83,7 +83,10 @@ SECONDS: Final = Metric(
     ("namespace", "device_class"),
 )
 OLDER: Final = _gauge(
-    "cathedra_devices_held_for", "Devices that are held for at least so many seconds.", "device_class", "seconds"
+    "cathedra_devices_held_for",
+    "Devices that are held for at least the seconds of the label.",
+    "device_class",
+    "seconds",
 )
 DURATION: Final = Metric(
     "cathedra_claim_allocation_duration_seconds",

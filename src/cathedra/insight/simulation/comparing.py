@@ -170,10 +170,10 @@ def _device_counts(state: ClusterState) -> dict[str, tuple[int, int]]:
 
 def _failures(after: ClusterState, before: ClusterState) -> Iterable[str]:
     """Return the failures to create pods that workloads report now and did not report before."""
-    told = {*_conditions(before), *_events(before)}
+    known = {*_conditions(before), *_events(before)}
     # Kinds without a condition for it report it in events alone.
     for text in dict.fromkeys((*_conditions(after), *_events(after))):
-        if text not in told:
+        if text not in known:
             yield text
 
 
