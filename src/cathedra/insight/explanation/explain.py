@@ -27,6 +27,7 @@ from cathedra.insight.explanation.question import (
     Workload,
     exceeded_quotas,
     find_workload,
+    manifest_subjects,
     next_pod,
     pods_of,
     validated,
@@ -214,23 +215,13 @@ class Explainer:
         notes = given.notes
         complete = validated(given.objects, state, given.place_of)
         applied = state.including(complete)
-        asked = [one for one in complete if isinstance(one, (Pod, *WORKLOADS))]
-        used = set()
-        for one in asked:
-            pod = one if isinstance(one, Pod) else next_pod(one, state)
-            for entry in pod.spec.resource_claims:
-                used.add((pod.metadata.namespace, entry.resource_claim_name or entry.resource_claim_template_name))
-        alone = [
-            one
-            for one in complete
-            if isinstance(one, (ResourceClaim, ResourceClaimTemplate)) and key_of(one) not in used
-        ]
-        if not asked and not alone:
+        subjects = manifest_subjects(complete, state)
+        if not subjects.pods and not subjects.alone:
             missing = "".join(f"; {note}" for note in notes)
             raise InvalidInput(
                 f"the manifests have no pod, workload, claim or template: there is nothing to place{missing}"
             )
-        parts = tuple(self.one(one, applied) for one in (*asked, *alone))
+        parts = tuple(self.one(one, applied) for one in (*subjects.pods, *subjects.alone))
         return _summed("manifests", parts, (*notes,)) if len(parts) > 1 else _noted(parts[0], notes)
 
     # --- claims

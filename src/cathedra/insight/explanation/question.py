@@ -39,7 +39,7 @@ from cathedra.controllers.resourceclaim.maker import (
 )
 from cathedra.insight.explanation.report import Cause
 from cathedra.insight.reading.dumps import definition_of
-from cathedra.insight.reading.state import ClusterState, key_of
+from cathedra.insight.reading.state import ClusterState, Key, key_of
 from cathedra.kinds.core.pods.usage import pod_in_scopes, pod_usage
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.claims.usage import claim_usage
@@ -199,6 +199,30 @@ def with_siblings(pod: Pod, wanted: int, state: ClusterState) -> ClusterState:
 
 def _context(state: ClusterState, labels: Mapping[str, str] = MappingProxyType({})) -> RequestContext:
     return RequestContext(gates=state.gates, now=state.now or _FAR_FUTURE, namespace_labels=lambda: labels)
+
+
+class ManifestSubjects(msgspec.Struct, frozen=True):
+    """The objects of manifests that are to be placed."""
+
+    pods: tuple[Pod | Workload, ...]
+    """Pods, and workloads that create pods."""
+    alone: tuple[ResourceClaim | ResourceClaimTemplate, ...]
+    """Claims and templates that none of these uses."""
+    used: frozenset[Key]
+    """Namespace and name of the claims and templates that they use."""
+
+
+def manifest_subjects(objects: Iterable[KubeObject], state: ClusterState) -> ManifestSubjects:
+    """Return what of the objects is to be placed. A claim that a pod among them uses is placed with it."""
+    objects = tuple(objects)
+    pods = tuple(one for one in objects if isinstance(one, (Pod, *WORKLOADS)))
+    used = frozenset(
+        (pod.metadata.namespace, entry.resource_claim_name or entry.resource_claim_template_name or "")
+        for pod in (one if isinstance(one, Pod) else next_pod(one, state) for one in pods)
+        for entry in pod.spec.resource_claims
+    )
+    claims = (one for one in objects if isinstance(one, (ResourceClaim, ResourceClaimTemplate)))
+    return ManifestSubjects(pods, tuple(one for one in claims if key_of(one) not in used), used)
 
 
 def with_claims(pod: Pod, state: ClusterState) -> PodSubject:

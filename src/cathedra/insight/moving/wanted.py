@@ -14,7 +14,7 @@ from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
 from cathedra.api.struct import replace
 from cathedra.insight.explanation.explain import KINDS
 from cathedra.insight.explanation.gangs import group_of
-from cathedra.insight.explanation.question import WORKLOADS, find_workload, next_pod, validated
+from cathedra.insight.explanation.question import WORKLOADS, find_workload, manifest_subjects, next_pod, validated
 from cathedra.insight.reading.manifests import ManifestOptions, read_manifests
 from cathedra.insight.reading.state import ClusterState, Note, key_of
 from cathedra.printable import counted
@@ -54,7 +54,7 @@ def wanted_pods(
     if manifests is not None:
         read = read_manifests(manifests, state, ManifestOptions(namespace=namespace))
         notes = read.notes
-        made = validated(read.objects, state)
+        made = validated(read.objects, state, read.place_of)
         pods, created = _of_manifests(made, state.including(made), count)
     for word in subjects:
         found, new = _named(word, namespace, state, count)
@@ -108,21 +108,13 @@ def _of_manifests(
     objects: Sequence[KubeObject], applied: ClusterState, count: int
 ) -> tuple[list[Pod], list[KubeObject]]:
     """Return the pods of manifests, and the objects to be created for them."""
-    subjects = [one for one in objects if isinstance(one, (Pod, *WORKLOADS))]
-    used = set()
-    for one in subjects:
-        pod = one if isinstance(one, Pod) else next_pod(one, applied)
-        for entry in pod.spec.resource_claims:
-            used.add((pod.metadata.namespace, entry.resource_claim_name or entry.resource_claim_template_name))
-    alone = [
-        one for one in objects if isinstance(one, (ResourceClaim, ResourceClaimTemplate)) and key_of(one) not in used
-    ]
+    subjects = manifest_subjects(objects, applied)
     # A named claim that several copies would share is copied with its pod.
-    named = {key_of(one): one for one in objects if isinstance(one, ResourceClaim) and key_of(one) in used}
-    rest = [one for one in objects if one not in subjects and one not in alone]
+    named = {key_of(one): one for one in objects if isinstance(one, ResourceClaim) and key_of(one) in subjects.used}
+    rest = [one for one in objects if one not in subjects.pods and one not in subjects.alone]
     created: list[KubeObject] = [one for one in rest if count == 1 or key_of(one) not in named]
     pods: list[Pod] = []
-    placed: tuple[KubeObject, ...] = (*subjects, *alone)
+    placed: tuple[KubeObject, ...] = (*subjects.pods, *subjects.alone)
     for subject in placed:
         made = list(_copies(subject, applied, count, named))
         pods += [each for each in made if isinstance(each, Pod)]

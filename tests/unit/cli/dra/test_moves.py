@@ -61,3 +61,13 @@ def test_a_wrong_call_gets_one_line_and_exit_code_2(
     printed = capsys.readouterr()
     assert (printed.out, printed.err.count("\n")) == ("", 1)
     assert text in printed.err
+
+
+def test_an_object_that_the_server_would_refuse_is_named_with_its_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = manifest(tmp_path / "claim.yaml", -1)
+    assert main(["moves", "-f", path, *DUMP]) == 2
+    printed = capsys.readouterr().err
+    assert path in printed
+    assert "Invalid value: -1" in printed
