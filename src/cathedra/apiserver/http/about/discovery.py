@@ -89,9 +89,9 @@ class Discovery:
         return Response(200, document, AGGREGATED, headers)
 
     def _groups(self) -> list[str]:
-        found = {definition.group for definition in self._catalog} | {
-            virtual.group for virtual in self._catalog.virtual
-        }
+        # A custom kind of which no version is served stays in the catalog; it alone makes no group.
+        found = {definition.group for definition in self._catalog if definition.versions}
+        found |= {virtual.group for virtual in self._catalog.virtual}
         return sorted(found | {group for group, _ in self._others.services()}, key=group_order)
 
     def _versions(self, group: str) -> list[str]:

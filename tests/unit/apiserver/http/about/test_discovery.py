@@ -112,6 +112,20 @@ async def test_a_new_kind_is_there_at_once(asgi: ASGIClient) -> None:
     assert after.header("etag") != before.header("etag")
 
 
+async def test_a_group_without_a_served_version_is_in_no_document(asgi: ASGIClient) -> None:
+    version = {"name": "v1", "served": False, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    names = {"kind": "Thing", "plural": "things"}
+    spec = {"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]}
+    definition = {"metadata": {"name": "things.example.com"}, "spec": spec}
+    await asgi("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    await asgi.settle()
+    assert "example.com" not in {group["name"] for group in (await asgi("GET", "/apis")).json["groups"]}
+    items = (await asgi("GET", "/apis", accept=AGGREGATED)).json["items"]
+    assert "example.com" not in {item["metadata"]["name"] for item in items}
+    assert (await asgi("GET", "/apis/example.com")).status == 404
+    assert "/apis/example.com" not in (await asgi("GET", "/")).json["paths"]
+
+
 async def test_the_root_lists_paths(asgi: ASGIClient) -> None:
     paths = (await asgi("GET", "/")).json["paths"]
     assert paths == sorted(paths)
