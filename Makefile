@@ -8,6 +8,7 @@ LIVE    ?=
 ONLY    ?=
 SHOW    ?=
 SECONDS ?= 120
+MINUTES ?= 60
 LAYER   ?=
 SEED    ?=
 KUBERNETES ?=
@@ -18,7 +19,7 @@ HOMEPAGE ?=
 # Without bytecode, every start of the program compiles a thousand modules again: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz bench lowest follow metrics docs site dist image pythons install install-dev format protos types clean
+.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz soak bench lowest follow metrics docs site dist image pythons install install-dev format protos types clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -73,6 +74,9 @@ fuzz: $(VENV)/.dev             ## mutate the inputs of every layer that takes by
 
 attack: $(VENV)/.dev           ## send hard inputs to a fresh cluster and print stalls of /livez and memory; fails above 1 s and 100 MiB [ONLY=NAME]
 	@$(BIN)/python -m tools.attack $(addprefix --only ,$(ONLY))
+
+soak: $(VENV)/.dev             ## churn a cluster in real time and fail if memory, descriptors, tasks or the store grow [MINUTES=60]
+	@$(BIN)/python -m tools.soak --minutes $(MINUTES)
 
 lowest:                        ## run the unit tests with the lowest versions that pyproject.toml allows, in .venv-lowest
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
