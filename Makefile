@@ -81,7 +81,7 @@ soak: $(VENV)/.dev             ## churn a cluster in real time and fail if memor
 lowest:                        ## run the unit tests with the lowest versions that pyproject.toml allows, in .venv-lowest
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	@$(PYTHON) tools/lowest.py > .venv-lowest/constraints.txt
-	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lowest/constraints.txt -e . hypothesis jsonschema-rs kubernetes pytest pytest-asyncio pytest-timeout
+	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-lowest/constraints.txt -e . hypothesis jsonschema-rs kr8s kubernetes pytest pytest-asyncio pytest-timeout
 	@$(PYTHON) tools/suite.py --python .venv-lowest/bin/python unit
 
 follow: $(VENV)/.dev           ## list what differs from a Kubernetes release: KUBERNETES=v1.38.0-rc.0 REPOSITORY="CLONE..."
