@@ -84,6 +84,8 @@ HISTORY: Final[Mapping[str, tuple[GateState, ...]]] = {
     "DRADeviceCompatibilityGroups": (_alpha("1.37"),),
     "DRADerivedAttributes": (_alpha("1.37"),),
     "DRAFractionalCapacityRange": (_beta("1.37"),),
+    # No release of Kubernetes has this gate yet: KEP-5690 describes it (docs/deviations.md).
+    "DRAPreemption": (_alpha("1.37"),),
     "DRASharedConsumableCapacity": (_alpha("1.38"),),
     "ManagedFieldsOptOut": (_alpha("1.38"),),
     "ResourceHealthStatus": (_alpha("1.31"), _beta("1.36")),

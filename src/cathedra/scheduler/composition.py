@@ -92,7 +92,7 @@ def compose(
             ignores_wishes_of_others=configuration.ignores_wishes_of_others,
         ),
         devices,
-        DefaultPreemption(context, nominations, fits, share, observer),
+        DefaultPreemption(context, nominations, fits, share, observer, devices),
         NodeResourcesBalancedAllocation(),
         ImageLocality(),
         DefaultBinder(context.client, context.clock),

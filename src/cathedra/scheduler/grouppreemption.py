@@ -2,34 +2,33 @@
 
 All pods of lower priority are taken off the nodes in memory, and the hierarchy is tried. If it fits, they are put back
 one after the other, the most important first, as long as it still fits; the rest is evicted. Pods of a group whose
-disruption mode is All are one unit: all of them are evicted, or none. Claims of victims are not freed in the trial, as
-in the preemption of single pods.
+disruption mode is All are one unit: all of them are evicted, or none. With the gate DRAPreemption the claims of the
+pods that are taken off are free in the trial.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
-from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.status import StatusError
 from cathedra.client.store import Store
 from cathedra.scheduler.plugins.gangs import StoredGroups
-from cathedra.scheduler.plugins.preemption import DefaultPreemption, is_leaving, started
+from cathedra.scheduler.plugins.preemption import DEVICES_BEING_FREED, DefaultPreemption, is_leaving, started
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.unitcycle import GroupResult, Pending, Room, Trial
-from cathedra.semantics.podclaims import pod_group_name
-from cathedra.semantics.podgroups import MAX_LEVELS, GroupKey, GroupNode, group_key, parent_name
+from cathedra.semantics.podgroups import GroupKey, GroupNode, group_key
 from cathedra.semantics.pods import is_terminal
 
 MOST_TRIALS: Final = 100
 """Largest number of units that are tried to be kept; those of less importance are evicted without a trial."""
+
+_NEVER: Final = "not eligible due to preemptionPolicy=Never."
 
 
 class _Unit(msgspec.Struct, frozen=True):
@@ -53,9 +52,10 @@ class GroupPreemption:
         cache: Cache,
         pods: Store[Pod],
         groups: StoredGroups,
-        trial: Callable[[Pending], Trial],
+        trial: Callable[[Pending, Mapping[str, PodInfo]], Trial],
     ) -> None:
-        """``trial`` makes a trial that never gives up its turn: others must not see the nodes without their pods."""
+        """``trial`` makes a trial without some pods, by UID, that never gives up its turn: others must not see the
+        nodes without their pods."""
         self._plugin = plugin
         self._cache = cache
         self._pods = pods
@@ -70,7 +70,7 @@ class GroupPreemption:
         obstacle = self._obstacle(entries)
         if obstacle:
             kept = {one.uid: one.info.pod.status.nominated_node_name for one in entries}
-            return Room(f"preemption: {obstacle}", kept if "terminating" in obstacle else {})
+            return Room(f"preemption: {obstacle}", {} if obstacle == _NEVER else kept)
         units = self._units(entries[0].info.priority)
         if not units:
             return Room("preemption: No preemption victims found for incoming pod group.")
@@ -93,12 +93,14 @@ class GroupPreemption:
         for entry in entries:
             pod = entry.info
             if pod.pod.spec.preemption_policy == "Never":
-                return "not eligible due to preemptionPolicy=Never."
+                return _NEVER
             node = self._cache.snapshot().by_name.get(pod.pod.status.nominated_node_name)
             if node is not None and any(
                 other.priority < pod.priority and is_leaving(other.pod) for other in node.pods.values()
             ):
                 return "not eligible due to a terminating pod on the nominated node."
+            if node is not None and self._plugin.is_freeing(node.name):
+                return DEVICES_BEING_FREED
         return ""
 
     def _units(self, priority: int) -> list[_Unit]:
@@ -109,7 +111,7 @@ class GroupPreemption:
             for pod in node.pods_in_order():
                 if self._cache.is_assumed(pod.uid):
                     continue
-                group = self._disrupted_as_one(pod.pod) if pod_group_name(pod.pod) else None
+                group = self._groups.disrupted_as_one(pod.pod)
                 if group is not None:
                     together.setdefault(group_key(group), []).append(pod)
                 elif pod.priority < priority:
@@ -119,20 +121,6 @@ class GroupPreemption:
                 units.append(_Unit(tuple(members), key))
         return sorted(units, key=_Unit.importance)
 
-    def _disrupted_as_one(self, pod: Pod) -> PodGroup | CompositePodGroup | None:
-        """Return the highest group of the pod whose pods can only be disrupted together; None if there is none."""
-        namespace = pod.metadata.namespace
-        found: PodGroup | CompositePodGroup | None = None
-        group: PodGroup | CompositePodGroup | None = self._groups.pod_group(namespace, pod_group_name(pod))
-        for _ in range(MAX_LEVELS):
-            if group is None:
-                break
-            mode = group.spec.disruption_mode
-            if mode is not None and mode.all is not None:
-                found = group
-            group = self._groups.composite(namespace, parent_name(group)) if parent_name(group) else None
-        return found
-
     async def _chosen(
         self, root: GroupNode, pending: Pending, units: Sequence[_Unit]
     ) -> tuple[list[_Unit], dict[str, str]]:
@@ -141,7 +129,7 @@ class GroupPreemption:
         try:
             for uid in gone:
                 self._cache.remove_pod(uid)
-            nodes = await self._placed(root, pending)
+            nodes = await self._placed(root, pending, gone)
             if not nodes:
                 return [], {}
             victims: list[_Unit] = []
@@ -155,7 +143,7 @@ class GroupPreemption:
                 touches = {pod.pod.spec.node_name for pod in unit.pods} & set(nodes.values())
                 fitting = nodes
                 if touches:
-                    fitting = await self._placed(root, pending) if number < MOST_TRIALS else {}
+                    fitting = await self._placed(root, pending, gone) if number < MOST_TRIALS else {}
                 if fitting:
                     nodes = fitting
                     continue
@@ -167,8 +155,8 @@ class GroupPreemption:
         finally:
             self._put_back(tuple(gone.values()), gone)
 
-    async def _placed(self, root: GroupNode, pending: Pending) -> dict[str, str]:
-        trial = self._trial(pending)
+    async def _placed(self, root: GroupNode, pending: Pending, gone: Mapping[str, PodInfo]) -> dict[str, str]:
+        trial = self._trial(pending, gone)
         result = await trial.run(root)
         nodes = {held.pod.uid: held.node for held in result.held()} if result.status is None else {}
         await trial.give_up()

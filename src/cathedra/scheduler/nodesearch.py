@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from cathedra.scheduler.framework.diagnosis import Diagnosis
-from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.plugin import CycleState, Supposition
 from cathedra.scheduler.framework.status import Status, unresolvable
 from cathedra.scheduler.profile import FilterCall, Profile
 from cathedra.scheduler.state.cache import Nominations
@@ -186,8 +186,14 @@ class NodeSearch:
         self, filters: Sequence[FilterCall], state: CycleState, pod: PodInfo, node: NodeInfo
     ) -> Status | None:
         """The node must do both with and without the pods that room is being made for."""
-        refusal = _beside_nominated(self._profile, self._nominations, pod, state, node)
-        return refusal if refusal is not None else self._profile.filter(filters, state, pod, node)
+        trial = _beside_nominated(self._nominations, pod, state, node)
+        if trial is not None:
+            refusal = _run(self._profile, pod, trial)
+            if refusal is not None:
+                return refusal
+            for call in filters:
+                call.plugin.passed_beside(state, trial, node.name)
+        return self._profile.filter(filters, state, pod, node)
 
 
 class _Part(NamedTuple):
@@ -249,26 +255,36 @@ def try_out_with_nominated(
     profile: Profile, nominations: Nominations, pod: PodInfo, state: CycleState, node: NodeInfo
 ) -> Status | None:
     """Return the refusal of ``pod`` on ``node`` as it is given, both with and without the pods nominated for it."""
-    refusal = _beside_nominated(profile, nominations, pod, state, node)
-    return refusal if refusal is not None else try_out(profile, pod, state, node)
+    trial = _beside_nominated(nominations, pod, state, node)
+    refusal = _run(profile, pod, trial) if trial is not None else None
+    return refusal if refusal is not None else _run(profile, pod, _trial(state, node))
 
 
-def _beside_nominated(
-    profile: Profile, nominations: Nominations, pod: PodInfo, state: CycleState, node: NodeInfo
-) -> Status | None:
+def _beside_nominated(nominations: Nominations, pod: PodInfo, state: CycleState, node: NodeInfo) -> CycleState | None:
+    """Return the state of a trial with the pods that ``pod`` must respect on ``node``; None if there are none."""
     others = nominations.ahead_of(pod, node.name)
     if not others:
         return None
     crowded = node.copy()
     for other in others:
         crowded.add(other)
-    return try_out(profile, pod, state, crowded)
+    return _trial(state, crowded, tuple(others))
 
 
-def try_out(profile: Profile, pod: PodInfo, state: CycleState, node: NodeInfo) -> Status | None:
-    """Return the refusal of ``pod`` if a node were like ``node``; the cycle's state is not changed."""
+def _trial(state: CycleState, node: NodeInfo, beside: tuple[PodInfo, ...] = ()) -> CycleState:
+    """Return the state of a trial in which a node is like ``node``; the cycle's own state is not changed."""
+    real = state.snapshot.by_name.get(node.name)
+    gone = {uid: pod for uid, pod in real.pods.items() if uid not in node.pods} if real is not None else {}
+    before = state.supposed.gone if state.supposed is not None else {}
+    supposed = Supposition({**before, **gone}, beside, node)
+    return CycleState(state.snapshot.with_node(node), state.group, state.attempt, supposed)
+
+
+def _run(profile: Profile, pod: PodInfo, trial: CycleState) -> Status | None:
+    """Return the refusal of ``pod`` on the node of a trial."""
+    node = trial.supposed.node if trial.supposed is not None else None
+    assert node is not None, "a trial is about one node"
     # PreFilter runs again on the trial: its counts (affinity, spreading) depend on the pods of the node.
-    trial = CycleState(state.snapshot.with_node(node), attempt=state.attempt)
     scope = profile.pre_filter(trial, pod, trial.snapshot)
     if isinstance(scope, Status):
         return scope

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -40,7 +40,7 @@ from cathedra.scheduler.eventhandlers import EventHandlers
 from cathedra.scheduler.failure import Failures, SharedState
 from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
-from cathedra.scheduler.framework.plugin import CycleState, PluginContext
+from cathedra.scheduler.framework.plugin import CycleState, PluginContext, Supposition
 from cathedra.scheduler.framework.status import DEFECTS, Status, defect_status, error
 from cathedra.scheduler.groupconditions import PodGroupConditions, PodGroupOutcome
 from cathedra.scheduler.groupcycle import GroupCycle, in_order
@@ -222,9 +222,11 @@ class Scheduler:
                     await self._beside_others(entry, attempt, rest)
 
         async def find_at_once(
-            entry: QueuedPodInfo, group: dict[str, Any], within: frozenset[str] | None
+            gone: Mapping[str, PodInfo], entry: QueuedPodInfo, group: dict[str, Any], within: frozenset[str] | None
         ) -> tuple[SelectedNode | UnschedulablePod | Status, CycleState]:
             state = state_of(group, within, None)
+            # Copied: the trial's caller puts pods back between trials, and plugins keep the state.
+            state.supposed = Supposition(dict(gone))
             try:
                 return _searched(search, entry, state), state
             except LongSearch:
@@ -244,7 +246,10 @@ class Scheduler:
             if preemption is None:
                 return Room()
             greedy = msgspec.structs.replace(options, joint=joint.without_search() if joint is not None else None)
-            trial = partial(Trial, binding, find_at_once, options=greedy)
+
+            def trial(tried: Pending, gone: Mapping[str, PodInfo]) -> Trial:
+                return Trial(binding, partial(find_at_once, gone), tried, greedy)
+
             evictor = GroupPreemption(preemption, self._cache, self._pods.store, groups, trial)
             return await evictor.make_room(result, pending)
 

@@ -18,6 +18,7 @@ from cathedra.api.selectors import node_selector_matches
 from cathedra.scheduler.dynamicresources.extended_resources import (
     Demand,
 )
+from cathedra.scheduler.dynamicresources.suppositions import SupposedDevices
 from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.snapshot import Snapshot
@@ -189,8 +190,12 @@ class ClaimCycle(msgspec.Struct):
     """True if each node is searched by itself, because one of them fails the claims."""
     batches: dict[frozenset[str], Batch] = msgspec.field(default_factory=dict)
     """Extended resources that devices must provide → the results of all nodes."""
+    supposed: SupposedDevices | None = None
+    """Devices of a trial of preemption; None: those of the cluster."""
     results: dict[str, FoundAllocations] = msgspec.field(default_factory=dict)
     """Node → what was found there."""
+    decided: set[str] = msgspec.field(default_factory=set)
+    """Nodes whose result was found beside nominated pods; it is not searched again."""
     group: GroupClaims | None = None
     """Set while the pod is tried together with others of its PodGroup."""
     shared: dict[str, AllocationResult] = msgspec.field(default_factory=dict)

@@ -7,7 +7,7 @@ cannot be allocated twice (docs/spec/scheduling.md §11).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Final
 
@@ -20,6 +20,7 @@ from cathedra.allocation import (
     Features,
     Inventory,
     Ledger,
+    LedgerSnapshot,
     Occupancy,
     PreparedRequests,
     SearchAllowance,
@@ -124,14 +125,18 @@ class FreeDevices:
 
     # --- decisions
 
-    def prepare(self, claims: Sequence[ResourceClaim], attempt: Attempt | None = None) -> PreparedRequests:
+    def prepare(
+        self, claims: Sequence[ResourceClaim], attempt: Attempt | None = None, ledger: LedgerSnapshot | None = None
+    ) -> PreparedRequests:
         """Return the part of the allocation of ``claims`` that is the same on all nodes.
+
+        ``ledger`` has the devices in use in a trial; None: those of this moment.
 
         Raises:
             AllocationError: a claim cannot be allocated anywhere.
             LongSearch: the turn of ``attempt`` is over; also from what is returned.
         """
-        return self._allocator().prepare(claims, None if attempt is None else self._allowance(attempt))
+        return self._allocator(ledger).prepare(claims, None if attempt is None else self._allowance(attempt))
 
     def _allowance(self, attempt: Attempt) -> SearchAllowance:
         """The time of all searches of ``attempt``, with what those in the thread have found out."""
@@ -197,12 +202,12 @@ class FreeDevices:
             return unresolvable(f"request {request}: device class {class_name} does not exist")
         return None
 
-    def _allocator(self) -> Allocator:
+    def _allocator(self, ledger: LedgerSnapshot | None = None) -> Allocator:
         return Allocator(
             self._features,
             self.classes,
             self.inventory.snapshot(),
-            self.ledger.snapshot(),
+            ledger or self.ledger.snapshot(),
             budget=self._budget,
             random=self._random,
         )
@@ -229,6 +234,14 @@ class FreeDevices:
     def is_in_flight(self, claim: ResourceClaim) -> bool:
         """Return True if an allocation of the claim is decided and not written yet."""
         return claim.metadata.uid in self._in_flight
+
+    def holders(self, uid: str) -> frozenset[str]:
+        """Return the UIDs of the pods for which a decision on the claim is held."""
+        return self._holders.get(uid, _NOBODY)
+
+    def decisions(self) -> Iterator[tuple[str, AllocationResult, frozenset[str]]]:
+        """Yield the UID, the allocation and the holders of each claim whose decision is not written yet."""
+        return ((uid, allocation, self._holders[uid]) for uid, allocation in self._in_flight.items())
 
     def take(self, claim: ResourceClaim, allocation: AllocationResult, holder: str) -> None:
         """Hold the devices of a decision until it is written or withdrawn for every ``holder`` (a pod's UID)."""

@@ -21,11 +21,22 @@ _INDEX = "cathedra.scheduler/claims"
 class QueueingHints:
     """Events that can make a pod schedulable which DynamicResources has refused."""
 
-    def __init__(self, resolver: Resolver, pods: Store[Pod], *, counts_pods: bool, deletions: bool = True) -> None:
+    def __init__(
+        self,
+        resolver: Resolver,
+        pods: Store[Pod],
+        *,
+        counts_pods: bool,
+        deletions: bool = True,
+        nominations: bool = False,
+    ) -> None:
         """``counts_pods``: devices are counted against their nodes, so pods that go make room.
 
         ``deletions``: an allocated claim that is deleted wakes pods, as from 1.37 on.
+
+        ``nominations``: devices are held for nominated pods, so the end of a nomination makes room.
         """
+        self._nominations = nominations
         self._deletions = Action.DELETE if deletions else Action(0)
         self._counts_pods = counts_pods
         self._resolver = resolver
@@ -37,8 +48,10 @@ class QueueingHints:
         node = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
         claim = Action.ADD | Action.UPDATE | self._deletions
         room = EventRegistration(EventResource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
+        nomination = EventRegistration(EventResource.ASSIGNED_POD, Action.DELETE, self._nomination_ended)
         return (
             *((room,) if self._counts_pods else ()),
+            *((nomination,) if self._nominations and not self._counts_pods else ()),
             EventRegistration(EventResource.NODE, node),
             EventRegistration(EventResource.RESOURCE_CLAIM, claim, self._claim_helps, self._affected),
             EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps),
@@ -78,6 +91,10 @@ class QueueingHints:
             return False
         # Metadata of a claim, as its finalizers, decides nothing for the pod.
         return old is None or old.status != new.status
+
+    def _nomination_ended(self, pod: Pod, change: ClusterEvent) -> bool:
+        """The end of a nomination is reported as the deletion of a pod that has no node."""
+        return change.old is not None and not change.old.spec.node_name
 
     def _pod_helps(self, pod: Pod, change: ClusterEvent) -> bool:
         if pod.metadata.uid != change.new.metadata.uid:

@@ -1,8 +1,9 @@
 """DynamicResources: the plugin that finds devices for the claims of a pod.
 
 Filter calls the allocator for every node and keeps its answers; Reserve holds those of the chosen node in memory;
-PreBind writes them. Every refusal is unresolvable: evicting a pod is never assumed to free its devices
-(docs/spec/scheduling.md §3 to §9).
+PreBind writes them. Every refusal is unresolvable, because evicting a pod is not assumed to free its devices
+(docs/spec/scheduling.md §3 to §9). With the gate DRAPreemption it is; trials of preemption then use the devices that
+`suppositions` computes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import filterfalse
-from typing import Any
+from typing import Any, Final
 
 from cathedra.allocation import Allocation, AllocationError, FatalError, NodeError, PreparedRequests
 from cathedra.api.core.core_v1 import Pod
@@ -45,6 +46,7 @@ from cathedra.scheduler.dynamicresources.extended_resources import (
 from cathedra.scheduler.dynamicresources.hints import QueueingHints
 from cathedra.scheduler.dynamicresources.node_allocatable import ClaimUse, NodeAllocatable, Unaccountable
 from cathedra.scheduler.dynamicresources.node_mappings import NodeMappings
+from cathedra.scheduler.dynamicresources.suppositions import SupposedDevices, Suppositions, freed_claim
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import EventRegistration
@@ -75,7 +77,9 @@ from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.podclaims import ClaimNotCreated
 
 _SKIP = Status(Code.SKIP)
-_NO_FIT = unresolvable("cannot allocate all claims").of("DynamicResources")
+_TEXT_NO_FIT: Final = "cannot allocate all claims"
+_NO_FIT = unresolvable(_TEXT_NO_FIT).of("DynamicResources")
+_NO_FIT_YET = unschedulable(_TEXT_NO_FIT).of("DynamicResources")
 _NOT_HERE = unresolvable("resourceclaim not available on the node").of("DynamicResources")
 _NOT_PROVIDED = unresolvable("cannot fit resource").of("DynamicResources")
 _STALE = unresolvable("cannot schedule extended resource claim").of("DynamicResources")
@@ -114,6 +118,11 @@ class DynamicResources(
         groups = self._groups.store if self._groups is not None else None
         self._resolver = Resolver(self._claims.get, groups, self._claims.problem)
         self._binding_conditions = gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]
+        self._suppositions: Suppositions | None = None
+        if gates.get("DRAPreemption", False):
+            pods = informers.of(PODS).store
+            self._suppositions = Suppositions(self.devices, self._claims, self._resolver, pods, self._demand)
+        self._no_fit = _NO_FIT if self._suppositions is None else _NO_FIT_YET
         self._node_allocatable: NodeAllocatable | NodeMappings | None = None
         if gates["DRANodeAllocatableResources"]:
             counting = NodeAllocatable if gates.has(behaviours.NODE_RESOURCES_BY_DEVICE) else NodeMappings
@@ -121,7 +130,11 @@ class DynamicResources(
         counts_pods = self._node_allocatable is not None
         deletions = gates.has(behaviours.CLAIM_DELETIONS_REQUEUE)
         self._hints = QueueingHints(
-            self._resolver, informers.of(PODS).store, counts_pods=counts_pods, deletions=deletions
+            self._resolver,
+            informers.of(PODS).store,
+            counts_pods=counts_pods,
+            deletions=deletions,
+            nominations=self._suppositions is not None,
         )
         writer = ClaimWriter(client, clock, stamps=self._binding_conditions)
         self._writer = writer
@@ -167,6 +180,15 @@ class DynamicResources(
         room = self.devices.room()
         return lambda node: room(node.name)
 
+    def is_freeing(self, node: str) -> bool:
+        """Return True while the claims of evicted pods hold devices of ``node`` (gate DRAPreemption)."""
+        return self._suppositions is not None and any(True for _ in self._suppositions.being_freed(node))
+
+    def evicted(self, pod: Pod) -> None:
+        """Count the claims of ``pod`` as being freed."""
+        if self._suppositions is not None:
+            self._suppositions.note_eviction(pod)
+
     # --- before the nodes
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
@@ -191,7 +213,10 @@ class DynamicResources(
         demand = self._demand(pod)
         if not claims and demand is None:
             return _SKIP
-        cycle = ClaimCycle(claims, demand, state.attempt)
+        supposed = self._supposed(state)
+        if supposed is not None and supposed.freed:
+            claims = [freed_claim(claim) if claim.metadata.uid in supposed.freed else claim for claim in claims]
+        cycle = ClaimCycle(claims, demand, state.attempt, supposed=supposed)
         if state.group is not None:
             cycle.group = state.group.setdefault(self.name, GroupClaims())
         for index, claim in enumerate(claims):
@@ -207,7 +232,8 @@ class DynamicResources(
                 return refusal
         try:
             if unallocated := cycle.unallocated:
-                cycle.prepared[frozenset()] = self.devices.prepare(unallocated, cycle.attempt)
+                ledger = supposed.ledger if supposed is not None else None
+                cycle.prepared[frozenset()] = self.devices.prepare(unallocated, cycle.attempt, ledger)
         except AllocationError as broken:
             return error(str(broken))
         state.data[self.name] = cycle
@@ -219,6 +245,10 @@ class DynamicResources(
         """Allocate for many nodes at once; nodes of one class cost one search."""
         cycle: ClaimCycle = state.data[self.name]
         cycle.batch_nodes = state.snapshot
+        if cycle.supposed is not None:
+            # Answers for all nodes are kept from one pod to the next, and a trial would replace them by its own.
+            cycle.batch_nodes = None
+            return NO_BATCH_RESULT
         if cycle.placements or (cycle.demand is not None and cycle.demand.stale is not None):
             # Claims that are already allocated are tested on each node by `filter`.
             return NO_BATCH_RESULT
@@ -268,7 +298,7 @@ class DynamicResources(
         batch, fitting = asked
         if len(fitting) < len(nodes):
             others = list(filterfalse(fitting.__contains__, nodes))
-            refused.update(dict.fromkeys(batch.refused(others), _NO_FIT))
+            refused.update(dict.fromkeys(batch.refused(others), self._no_fit))
         return fitting
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
@@ -297,8 +327,21 @@ class DynamicResources(
             return _NOT_HERE
         return None
 
+    def passed_beside(self, state: CycleState, trial: CycleState, node: str) -> None:
+        """Use the devices that are free beside those held for nominated pods."""
+        cycle: ClaimCycle | None = state.data.get(self.name)
+        tried: ClaimCycle | None = trial.data.get(self.name)
+        if self._suppositions is None or cycle is None or tried is None or tried.supposed is None:
+            return
+        found = tried.results.get(node)
+        if found is not None:
+            cycle.results[node] = found
+            cycle.decided.add(node)
+
     def _allocate(self, cycle: ClaimCycle, resources: frozenset[str], node: NodeInfo) -> Status | None:
         name = node.name
+        if name in cycle.decided:
+            return None
         try:
             prepared = self._prepared(cycle, resources)
             if prepared is None:
@@ -314,6 +357,9 @@ class DynamicResources(
                     cycle.results[name] = found
                     return None
                 answer = batch.refusal(name)
+            if not isinstance(answer, Allocation) and cycle.supposed is not None:
+                claims = self._to_allocate(cycle, resources)
+                answer = cycle.supposed.while_settling(self.devices, claims, cycle.attempt, node) or answer
         except NodeError as problem:
             return unresolvable(str(problem))
         except AllocationError as broken:
@@ -321,7 +367,7 @@ class DynamicResources(
         if isinstance(answer, Allocation):
             cycle.results[name] = FoundAllocations(partial(getattr, answer, "results"), resources)
             return None
-        return self._timed_out(name) if answer.stopped else _NO_FIT
+        return self._timed_out(name) if answer.stopped else self._no_fit
 
     def _sharing_refusal(self, claim: ResourceClaim, pod: Pod, node: NodeInfo) -> str:
         if self._node_allocatable is None or self._resolver.is_reserved(pod, claim):
@@ -390,9 +436,15 @@ class DynamicResources(
         """The allocator's work for the unallocated claims and these extended resources; None: nothing to allocate."""
         prepared = cycle.prepared.get(resources)
         if prepared is None and resources and cycle.demand is not None:
-            special = cycle.demand.claim(resources)
-            prepared = cycle.prepared[resources] = self.devices.prepare([*cycle.unallocated, special], cycle.attempt)
+            ledger = cycle.supposed.ledger if cycle.supposed is not None else None
+            claims = self._to_allocate(cycle, resources)
+            prepared = cycle.prepared[resources] = self.devices.prepare(claims, cycle.attempt, ledger)
         return prepared
+
+    @staticmethod
+    def _to_allocate(cycle: ClaimCycle, resources: frozenset[str]) -> list[ResourceClaim]:
+        special = [cycle.demand.claim(resources)] if cycle.demand is not None and resources else []
+        return [*cycle.unallocated, *special]
 
     # --- when no node will do
 
@@ -494,6 +546,11 @@ class DynamicResources(
         return await self._binding.wait_for_conditions(cycle, pod.pod, node)
 
     # --- inside
+
+    def _supposed(self, state: CycleState) -> SupposedDevices | None:
+        if self._suppositions is None or state.supposed is None:
+            return None
+        return self._suppositions.of(state.supposed, state.attempt)
 
     def _decided_in_group(self, group: GroupClaims, claim: ResourceClaim) -> AllocationResult | None:
         """The allocation that another pod of the group has reserved a moment ago, unless it was given up since."""

@@ -51,13 +51,32 @@ def no_devices(resource: str, node: NodeInfo) -> tuple[int, int]:
     return 0, 0
 
 
+class Supposition(msgspec.Struct, frozen=True):
+    """Difference between a trial and the cluster: pods that are evicted, and nominated pods that are counted."""
+
+    gone: Mapping[str, PodInfo] = msgspec.field(default_factory=dict)
+    """UID → a pod that the snapshot of the trial does not have any more."""
+    beside: tuple[PodInfo, ...] = ()
+    """Nominated pods that the snapshot has on ``node``."""
+    node: NodeInfo | None = None
+    """The node that the trial is about; None if it is about all nodes."""
+
+
 class CycleState:
     """State of the plugins between the extension points of one cycle of one pod, by plugin name."""
 
-    __slots__ = ("attempt", "data", "group", "measured", "plugins", "skipped_filters", "snapshot", "taken")
+    __slots__ = ("attempt", "data", "group", "measured", "plugins", "skipped_filters", "snapshot", "supposed", "taken")
 
-    def __init__(self, snapshot: Snapshot, group: dict[str, Any] | None = None, attempt: Attempt | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        group: dict[str, Any] | None = None,
+        attempt: Attempt | None = None,
+        supposed: Supposition | None = None,
+    ) -> None:
         self.snapshot = snapshot
+        self.supposed = supposed
+        """What the snapshot has otherwise than the cluster; None for an attempt that counts."""
         self.attempt = attempt
         """The attempt that the cycle is a turn of; None if there is no limit."""
         self.data: dict[str, Any] = {}
@@ -164,6 +183,11 @@ class FilterPlugin(Plugin):
             return NO_BATCH_RESULT
         key = self.name, predicate.key
         return BatchFilterResult(state.snapshot.nodes_that(key, predicate.holds, nodes))
+
+    def passed_beside(self, state: CycleState, trial: CycleState, node: str) -> None:
+        """Take over from ``trial`` what was found on ``node`` beside the pods nominated for it: `filter`, which does
+        not count them, must not choose what is held for them."""
+        return
 
     @abstractmethod
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
@@ -331,6 +355,14 @@ class ClaimPlugin(Plugin):
     def room(self) -> Callable[[NodeInfo], tuple[int, int]]:
         """Return a function for the devices of a node at this moment, all and those in use, for scores."""
         return lambda node: (0, 0)
+
+    def is_freeing(self, node: str) -> bool:
+        """Return True while devices of ``node`` are held by claims whose pods have gone or are being preempted."""
+        return False
+
+    def evicted(self, pod: Pod) -> None:
+        """Count the devices of ``pod`` as being freed: the server has accepted its eviction."""
+        return
 
     def observe(self, observer: PluginObserver) -> None:
         """Call ``observer`` when waits for devices end; a plugin that waits for none never calls it."""

@@ -6,7 +6,7 @@ groups the whole hierarchy decides: its pods enter the queue when enough groups 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from cathedra.api.core.core_v1 import Pod
@@ -23,6 +23,7 @@ from cathedra.scheduler.framework.status import Code, Status, unresolvable, unsc
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.podclaims import pod_group_name
 from cathedra.semantics.podgroups import (
+    MAX_LEVELS,
     GroupKey,
     GroupNode,
     InvalidHierarchy,
@@ -97,6 +98,35 @@ class StoredGroups:
             return GroupNode(group)
         root = root_of(group, self)
         return tree_of(root, self, self._gates) if root is not None else None
+
+    def disrupted_as_one(self, pod: Pod) -> PodGroup | CompositePodGroup | None:
+        """Return the highest group of the pod whose pods can only be disrupted together; None if there is none."""
+        namespace = pod.metadata.namespace
+        found: PodGroup | CompositePodGroup | None = None
+        group: PodGroup | CompositePodGroup | None = self.pod_group(namespace, pod_group_name(pod))
+        for _ in range(MAX_LEVELS):
+            if group is None:
+                break
+            mode = group.spec.disruption_mode
+            if mode is not None and mode.all is not None:
+                found = group
+            group = self.composite(namespace, parent_name(group)) if parent_name(group) else None
+        return found
+
+    def pods_below(self, group: PodGroup | CompositePodGroup) -> Iterator[Pod]:
+        """Yield the pods of a group and of all groups below it that have not ended."""
+        namespace, waiting = group.metadata.namespace, [group]
+        # Parents that form a cycle must not keep this from ending.
+        seen: set[GroupKey] = set()
+        while waiting:
+            one = waiting.pop()
+            if (key := key_of(one)) in seen:
+                continue
+            seen.add(key)
+            if isinstance(one, CompositePodGroup):
+                waiting += self.children(namespace, one.metadata.name)
+            else:
+                yield from self.pods(namespace, one.metadata.name)
 
     def is_ready(self, node: GroupNode) -> bool:
         """Return True if the group has enough pods, or enough groups that are ready."""

@@ -9,7 +9,7 @@ violated disruption budgets, lowest priority among victims, smallest sum, fewest
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -24,6 +24,7 @@ from cathedra.releases import behaviours
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import Action, EventRegistration, EventResource
 from cathedra.scheduler.framework.plugin import (
+    ClaimPlugin,
     CycleState,
     Nomination,
     PluginContext,
@@ -32,13 +33,17 @@ from cathedra.scheduler.framework.plugin import (
     write_nomination,
 )
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
+from cathedra.scheduler.plugins.gangs import StoredGroups
 from cathedra.scheduler.state.cache import Nominations
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.conditions import find_condition
+from cathedra.semantics.podgroups import GroupKey, group_key
 
 DEFAULT_SHARE: Final = (10, 100)
 """Largest number of candidate nodes that are compared: a percentage of those in question, and a minimum."""
+
+DEVICES_BEING_FREED: Final = "not eligible due to devices of evicted pods that are still being freed."
 
 TryOut = Callable[[PodInfo, CycleState, NodeInfo], Status | None]
 """Return the refusal of the pod if the node were like this."""
@@ -61,6 +66,34 @@ class _Candidate(msgspec.Struct, frozen=True):
         return (self.violations, top, total, len(self.victims), -earliest)
 
 
+class _Unit(msgspec.Struct, frozen=True):
+    """Pods that are evicted together: one pod, or all of a group whose disruption mode is All."""
+
+    pods: tuple[PodInfo, ...]
+    node: str
+    """The node on which the preemptor is tried."""
+
+    def importance(self) -> tuple[int, float]:
+        """Sort key: the most important unit first."""
+        return -max(pod.priority for pod in self.pods), min(started(pod.pod) for pod in self.pods)
+
+    def has_any(self, uids: Container[str]) -> bool:
+        """Return True if one of ``uids`` is that of a pod of the unit."""
+        return any(pod.uid in uids for pod in self.pods)
+
+    def leave(self, node: NodeInfo) -> None:
+        """Take the unit's pods off a copy of the node."""
+        for pod in self.pods:
+            if pod.pod.spec.node_name == self.node:
+                node.remove(pod.uid)
+
+    def enter(self, node: NodeInfo) -> None:
+        """Put the unit's pods back on a copy of the node."""
+        for pod in self.pods:
+            if pod.pod.spec.node_name == self.node:
+                node.add(pod)
+
+
 class DefaultPreemption(PostFilterPlugin):
     """Evicts pods of lower priority so that the pod fits in a later cycle."""
 
@@ -73,8 +106,15 @@ class DefaultPreemption(PostFilterPlugin):
         try_out: TryOut,
         share: tuple[int, int] = DEFAULT_SHARE,
         observer: PluginObserver | None = None,
+        devices: ClaimPlugin | None = None,
     ) -> None:
-        """``share``: the percentage of the nodes in question that are compared, and the minimum."""
+        """``share``: the percentage of the nodes in question that are compared, and the minimum.
+
+        ``devices`` reports whether devices are still being freed, and is notified of evictions.
+        """
+        as_units = context.gates["GenericWorkload"] and context.gates.has(behaviours.GROUPS_SCHEDULED_AS_UNITS)
+        self._groups = StoredGroups.of(context.informers, context.gates) if as_units else None
+        self._devices = devices
         self._empty_budgets = context.gates.has(behaviours.EMPTY_BUDGETS_PROTECT)
         self._client = context.client
         self._clock = context.clock
@@ -112,7 +152,7 @@ class DefaultPreemption(PostFilterPlugin):
             await self._withdraw_nominations(pod, chosen.node)
         try:
             for victim in victims:
-                await self.evict(victim, pod.pod, chosen.node)
+                await self.evict(victim, pod.pod, victim.spec.node_name)
         except (StatusError, ConnectionError) as failure:
             return error(f"preemption: {failure}")
         return Nomination(chosen.node)
@@ -127,7 +167,14 @@ class DefaultPreemption(PostFilterPlugin):
             # No eviction on the nominated node can help any longer: another one is looked for.
             return ""
         leaving = any(other.priority < pod.priority and is_leaving(other.pod) for other in node.pods.values())
-        return "not eligible due to a terminating pod on the nominated node." if leaving else ""
+        if leaving:
+            return "not eligible due to a terminating pod on the nominated node."
+        # The pods have gone, and their claims are not deallocated yet: without this the next attempt would evict more.
+        return DEVICES_BEING_FREED if self.is_freeing(node.name) else ""
+
+    def is_freeing(self, node: str) -> bool:
+        """Return True while devices that an eviction has freed on ``node`` are not available yet."""
+        return self._devices is not None and self._devices.is_freeing(node)
 
     def _candidates(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, unhelpful: Diagnosis
@@ -151,32 +198,47 @@ class DefaultPreemption(PostFilterPlugin):
 
     def _victims(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> _Candidate | Status:
         """The fewest pods that have to go from ``node``, or why no eviction there helps."""
-        lower = [other for other in node.pods_in_order() if other.priority < pod.priority]
-        if not lower:
+        units = self._units(node, pod.priority)
+        if not units:
             return unresolvable("No preemption victims found for incoming pod")
         # A copy, because filters read the pods of the node, and the real node belongs to the snapshot.
         trial = node.copy()
-        for victim in lower:
-            trial.remove(victim.uid)
+        for unit in units:
+            unit.leave(trial)
         refusal = self._try_out(pod, state, trial)
         if refusal is not None:
             return refusal
-        lower.sort(key=lambda other: (-other.priority, started(other.pod)))
-        violating, others = self.split(lower)
+        units.sort(key=_Unit.importance)
+        violating = {one.uid for one in self.split([one for unit in units for one in unit.pods])[0]}
         victims: list[PodInfo] = []
-        violations = 0
         # Pods under a disruption budget are added back first, so that the budget is violated only if it must be.
-        for group, violates in ((violating, True), (others, False)):
-            for other in group:
-                trial.add(other)
-                if self._try_out(pod, state, trial) is not None:
-                    trial.remove(other.uid)
-                    victims.append(other)
-                    violations += violates
+        for unit in sorted(units, key=lambda one: not one.has_any(violating)):
+            unit.enter(trial)
+            if self._try_out(pod, state, trial) is not None:
+                unit.leave(trial)
+                victims += unit.pods
         victims.sort(key=lambda other: (-other.priority, started(other.pod)))
         if not victims:
             return unresolvable("No preemption victims found for incoming pod")
-        return _Candidate(node.name, victims, violations)
+        return _Candidate(node.name, victims, sum(victim.uid in violating for victim in victims))
+
+    def _units(self, node: NodeInfo, priority: int) -> list[_Unit]:
+        """Return what can be evicted from ``node`` for a pod of a priority."""
+        units: list[_Unit] = []
+        together: dict[GroupKey, list[PodInfo]] = {}
+        for other in node.pods_in_order():
+            group = self._groups.disrupted_as_one(other.pod) if self._groups is not None else None
+            if group is None:
+                units += [_Unit((other,), node.name)] if other.priority < priority else ()
+            elif self._groups is not None and (key := group_key(group)) not in together:
+                # Those on other nodes too: the group runs with all of its pods, or not at all.
+                below = (one for one in self._groups.pods_below(group) if one.spec.node_name)
+                away = [PodInfo(one) for one in below if one.metadata.uid not in node.pods]
+                together[key] = [other, *away]
+            else:
+                together[group_key(group)].append(other)
+        groups = (members for members in together.values() if all(one.priority < priority for one in members))
+        return [*units, *(_Unit(tuple(members), node.name) for members in groups)]
 
     def split(self, pods: Iterable[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
         """Split pods into those whose eviction violates a disruption budget, and the others."""
@@ -232,6 +294,8 @@ class DefaultPreemption(PostFilterPlugin):
                 raise
             _LOG.info("victim %s/%s is gone already", victim.metadata.namespace, victim.metadata.name)
             return
+        if self._devices is not None:
+            self._devices.evicted(victim)
         note = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
         self._recorder.record(victim, "Normal", "Preempted", note, action="Preempting")
 
