@@ -69,6 +69,8 @@ class BuiltinKind(Generic[T]):
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     field_selectors: Mapping[str, Callable[[T], str]] = field(default_factory=dict)
+    indexed_fields: tuple[str, ...] = ()
+    """As in `ResourceDefinition`."""
     counts_generation: bool = False
     """True if a changed spec increments ``metadata.generation``."""
     created_by_update: bool = False
@@ -103,6 +105,7 @@ class BuiltinKind(Generic[T]):
             columns=columns,
             cells=cells,
             field_selectors=self.field_selectors,
+            indexed_fields=self.indexed_fields,
             gate=self.gate,
             deletion=self.deletion,
             verbs=self.verbs,

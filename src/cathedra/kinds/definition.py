@@ -241,6 +241,9 @@ class ResourceDefinition(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """One table row: the object and the time now (epoch seconds) → cells in order of ``columns``."""
     field_selectors: Mapping[str, Callable[[T], str]] = msgspec.field(default_factory=dict)
     """Selectable fields besides ``metadata.name`` and ``metadata.namespace``."""
+    indexed_fields: tuple[str, ...] = ()
+    """Selectable fields by which the API server finds objects without testing all of them: those with about as many
+    values as there are nodes, since each node's agent and driver lists and watches its own objects by them."""
     verbs: tuple[str, ...] = ALL_VERBS
     gate: str = ""
     """The feature gate without which the kind is not served."""

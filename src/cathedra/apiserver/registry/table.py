@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import bisect
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final, cast
 
 from cathedra.apiserver.registry.selection import Selection, getter
 from cathedra.apiserver.registry.storedobject import StoredObject, split_key
@@ -66,6 +65,9 @@ class Table:
         self._by_namespace: dict[str, Watchers] = {}
         self._by_field: dict[str, dict[str, Watchers]] = {}
         self._by_label: dict[tuple[str, str], Watchers] = {}
+        self._indexes: dict[str, FieldIndex] = {}
+        """Of the definition's indexed fields, as far as lists have needed them: an index decodes every object, which
+        a server without node agents need not do."""
         self._observers: list[Callable[[StoredChange], None]] = []
         self.created = self.changed = self.deleted = 0
         """Numbers of settled writes, for metrics."""
@@ -89,7 +91,9 @@ class Table:
 
     def select(self, selection: Selection, start: str = "") -> Iterator[StoredObject]:
         """The matching objects in storage order, from key ``start`` on."""
-        return self._walk(self._entries, self._keys.in_order, selection, start)
+        keys = self._indexed_keys(selection)
+        in_order = self._keys.in_order if keys is None else lambda: keys
+        return self._walk(self._entries.get, in_order, selection, start)
 
     def select_at(self, revision: int, selection: Selection, start: str = "") -> Iterator[StoredObject]:
         """The matching objects as they were at ``revision``.
@@ -107,21 +111,35 @@ class Table:
             undone[change.entry.key] = change.previous
         if not undone:
             return self.select(selection, start)
-        # A copy, since the result is read later, page by page, while writes go on.
-        entries = dict(self._entries)
-        for key, previous in undone.items():
-            if previous is None:
-                entries.pop(key, None)
-            else:
-                entries[key] = previous
-        # The present order of keys does not hold here: removed objects are back and new ones are missing.
-        return self._walk(entries, partial(sorted, entries), selection, start)
+        # A page of a list among 100,000 objects must not copy and sort all of them because some have changed since the
+        # first page. So the present order of keys is read, without keys that were created later and with those that
+        # were removed.
+        present = self._entries
+        created = {key for key, past in undone.items() if past is None and key in present}
+        removed = sorted(key for key, past in undone.items() if past is not None and key not in present)
+
+        def in_order() -> list[str]:
+            keys = self._keys.in_order()
+            if not created and not removed:
+                return keys
+            keys = [key for key in keys if key not in created] if created else keys.copy()
+            for key in removed:
+                bisect.insort(keys, key)
+            return keys
+
+        def get(key: str) -> StoredObject | None:
+            return undone[key] if key in undone else present.get(key)
+
+        return self._walk(get, in_order, selection, start)
 
     def apply(self, change: StoredChange) -> None:
         """Enter a settled write, then call observers, then offer it to watchers: indexes of the server must hold a
         change before any client can react to it."""
         entry = change.entry
         key = entry.key
+        if self._indexes:
+            for index in self._indexes.values():
+                index.apply(change)
         if change.deleted:
             del self._entries[key]
             self._keys.remove(key)
@@ -228,6 +246,7 @@ class Table:
         self._entries = entries
         self.get = entries.get
         self._keys = SortedKeys(entries)
+        self._indexes.clear()
 
     def redefine(self, definition: AnyDefinition, entries: dict[str, StoredObject], floor: int) -> None:
         """Replace the definition and the objects. The history begins at ``floor``; watches end."""
@@ -285,7 +304,7 @@ class Table:
         # Empty buckets are removed: node agents come and go, and a bucket per former node would stay for ever.
         if bucket or bucket is self._watchers:
             return
-        if (indexed := _indexed_term(selection)) is not None:
+        if (indexed := self._indexed_term(selection)) is not None:
             values = self._by_field[indexed[0]]
             del values[indexed[1]]
             if not values:
@@ -312,7 +331,7 @@ class Table:
     def _bucket(self, selection: Selection) -> Watchers:
         """Return the watchers that a change of a matching object reaches. They are found by field, label or namespace,
         so a write costs nothing for watchers of other objects."""
-        indexed = _indexed_term(selection)
+        indexed = self._indexed_term(selection)
         if indexed is None:
             if selection.label is not None:
                 return self._by_label.setdefault(selection.label, Watchers())
@@ -320,6 +339,17 @@ class Table:
                 return self._by_namespace.setdefault(selection.namespace, Watchers())
             return self._watchers
         return self._by_field.setdefault(indexed[0], {}).setdefault(indexed[1], Watchers())
+
+    def _indexed_term(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the field and value by which a watcher is found: thousands of node agents watch the pods of their own
+        node."""
+        terms = [term for term in selection.terms if not term.negated]
+        # A driver on each node watches slices of its driver and its node. All of them have the first in common, so
+        # each write would be compared with every watcher.
+        for term in terms:
+            if term.field in self.definition.indexed_fields:
+                return term.field, term.value
+        return (terms[0].field, terms[0].value) if terms else None
 
     def _broadcast_by_field(self, change: StoredChange) -> None:
         for field, values in self._by_field.items():
@@ -340,13 +370,27 @@ class Table:
             if (bucket := self._by_label.get(label)) is not None:
                 change.broadcast(bucket)
 
+    def _indexed_keys(self, selection: Selection) -> list[str] | None:
+        """Return the keys of the objects that may match, in order; None if no index finds them."""
+        for term in selection.terms:
+            if term.field in self.definition.indexed_fields and not term.negated:
+                index = self._indexes.get(term.field)
+                if index is None:
+                    index = self._indexes[term.field] = FieldIndex(self.definition, term.field, self._entries)
+                return sorted(index.keys(term.value))
+        return None
+
     def _walk(
-        self, entries: dict[str, StoredObject], in_order: Callable[[], list[str]], selection: Selection, start: str
+        self,
+        get: Callable[[str], StoredObject | None],
+        in_order: Callable[[], list[str]],
+        selection: Selection,
+        start: str,
     ) -> Iterator[StoredObject]:
         name, namespace = selection.name, selection.namespace
         if name and (namespace or not self.definition.namespaced):
             key = f"{namespace}/{name}" if namespace else name
-            entry = entries.get(key)
+            entry = get(key)
             return iter(() if entry is None or key < start or not _matches(selection, entry) else (entry,))
         keys = in_order()
         low, high = 0, len(keys)
@@ -355,11 +399,48 @@ class Table:
             low, high = bisect.bisect_left(keys, f"{namespace}/"), bisect.bisect_left(keys, f"{namespace}0")
         if start:
             low = max(low, bisect.bisect_left(keys, start))
-        found = map(entries.__getitem__, keys[low:high])
+        found = cast("Iterator[StoredObject]", map(get, keys[low:high]))  # each of the keys is there
         matches = selection.matches
         if matches is None:
             return found
         return (entry for entry in found if matches(entry.object))
+
+
+class FieldIndex:
+    """The keys of objects by the value of a field.
+
+    Agents of 10,000 nodes list the pods of their own node when they start. Without the index each list tests all pods.
+    """
+
+    __slots__ = ("_get", "_keys")
+
+    def __init__(self, definition: AnyDefinition, field: str, entries: Mapping[str, StoredObject]) -> None:
+        self._get = getter(definition, field)
+        self._keys: dict[str, set[str]] = {}
+        for key, entry in entries.items():
+            self._add(self._get(entry.object), key)
+
+    def apply(self, change: StoredChange) -> None:
+        """Enter a change."""
+        key, get = change.entry.key, self._get
+        now = None if change.deleted else get(change.entry.object)
+        before = None if change.previous is None else get(change.previous.object)
+        if now == before:
+            return
+        if before is not None:
+            self._keys[before].discard(key)
+            # Nodes come and go; an empty set per former node would stay for ever.
+            if not self._keys[before]:
+                del self._keys[before]
+        if now is not None:
+            self._add(now, key)
+
+    def keys(self, value: str) -> Collection[str]:
+        """Return the keys of the objects with a value, in no order."""
+        return self._keys.get(value, ())
+
+    def _add(self, value: str, key: str) -> None:
+        self._keys.setdefault(value, set()).add(key)
 
 
 class SortedKeys:
@@ -415,14 +496,6 @@ def _matches(selection: Selection, entry: StoredObject) -> bool:
 
 def _in_namespace(key: str, namespace: str) -> bool:
     return not namespace or key.startswith(f"{namespace}/")
-
-
-def _indexed_term(selection: Selection) -> tuple[str, str] | None:
-    """Return the field term by which a watcher is found: thousands of node agents watch the pods of their own node."""
-    for term in selection.terms:
-        if not term.negated:
-            return term.field, term.value
-    return None
 
 
 def _revision(change: StoredChange) -> int:

@@ -219,6 +219,7 @@ def pod_definition() -> ResourceDefinition[core_v1.Pod]:
         short_names=("po",),
         categories=("all",),
         field_selectors=POD_FIELDS,
+        indexed_fields=("spec.nodeName",),
         deletion=PodDeletion(),
     ).definition()
 

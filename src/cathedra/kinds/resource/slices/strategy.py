@@ -101,6 +101,7 @@ def slice_definition(gates: FeatureGates) -> ResourceDefinition[resource.Resourc
         columns=SLICE_COLUMNS,
         cells=slice_cells,
         field_selectors=_slice_fields(gates),
+        indexed_fields=("spec.nodeName",),
     )
 
 
