@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,15 +101,15 @@ def slice_of(number: int) -> ResourceSlice:
     return from_dict(ResourceSlice, {"metadata": {"name": f"node-{number}-gpus"}, "spec": spec})
 
 
-def allocated(number: int) -> dict[str, Any]:
-    """The allocation of a running claim: the first four devices of each node are held."""
-    pool = f"node-{number % NODES_OF}"
-    result = {"request": "gpus", "driver": DRIVER, "pool": pool, "device": f"gpu-{number // NODES_OF}"}
+def allocated(number: int, nodes: int = NODES_OF) -> dict[str, Any]:
+    """The allocation of a running claim: the first devices of each node are held."""
+    pool = f"node-{number % nodes}"
+    result = {"request": "gpus", "driver": DRIVER, "pool": pool, "device": f"gpu-{number // nodes}"}
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [pool]}]}
     return {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [term]}}
 
 
-def claim(name: str, count: int, *selectors: str, number: int | None = None) -> ResourceClaim:
+def claim(name: str, count: int, *selectors: str, number: int | None = None, nodes: int = NODES_OF) -> ResourceClaim:
     """A claim that waits, or the running one of that number."""
     exactly = {
         "deviceClassName": "gpu",
@@ -121,7 +122,7 @@ def claim(name: str, count: int, *selectors: str, number: int | None = None) -> 
         {
             "metadata": {"name": name, "namespace": "default"},
             "spec": {"devices": {"requests": [{"name": "gpus", "exactly": exactly}]}},
-            "status": {} if number is None else {"allocation": allocated(number)},
+            "status": {} if number is None else {"allocation": allocated(number, nodes)},
         },
     )
 
@@ -156,11 +157,20 @@ def waiting(number: int) -> Sequence[Any]:
     return claim(f"want-{sort}", 5 + sort % 5, *model), pod(f"want-{number}", f"want-{sort}")
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Numbers of objects of a cluster."""
+
+    nodes: int = NODES_OF
+    claims: int = CLAIMS
+    pending: int = PENDING
+
+
 class Cluster:
     """The objects of the cluster, on an API server."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, size: Size | None = None) -> None:
+        self._client, self._size = client, size or Size()
         self._limit = asyncio.Semaphore(AT_ONCE)
 
     async def create(self, objects: Iterator[Any]) -> None:
@@ -186,34 +196,47 @@ class Cluster:
         selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
         gpu = from_dict(DeviceClass, {"metadata": {"name": "gpu"}, "spec": {"selectors": [selector]}})
         await self.create(iter([gpu]))
-        await self.create(node(number) for number in range(NODES_OF))
+        size = self._size
+        await self.create(node(number) for number in range(size.nodes))
         nodes = await self._client.resource(NODES).list()
         async with asyncio.TaskGroup() as group:
             for one in nodes.items:
                 ready = replace(one, spec=replace(one.spec, taints=()))
                 group.create_task(self._client.resource(NODES).update(ready))
-        await self.create(slice_of(number) for number in range(NODES_OF))
-        await self.create(claim(f"held-{number}", 1, number=number) for number in range(CLAIMS))
+        await self.create(slice_of(number) for number in range(size.nodes))
+        await self.create(claim(f"held-{number}", 1, number=number, nodes=size.nodes) for number in range(size.claims))
         await self.create(
-            pod(f"run-{number}", f"held-{number}", f"node-{number % NODES_OF}") for number in range(CLAIMS)
+            pod(f"run-{number}", f"held-{number}", f"node-{number % size.nodes}") for number in range(size.claims)
         )
         await self.create(waiting(number)[0] for number in range(SORTS))
-        await self.create(waiting(number)[1] for number in range(PENDING))
+        await self.create(waiting(number)[1] for number in range(size.pending))
 
     async def churn(self, seconds: float) -> int:
         """Change `RATE` objects in a second. Return the number of changes."""
         begun, changes = time.monotonic(), 0
-        claims = self._client.resource(RESOURCECLAIMS, "default")
         while (passed := time.monotonic() - begun) < seconds:
             if changes >= passed * RATE:
                 await asyncio.sleep(0.01)
                 continue
-            number = changes // 2 % CLAIMS
-            held = await claims.get(f"held-{number}")
-            status = claim("x", 1, number=number).status if changes % 2 else ResourceClaim().status
-            await claims.update(replace(held, status=status), subresource="status")
+            await self.change_claim(changes)
             changes += 1
         return changes
+
+    async def change_claim(self, change: int) -> None:
+        """Free a claim; the next change allocates it again."""
+        claims = self._client.resource(RESOURCECLAIMS, "default")
+        number = change // 2 % self._size.claims
+        held = await claims.get(f"held-{number}")
+        taken = claim("x", 1, number=number, nodes=self._size.nodes).status
+        await claims.update(replace(held, status=taken if change % 2 else ResourceClaim().status), subresource="status")
+
+    async def replace_pod(self, number: int, kept: int) -> None:
+        """Create a pod that waits, and delete the one that was created ``kept`` pods before."""
+        made = pod(f"next-{number}", f"want-{number % SORTS}")
+        await self.create(iter([made]))
+        if number >= kept:
+            pods = self._client.resource(PODS, "default")
+            await pods.delete(f"next-{number - kept}", grace_period_seconds=0)
 
     async def seconds_to_reason(self, number: int) -> float:
         """Return the seconds from the creation of a pod to its event."""
