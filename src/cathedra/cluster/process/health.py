@@ -6,21 +6,18 @@ authenticates (TokenReview, or a client certificate) and authorizes (SubjectAcce
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from cathedra.api.core.authorization_v1 import (
-    NonResourceAttributes,
-    SubjectAccessReview,
-    SubjectAccessReviewSpec,
-)
+from cathedra.api.core.authorization_v1 import NonResourceAttributes
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.denials import Denials
 from cathedra.client.leaderelection import LeaderElector
-from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.config import InvalidOption
 from cathedra.cluster.process.plainhealth import health_text
@@ -35,40 +32,77 @@ if TYPE_CHECKING:
 HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
 """Public paths, as in kube-scheduler's ``--authorization-always-allow-paths``."""
 
-_REVIEWS: Final = ResourceRef(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False, SubjectAccessReview
-)
 Say = Callable[[str], None]
+
+
+class PathApplication(Protocol):
+    """An ASGI application of some paths."""
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The paths that it serves."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthOptions:
-    """Address and certificates of a part's health port."""
+    """Address, certificates and further paths of a part's health port."""
 
     address: str = "127.0.0.1"
     port: int = 0
     """Port of the server; 0: nothing is served."""
     client_authority: bytes = b""
     """PEM of the authority of client certificates."""
+    certificate: Path | None = None
+    key: Path | None = None
+    """Certificate of the server and its key (PEM); None: a self-signed one is made."""
+    beside: PathApplication | None = None
+    """Application of further paths, which authenticates and authorizes by itself."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise InvalidOption(f"--secure-port must be between 0 and 65535, got {self.port}")
+        if (self.certificate is None) != (self.key is None):
+            raise InvalidOption("--tls-cert-file and --tls-private-key-file belong together: name both")
+
+    def pair(self, now: float) -> tuple[bytes, bytes]:
+        """Return certificate and key of the server.
+
+        Raises:
+            InvalidOption: a file cannot be read.
+        """
+        if self.certificate is None or self.key is None:
+            from cathedra.certificates.authority import self_signed  # start-up time: with the port alone
+
+            made = self_signed(f"{self.address}@{int(now)}", (self.address, "localhost"), now)
+            return made.certificate, made.key
+        try:
+            return self.certificate.read_bytes(), self.key.read_bytes()
+        except OSError as error:
+            raise InvalidOption(f"{error.filename}: {error.strerror}") from error
 
 
 class HealthApplication:
     """The ASGI application of the port."""
 
     def __init__(
-        self, client: Client, registry: CollectorRegistry, clock: Clock, denials: Denials | None = None
+        self,
+        client: Client,
+        registry: CollectorRegistry,
+        clock: Clock,
+        denials: Denials | None = None,
+        beside: PathApplication | None = None,
     ) -> None:
-        """``denials`` are shown by ``/readyz?verbose``."""
-        from cathedra.node.server.access import RequestAuthenticator  # start-up time: with the port alone
+        """``denials`` are shown by ``/readyz?verbose``; ``beside`` serves further paths."""
+        from cathedra.node.server.access import AccessReviews, RequestAuthenticator  # start-up time: port alone
 
         self._authenticator = RequestAuthenticator(client, clock)
-        self._reviews = client.resource(_REVIEWS)
+        self._reviews = AccessReviews(client)
         self._registry = registry
         self._denials = denials
+        self._beside = beside
 
     async def __call__(
         self,
@@ -78,6 +112,9 @@ class HealthApplication:
     ) -> None:
         """Serve one HTTP request; other scopes are ignored."""
         if scope["type"] != "http":
+            return
+        if self._beside is not None and scope["path"] in self._beside.paths:
+            await self._beside(scope, receive, send)
             return
         code, text, kind = await self._answer(scope)
         body = text if isinstance(text, bytes) else text.encode()
@@ -112,15 +149,7 @@ class HealthApplication:
             StatusError: 401, the request has no valid credentials; or the API server does not answer.
         """
         user = await self._authenticator.user_of(scope)
-        spec = SubjectAccessReviewSpec(
-            user=user.username,
-            uid=user.uid,
-            groups=user.groups,
-            extra=user.extra,
-            non_resource_attributes=NonResourceAttributes(path=path, verb="get"),
-        )
-        review = await self._reviews.create(SubjectAccessReview(spec=spec))
-        if review.status.allowed and not review.status.denied:
+        if await self._reviews.allows(user, NonResourceAttributes(path=path, verb="get")):
             return ""
         return f'forbidden: User "{user.username}" cannot get path "{path}"\n'
 
@@ -148,17 +177,21 @@ async def serving_health(
         yield
         return
     from cathedra.asgi.listener import Listener, TLSFiles, bind  # start-up time: with the port alone
-    from cathedra.certificates.authority import self_signed  # start-up time: with the port alone
 
     clock = SystemClock()
+    certificate, key = options.pair(clock.now())
     try:
         listening = bind(options.address, options.port)
     except OSError as error:
         raise InvalidOption(f"--secure-port {options.port} of {options.address}: {error.strerror}") from error
-    pair = self_signed(f"{options.address}@{int(clock.now())}", (options.address, "localhost"), clock.now())
-    with files_in_memory(pair.certificate, pair.key, options.client_authority or pair.certificate) as files:
-        listener = Listener(HealthApplication(client, registry, clock, denials), listening, TLSFiles(*files))
-        await listener.start()
+    application = HealthApplication(client, registry, clock, denials, options.beside)
+    with files_in_memory(certificate, key, options.client_authority or certificate) as files:
+        listener = Listener(application, listening, TLSFiles(*files))
+        try:
+            await listener.start()
+        except ssl.SSLError as error:
+            listening.close()
+            raise InvalidOption(f"--tls-cert-file {options.certificate}: {error.reason or error}") from error
     say(f"health and metrics at https://{options.address}:{options.port}")
     try:
         yield

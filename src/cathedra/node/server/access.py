@@ -17,7 +17,12 @@ from collections.abc import Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from cathedra.api.core.authentication_v1 import TokenReview, TokenReviewSpec, UserInfo
-from cathedra.api.core.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
+from cathedra.api.core.authorization_v1 import (
+    NonResourceAttributes,
+    ResourceAttributes,
+    SubjectAccessReview,
+    SubjectAccessReviewSpec,
+)
 from cathedra.api.status import StatusError, failure, unauthorized
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate
 from cathedra.client.client import Client
@@ -57,11 +62,16 @@ class ExpiringCache(Generic[K, V]):
             self._entries.popitem(last=False)
 
 
-class RequestAuthenticator:
-    """Authenticates requests to the node's server."""
+class ReviewUnavailable(ConnectionError):
+    """The API server did not review a token."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
-        self._clock = clock
+
+class RequestAuthenticator:
+    """Authenticates requests to the node's server, and to the ports of other parts."""
+
+    def __init__(self, client: Client, clock: Clock, seconds: float = TOKEN_SECONDS) -> None:
+        """``seconds``: time for which a token that has ended may still be accepted."""
+        self._clock, self._seconds = clock, seconds
         self._reviews = client.resource(_TOKEN_REVIEWS)
         self._known: ExpiringCache[bytes, TokenReview] = ExpiringCache(clock, 4096)
 
@@ -70,6 +80,18 @@ class RequestAuthenticator:
 
         Raises:
             StatusError: 401, it has neither, the token is invalid, or the API server does not answer.
+        """
+        try:
+            return await self.identify(scope)
+        except ReviewUnavailable as error:
+            raise unauthorized() from error
+
+    async def identify(self, scope: Mapping[str, Any]) -> UserInfo:
+        """Return the user of an ASGI scope's certificate or token.
+
+        Raises:
+            StatusError: 401, it has neither, or the token is invalid.
+            ReviewUnavailable: the API server does not answer.
         """
         shown: PeerCertificate | None = scope.get("extensions", {}).get(PEER_CERTIFICATE)
         if shown is not None and shown.has_ended(self._clock.now()):
@@ -93,8 +115,8 @@ class RequestAuthenticator:
         try:
             review = await self._reviews.create(TokenReview(spec=TokenReviewSpec(token=token)))
         except (StatusError, ConnectionError) as error:
-            raise unauthorized() from error
-        self._known.put(key, review, TOKEN_SECONDS)
+            raise ReviewUnavailable(str(error)) from error
+        self._known.put(key, review, self._seconds)
         return review
 
 
@@ -153,11 +175,38 @@ def subresources_of(path: str) -> tuple[str, ...]:
     return _SUBRESOURCES.get(first, (_PROXY,))
 
 
+class AccessReviews:
+    """SubjectAccessReviews of the API server."""
+
+    def __init__(self, client: Client) -> None:
+        self._reviews = client.resource(_ACCESS_REVIEWS)
+
+    async def allows(self, user: UserInfo, wanted: ResourceAttributes | NonResourceAttributes) -> bool:
+        """Return True if the user has a right.
+
+        Raises:
+            StatusError: the server refuses the review.
+            ConnectionError: it does not answer.
+        """
+        path = wanted if isinstance(wanted, NonResourceAttributes) else None
+        resource = wanted if isinstance(wanted, ResourceAttributes) else None
+        spec = SubjectAccessReviewSpec(
+            user=user.username,
+            uid=user.uid,
+            groups=user.groups,
+            extra=user.extra,
+            resource_attributes=resource,
+            non_resource_attributes=path,
+        )
+        review = await self._reviews.create(SubjectAccessReview(spec=spec))
+        return review.status.allowed and not review.status.denied
+
+
 class RequestAuthorizer:
     """Checks with the API server that users may use this node's server."""
 
     def __init__(self, client: Client, node: str, clock: Clock) -> None:
-        self._reviews = client.resource(_ACCESS_REVIEWS)
+        self._reviews = AccessReviews(client)
         self._node = node
         self._known: ExpiringCache[_Question, bool] = ExpiringCache(clock, 8192)
 
@@ -183,19 +232,7 @@ class RequestAuthorizer:
         known = self._known.get(question)
         if known is not None:
             return known
-        review = await self._reviews.create(
-            SubjectAccessReview(
-                spec=SubjectAccessReviewSpec(
-                    user=user.username,
-                    uid=user.uid,
-                    groups=user.groups,
-                    extra=user.extra,
-                    resource_attributes=ResourceAttributes(
-                        verb=verb, version="v1", resource="nodes", subresource=subresource, name=self._node
-                    ),
-                )
-            )
-        )
-        allowed = review.status.allowed and not review.status.denied
+        wanted = ResourceAttributes(verb=verb, version="v1", resource="nodes", subresource=subresource, name=self._node)
+        allowed = await self._reviews.allows(user, wanted)
         self._known.put(question, allowed, ALLOWED_SECONDS if allowed else REFUSED_SECONDS)
         return allowed
