@@ -7,112 +7,21 @@ python tools/schemas.py
 
 from __future__ import annotations
 
-import inspect
 import json
-import re
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from cathedra.engine.messages import Answer, Completions, EvaluatedExpression, Question, ShownObject, Summary
-from cathedra.insight import (
-    Conversion,
-    Defragmentation,
-    DeviceList,
-    Explanation,
-    ExplanationOverview,
-    LintReport,
-    MovePlan,
-    SelectorMatch,
-    Simulation,
-    UsageReport,
-)
-from cathedra.insight.inventory.clustermap import ClusterMap
-from cathedra.insight.rendering import API_VERSION
+from cathedra.engine.schemas import MODELS, question_schema, schema_of
 
 FOLDER: Final = Path(__file__).parent.parent / "docs" / "schemas"
-_KINDS: Final = (
-    *(
-        Explanation,
-        ExplanationOverview,
-        DeviceList,
-        Simulation,
-        LintReport,
-        SelectorMatch,
-        Conversion,
-        MovePlan,
-        Defragmentation,
-        UsageReport,
-    ),
-    *(Answer, Summary, ClusterMap, EvaluatedExpression, Completions, ShownObject),
-)
-_LEFT_OUT: Final = {"Change": ("set", "removed")}
-"""Fields that are for the library alone."""
-_ADDED: Final = {
-    "Explanation": ("fits",),
-    "ExplanationOverview": ("fits",),
-    "Simulation": ("fits",),
-    "LintReport": ("clean",),
-    "MovePlan": ("fits",),
-    "Defragmentation": ("better",),
-}
-"""Answers beside the fields."""
-
-
-def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The schema of one answer."""
-    found: dict[str, Any] = msgspec.json.schema(kind, schema_hook=lambda _: {"type": "string"})
-    definitions = found["$defs"]
-    for name, fields in _LEFT_OUT.items():
-        for field in fields:
-            definitions.get(name, {"properties": {}})["properties"].pop(field, None)
-    definitions = {name: definitions[name] for name in sorted(_used(kind.__name__, definitions))}
-    for definition in definitions.values():
-        # Python 3.13 takes the indentation out of docstrings itself.
-        if "description" in definition:
-            definition["description"] = inspect.cleandoc(definition["description"])
-    for name in _ADDED.get(kind.__name__, ()):
-        definitions[kind.__name__]["properties"][name] = {"type": "boolean"}
-    head = {"apiVersion": {"const": API_VERSION}, "kind": {"const": kind.__name__}}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": kind.__name__,
-        "type": "object",
-        "required": ["apiVersion", "kind"],
-        "properties": head,
-        "allOf": [{"$ref": f"#/$defs/{kind.__name__}"}],
-        "$defs": definitions,
-    }
-
-
-def question_schema() -> dict[str, Any]:
-    """The schema of the questions to the engine."""
-    found: dict[str, Any] = msgspec.json.schema(Question)
-    for definition in found["$defs"].values():
-        definition["description"] = inspect.cleandoc(definition["description"])
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Question", **found}
-
-
-def _used(name: str, definitions: dict[str, Any]) -> set[str]:
-    """The definitions that one of them refers to, at any distance."""
-    used: set[str] = set()
-    pending = [name]
-    while pending:
-        one = pending.pop()
-        if one in used:
-            continue
-        used.add(one)
-        pending.extend(re.findall(r'"#/\$defs/(\w+)"', json.dumps(definitions[one])))
-    return used
 
 
 def main() -> int:
     """Write them, or say which differ."""
     FOLDER.mkdir(exist_ok=True)
     stale = []
-    schemas = {kind.__name__.lower(): schema_of(kind) for kind in _KINDS} | {"question": question_schema()}
+    schemas = {kind.__name__.lower(): schema_of(kind) for kind in MODELS} | {"question": question_schema()}
     for name, schema in schemas.items():
         path = FOLDER / f"{name}.json"
         text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -7,8 +7,8 @@ The same messages go to the server of ``kubectl dra map`` and to a Web Worker th
 are versioned as the answers of ``-o json`` are: within ``cathedra.dev/v1``, fields are added, never renamed or removed.
 """
 
-from cathedra.engine.engine import Engine
+from cathedra.engine.engine import Engine, UsageHistory
 from cathedra.engine.limits import Limits
 from cathedra.engine.messages import Answer, AnswerError, Question, decode_question
 
-__all__ = ["Answer", "AnswerError", "Engine", "Limits", "Question", "decode_question"]
+__all__ = ["Answer", "AnswerError", "Engine", "Limits", "Question", "UsageHistory", "decode_question"]

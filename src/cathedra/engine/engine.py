@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -20,6 +23,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import to_dict
 from cathedra.cel.errors import CompileError
 from cathedra.cel.values import text as value_text
+from cathedra.deadline import DeadlineExceeded, Interruption
 from cathedra.engine import messages
 from cathedra.engine.limits import Limits, bounded_answer, load_dump, with_few_devices
 from cathedra.engine.messages import Answer, AnswerError, Question, SentFile, model_of
@@ -28,7 +32,7 @@ from cathedra.insight.explanation.report import Explanation, ExplanationOverview
 from cathedra.insight.inventory.clustermap import ClusterMap, cluster_map
 from cathedra.insight.inventory.listing import devices
 from cathedra.insight.inventory.report import devices_text
-from cathedra.insight.inventory.usage import usage, usage_text
+from cathedra.insight.inventory.usage import UsagePeriod, usage, usage_text
 from cathedra.insight.linting.lint import lint
 from cathedra.insight.linting.report import lint_text
 from cathedra.insight.matching.match import compiled_expression, explained_parts, match, match_text
@@ -46,11 +50,22 @@ _Result = tuple[JSONObject, str]
 """Model and text of an answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class UsageHistory:
+    """The history of an advisor, and the namespaces that answers may name; None: all."""
+
+    file: Path
+    namespaces: frozenset[str] | None = None
+
+
 class Engine:
     """Answers questions about one state. It can be called in a thread: states are frozen, and replaced as a whole."""
 
-    def __init__(self, state: ClusterState | None = None, limits: Limits | None = None) -> None:
+    def __init__(
+        self, state: ClusterState | None = None, limits: Limits | None = None, history: UsageHistory | None = None
+    ) -> None:
         """An engine that is given a state refuses to load files: a page must not replace what a server follows."""
+        self._history = history
         self._loads = state is None
         self._limits = limits or Limits()
         self._state: ClusterState | None = None
@@ -107,12 +122,18 @@ class Engine:
             return self._encoded_map(question)
         return self.answer(question).encode()
 
-    def answer(self, question: Question) -> Answer:
-        """Answer a question. Never raises: what cannot be answered is an answer with an error."""
+    def answer(self, question: Question, interruption: Interruption | None = None) -> Answer:
+        """Answer a question. What cannot be answered is an answer with an error.
+
+        Raises:
+            DeadlineExceeded: ``interruption`` ended the computation. Without one nothing is raised.
+        """
         name: str = question.__struct_config__.tag  # type: ignore[assignment]  # every question has a tag
         try:
-            model, text = self._result(question)
+            model, text = self._result(question, interruption)
             model, text, cut = bounded_answer(model, text, self._limits)
+        except DeadlineExceeded:
+            raise
         except _INVALID as error:
             return Answer(question=name, id=question.id, error=_invalid(error, question))
         # A page shows a fault and goes on. Raised, it would end the worker, or the server's connection.
@@ -130,7 +151,7 @@ class Engine:
         # Only the id differs between two answers.
         return known[1].replace(b'"id":null', b'"id":' + msgspec.json.encode(question.id), 1)
 
-    def _result(self, question: Question) -> _Result:
+    def _result(self, question: Question, interruption: Interruption | None) -> _Result:
         match question:
             case messages.Load():
                 return self._load(question)
@@ -141,13 +162,13 @@ class Engine:
             case messages.Devices():
                 return self._devices(question)
             case messages.Explain():
-                return self._explain(question)
+                return self._explain(question, interruption)
             case messages.Simulate():
-                return self._simulate(question)
+                return self._simulate(question, interruption)
             case messages.Lint():
                 return self._lint(question)
             case messages.Match():
-                return self._match(question)
+                return self._match(question, interruption)
             case messages.Usage():
                 return self._usage(question)
             case messages.Evaluate():
@@ -200,7 +221,7 @@ class Engine:
         )
         return found.to_dict(), _text(asked, partial(devices_text, found, wide=asked.wide))
 
-    def _explain(self, asked: messages.Explain) -> _Result:
+    def _explain(self, asked: messages.Explain, interruption: Interruption | None) -> _Result:
         if asked.subject and asked.files:
             raise InvalidInput("give either a subject or manifests")
         found: Explanation | ExplanationOverview
@@ -210,12 +231,12 @@ class Engine:
         elif asked.subject:
             found = explain(self.state, asked.subject, namespace=asked.namespace or "default", node=asked.node)
         else:
-            found = explain_all(self.state, namespace=asked.namespace, node=asked.node)
+            found = explain_all(self.state, namespace=asked.namespace, node=asked.node, interruption=interruption)
         if isinstance(found, Explanation):
             return found.to_dict(), _text(asked, partial(explanation_text, found))
         return found.to_dict(), _text(asked, partial(overview_text, found))
 
-    def _simulate(self, asked: messages.Simulate) -> _Result:
+    def _simulate(self, asked: messages.Simulate, interruption: Interruption | None) -> _Result:
         # start-up time: scheduler, controllers and API server
         from cathedra.insight.simulation.report import simulation_text
         from cathedra.insight.simulation.run import PlannedChanges, simulate
@@ -233,7 +254,7 @@ class Engine:
             replicas=asked.replicas,
             namespace=asked.namespace,
         )
-        found = simulate(self.state, changes, copies=asked.copies, seed=asked.seed)
+        found = simulate(self.state, changes, copies=asked.copies, seed=asked.seed, interruption=interruption)
         return found.to_dict(), _text(asked, partial(simulation_text, found, wide=asked.wide))
 
     def _refuse_unknown_nodes(self, add_nodes: Sequence[str]) -> None:
@@ -258,13 +279,24 @@ class Engine:
         )
         return found.to_dict(), _text(asked, partial(lint_text, found))
 
-    def _match(self, asked: messages.Match) -> _Result:
-        found = match(self.state, asked.expression, driver=asked.driver)
+    def _match(self, asked: messages.Match, interruption: Interruption | None) -> _Result:
+        found = match(self.state, asked.expression, driver=asked.driver, interruption=interruption)
         return found.to_dict(), _text(asked, partial(match_text, found, wide=asked.wide))
 
     def _usage(self, asked: messages.Usage) -> _Result:
-        found = usage(self.state, by=asked.by, namespace=asked.namespace)
+        period = self._period(asked.since) if asked.since else None
+        found = usage(self.state, by=asked.by, namespace=asked.namespace, period=period)
         return found.to_dict(), _text(asked, partial(usage_text, found))
+
+    def _period(self, since: str) -> UsagePeriod:
+        if self._history is None:
+            raise InvalidInput("there is no history of the use of devices here (cathedra advisor --history)")
+        try:
+            seconds = UsagePeriod.seconds(since)
+        except ValueError as error:
+            raise InvalidInput(f"since {since[:40]!r} is no time such as 90m, 24h or 7d") from error
+        now = self.state.now or time.time()
+        return UsagePeriod(self._history.file, now - seconds, now, self._history.namespaces)
 
     # --- the CEL bench
 

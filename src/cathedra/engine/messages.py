@@ -125,6 +125,8 @@ class Usage(_Asked, frozen=True, kw_only=True, rename="camel"):
     by: Literal["namespace", "class", "driver", "node"] = "namespace"
     namespace: str = ""
     """"" means all namespaces."""
+    since: str = ""
+    """Length of the time for which device-hours are added, as ``7d``; "": none. It needs a history."""
 
 
 class Evaluate(_Asked, frozen=True, kw_only=True, rename="camel"):

@@ -11,8 +11,6 @@ from cathedra.cli.dra.source import add_namespace, add_source, add_timeout, name
 from cathedra.cli.terminal import print_data, print_styled, style, width
 from cathedra.insight.inventory.usage import GROUPS, UsagePeriod, usage, usage_csv, usage_text
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
@@ -26,7 +24,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="history of an advisor (cathedra advisor --history): add device-hours",
     )
     parser.add_argument(
-        "--since", type=_duration, default=86400.0, metavar="TIME", help="with --history: 90m, 24h, 7d (default: 24h)"
+        "--since",
+        type=UsagePeriod.seconds,
+        default=86400.0,
+        metavar="TIME",
+        help="with --history: 90m, 24h, 7d (default: 24h)",
     )
     parser.add_argument(
         "-o",
@@ -56,10 +58,3 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_data(found.to_dict(), arguments.output)
     return 0
-
-
-def _duration(text: str) -> float:
-    number, unit = text[:-1], text[-1:]
-    if unit not in _UNITS or not number.isdecimal() or not 0 < int(number) < 100_000:
-        raise ValueError(text)
-    return float(int(number) * _UNITS[unit])

@@ -15,6 +15,7 @@ from cathedra.api.core.core_v1 import Event, Node, Pod, ReplicationController
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import encode, replace
+from cathedra.deadline import Interruption
 from cathedra.insight.explanation.afterfilters import binding_causes, gang_causes, not_examined, volume_notes
 from cathedra.insight.explanation.analysis import Analysis, analyse_claims, analyse_pod
 from cathedra.insight.explanation.causes import causes_of, place_of, summary_of
@@ -99,19 +100,34 @@ def explain(
 
 
 def explain_all(
-    state: ClusterState, subjects: Sequence[str] = (), *, namespace: str = "", node: str = ""
+    state: ClusterState,
+    subjects: Sequence[str] = (),
+    *,
+    namespace: str = "",
+    node: str = "",
+    interruption: Interruption | None = None,
 ) -> ExplanationOverview:
     """Explain several subjects, or all that waits in ``namespace`` ("": in all of them), grouped by cause.
 
     Raises:
         InvalidInput: there is no such thing.
+        DeadlineExceeded: ``interruption`` ended it.
     """
     asking = Explainer(_only(state, node))
     if subjects:
         named = [find_workload(*_parse(subject), namespace or "default", state) for subject in subjects]
         return _grouped((asking.one(one, state) for one in named), "", state)
+    answers: Iterable[Explanation]
     answers = (answer for answer in asking.waiting(state, namespace) if answer.verdict != "running")
+    if interruption is not None:
+        answers = _interrupted(answers, interruption)
     return _grouped(answers, f"namespace {namespace}" if namespace else "all namespaces", state)
+
+
+def _interrupted(answers: Iterable[Explanation], interruption: Interruption) -> Iterator[Explanation]:
+    for answer in answers:
+        yield answer
+        interruption.check()
 
 
 def _only(state: ClusterState, node: str) -> frozenset[str] | None:

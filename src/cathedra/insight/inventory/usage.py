@@ -29,6 +29,11 @@ GROUPS: Final[Mapping[str, Callable[[ClaimHolding], str]]] = {
 """Values of ``--by``, and the name under which a holding is counted."""
 
 
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+HIDDEN_NAMESPACE: Final = "(hidden)"
+"""Stands for all namespaces whose names the reader may not learn. No namespace has such a name."""
+
+
 class UsageRow(msgspec.Struct, frozen=True, rename="camel"):
     """Use by one namespace, class, driver or node."""
 
@@ -75,6 +80,26 @@ class UsagePeriod(msgspec.Struct, frozen=True):
     start: float
     end: float
     """Wall-clock times, in seconds."""
+    namespaces: frozenset[str] | None = None
+    """Namespaces that are named; others are summed as `HIDDEN_NAMESPACE`. None: all are named."""
+
+    def name(self, holding: ClaimHolding) -> ClaimHolding:
+        """Return a holding of the history with the namespace under which it is summed."""
+        if self.namespaces is None or holding.namespace in self.namespaces:
+            return holding
+        return msgspec.structs.replace(holding, namespace=HIDDEN_NAMESPACE)
+
+    @staticmethod
+    def seconds(text: str) -> float:
+        """Return the length of a time such as ``90m``, ``24h`` or ``7d``.
+
+        Raises:
+            ValueError: it has another form.
+        """
+        number, unit = text[:-1], text[-1:]
+        if unit not in _UNITS or not number.isdecimal() or not 0 < int(number) < 100_000:
+            raise ValueError(text)
+        return float(int(number) * _UNITS[unit])
 
 
 def usage(
@@ -101,7 +126,8 @@ def usage(
         # inside: a history is in SQLite, which the Python of a page lacks
         from cathedra.insight.inventory.history import read_history
 
-        for one, seconds in read_history(period.history, period.start, period.end):
+        for held_then, seconds in read_history(period.history, period.start, period.end):
+            one = period.name(held_then)
             if namespace in ("", one.namespace):
                 hours[name_of(one)] = hours.get(name_of(one), 0.0) + one.devices * seconds / 3600
     rows = tuple(

@@ -19,6 +19,7 @@ from cathedra.cel.explanation import ExpressionExplanation, Finding, explain_pro
 from cathedra.cel.program import Evaluation, Program
 from cathedra.cel.selector import COST_LIMIT
 from cathedra.cel.values import CELValue, text
+from cathedra.deadline import Interruption
 from cathedra.insight.reading.state import ClusterState, Note
 from cathedra.insight.rendering import API_VERSION, Style, plain, table_lines, wrapped
 from cathedra.insight.selectors.devices import DeviceCatalog
@@ -26,11 +27,14 @@ from cathedra.insight.selectors.reads import conjuncts, source_of
 from cathedra.printable import counted, printable_values
 
 
-def match(state: ClusterState, expression: str, *, driver: str = "") -> SelectorMatch:
+def match(
+    state: ClusterState, expression: str, *, driver: str = "", interruption: Interruption | None = None
+) -> SelectorMatch:
     """Evaluate a selector on every device of a state, or on those of one driver.
 
     Raises:
         InvalidInput: the expression does not compile or has no truth value, or there is no such driver.
+        DeadlineExceeded: ``interruption`` ended it.
     """
     devices = DeviceCatalog(state, driver).devices
     if driver and not devices:
@@ -39,7 +43,11 @@ def match(state: ClusterState, expression: str, *, driver: str = "") -> Selector
     selector = compiled_expression(expression, state.features)
     if selector.type not in ("bool", "any", "dyn"):
         raise InvalidInput(f"a selector has to be true or false, and this expression is of type {selector.type}")
-    judged = [_EvaluatedDevice(one, selector) for one in devices]
+    judged = []
+    for one in devices:
+        if interruption is not None:
+            interruption.check()
+        judged.append(_EvaluatedDevice(one, selector))
     matched = [one.device for one in judged if one.verdict is True]
     failed: dict[str, list[str]] = {}
     for one in judged:

@@ -29,6 +29,7 @@ from cathedra.client.informer import SharedInformers
 from cathedra.client.resources import NAMESPACES, PODS
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, ControllerOptions
+from cathedra.deadline import Interruption
 from cathedra.insight.explanation.afterfilters import volume_notes
 from cathedra.insight.explanation.question import WORKLOADS, next_pod, validated
 from cathedra.insight.reading.live import read_client
@@ -124,6 +125,7 @@ def simulate(
     copies: int = COPIES,
     seed: int = 0,
     progress: Progress | None = None,
+    interruption: Interruption | None = None,
 ) -> Simulation:
     """Simulate changes of a cluster.
 
@@ -132,8 +134,9 @@ def simulate(
 
     Raises:
         InvalidInput: something of this has another form, does not exist, or would be refused by the API server.
+        DeadlineExceeded: ``interruption`` ended it.
     """
-    return _simulated(state, dataclasses.replace(_plan(state, changes), copies=copies), seed, progress)
+    return _simulated(state, dataclasses.replace(_plan(state, changes), copies=copies), seed, progress, interruption)
 
 
 def simulate_steps(
@@ -149,12 +152,14 @@ def simulate_steps(
     return _simulated(state, _Plan(steps=tuple(steps), asked=(), copies=0), seed, None)
 
 
-def _simulated(state: ClusterState, plan: _Plan, seed: int, progress: Progress | None) -> Simulation:
+def _simulated(
+    state: ClusterState, plan: _Plan, seed: int, progress: Progress | None, interruption: Interruption | None = None
+) -> Simulation:
     # Without a handler Python prints warnings to standard error: those of a scheduler that is only simulated.
     logging.getLogger("cathedra").addHandler(_SILENT)
     try:
         # A loop of its own in virtual time: an hour of the cluster passes in the time of its events.
-        return run_virtual(_Run(complete(state, _namespaces(plan)), plan, seed, progress).run())
+        return run_virtual(_Run(complete(state, _namespaces(plan)), plan, seed, progress, interruption).run())
     except BaseExceptionGroup as failures:
         # A task group wraps the error of a task; callers are to get the error itself.
         refused, _ = failures.split((InvalidInput, StatusError))
@@ -246,8 +251,16 @@ def _check_namespace(one: KubeObject, manifests: Manifests, state: ClusterState)
 
 
 class _Run:
-    def __init__(self, state: ClusterState, plan: _Plan, seed: int, progress: Progress | None) -> None:
-        self.state = state
+    def __init__(
+        self,
+        state: ClusterState,
+        plan: _Plan,
+        seed: int,
+        progress: Progress | None,
+        interruption: Interruption | None,
+    ) -> None:
+        self.state, self._interruption = state, interruption
+        self._main: asyncio.Task[object] | None = None
         self.plan, self.seed, self.progress = plan, seed, progress
         self.changed = 0.0
         self.failures: tuple[str, ...] = ()
@@ -256,6 +269,20 @@ class _Run:
         """The UIDs of pods that have a node."""
 
     async def run(self) -> Simulation:
+        """Return the report.
+
+        Raises:
+            DeadlineExceeded: the interruption ended it.
+        """
+        self._main = asyncio.current_task()
+        try:
+            return await self._run()
+        except asyncio.CancelledError:
+            if self._interruption is not None:
+                self._interruption.check()
+            raise
+
+    async def _run(self) -> Simulation:
         clock = LoopClock(asyncio.get_running_loop(), self.state.now or _EPOCH)
         random = Random(self.seed)
         gates = self.state.gates
@@ -315,6 +342,9 @@ class _Run:
 
     def _note(self, *_: object) -> None:
         self.changed = self.clock.monotonic()
+        # An informer logs what its handlers raise, and goes on: the run is cancelled from outside instead.
+        if self._interruption is not None and self._main is not None and self._interruption():
+            self._main.cancel()
         if self.progress is not None:
             self.progress(len(self.bound), len(self.informers.of(PODS).store))
 
