@@ -32,6 +32,7 @@ from cathedra.client.workqueue import one_of_many
 from cathedra.clock import Clock
 from cathedra.insight.inventory.history import DAYS, HistoryWriter
 from cathedra.insight.reading.live import ServerFeatures
+from cathedra.insight.reading.state import ClusterState
 
 _LOG: Final = logging.getLogger(__name__)
 SHARE: Final = 0.15
@@ -143,6 +144,22 @@ class Advisor:
                     return
         finally:
             synced.cancel()
+
+    # --- for answers to users
+
+    @property
+    def version(self) -> int:
+        """Number that grows with the changes of the cluster."""
+        return self.model.version
+
+    @property
+    def history(self) -> Path | None:
+        """The file in which the use of devices is kept."""
+        return self._options.history
+
+    def snapshot(self) -> ClusterState | None:
+        """Return the state of this moment, which does not change; None before the first lists."""
+        return self.model.snapshot() if self.ready else None
 
     def statistics(self) -> Mapping[str, int]:
         """Return the numbers of pods that wait, of answers, and of analyses so far."""

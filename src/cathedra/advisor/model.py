@@ -7,6 +7,7 @@ objects. A state is valid until the event loop runs again, so a question must be
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, Final, cast
 
@@ -116,6 +117,12 @@ class ClusterModel:
             served=self._features.served,
             followed=self.cluster,
         )
+
+    def snapshot(self) -> ClusterState:
+        """Return the state at this moment, as a copy that does not change with the cluster."""
+        now = self.state()
+        copied = {kind: dict(items) for kind, items in now.objects.items()}
+        return dataclasses.replace(now, objects=copied, followed=None)
 
     def uses_devices(self, pod: Pod) -> bool:
         """Return True if the pod has claims, or requests a resource that a device class stands for."""

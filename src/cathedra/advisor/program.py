@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from random import Random
 
@@ -18,9 +19,9 @@ from cathedra.client.denials import Denials
 from cathedra.client.leaderelection import LeaseTiming, make_elector
 from cathedra.client.queuemetrics import InformerMetrics
 from cathedra.client.requestmetrics import RequestMetrics
-from cathedra.clock import SystemClock
+from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.parts.gctuning import collected_by_memory
-from cathedra.cluster.process.health import serving_health, show_release
+from cathedra.cluster.process.health import PathApplication, serving_health, show_release
 from cathedra.cluster.process.signals import run_until, stop_event
 from cathedra.cluster.standalone.config import PartConfig
 from cathedra.insight.reading.features import RequestedRelease
@@ -30,6 +31,8 @@ from cathedra.session.opening import open_transport
 LEASE = "cathedra-advisor"
 Say = Callable[[str], None]
 """Receives lines of progress."""
+Answers = Callable[[Advisor, Client, Clock], AbstractAsyncContextManager[PathApplication]]
+"""Opens the application that answers from an advisor's state; the client makes reviews of users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,8 @@ class AdvisorConfig:
     part: PartConfig
     """Its ``release`` is "" if the server's own is to be found out."""
     options: AdvisorOptions = field(default_factory=AdvisorOptions)
+    answers: Answers | None = None
+    """Application that answers questions beside health and metrics; None: none."""
 
 
 async def run_advisor(config: AdvisorConfig, *, say: Say) -> None:
@@ -77,9 +82,11 @@ async def run_advisor(config: AdvisorConfig, *, say: Say) -> None:
             timing = part.lease_timing or LeaseTiming()
             random = Random(secrets.randbits(64))
             elector = make_elector(client, part.lease or LEASE, clock=clock, random=random, timing=timing)
-        health = dataclasses.replace(part.health, client_authority=target.certificate_authority)
-        async with (
-            serving_health(health, client, registry, elector, denials=denials, say=say),
-            collected_by_memory(clock),
-        ):
+        async with AsyncExitStack() as stack:
+            beside = None
+            if config.answers is not None:
+                beside = await stack.enter_async_context(config.answers(advisor, client, clock))
+            health = dataclasses.replace(part.health, client_authority=target.certificate_authority, beside=beside)
+            await stack.enter_async_context(serving_health(health, client, registry, elector, denials=denials, say=say))
+            await stack.enter_async_context(collected_by_memory(clock))
             await run_until(stopped, advisor.run() if elector is None else elector.run(advisor.run))

@@ -60,6 +60,13 @@ COMPONENT: Final = (
         metavar="PORT",
         about="port for /healthz and /metrics (Kubernetes: 10259 and 10257; default 0: none)",
     ),
+    CommandOption(
+        name="--tls-cert-file",
+        type=Path,
+        metavar="FILE",
+        about="certificate of --secure-port (default: a self-signed one is made)",
+    ),
+    CommandOption(name="--tls-private-key-file", type=Path, metavar="FILE", about="key of that certificate"),
 )
 """Options of scheduler and controller manager."""
 ADVISOR: Final = (
@@ -101,6 +108,19 @@ ADVISOR: Final = (
         default=30,
         metavar="SECONDS",
         about="raise the alarm for a pod that fits and that the scheduler refuses for so long (default 30)",
+    ),
+    CommandOption(
+        name="--answers",
+        choices=("on", "off"),
+        default="on",
+        about="answer questions of users at --secure-port, within the rights of each (default on)",
+    ),
+    CommandOption(
+        name="--questions-per-minute",
+        type=int,
+        default=60,
+        metavar="N",
+        about="largest number of questions of one user in a minute (default 60)",
     ),
     CommandOption(
         name="--kubernetes-version",

@@ -7,6 +7,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def _advisor(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
     from cathedra.advisor.alarm import Bounds
     from cathedra.advisor.program import AdvisorConfig, run_advisor
 
-    for name in ("max_events_per_minute", "would_fit_after", "history_days"):
+    for name in ("max_events_per_minute", "would_fit_after", "history_days", "questions_per_minute"):
         if getattr(arguments, name) < 1:
             raise InvalidOption(f"--{name.replace('_', '-')} must be at least 1, got {getattr(arguments, name)}")
     options = AdvisorOptions(
@@ -108,7 +109,15 @@ def _advisor(arguments: argparse.Namespace) -> Coroutine[Any, Any, None]:
         history=Path(arguments.history) if arguments.history else None,
         history_days=float(arguments.history_days),
     )
-    return run_advisor(AdvisorConfig(part=_elected(arguments), options=options), say=_say)
+    part = _elected(arguments)
+    answers = None
+    if part.health.port and arguments.answers == "on":
+        # start-up time: the engine and its tools, with the port alone
+        from cathedra.mcp.answering import AnswerLimits
+        from cathedra.mcp.http import serving_answers
+
+        answers = partial(serving_answers, limits=AnswerLimits(per_minute=arguments.questions_per_minute))
+    return run_advisor(AdvisorConfig(part=part, options=options, answers=answers), say=_say)
 
 
 def _elected(arguments: argparse.Namespace) -> PartConfig:
@@ -123,7 +132,12 @@ def _elected(arguments: argparse.Namespace) -> PartConfig:
         controllers=getattr(arguments, "controllers", "*"),
         signing=_signing(arguments),
         own_credentials=getattr(arguments, "use_service_account_credentials", False),
-        health=HealthOptions(address=arguments.bind_address, port=arguments.secure_port),
+        health=HealthOptions(
+            address=arguments.bind_address,
+            port=arguments.secure_port,
+            certificate=absolute(arguments.tls_cert_file),
+            key=absolute(arguments.tls_private_key_file),
+        ),
     )
 
 

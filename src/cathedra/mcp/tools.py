@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cathedra.api.jsonvalue import JSONObject
+from cathedra.allocation.errors import InvalidInput
 from cathedra.engine import Engine, messages
 from cathedra.engine.messages import Answer, Question
 from cathedra.insight.rendering import API_VERSION
@@ -22,7 +22,7 @@ MOST_CHARACTERS: Final = 6000
 _ROOM: Final = 200
 """Characters of an answer around its model and the sentences on it."""
 _ERROR_CHARACTERS: Final = 1000
-_MANIFESTS: Final = "manifests"
+MANIFESTS: Final = "manifests"
 _NAMESPACE: Final = "namespace of the subject or manifests (default: default)"
 
 
@@ -36,11 +36,13 @@ class AgentTool:
     arguments: Mapping[str, str]
     """Argument → its description."""
     required: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ("GET",)
+    """Methods of the tool over HTTP: GET with a query, POST with a JSON object."""
 
-    def schema(self) -> JSONObject:
+    def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the arguments."""
         _, components = msgspec.json.schema_components([self.question])
-        fields = {**components[self.question.__name__]["properties"], _MANIFESTS: {"type": "string"}}
+        fields = {**components[self.question.__name__]["properties"], MANIFESTS: {"type": "string"}}
         return {
             "type": "object",
             "properties": {name: {**fields[name], "description": text} for name, text in self.arguments.items()},
@@ -59,8 +61,9 @@ TOOLS: Final = (
             "subject": "pod/NAME, claim/NAME, deployment/NAME …; empty for all that waits",
             "namespace": f"{_NAMESPACE}; of all that waits: only this namespace",
             "node": "try only this node",
-            _MANIFESTS: "YAML of pods, workloads and claims, explained as if they were applied",
+            MANIFESTS: "YAML of pods, workloads and claims, explained as if they were applied",
         },
+        methods=("GET", "POST"),
     ),
     AgentTool(
         "devices",
@@ -76,9 +79,14 @@ TOOLS: Final = (
     ),
     AgentTool(
         "usage",
-        "Count the devices that claims hold now by namespace, class, driver or node, beside the quotas.",
+        "Count the devices that claims hold now by namespace, class, driver or node, beside the quotas; device-hours "
+        "of a time, if an advisor keeps a history.",
         messages.Usage,
-        {"by": "what is summed", "namespace": "only claims of this namespace (default: all)"},
+        {
+            "by": "what is summed",
+            "namespace": "only claims of this namespace (default: all)",
+            "since": "add the device-hours of this time, as 90m, 24h or 7d",
+        },
     ),
     AgentTool(
         "simulate",
@@ -86,7 +94,7 @@ TOOLS: Final = (
         "or pending, and why, and how many more copies fit. Nothing is written to the cluster.",
         messages.Simulate,
         {
-            _MANIFESTS: "YAML to apply",
+            MANIFESTS: "YAML to apply",
             "namespace": _NAMESPACE,
             "delete": "objects to delete, as KIND/NAME",
             "addNodes": "nodes to add, as COUNT=NODE (like an existing one) or COUNT=PROFILE",
@@ -96,17 +104,19 @@ TOOLS: Final = (
             "replicas": "workloads to scale, as KIND/NAME=COUNT",
             "copies": "largest number of further copies to try",
         },
+        methods=("POST",),
     ),
     AgentTool(
         "lint",
         "Check manifests (claims, templates, classes, slices, pods) before an API server or a device refuses them.",
         messages.Lint,
         {
-            _MANIFESTS: "YAML to check",
+            MANIFESTS: "YAML to check",
             "against": "check also against the devices and classes of the cluster",
             "release": "Kubernetes release, as 1.36",
         },
-        (_MANIFESTS,),
+        (MANIFESTS,),
+        methods=("POST",),
     ),
     AgentTool(
         "match",
@@ -117,6 +127,7 @@ TOOLS: Final = (
             "driver": "only devices of this driver",
         },
         ("expression",),
+        methods=("GET", "POST"),
     ),
 )
 """All of them; none writes to a cluster."""
@@ -146,44 +157,56 @@ class AgentSource:
 
 def answer_call(source: AgentSource, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
     """Answer a call of the tool ``name``. Never raises."""
+    try:
+        question = question_of(name, arguments)
+    except InvalidInput as error:
+        return error_answer(str(error))
+    return short_answer(source.engine.answer(question), source.outdated())
+
+
+def question_of(name: str, arguments: Mapping[str, Any]) -> Question:
+    """Return the question for a call of the tool ``name``.
+
+    Raises:
+        InvalidInput: there is no such tool, or an argument is missing, unknown, or of the wrong type.
+    """
     tool = _BY_NAME.get(name)
     if tool is None:
-        return _error(f"there is no tool {name!r}; there are {', '.join(_BY_NAME)}")
+        raise InvalidInput(f"there is no tool {name!r}; there are {', '.join(_BY_NAME)}")
     unknown = sorted(set(arguments) - set(tool.arguments))
     if unknown:
-        return _error(f"{name} has no argument {unknown[0]!r}; it has {', '.join(tool.arguments)}")
+        raise InvalidInput(f"{name} has no argument {unknown[0]!r}; it has {', '.join(tool.arguments)}")
     missing = [one for one in tool.required if one not in arguments]
     if missing:
-        return _error(f"{name} needs the argument {missing[0]!r}: {tool.arguments[missing[0]]}")
-    try:
-        question = _question(tool, arguments)
-    except msgspec.ValidationError as error:
-        return _error(f"{name}: {error}")
-    return _short(source.engine.answer(question), source.outdated())
-
-
-def _question(tool: AgentTool, arguments: Mapping[str, Any]) -> Question:
+        raise InvalidInput(f"{name} needs the argument {missing[0]!r}: {tool.arguments[missing[0]]}")
     fields = {**arguments, "question": tool.question.__struct_config__.tag}
-    if _MANIFESTS in fields:
-        # An empty text is no manifest, and a file without objects would be an error.
-        text = msgspec.convert(fields.pop(_MANIFESTS), str)
-        if text.strip() or _MANIFESTS in tool.required:
-            fields["files"] = [{"name": f"{_MANIFESTS}.yaml", "text": text}]
-    found: Question = msgspec.convert(fields, tool.question)
+    try:
+        if MANIFESTS in fields:
+            # An empty text is no manifest, and a file without objects would be an error.
+            text = msgspec.convert(fields.pop(MANIFESTS), str)
+            if text.strip() or MANIFESTS in tool.required:
+                fields["files"] = [{"name": f"{MANIFESTS}.yaml", "text": text}]
+        found: Question = msgspec.convert(fields, tool.question)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"{name}: {error}") from error
     return found
 
 
-def _short(answer: Answer, outdated: tuple[str, ...]) -> ToolAnswer:
+def short_answer(answer: Answer, outdated: tuple[str, ...] = (), most: int = MOST_CHARACTERS) -> ToolAnswer:
+    """Return an answer of the engine in at most ``most`` characters; 0: in full."""
     if answer.error is not None:
-        return _error(answer.error.text)
+        return error_answer(answer.error.text)
     before = [*outdated, *answer.left_out]
-    room = MOST_CHARACTERS - _ROOM - len(msgspec.json.encode(before))
-    model, left_out = shortened(dict(answer.result or {}), room)
+    model: dict[str, Any] = dict(answer.result or {})
+    left_out: tuple[str, ...] = ()
+    if most:
+        model, left_out = shortened(model, most - _ROOM - len(msgspec.json.encode(before)))
     # What is missing comes first: an agent must not take the rest for everything.
     found = {"apiVersion": API_VERSION, "kind": "Answer", "leftOut": [*before, *left_out], "result": model}
     return ToolAnswer(msgspec.json.encode(found).decode())
 
 
-def _error(text: str) -> ToolAnswer:
+def error_answer(text: str) -> ToolAnswer:
+    """Return an error in one line of a bounded length."""
     line = " ".join(text.split())
     return ToolAnswer(line if len(line) <= _ERROR_CHARACTERS else f"{line[: _ERROR_CHARACTERS - 1]}…", failed=True)
