@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cathedra.allocation.errors import InvalidInput
@@ -16,6 +17,7 @@ from cathedra.cli.dra.source import add_source, read_state
 from cathedra.cli.terminal import styled
 
 if TYPE_CHECKING:
+    from cathedra.engine import UsageHistory
     from cathedra.mcp.tools import AgentSource
 
 
@@ -26,6 +28,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         "Protocol: explain, devices, usage, simulate, lint, match. Read-only. It needs the extra mcp of the package."
     )
     add_source(parser)
+    parser.add_argument(
+        "--history",
+        default="",
+        metavar="FILE",
+        help="history of an advisor (cathedra advisor --history): usage has device-hours",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,7 +76,8 @@ async def _dump(arguments: argparse.Namespace, executor: Executor) -> AsyncItera
     from cathedra.engine import Engine
     from cathedra.mcp.tools import AgentSource
 
-    yield AgentSource(Engine(await asyncio.get_running_loop().run_in_executor(executor, read_state, arguments)))
+    state = await asyncio.get_running_loop().run_in_executor(executor, read_state, arguments)
+    yield AgentSource(Engine(state, history=_history(arguments)))
 
 
 @contextlib.asynccontextmanager
@@ -85,7 +94,7 @@ async def _cluster(arguments: argparse.Namespace, executor: Executor) -> AsyncIt
 
     target, clock = target_of(arguments), SystemClock()
     async with await HTTPTransport.open(target) as transport:
-        engine = Engine(await read_from(transport, target, arguments))
+        engine = Engine(await read_from(transport, target, arguments), history=_history(arguments))
         negotiated = NegotiatedTransport(transport)
         follower = ClusterFollower(engine, negotiated, namespace=target.namespace, clock=clock, executor=executor)
 
@@ -96,3 +105,9 @@ async def _cluster(arguments: argparse.Namespace, executor: Executor) -> AsyncIt
             following = group.create_task(follower.run())
             yield AgentSource(engine, silence)
             following.cancel()
+
+
+def _history(arguments: argparse.Namespace) -> UsageHistory | None:
+    from cathedra.engine import UsageHistory  # start-up time: as above
+
+    return UsageHistory(Path(arguments.history)) if arguments.history else None
