@@ -43,11 +43,11 @@ def match(
     selector = compiled_expression(expression, state.features)
     if selector.type not in ("bool", "any", "dyn"):
         raise InvalidInput(f"a selector has to be true or false, and this expression is of type {selector.type}")
-    judged = []
-    for one in devices:
+    judged: list[_EvaluatedDevice] = []
+    for each in devices:
         if interruption is not None:
             interruption.check()
-        judged.append(_EvaluatedDevice(one, selector))
+        judged.append(_EvaluatedDevice(each, selector))
     matched = [one.device for one in judged if one.verdict is True]
     failed: dict[str, list[str]] = {}
     for one in judged:
