@@ -244,7 +244,12 @@ def _add_keeping(commands: _Commands) -> None:
                 help="admin (default), scheduler, controller-manager, node:NAME or driver:NAME@NODE",
             )
             one.add_argument(
-                "--server", default="", metavar="URL", help="address at which the part reaches the API server"
+                "--server",
+                action="append",
+                default=[],
+                metavar="URL",
+                help="address at which the part reaches the API server (repeatable: parts of Cathedra change to "
+                "another one when a server fails, kubectl uses the first)",
             )
 
     for verb, purpose in _BACKUPS.items():

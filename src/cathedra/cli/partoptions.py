@@ -312,9 +312,9 @@ ENROLMENT: Final = (
     CommandOption(name="--to", type=Path, metavar="DIR", about="directory for the files (default: ./NAME)"),
     CommandOption(
         name="--server",
-        default="",
+        repeatable=True,
         metavar="URL",
-        about="address at which the node reaches the API server (default: that of this server)",
+        about="address at which the node reaches the API server (repeatable; default: that of this server)",
     ),
 )
 """Options of the files with which a node joins."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
@@ -20,16 +20,16 @@ _CONNECT_SECONDS: Final = 5.0
 
 
 async def server_arrives(target: Target, stopped: asyncio.Event, *, clock: Clock, say: Callable[[str], None]) -> bool:
-    """Wait until something listens at ``target``. Return False if the process was stopped first.
+    """Wait until something listens at a server of ``target``. Return False if the process was stopped first.
 
     Raises:
-        KubeconfigError: the target is no URL with a host.
+        KubeconfigError: a server of the target is no URL with a host.
     """
-    connect = _connector(target)
+    connectors = _connectors(target)
     pauses = ExponentialBackoff(clock, base=_PAUSES[0], factor=2.0, maximum=_PAUSES[1], reset_after=3600.0)
     told = False
     while not stopped.is_set():
-        problem = await _problem(connect)
+        problem = await _problem_of_all(connectors)
         if not problem:
             if told:
                 say(f"the API server at {target.server} is there")
@@ -41,13 +41,30 @@ async def server_arrives(target: Target, stopped: asyncio.Event, *, clock: Clock
     return False
 
 
-def _connector(target: Target) -> Connector:
+def _connectors(target: Target) -> Sequence[Connector]:
     if target.socket is not None:
-        return partial(asyncio.open_unix_connection, str(target.socket))
-    url = urlsplit(target.server)
+        return (partial(asyncio.open_unix_connection, str(target.socket)),)
+    return [_connector(server) for server in target.servers]
+
+
+def _connector(server: str) -> Connector:
+    url = urlsplit(server)
     if not url.hostname:
-        raise KubeconfigError(f"the kubeconfig's server {target.server!r} is no URL of an API server")
+        raise KubeconfigError(f"the kubeconfig's server {server!r} is no URL of an API server")
     return partial(asyncio.open_connection, url.hostname, url.port or (80 if url.scheme == "http" else 443))
+
+
+async def _problem_of_all(connectors: Sequence[Connector]) -> str:
+    """Return the reason why a connection to the first server fails; "" if one to any server succeeds."""
+    attempts = [asyncio.create_task(_problem(connect)) for connect in connectors]
+    try:
+        for attempt in asyncio.as_completed(attempts):
+            if not await attempt:
+                return ""
+        return await attempts[0]
+    finally:
+        for task in attempts:
+            task.cancel()
 
 
 async def _problem(connect: Connector) -> str:

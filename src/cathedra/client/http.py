@@ -1,7 +1,8 @@
 """The transport to any Kubernetes API server: JSON over HTTP(S), watches as streams of lines.
 
 Refusals become `StatusError`, lost connections `ConnectionError`. A request is retried a few times if the server names
-a time for that (``Retry-After``). Watches are not reconnected here: the informer does that.
+a time for that (``Retry-After``). Watches are not reconnected here: the informer does that. If the target names several
+servers, one of them is used at a time (`cathedra.client.servers`).
 
 aiohttp is imported when a transport is opened, because a part in the API server's process never needs it.
 """
@@ -37,6 +38,7 @@ from cathedra.client.answers import (
 from cathedra.client.denials import Denials
 from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.client.requestmetrics import NO_ANSWER, RequestMetrics
+from cathedra.client.servers import ANSWER_SECONDS, Servers
 from cathedra.client.transport import (
     APICall,
     ListOptions,
@@ -83,24 +85,31 @@ class _Outcome:
 
 
 class HTTPTransport:
-    """The Kubernetes API of one server, as one user. Use it as an asynchronous context manager, or close it."""
+    """The Kubernetes API of a cluster, as one user. Use it as an asynchronous context manager, or close it."""
 
-    def __init__(self, session: aiohttp.ClientSession, target: Target, denials: Denials | None = None) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        target: Target,
+        denials: Denials | None = None,
+        servers: Servers | None = None,
+    ) -> None:
         self._session = session
+        self.servers = servers or Servers(target.servers)
+        """The servers of the cluster; a session beside this transport uses the same one."""
         self.denials = denials
         """The log of missing rights; None if refusals are not logged."""
         secure = target.server.startswith("https:")
         self._tokens: TokenSource | None = None
         if secure and target.token_file:
             self._tokens = TokenFile(target.token_file, target.token)
-        self._server = target.server
         self._tls_name = target.tls_server_name or None
         # Credentials are sent over TLS only. On a plain connection anyone on the way could read them.
         self._token = target.token if secure and target.token_file is None else ""
         self._tls: ssl.SSLContext | None = None
         self._received = ReceivedObjects()
-        self._host = urlsplit(target.server).netloc
         self._requests: RequestMetrics | None = None
+        self._following: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -143,6 +152,8 @@ class HTTPTransport:
         made = cls(session, target, denials)
         made._tls = tls
         made._requests = requests
+        if made.servers.several:
+            made._following = asyncio.create_task(made._follow_servers(), name="servers")
         return made
 
     @property
@@ -166,7 +177,7 @@ class HTTPTransport:
 
     def with_tokens(self, tokens: TokenSource, target: Target) -> HTTPTransport:
         """Return a transport of another user on the same connections, which are closed with this transport."""
-        other = HTTPTransport(self._session, target, self.denials)
+        other = HTTPTransport(self._session, target, self.denials, self.servers)
         other._tokens = tokens
         # Shared, so that both decode an unchanged object once.
         other._received = self._received
@@ -181,6 +192,9 @@ class HTTPTransport:
 
     async def close(self) -> None:
         """Close all connections to the API server."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
         await self._session.close()
 
     async def call(self, call: APICall) -> Any:
@@ -199,10 +213,16 @@ class HTTPTransport:
         )
         return self._result(call, answer)
 
-    def watch(self, call: APICall) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[Any]]]:
+    @asynccontextmanager
+    async def watch(self, call: APICall) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
         """Stream changes; an ERROR event ends the stream as a `StatusError`."""
+        async with self.servers.using() as server, self.watch_at(server, call) as events:
+            yield events
+
+    def watch_at(self, server: str, call: APICall) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[Any]]]:
+        """Stream changes from a server, which the caller is using (`Servers.using`)."""
         _, path, query = request_line(call)
-        return self._stream(call.ref, path, query)
+        return self._stream(call.ref, server, path, query)
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """GET any path of the server and return the body."""
@@ -212,6 +232,27 @@ class HTTPTransport:
         """Return the log of a container; its name may be omitted if the pod has only one."""
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(pod)}/log"
         return (await self._request("GET", path, query={"container": container} if container else None)).decode()
+
+    async def _follow_servers(self) -> None:
+        """Probe the server in use, on connections of their own: those of requests may all be waiting."""
+        import aiohttp  # loaded by now, as in `open`
+
+        connector = aiohttp.TCPConnector(ssl=self._tls if self._tls is not None else True)
+        async with aiohttp.ClientSession(connector=connector) as session:
+
+            async def probe(server: str) -> bool:
+                try:
+                    async with (
+                        asyncio.timeout(ANSWER_SECONDS),
+                        session.get(server + "/readyz", server_hostname=self._tls_name) as response,
+                    ):
+                        await response.read()
+                except (aiohttp.ClientError, OSError):
+                    return False
+                # A refusal is an answer: not every cluster lets all users read this path.
+                return response.status < HTTPStatus.INTERNAL_SERVER_ERROR
+
+            await self.servers.follow(probe)
 
     def _result(self, call: APICall, body: bytes) -> Any:
         kind = call.ref.type
@@ -250,15 +291,18 @@ class HTTPTransport:
             headers = await self._credentials()
             if body is not None:
                 headers["Content-Type"] = content_type
-            with _translated(), self._observed(method) as outcome:
-                async with self._session.request(
-                    method,
-                    self._server + path,
-                    params=query,
-                    data=body,
-                    headers=headers,
-                    server_hostname=self._tls_name,
-                ) as response:
+            with self._observed(method) as outcome, _translated():
+                async with (
+                    self.servers.using() as server,
+                    self._session.request(
+                        method,
+                        server + path,
+                        params=query,
+                        data=body,
+                        headers=headers,
+                        server_hostname=self._tls_name,
+                    ) as response,
+                ):
                     outcome.code = str(response.status)
                     answer = await response.read()
             if response.status < HTTPStatus.BAD_REQUEST:
@@ -277,16 +321,16 @@ class HTTPTransport:
 
     @asynccontextmanager
     async def _stream(
-        self, ref: ResourceRef[T], path: str, query: Mapping[str, str]
+        self, ref: ResourceRef[T], server: str, path: str, query: Mapping[str, str]
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         headers = await self._credentials()
         with _translated():
             # The duration of a watch is no latency, so only the answer is counted, as in client-go.
             async with self._session.get(
-                self._server + path, params=query, headers=headers, server_hostname=self._tls_name
+                server + path, params=query, headers=headers, server_hostname=self._tls_name
             ) as response:
                 if self._requests is not None:
-                    self._requests.answered(str(response.status), "GET", self._host)
+                    self._requests.answered(str(response.status), "GET", urlsplit(server).netloc)
                 if response.status == HTTPStatus.UNAUTHORIZED:
                     await self._renewed(headers)  # for the next attempt, which is the informer's
                 if response.status >= HTTPStatus.BAD_REQUEST:
@@ -300,12 +344,12 @@ class HTTPTransport:
         if self._requests is None:
             yield outcome
             return
-        began = self._requests.monotonic()
+        began, host = self._requests.monotonic(), urlsplit(self.servers.current).netloc
         try:
             yield outcome
         finally:
-            self._requests.answered(outcome.code, method, self._host)
-            self._requests.took(method, self._host, self._requests.monotonic() - began)
+            self._requests.answered(outcome.code, method, host)
+            self._requests.took(method, host, self._requests.monotonic() - began)
 
     def _refusal(self, code: int, body: bytes) -> StatusError:
         error = refusal_of(code, body)

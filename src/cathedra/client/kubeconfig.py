@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.decoding import DecodeError, read_yaml, write_yaml
+from cathedra.client.clustermark import data_dir_of, former_context_of, further_servers_of, is_marked, mark
 from cathedra.files.atomic import write_durable
 
 __all__ = [
@@ -35,8 +36,6 @@ __all__ = [
     "write",
 ]
 
-MARK: Final = "cathedra.dev/cluster"
-"""Name of the extension that marks clusters entered by `merge`."""
 UNIX: Final = "unix://"
 """Prefix of a server that is a unix socket; its path follows."""
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -85,6 +84,14 @@ class Target:
     insecure_skip_tls_verify: bool = False
     data_dir: str = ""
     """Data directory of a cluster of ``cathedra up``; "": it is another cluster."""
+    further: tuple[str, ...] = ()
+    """Further servers of the same cluster, for clients that change to another one by themselves. kubectl and client-go
+    use ``server`` alone."""
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """All servers of the cluster, the preferred one first."""
+        return (self.server, *(url for url in self.further if url != self.server))
 
     @property
     def socket(self) -> Path | None:
@@ -120,7 +127,7 @@ def current_context(
     if not cluster.get("server"):
         return None
     authority = _data(cluster, "certificate-authority", home)
-    return CurrentContext(merged.current, cluster["server"].rstrip("/"), authority, _data_dir(cluster))
+    return CurrentContext(merged.current, cluster["server"].rstrip("/"), authority, data_dir_of(cluster))
 
 
 def load(path: str | Path | None = None, *, context: str = "", environment: Mapping[str, str] | None = None) -> Target:
@@ -195,7 +202,7 @@ def taken_by(name: str, *, path: str | Path | None = None, environment: Mapping[
     """
     home = _merge_path(path, os.environ if environment is None else environment)
     entry = _entry(_read(home), "clusters", name) if home.exists() else None
-    return _data_dir((entry or {}).get("cluster") or {})
+    return data_dir_of((entry or {}).get("cluster") or {})
 
 
 def remove(
@@ -221,7 +228,7 @@ def remove(
             return None
         rest = _without(document, ours)
         if rest.get("current-context") in ours:
-            former = _former_context(ours[rest["current-context"]])
+            former = former_context_of(ours[rest["current-context"]]["cluster"])
             known = {entry.get("name") for entry in rest.get("contexts") or ()}
             rest["current-context"] = former if former in known else ""
         _back_up(home)
@@ -396,6 +403,10 @@ def _resolve(name: str, merged: _Merged) -> Target:
         )
     if not cluster.get("server"):
         raise KubeconfigError(f"cluster {cluster_name!r}: server is not set")
+    try:
+        further = further_servers_of(cluster)
+    except ValueError as error:
+        raise KubeconfigError(f"cluster {cluster_name!r}: {error}") from error
     return Target(
         server=cluster["server"].rstrip("/"),
         name=name,
@@ -409,7 +420,8 @@ def _resolve(name: str, merged: _Merged) -> Target:
         password=user.get("password", ""),
         tls_server_name=cluster.get("tls-server-name", ""),
         insecure_skip_tls_verify=bool(cluster.get("insecure-skip-tls-verify", False)),
-        data_dir=_data_dir(cluster),
+        data_dir=data_dir_of(cluster),
+        further=further,
     )
 
 
@@ -484,7 +496,7 @@ def _cluster_entry(target: Target) -> dict[str, Any]:
         cluster["tls-server-name"] = target.tls_server_name
     if target.insecure_skip_tls_verify:
         cluster["insecure-skip-tls-verify"] = True
-    cluster["extensions"] = [_mark("", target.data_dir)]
+    cluster["extensions"] = [_mark(target)]
     return {"name": target.name, "cluster": cluster}
 
 
@@ -521,8 +533,8 @@ def _with_target(path: Path, document: dict[str, Any], target: Target) -> dict[s
     if existing["clusters"] is not None:
         own[target.name] = existing["clusters"]
     current = document.get("current-context") or ""
-    former = _former_context(own[current]) if current in own else current
-    sections["clusters"]["cluster"]["extensions"] = [_mark(former, target.data_dir)]
+    former = former_context_of(own[current]["cluster"]) if current in own else current
+    sections["clusters"]["cluster"]["extensions"] = [_mark(target, former)]
     # A cluster that had another name before would leave a second context behind that no command removes.
     merged = _without(document, own.keys() - {target.name})
     for section, entry in sections.items():
@@ -541,10 +553,8 @@ def _without(document: Mapping[str, Any], names: Container[str]) -> dict[str, An
     return rest
 
 
-def _mark(former: str, data_dir: str) -> dict[str, Any]:
-    """The extension that marks a cluster as ours, with the context that was current before and the data directory."""
-    kept = {"dataDir": data_dir, "previousContext": former}
-    return {"name": MARK, "extension": {"provider": "cathedra", **{name: text for name, text in kept.items() if text}}}
+def _mark(target: Target, former: str = "") -> dict[str, Any]:
+    return mark(data_dir=target.data_dir, former_context=former, servers=target.further)
 
 
 def _is_of(entry: Mapping[str, Any], target: Target) -> bool:
@@ -552,25 +562,9 @@ def _is_of(entry: Mapping[str, Any], target: Target) -> bool:
     cluster = entry.get("cluster") or {}
     if not _is_ours(entry):
         return False
-    if recorded := _data_dir(cluster):
+    if recorded := data_dir_of(cluster):
         return recorded == target.data_dir
     return (entry.get("name"), cluster.get("server")) == (target.name, target.server)
-
-
-def _data_dir(cluster: Mapping[str, Any]) -> str:
-    return _recorded(cluster, "dataDir")
-
-
-def _recorded(cluster: Mapping[str, Any], what: str) -> str:
-    """Return a text of our extension; "" without it."""
-    for extension in cluster.get("extensions") or ():
-        if extension.get("name") == MARK:
-            return str((extension.get("extension") or {}).get(what, ""))
-    return ""
-
-
-def _former_context(entry: Mapping[str, Any]) -> str:
-    return _recorded(entry.get("cluster") or {}, "previousContext")
 
 
 def _entry(document: Mapping[str, Any], section: str, name: str) -> dict[str, Any] | None:
@@ -578,8 +572,7 @@ def _entry(document: Mapping[str, Any], section: str, name: str) -> dict[str, An
 
 
 def _is_ours(cluster: Mapping[str, Any] | None) -> bool:
-    extensions = (cluster or {}).get("cluster", {}).get("extensions") or ()
-    return any(extension.get("name") == MARK for extension in extensions)
+    return is_marked((cluster or {}).get("cluster") or {})
 
 
 def _back_up(path: Path) -> Path:

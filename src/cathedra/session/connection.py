@@ -159,7 +159,9 @@ class SessionConnection(asyncio.Protocol, ABC):
         return watching
 
     def close(self) -> None:
-        """Close the connection. Requests that wait for answers fail with ConnectionResetError."""
+        """Close the connection, or end the attempt to connect. Requests under way fail with ConnectionResetError."""
+        if self._connecting is not None:
+            self._connecting.cancel()
         if self._transport is not None:
             self._transport.close()
             self._lost("the connection was closed")
@@ -194,10 +196,17 @@ class SessionConnection(asyncio.Protocol, ABC):
             return
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect(), name="connection")
+        connecting = self._connecting
         try:
             # Shielded: all callers share one attempt, and the cancellation of one must not fail the others.
-            await asyncio.shield(self._connecting)
+            await asyncio.shield(connecting)
         except ProtocolRefused:
+            raise
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            # `close` has ended the attempt, and not this caller, who would otherwise end as if cancelled itself.
+            if connecting.cancelled() and caller is not None and not caller.cancelling():
+                raise ConnectionResetError(f"{self._where}: the connection was closed") from None
             raise
         except OSError as error:
             raise ConnectionError(f"{self._where}: {error.strerror or error}") from error

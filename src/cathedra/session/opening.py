@@ -65,16 +65,20 @@ async def open_transport(
 
 
 class UpgradingTransport:
-    """A `cathedra.client.transport.Transport` over sessions with one server, as one user, with HTTP as the fallback.
+    """A `cathedra.client.transport.Transport` over sessions with a server, as one user, with HTTP as the fallback.
+
+    There is one session at a time, with the server that ``http`` uses then.
 
     The opener of ``http`` closes it; `close` ends the session.
     """
 
     def __init__(self, http: HTTPTransport, target: Target, *, agent: str) -> None:
         self._http = http
-        self._target = target
+        self._servers = http.servers
+        self._server_name = target.tls_server_name or None
         self._agent = agent
         self._session: tuple[UpgradedConnection, SessionTransport] | None = None
+        self._session_server = ""
         self._refused_until = 0.0
 
     async def call(self, call: APICall) -> Any:
@@ -90,7 +94,10 @@ class UpgradingTransport:
         while True:
             transport = self._current()
             try:
-                return await transport.call(call)
+                if transport is self._http:
+                    return await transport.call(call)
+                async with self._servers.using():
+                    return await transport.call(call)
             except ProtocolRefused:
                 self._refuse()
                 return await self._http.call(call)
@@ -111,16 +118,20 @@ class UpgradingTransport:
     async def watch(self, call: APICall) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
         """Stream changes until the server ends the stream."""
         async with AsyncExitStack() as opened:
+            server = await opened.enter_async_context(self._servers.using())
             begun: AsyncIterator[WatchEvent[Any]] | None = None
             while begun is None:
                 transport = self._current()
                 try:
-                    begun = await opened.enter_async_context(transport.watch(call))
+                    if transport is self._http:
+                        begun = await opened.enter_async_context(self._http.watch_at(server, call))
+                    else:
+                        begun = self._events(await opened.enter_async_context(transport.watch(call)), server, call)
                 except ProtocolRefused:
                     self._refuse()
                 except ConnectionRetired:
                     continue  # the watch was not begun: the next session carries it
-            yield begun if transport is self._http else self._events(begun, call)
+            yield begun
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """GET any path of the server over HTTP and return the body."""
@@ -128,11 +139,16 @@ class UpgradingTransport:
 
     async def close(self) -> None:
         """End the session; HTTP stays open."""
+        self._end_session()
+
+    def _end_session(self) -> None:
         if self._session is not None:
             self._session[0].close()
             self._session = None
 
-    async def _events(self, events: AsyncIterator[WatchEvent[Any]], call: APICall) -> AsyncIterator[WatchEvent[Any]]:
+    async def _events(
+        self, events: AsyncIterator[WatchEvent[Any]], server: str, call: APICall
+    ) -> AsyncIterator[WatchEvent[Any]]:
         """Yield the events of a session's watch, or of one over HTTP if sessions do not serve it.
 
         A refusal arrives with the stream: the watch is sent without waiting for an answer.
@@ -145,23 +161,28 @@ class UpgradingTransport:
             return  # not begun: the stream ends, and the informer's next watch uses another connection
         except ServedOverHTTP:
             pass
-        async with self._http.watch(call) as others:
+        async with self._http.watch_at(server, call) as others:
             async for event in others:
                 yield event
 
     def _current(self) -> Transport:
         """Return the session, or HTTP while the server refuses sessions."""
         session = self._session
-        if session is not None and not session[0].retiring:
+        if self._session_server != self._servers.current:
+            # Not retired: the server that was left may hang, and would never answer the last request.
+            self._end_session()
+            self._refused_until = 0.0
+        elif session is not None and not session[0].retiring:
             return session[1]
         tls = self._http.tls
         if tls is None or asyncio.get_running_loop().time() < self._refused_until:
             return self._http
         agent = f"{self._agent}/{__version__}"
+        self._session_server = self._servers.current
         connection = UpgradedConnection(
-            self._target.server,
+            self._session_server,
             tls,
-            server_name=self._target.tls_server_name or None,
+            server_name=self._server_name,
             agent=agent,
             authorization=self._http.authorization,
             denials=self._http.denials,

@@ -28,6 +28,15 @@ async def test_a_server_that_is_there_needs_no_word() -> None:
     assert said == []
 
 
+async def test_one_of_several_servers_suffices() -> None:
+    said: list[str] = []
+    async with await asyncio.start_server(lambda r, w: w.close(), "127.0.0.1", 0) as server:
+        there = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        target = Target(f"https://127.0.0.1:{free_port()}", further=(there,))
+        assert await server_arrives(target, asyncio.Event(), clock=SystemClock(), say=said.append)
+    assert said == []
+
+
 async def test_a_socket_is_waited_for_as_a_port_is(tmp_path: Path) -> None:
     said: list[str] = []
     stopped = asyncio.Event()

@@ -49,6 +49,22 @@ def test_what_was_written_is_read_back_and_private(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_further_servers_are_read_back_and_kubectl_sees_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    write(path, replace(TARGET, further=("https://10.0.0.2:6443", "https://10.0.0.3:6443")))
+    assert load(path).servers == (TARGET.server, "https://10.0.0.2:6443", "https://10.0.0.3:6443")
+    assert yaml.safe_load(path.read_text())["clusters"][0]["cluster"]["server"] == TARGET.server
+    merge(load(path), path=tmp_path / "config")
+    assert load(tmp_path / "config").servers == load(path).servers
+
+
+def test_further_servers_that_are_none_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    write(path, replace(TARGET, further=("10.0.0.2",)))
+    with pytest.raises(KubeconfigError, match=r"cluster 'cathedra': extension 'cathedra.dev/cluster': servers must be"):
+        load(path)
+
+
 def test_an_explicit_file_wins_over_the_environment_and_that_over_home(tmp_path: Path) -> None:
     home = tmp_path / ".kube" / "config"
     home.parent.mkdir()

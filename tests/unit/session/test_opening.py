@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,6 +21,7 @@ from cathedra.client import kubeconfig
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES
+from cathedra.client.servers import ServerLeft
 from cathedra.client.transport import APICall
 from cathedra.clock import SystemClock
 from cathedra.session import opening
@@ -115,6 +118,79 @@ async def test_nothing_that_listens_is_a_connection_error() -> None:
     async with open_transport(Target(f"https://127.0.0.1:{port}"), user_agent="tests") as way:
         with pytest.raises(ConnectionError):
             await way.call(APICall("list", NAMESPACES, ""))
+
+
+class Way:
+    """A relay to a server that can stop forwarding with its connections open, as if the server hung."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._forwards = asyncio.Event()
+        self._forwards.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def hang(self) -> None:
+        self._forwards.clear()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        other_reader, other_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        for one, other in ((reader, other_writer), (other_reader, writer)):
+            task = asyncio.create_task(self._forward(one, other))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                await self._forwards.wait()
+                writer.write(data)
+        writer.close()
+
+    def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+
+async def test_a_session_with_a_server_that_hangs_ends_and_another_server_carries_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cathedra.client.servers.INTERVAL", 0.05)
+    monkeypatch.setattr("cathedra.client.http.ANSWER_SECONDS", 1.0)
+    async with networked(tmp_path) as there, contextlib.AsyncExitStack() as stack:
+        target, ways, urls = there.target(), [], []
+        for _ in range(2):
+            way = Way(int(target.server.rpartition(":")[2]))
+            listening = await asyncio.start_server(way.serve, "127.0.0.1", 0)
+            stack.callback(way.end)
+            stack.callback(listening.close)
+            ways.append(way)
+            urls.append(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}")
+        several = replace(target, server=urls[0], further=(urls[1],))
+        transport = await stack.enter_async_context(open_transport(several, user_agent="tests"))
+        await transport.call(APICall("list", NAMESPACES, ""))
+
+        async def watch() -> None:
+            async with transport.watch(APICall("watch", CONFIGMAPS, "default")) as events:
+                async for _ in events:
+                    pass
+
+        def create(name: str) -> APICall:
+            return APICall("create", CONFIGMAPS, "default", body=ConfigMap(metadata=ObjectMeta(name=name)))
+
+        watching = asyncio.create_task(watch())
+        await transport.call(create("before"))
+        ways[0].hang()
+        async with asyncio.timeout(60):
+            with pytest.raises(ServerLeft):
+                await transport.call(create("lost"))
+            with pytest.raises(ServerLeft):
+                await watching
+            await transport.call(create("after"))
+            found = await transport.call(APICall("list", CONFIGMAPS, "default"))
+        # The one without an answer was not sent again: it never reached the server.
+        names = {item.metadata.name for item in found.items}
+        assert {"before", "after"} <= names
+        assert "lost" not in names
 
 
 async def test_a_token_file_is_read_for_each_connection(tmp_path: Path) -> None:

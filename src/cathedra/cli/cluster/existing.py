@@ -195,7 +195,7 @@ def print_kubeconfig(arguments: argparse.Namespace) -> int:
     from cathedra.cluster.identity.credentials import parse_part, part_target
 
     part = parse_part(arguments.part or "admin")
-    target = asyncio.run(part_target(data, part, server=arguments.server, clock=SystemClock()))
+    target = asyncio.run(part_target(data, part, servers=tuple(arguments.server), clock=SystemClock()))
     sys.stdout.write(encoded(target).decode())
     return 0
 
@@ -209,7 +209,9 @@ def enrol(arguments: argparse.Namespace) -> int:
     folder: Path = (arguments.to or Path(arguments.node_name)).expanduser().absolute()
     addresses = arguments.address or ["127.0.0.1"]
     data = selected_data(arguments)
-    credentials.enrol(data.path, arguments.node_name, addresses, folder, server=arguments.server, clock=SystemClock())
+    credentials.enrol(
+        data.path, arguments.node_name, addresses, folder, servers=tuple(arguments.server), clock=SystemClock()
+    )
     print(
         f"cathedra node --node-name {arguments.node_name} --kubeconfig {folder / 'kubeconfig'} "
         f"--address {addresses[0]} --tls-cert-file {folder / 'kubelet.crt'} "

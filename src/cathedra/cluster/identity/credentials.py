@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from cathedra.api.core.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestSpec
 from cathedra.api.formats import dns_subdomain
@@ -91,15 +92,15 @@ def administrator_of(data: DataDir) -> Target:
     return kubeconfig.load(data.kubeconfig)
 
 
-async def part_target(data: DataDir, part: Part, *, server: str = "", clock: Clock) -> Target:
-    """Return the API server's address and the credentials of ``part``; ``server`` replaces the URL.
+async def part_target(data: DataDir, part: Part, *, servers: Sequence[str] = (), clock: Clock) -> Target:
+    """Return the API server's address and the credentials of ``part``; ``servers`` replace the URL.
 
     Raises:
-        InvalidOption: the cluster does not exist or does not run, or the node does not exist.
+        InvalidOption: the cluster does not exist or does not run, the node does not exist, or a server is no URL.
         KubeconfigError: the administrator's kubeconfig cannot be read.
     """
     administrator = administrator_of(data)
-    target = dataclasses.replace(administrator, server=server or administrator.server)
+    target = _at(administrator, servers)
     if part.kind == "admin":
         return target
     target = dataclasses.replace(target, client_certificate=b"", client_key=b"", name=_context(administrator, part))
@@ -107,6 +108,22 @@ async def part_target(data: DataDir, part: Part, *, server: str = "", clock: Clo
         return dataclasses.replace(target, token=await _driver_token(administrator, part, clock))
     user = _CONTROL_PLANE.get(part.kind) or node_user(part.name)
     return _with_certificate(target, data.path, user, clock)
+
+
+def _at(target: Target, servers: Sequence[str]) -> Target:
+    """Return a target at these servers; without any, where it is.
+
+    Raises:
+        InvalidOption: one of them is no URL.
+    """
+    if not servers:
+        return target
+    for server in servers:
+        url = urlsplit(server)
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise InvalidOption(f"--server {server!r} is no URL of an API server, such as https://10.0.0.1:6443")
+    first, *further = (server.rstrip("/") for server in servers)
+    return dataclasses.replace(target, server=first, further=tuple(further))
 
 
 def _context(administrator: Target, part: Part) -> str:
@@ -144,13 +161,15 @@ async def _driver_token(administrator: Target, part: Part, clock: Clock) -> str:
     return answer.status.token
 
 
-def enrol(data_dir: Path, node: str, addresses: Sequence[str], folder: Path, *, server: str = "", clock: Clock) -> None:
+def enrol(
+    data_dir: Path, node: str, addresses: Sequence[str], folder: Path, *, servers: Sequence[str] = (), clock: Clock
+) -> None:
     """Write ``kubeconfig``, ``kubelet.crt``, ``kubelet.key`` and ``client-ca.crt`` for ``node`` into ``folder``.
 
-    ``server`` replaces the URL of the API server, as with several behind a load balancer.
+    ``servers`` replace the URL of the API server: several, or the one of a load balancer.
 
     Raises:
-        InvalidOption: no API server has been started on ``data_dir`` yet, or name or addresses are none.
+        InvalidOption: no API server has been started on ``data_dir`` yet, or name, addresses or servers are none.
         OSError: a file cannot be read or written.
     """
     if problems := dns_subdomain(node):
@@ -164,8 +183,8 @@ def enrol(data_dir: Path, node: str, addresses: Sequence[str], folder: Path, *, 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     kubeconfig.write(
         folder / "kubeconfig",
-        Target(
-            server=server or administrator.server,
+        dataclasses.replace(
+            _at(Target(server=administrator.server), servers),
             certificate_authority=pki.authority_certificate,
             client_certificate=user.certificate,
             client_key=user.key,

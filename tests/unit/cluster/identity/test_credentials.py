@@ -72,8 +72,9 @@ def test_other_names_are_refused(text: str, reason: str) -> None:
     ],
 )
 async def test_every_part_is_a_user_of_its_own(data: DataDir, text: str, user: str, groups: list[str]) -> None:
-    target = await part_target(data, parse_part(text), server="https://api:6443", clock=SystemClock())
-    assert target.server == "https://api:6443"
+    servers = ("https://api:6443", "https://other:6443/")
+    target = await part_target(data, parse_part(text), servers=servers, clock=SystemClock())
+    assert target.servers == ("https://api:6443", "https://other:6443")
     subject = x509.load_pem_x509_certificate(target.client_certificate).subject
     assert [a.value for a in subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == [user]
     assert [a.value for a in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)] == groups
@@ -83,6 +84,11 @@ async def test_every_part_is_a_user_of_its_own(data: DataDir, text: str, user: s
 async def test_a_drivers_token_needs_the_api_server(data: DataDir) -> None:
     with pytest.raises(InvalidOption, match="needs the API server"):
         await part_target(data, parse_part("driver:d.example.com@n1"), clock=SystemClock())
+
+
+async def test_a_server_that_is_no_url_is_refused(data: DataDir) -> None:
+    with pytest.raises(InvalidOption, match=r"--server '10\.0\.0\.1' is no URL"):
+        await part_target(data, Part("scheduler"), servers=("https://api:6443", "10.0.0.1"), clock=SystemClock())
 
 
 async def test_without_a_cluster_there_are_no_credentials(tmp_path: Path) -> None:
@@ -107,7 +113,7 @@ def test_a_node_gets_its_user_its_certificate_and_its_callers_authority(cluster_
     enrol(cluster_data, "n1", ["10.0.0.7"], folder, clock=SystemClock())
     target = kubeconfig.load(folder / "kubeconfig")
     assert target.server == "https://127.0.0.1:6443"
-    enrol(cluster_data, "n1", ["10.0.0.7"], folder, server="https://10.0.0.100:443", clock=SystemClock())
+    enrol(cluster_data, "n1", ["10.0.0.7"], folder, servers=("https://10.0.0.100:443",), clock=SystemClock())
     assert kubeconfig.load(folder / "kubeconfig").server == "https://10.0.0.100:443"
     user = x509.load_pem_x509_certificate(target.client_certificate)
     assert user.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == "system:node:n1"
