@@ -107,9 +107,9 @@ bench: $(VENV)/.dev            ## run the benchmarks and print one table
 bench-report: $(VENV)/.dev     ## plot how costs grow with nodes, pods, claims, watchers and time, in bench-report/ [SECONDS of churn]
 	@$(BIN)/python -m benchmarks.report --churn $(SECONDS)
 
-docs: $(VENV)/.base            ## build the documentation as a site in site/
+docs: $(VENV)/.base            ## build the documentation as a site in site/, beside the page of make site
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@$(BIN)/python -m tools.handbook
 
 site: $(VENV)/.dev             ## build the page without a server: site/play/ and site/cathedra.html; needs node and npm
 	@$(BIN)/python -m tools.playground

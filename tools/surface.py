@@ -71,12 +71,12 @@ def main() -> int:
 def _of_module(module: Any) -> Iterator[str]:
     for name in sorted(getattr(module, "__all__", ())):
         value = getattr(module, name)
-        yield f"{module.__name__}: {name}{_signature(value)}"
+        yield f"{module.__name__}: {name}{signature(value)}"
         if inspect.isclass(value):
-            yield from (f"{module.__name__}: {name}.{member}" for member in _members(value))
+            yield from (f"{module.__name__}: {name}.{member}" for member in members(value))
 
 
-def _members(kind: type) -> Iterator[str]:
+def members(kind: type) -> Iterator[str]:
     """Fields, methods and properties that a class of ours declares; the values of an enumeration."""
     if issubclass(kind, enum.Enum):
         yield from (f"{member.name} = {member.value!r}" for member in kind)
@@ -92,7 +92,7 @@ def _members(kind: type) -> Iterator[str]:
         if not name.startswith("_"):
             value = inspect.getattr_static(kind, name)
             is_field = name in hints and not callable(value)
-            yield f"{name}: {hints[name]}" if is_field else f"{name}{_signature(value)}"
+            yield f"{name}: {hints[name]}" if is_field else f"{name}{signature(value)}"
 
 
 def _hints(kind: type) -> dict[str, str]:
@@ -105,9 +105,9 @@ def _hints(kind: type) -> dict[str, str]:
     }
 
 
-def _signature(value: Any) -> str:
+def signature(value: Any) -> str:
     if isinstance(value, (staticmethod, classmethod)):
-        return f"{_signature(value.__func__)} ({type(value).__name__})"
+        return f"{signature(value.__func__)} ({type(value).__name__})"
     if isinstance(value, property):
         returned = inspect.signature(value.fget).return_annotation if value.fget is not None else Any
         return f": {returned} (property)"
