@@ -4,21 +4,29 @@ kube-scheduler takes the best node for each pod in turn, and a pod may take the 
 (kubernetes/kubernetes#138765). This search goes back: it releases a pod and tries its next node. Pods that are equal
 are interchangeable, so a node on which one of them led nowhere is not tried for the others. The number of trials is
 bounded, and a refusal states whether the bound was reached.
+
+Each kind of pod is first tried alone. If too few of them fit even so, no search can help. The kind with the fewest
+nodes is placed first, because it leaves the fewest wrong choices.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import islice, permutations
 from typing import Final
 
 import msgspec
 
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import encode, replace
 from cathedra.scheduler.bindingcycle import HeldPod
 from cathedra.scheduler.framework.diagnosis import UnschedulablePod
 from cathedra.scheduler.framework.plugin import CycleState
 from cathedra.scheduler.framework.status import Code, Status
+from cathedra.scheduler.nodesearch import SelectedNode
 from cathedra.scheduler.plugins.gangs import placement_feasible
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.semantics.podgroups import GroupKey, GroupNode
@@ -30,18 +38,52 @@ Outcome = HeldPod | UnschedulablePod | Status
 Counts = Mapping[GroupKey, int]
 
 
+_ORDINALS: Final = frozenset(
+    {
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/job-completion-index",
+        "statefulset.kubernetes.io/pod-name",
+    }
+)
+"""Labels in which the pods of one workload differ."""
+_TOKEN_VOLUME: Final = re.compile(rb"kube-api-access-[a-z0-9]+")
+"""Name of the volume that admission gives to every pod, with random letters at its end."""
+_DEPEND_ON_OTHERS: Final = frozenset({"InterPodAffinity", "PodTopologySpread"})
+"""Plugins that may refuse a pod alone and not beside others of its gang."""
+
+
 class JointPod(msgspec.Struct, frozen=True):
     """A pod of a gang, and the group that counts it."""
 
     key: GroupKey
     entry: QueuedPodInfo
+    form: Hashable
+    """Equal for pods that differ in nothing but names."""
 
-    @property
-    def form(self) -> Hashable:
-        """Return a value that is equal for pods that differ in nothing but names."""
-        pod = self.entry.info.pod
-        spec = replace(pod.spec, node_name="", hostname="", scheduling_group=None)
-        return self.key, encode(spec), tuple(sorted(pod.metadata.labels.items()))
+
+def joint_pods(
+    pending: Sequence[tuple[GroupKey, QueuedPodInfo]], claims_of: Callable[[Pod], Sequence[ResourceClaim] | None]
+) -> list[JointPod]:
+    """Return the pods of a gang with their forms, in their order. Pods whose claims cannot be used are all
+    different."""
+    claims = {entry.uid: claims_of(entry.info.pod) for _, entry in pending}
+    users = Counter(claim.metadata.uid for found in claims.values() for claim in found or ())
+
+    def form(entry: QueuedPodInfo) -> Hashable:
+        pod, used = entry.info.pod, claims[entry.uid]
+        if used is None:
+            return entry.uid
+        sources = tuple([replace(one, resource_claim_name=None) for one in pod.spec.resource_claims])
+        spec = replace(pod.spec, node_name="", hostname="", scheduling_group=None, resource_claims=sources)
+        labels = sorted((key, value) for key, value in pod.metadata.labels.items() if key not in _ORDINALS)
+        # A claim that is allocated, or that others of the gang use too, is not interchangeable with an equal one.
+        devices = tuple(
+            (claim.metadata.uid if users[claim.metadata.uid] > 1 or claim.status.allocation else "", encode(claim.spec))
+            for claim in used
+        )
+        return _TOKEN_VOLUME.sub(b"", encode(spec)), tuple(labels), devices
+
+    return [JointPod(key, entry, (key, form(entry))) for key, entry in pending]
 
 
 class PodOutcome(msgspec.Struct, frozen=True):
@@ -51,8 +93,15 @@ class PodOutcome(msgspec.Struct, frozen=True):
     state: CycleState
 
 
-TryPod = Callable[[QueuedPodInfo, frozenset[str]], Awaitable[tuple[Outcome, CycleState]]]
-"""Searches a node among some and holds the pod there."""
+class Trials(msgspec.Struct, frozen=True):
+    """Searches for nodes of single pods, as a joint search makes them."""
+
+    look: Callable[[QueuedPodInfo], Awaitable[SelectedNode | UnschedulablePod | Status]]
+    """Searches a node, and holds nothing."""
+    hold: Callable[[QueuedPodInfo, frozenset[str]], Awaitable[tuple[Outcome, CycleState]]]
+    """Searches a node that is none of some, and holds the pod there."""
+    release: Callable[[], Awaitable[None]]
+    """Releases the pod that was held last."""
 
 
 def tree_status(node: GroupNode, scheduled: Counts, remaining: Counts) -> Status | None:
@@ -67,18 +116,10 @@ def tree_status(node: GroupNode, scheduled: Counts, remaining: Counts) -> Status
 class JointSearch:
     """One search; what it holds stays held if it succeeds."""
 
-    def __init__(
-        self,
-        root: GroupNode,
-        placed: Counts,
-        nodes: frozenset[str],
-        try_pod: TryPod,
-        release: Callable[[], Awaitable[None]],
-        most: int,
-    ) -> None:
-        """``placed``: pods of each group that have nodes already. ``release`` releases the pod that was held last."""
+    def __init__(self, root: GroupNode, placed: Counts, nodes: frozenset[str], trials: Trials, most: int) -> None:
+        """``placed``: pods of each group that have nodes already. ``most``: the bound on searches for a node."""
         self._root, self._nodes, self._most = root, nodes, most
-        self._try_pod, self._release = try_pod, release
+        self._trials = trials
         self._scheduled = dict(placed)
         self._remaining: dict[GroupKey, int] = {}
         self.trials = 0
@@ -90,6 +131,10 @@ class JointSearch:
         """The largest number of pods that had nodes at once."""
         self.obstacle: JointPod | None = None
         """The pod that found no node when most had one."""
+        self._hopeless: list[JointPod] = []
+        """Pods that fit on no node even alone, one of each form."""
+        self._rooms: dict[Hashable, int] = {}
+        """Form → the number of nodes on which a pod of it fits alone, as far as they were searched."""
 
     @property
     def complete(self) -> bool:
@@ -98,6 +143,9 @@ class JointSearch:
 
     def refusal(self) -> str:
         """Return what the search found out."""
+        if self._hopeless and not self.best:
+            names = ", ".join(one.entry.info.name for one in self._hopeless)
+            return f"JointPlacement: {names} find{'s' if len(self._hopeless) == 1 else ''} no node even alone"
         name = self.obstacle.entry.info.name if self.obstacle is not None else ""
         first = f", {name} finds no node" if name else ""
         end = "" if self.complete else f"; the search ended after {self.trials} trials"
@@ -105,7 +153,9 @@ class JointSearch:
 
     async def run(self, pods: Sequence[JointPod], first: str) -> bool:
         """Return True if the hierarchy has enough pods with nodes. The pod with UID ``first`` is tried first."""
-        for order in _orders(pods, first):
+        if not await self._look(pods):
+            return False
+        for order in self._orders(pods, first):
             self._remaining = {}
             for one in order:
                 self._remaining[one.key] = self._remaining.get(one.key, 0) + 1
@@ -114,6 +164,22 @@ class JointSearch:
             if self.broken is not None or not self.complete:
                 return False
         return False
+
+    async def _look(self, pods: Sequence[JointPod]) -> bool:
+        """Try one pod of each form alone. Return False if too few of the pods fit even so."""
+        for one in {one.form: one for one in reversed(pods)}.values():
+            outcome = await self._trials.look(one.entry)
+            if isinstance(outcome, Status):
+                self.broken = outcome
+                return False
+            if isinstance(outcome, SelectedNode):
+                self._rooms[one.form] = outcome.feasible
+            elif _DEPEND_ON_OTHERS.isdisjoint(outcome.diagnosis.unschedulable_plugins):
+                self._rooms[one.form] = 0
+                self._hopeless.append(one)
+        hopeful = Counter(one.key for one in pods if self._rooms.get(one.form, 1))
+        status = tree_status(self._root, self._scheduled, hopeful)
+        return status is None or status.code is Code.WAIT
 
     async def _place(self, order: Sequence[JointPod], index: int, excluded: Mapping[Hashable, frozenset[str]]) -> bool:
         status = tree_status(self._root, self._scheduled, self._remaining)
@@ -125,9 +191,9 @@ class JointSearch:
         form = pod.form
         tried = excluded.get(form, frozenset())
         self._remaining[pod.key] -= 1
-        while self.complete and (nodes := self._nodes - tried):
+        while self.complete and not tried >= self._nodes:
             self.trials += 1
-            outcome, state = await self._try_pod(pod.entry, nodes)
+            outcome, state = await self._trials.hold(pod.entry, tried)
             if isinstance(outcome, Status):
                 self.broken = outcome
                 break
@@ -143,7 +209,7 @@ class JointSearch:
                 return True
             self._scheduled[pod.key] -= 1
             del self.outcomes[pod.entry.uid]
-            await self._release()
+            await self._trials.release()
             if self.broken is not None:
                 break
             tried |= {outcome.node}
@@ -157,6 +223,21 @@ class JointSearch:
         self._remaining[pod.key] += 1
         return False
 
+    def _orders(self, pods: Sequence[JointPod], first: str) -> Iterator[list[JointPod]]:
+        """Yield orders in which equal pods follow each other: those with the fewest nodes first, and of these the
+        refused pod. Pods that fit nowhere come last."""
+        kinds: dict[Hashable, list[JointPod]] = {}
+        for one in pods:
+            kinds.setdefault(one.form, []).append(one)
+
+        def rank(form: Hashable) -> tuple[bool, int, bool]:
+            room = self._rooms.get(form, 0)
+            is_refused = any(one.entry.uid == first for one in kinds[form])
+            return room == 0 and form in self._rooms, room, not is_refused
+
+        for order in islice(permutations([kinds[form] for form in sorted(kinds, key=rank)]), _ORDERS):
+            yield [one for members in order for one in members]
+
     def _is_whole(self) -> bool:
         """Return True if no group has pods with nodes and yet too few of them."""
         return all(
@@ -168,13 +249,3 @@ class JointSearch:
         count = sum(self._scheduled.values())
         if count >= self.best and (count > self.best or self.obstacle is None):
             self.best, self.obstacle = count, pod
-
-
-def _orders(pods: Sequence[JointPod], first: str) -> Iterator[list[JointPod]]:
-    """Yield orders in which equal pods follow each other: that of the refused pod first, then by requests."""
-    kinds: dict[Hashable, list[JointPod]] = {}
-    for one in pods:
-        kinds.setdefault(one.form, []).append(one)
-    ranked = sorted(kinds.values(), key=lambda members: all(one.entry.uid != first for one in members))
-    for order in islice(permutations(ranked), _ORDERS):
-        yield [one for members in order for one in members]

@@ -6,9 +6,9 @@ one begins where this one ended, so that all nodes are used (docs/spec/schedulin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import compress, islice, repeat
-from operator import eq
+from operator import attrgetter, eq
 from random import Random
 from typing import Final, NamedTuple
 
@@ -21,11 +21,11 @@ from cathedra.scheduler.profile import FilterCall, Profile
 from cathedra.scheduler.state.cache import Nominations
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
-from cathedra.scheduler.state.snapshot import Snapshot
 
 FEWEST_NODES = 100
 """Least number of feasible nodes that are searched for."""
 LOWEST_PERCENTAGE = 5
+_name_of: Final[Callable[[NodeInfo], str]] = attrgetter("name")
 _UNREFUSED: Final[Mapping[NodeInfo, Status]] = {}
 
 
@@ -48,11 +48,13 @@ class NodeSearch:
         self._percentage = percentage
         self._start = 0
 
-    def find(self, state: CycleState, pod: PodInfo, nominated: str = "") -> SelectedNode | Diagnosis | Status:
-        """The best node; why there is none; or what broke."""
+    def find(
+        self, state: CycleState, pod: PodInfo, nominated: str = "", excluded: frozenset[str] = frozenset()
+    ) -> SelectedNode | Diagnosis | Status:
+        """The best node that is not ``excluded``; why there is none; or what broke."""
         snapshot = state.snapshot
         diagnosis = Diagnosis(len(snapshot.nodes))
-        feasible = self._feasible(state, pod, snapshot, diagnosis, nominated)
+        feasible = self._feasible(state, pod, diagnosis, nominated, excluded)
         if isinstance(feasible, Status):
             return feasible
         if not feasible:
@@ -78,8 +80,9 @@ class NodeSearch:
         return next(islice(compress(range(len(totals)), map(eq, totals, repeat(best))), chosen, None))
 
     def _feasible(
-        self, state: CycleState, pod: PodInfo, snapshot: Snapshot, diagnosis: Diagnosis, nominated: str
+        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, nominated: str, excluded: frozenset[str]
     ) -> Sequence[NodeInfo] | Status:
+        snapshot = state.snapshot
         scope = self._profile.pre_filter(state, pod, snapshot)
         if isinstance(scope, Status):
             if not scope.rejected:
@@ -96,6 +99,8 @@ class NodeSearch:
             names = f"[{' '.join(sorted(scope.narrowed_by))}]"
             diagnosis.absent = unresolvable(f"node(s) didn't satisfy plugin(s) {names}")
             diagnosis.unschedulable_plugins.update(scope.narrowed_by)
+        if excluded:
+            nodes = [node for node in nodes if node.name not in excluded]
         if nominated:
             chosen = self._pass([node for node in nodes if node.name == nominated], 0, 1, state, pod, Diagnosis(0))
             if not isinstance(chosen, Status) and chosen:
@@ -127,7 +132,8 @@ class NodeSearch:
         feasible: list[NodeInfo] = []
         count = left = len(nodes)
         missing = wanted
-        whole = count == len(state.snapshot.nodes) > 1
+        # Results of all nodes are kept from cycle to cycle. They are worth their while unless a few nodes are left.
+        whole = count > 1 and 2 * count >= len(state.snapshot.nodes)
         while left and missing > 0:
             asked = min(left, max(missing, FEWEST_NODES))
             part = _around(nodes, start, asked) if start or asked < count else nodes
@@ -159,6 +165,11 @@ class NodeSearch:
         judge = self._judge_with_nominated if nominations else self._profile.filter
         passing = frozenset[NodeInfo]() if nominations else _passing_all(filters, nodes)
         until, refused = (0, _UNREFUSED) if nominations else _refused_first(filters, nodes)
+        if refused and not passing and all(map(refused.__contains__, nodes)):
+            # Fast path for a pod that fits nowhere, without a step of Python for each node.
+            diagnosis.refuse_all(zip(map(_name_of, nodes), map(refused.__getitem__, nodes), strict=True))
+            self._profile.count_batch(filters[:until], len(nodes))
+            return None
         skipped = evaluated = 0
         broken = None
         for node in nodes:

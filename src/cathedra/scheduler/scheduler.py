@@ -211,24 +211,28 @@ class Scheduler:
             return CycleState(snapshot if within is None else snapshot.within(within), group, attempt)
 
         async def find(
-            entry: QueuedPodInfo, group: dict[str, Any], within: frozenset[str] | None
+            entry: QueuedPodInfo, group: dict[str, Any], within: frozenset[str] | None, excluded: frozenset[str]
         ) -> tuple[SelectedNode | UnschedulablePod | Status, CycleState]:
             attempt = Attempt(self._clock.monotonic)
             while True:
                 state = state_of(group, within, attempt)
                 try:
-                    return _searched(search, entry, state), state
+                    return _searched(search, entry, state, excluded), state
                 except (LongSearch, TimeSliceOver) as rest:
                     await self._beside_others(entry, attempt, rest)
 
         async def find_at_once(
-            gone: Mapping[str, PodInfo], entry: QueuedPodInfo, group: dict[str, Any], within: frozenset[str] | None
+            gone: Mapping[str, PodInfo],
+            entry: QueuedPodInfo,
+            group: dict[str, Any],
+            within: frozenset[str] | None,
+            excluded: frozenset[str],
         ) -> tuple[SelectedNode | UnschedulablePod | Status, CycleState]:
             state = state_of(group, within, None)
             # Copied: the trial's caller puts pods back between trials, and plugins keep the state.
             state.supposed = Supposition(dict(gone))
             try:
-                return _searched(search, entry, state), state
+                return _searched(search, entry, state, excluded), state
             except LongSearch:
                 return error("the allocation takes too long for a trial of a preemption"), state
 
@@ -238,7 +242,7 @@ class Scheduler:
 
         topology = self._gates.get("TopologyAwareWorkloadScheduling", False)
         joint = next((one for one in profile.plugins if isinstance(one, JointPlacement)), None)
-        options = UnitOptions(self._cache.snapshot, placed, topology, joint)
+        options = UnitOptions(self._cache.snapshot, placed, topology, joint, self._devices.claims_of)
         preemption = next((one for one in profile.plugins if isinstance(one, DefaultPreemption)), None)
 
         async def make_room(result: GroupResult, pending: Pending) -> Room:
@@ -568,9 +572,11 @@ async def _free_claims(profile: Profile, result: GroupResult) -> None:
             await profile.post_filter(one.state, one.entry.info, one.outcome.diagnosis, {DefaultPreemption.name})
 
 
-def _searched(search: NodeSearch, entry: QueuedPodInfo, state: CycleState) -> SelectedNode | UnschedulablePod | Status:
+def _searched(
+    search: NodeSearch, entry: QueuedPodInfo, state: CycleState, excluded: frozenset[str]
+) -> SelectedNode | UnschedulablePod | Status:
     """The same without PostFilter, which from 1.37 on acts for a group as a whole."""
-    outcome = search.find(state, entry.info, entry.info.pod.status.nominated_node_name)
+    outcome = search.find(state, entry.info, entry.info.pod.status.nominated_node_name, excluded)
     return UnschedulablePod(outcome) if isinstance(outcome, Diagnosis) else outcome
 
 

@@ -16,14 +16,15 @@ import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.goquote import go_quote
+from cathedra.api.resource import ResourceClaim
 from cathedra.scheduler.bindingcycle import BindingCycle, HeldPod
 from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER
 from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
-from cathedra.scheduler.framework.plugin import CycleState
+from cathedra.scheduler.framework.plugin import TOGETHER, CycleState
 from cathedra.scheduler.framework.status import Code, Status, error, unschedulable
 from cathedra.scheduler.groupconditions import PodGroupOutcome
-from cathedra.scheduler.jointsearch import JointPod, JointSearch, tree_status
+from cathedra.scheduler.jointsearch import JointPod, JointSearch, Trials, joint_pods, tree_status
 from cathedra.scheduler.nodesearch import SelectedNode
 from cathedra.scheduler.plugins.gangs import placement_feasible
 from cathedra.scheduler.plugins.joint_placement import JointPlacement, Placements
@@ -40,10 +41,11 @@ Within = frozenset[str] | None
 """Names of the nodes that a group may use; None for all."""
 
 FindWithin = Callable[
-    [QueuedPodInfo, dict[str, Any], Within],
+    [QueuedPodInfo, dict[str, Any], Within, frozenset[str]],
     Awaitable[tuple[SelectedNode | UnschedulablePod | Status, CycleState]],
 ]
-"""Searches the node of one pod among some nodes, given the plugins' state of the group."""
+"""Searches the node of one pod among some nodes, given the plugins' state of the group. The last argument has nodes
+that are not tried, and are there nevertheless: plugins that compare nodes count them."""
 
 PlacedPods = Callable[[GroupKey], Sequence[str]]
 """Returns the nodes of the pods of a PodGroup that have one."""
@@ -94,6 +96,10 @@ class GroupResult(msgspec.Struct):
             yield from child.all()
 
 
+def _no_claims(pod: Pod) -> Sequence[ResourceClaim]:
+    return ()
+
+
 class UnitOptions(msgspec.Struct, frozen=True):
     """Sources and switches of a cycle besides its pods."""
 
@@ -104,6 +110,8 @@ class UnitOptions(msgspec.Struct, frozen=True):
     """True if topology constraints hold (gate TopologyAwareWorkloadScheduling)."""
     joint: JointPlacement | None = None
     """Has all pods of a group placed together where one after the other is not enough."""
+    claims: Callable[[Pod], Sequence[ResourceClaim] | None] = _no_claims
+    """Returns the claims of a pod; None if one of them cannot be used."""
 
 
 MakeRoom = Callable[[GroupResult, Pending], Awaitable[Room]]
@@ -216,21 +224,36 @@ class Trial:
     async def _jointly(self, refused: GroupResult, within: Within, joint: JointPlacement) -> GroupResult:
         """Search nodes for all pods together; return what was refused, with the reason, if that fails too."""
         node, before = refused.node, len(self._held)
-        pods = [JointPod(leaf.key, entry) for leaf in node.leaves() for entry in self._pending.get(leaf.key, ())]
+        pending = [(leaf.key, entry) for leaf in node.leaves() for entry in self._pending.get(leaf.key, ())]
         placed = {leaf.key: len(self._options.placed(leaf.key)) for leaf in node.leaves()}
         # Without enough pods no search can help, nor with one pod alone.
         counts = {leaf.key: len(self._pending.get(leaf.key, ())) for leaf in node.leaves()}
         status = tree_status(node, placed, counts)
-        if not joint.most_trials or len(pods) < 2 or (status is not None and status.code is not Code.WAIT):
+        if not joint.most_trials or len(pending) < 2 or (status is not None and status.code is not Code.WAIT):
             return refused
 
         async def release() -> None:
             await self.give_up(len(self._held) - 1)
 
+        async def look(entry: QueuedPodInfo) -> SelectedNode | UnschedulablePod | Status:
+            outcome, _ = await self._find(entry, self._shared, within, frozenset())
+            return outcome
+
+        async def hold(
+            entry: QueuedPodInfo, excluded: frozenset[str]
+        ) -> tuple[HeldPod | UnschedulablePod | Status, CycleState]:
+            return await self._try(entry, within, excluded)
+
         names = frozenset(info.name for info in self._options.snapshot().nodes) if within is None else within
-        search = JointSearch(node, placed, names, self._try, release, joint.most_trials)
+        pods = joint_pods(pending, self._options.claims)
+        search = JointSearch(node, placed, names, Trials(look, hold, release), joint.most_trials)
         first = next((one.entry.uid for one in _refused_pods(refused)), "")
-        if await search.run(pods, first):
+        self._shared[TOGETHER] = True
+        try:
+            found = await search.run(pods, first)
+        finally:
+            del self._shared[TOGETHER]
+        if found:
             return _joint_result(node, search, pods, placed)
         await self.give_up(before)
         if search.broken is not None:
@@ -269,9 +292,9 @@ class Trial:
         return status
 
     async def _try(
-        self, entry: QueuedPodInfo, within: Within
+        self, entry: QueuedPodInfo, within: Within, excluded: frozenset[str] = frozenset()
     ) -> tuple[HeldPod | UnschedulablePod | Status, CycleState]:
-        outcome, state = await self._find(entry, self._shared, within)
+        outcome, state = await self._find(entry, self._shared, within, excluded)
         if not isinstance(outcome, SelectedNode):
             return outcome, state
         held = await self._binding.hold(entry, state, outcome.node)

@@ -167,6 +167,17 @@ class GroupClaims(msgspec.Struct):
     """Claim UID → the allocation that a pod of the group has reserved; the others use it too."""
     writing: defaultdict[str, asyncio.Lock] = msgspec.field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Claim UID → held by the pod that is writing it: the first writes the allocation, the others find it."""
+    held: dict[str, list[ClaimCycle]] = msgspec.field(default_factory=dict)
+    """Node → the cycles of the group's pods that hold devices there, in the order in which they were tried."""
+
+
+class Repacking(msgspec.Struct, frozen=True):
+    """Allocations of all claims of a group on one node, decided together."""
+
+    others: Sequence[tuple[ResourceClaim, AllocationResult]]
+    """The claims of pods that are held on the node already, with the devices that they would get instead."""
+    own: tuple[AllocationResult, ...]
+    """The allocations of the pod's own claims."""
 
 
 class ClaimCycle(msgspec.Struct):
@@ -198,6 +209,10 @@ class ClaimCycle(msgspec.Struct):
     """Nodes whose result was found beside nominated pods; it is not searched again."""
     group: GroupClaims | None = None
     """Set while the pod is tried together with others of its PodGroup."""
+    together: bool = False
+    """True if decisions for other pods of the group may be changed so that the pod fits."""
+    repackings: dict[str, Repacking] = msgspec.field(default_factory=dict)
+    """Node → the allocations with which the claims fit there, if other pods of the group change theirs."""
     shared: dict[str, AllocationResult] = msgspec.field(default_factory=dict)
     """Claim UID → the allocation that another pod of the group has decided in this cycle."""
     chosen: dict[str, AllocationResult] = msgspec.field(default_factory=dict)

@@ -52,6 +52,7 @@ from cathedra.scheduler.framework.status import Status, error, unresolvable
 MOST_RESOURCES: Final = 1024
 """Largest number of extended resources whose class is cached."""
 _ALLOWANCE: Final = "DynamicResources"
+_BRIEF: Final = Budget(states=10_000)
 _NOBODY: Final[frozenset[str]] = frozenset()
 _CLAIM: Final = EventResource.RESOURCE_CLAIM
 _ADD, _DELETE, _UPDATE = Action.ADD, Action.DELETE, Action.UPDATE
@@ -138,6 +139,19 @@ class FreeDevices:
         """
         return self._allocator(ledger).prepare(claims, None if attempt is None else self._allowance(attempt))
 
+    def prepare_anew(
+        self, claims: Sequence[ResourceClaim], decided: Sequence[ResourceClaim], attempt: Attempt | None
+    ) -> PreparedRequests:
+        """Do the same as if the devices of ``decided``, whose allocations are not written yet, were free.
+
+        Without an attempt, whose searches may continue in the thread, they are short.
+        """
+        ledger = self.ledger.copy()
+        for claim in decided:
+            ledger.remove(claim)
+        allowance = SearchAllowance(_BRIEF) if attempt is None else self._allowance(attempt)
+        return self._allocator(ledger.snapshot()).prepare(claims, allowance)
+
     def _allowance(self, attempt: Attempt) -> SearchAllowance:
         """The time of all searches of ``attempt``, with what those in the thread have found out."""
         allowance: SearchAllowance | None = attempt.data.get(_ALLOWANCE)
@@ -164,6 +178,16 @@ class FreeDevices:
             return total, sum(len(ledger.pool(pool).holdings) for pool in {record.pool for record in records})
 
         return room
+
+    def are_plain(self, node: str) -> bool:
+        """Return True if a node has devices of its own only, each of which belongs to one claim and uses no
+        counters."""
+        inventory = self.inventory.snapshot()
+        return not inventory.unbound and not any(
+            record.device.consumes_counters or record.device.allow_multiple_allocations
+            for piece in inventory.bound.get(node, ())
+            for record in piece.devices
+        )
 
     def refusal(self, claim: ResourceClaim) -> Status | None:
         """Return the reason why a claim cannot be allocated on any node; None if none is known."""
@@ -248,6 +272,11 @@ class FreeDevices:
         uid = claim.metadata.uid
         self._holders[uid] = self._holders.get(uid, _NOBODY) | {holder}
         self._in_flight[uid] = allocation
+        self.ledger.hold(claim, allocation)
+
+    def retake(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
+        """Hold other devices for a decision that is not written yet, for the same holders."""
+        self._in_flight[claim.metadata.uid] = allocation
         self.ledger.hold(claim, allocation)
 
     def settle(self, claim: ResourceClaim, holder: str) -> None:

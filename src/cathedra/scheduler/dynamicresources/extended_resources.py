@@ -7,7 +7,7 @@ that name, the scheduler creates a claim for the pod, and records which request 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
 from typing import Final
 
 import msgspec
@@ -25,7 +25,7 @@ from cathedra.api.resource import (
 from cathedra.api.struct import replace
 from cathedra.remembering import numbered, remembered
 from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.pod_info import IMPLICIT_PREFIX
+from cathedra.scheduler.state.pod_info import IMPLICIT_PREFIX, PodInfo, is_extended_resource
 from cathedra.semantics.owners import controller_reference, is_controlled_by
 from cathedra.semantics.pods import is_sidecar
 
@@ -93,6 +93,21 @@ class Demand(msgspec.Struct):
         if made is None:
             made = self._claims[resources] = special_claim(self.pod, "", self.requests(resources).spec)
         return made
+
+
+def demand_of(
+    pod: PodInfo,
+    class_behind: Callable[[str], str | None],
+    owned_by: Callable[[str], Collection[ResourceClaim]],
+) -> Demand | None:
+    """Return the demand of a pod that requests extended resources; None if no class is behind any of them."""
+    requested = list(filter(is_extended_resource, pod.qualified))
+    classes = {name: class_name for name in requested if (class_name := class_behind(name)) is not None}
+    if not classes:
+        return None
+    others = tuple(name for name in requested if name not in classes)
+    stale = next((claim for claim in owned_by(pod.uid) if is_special_for(pod.pod, claim)), None)
+    return Demand(pod.pod, classes, others, stale)
 
 
 def class_of(resource: str, classes: Iterable[DeviceClass]) -> str | None:

@@ -39,19 +39,21 @@ from cathedra.scheduler.dynamicresources.cycle import (
 from cathedra.scheduler.dynamicresources.devices import FreeDevices
 from cathedra.scheduler.dynamicresources.extended_resources import (
     Demand,
-    is_special_for,
+    demand_of,
     nodes_by_resources,
     special_claim,
 )
 from cathedra.scheduler.dynamicresources.hints import QueueingHints
 from cathedra.scheduler.dynamicresources.node_allocatable import ClaimUse, NodeAllocatable, Unaccountable
 from cathedra.scheduler.dynamicresources.node_mappings import NodeMappings
+from cathedra.scheduler.dynamicresources.repacking import Repacker
 from cathedra.scheduler.dynamicresources.suppositions import SupposedDevices, Suppositions, freed_claim
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import EventRegistration
 from cathedra.scheduler.framework.plugin import (
     NO_BATCH_RESULT,
+    TOGETHER,
     BatchFilterResult,
     ClaimPlugin,
     CycleState,
@@ -72,7 +74,7 @@ from cathedra.scheduler.framework.plugin import (
 )
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
 from cathedra.scheduler.state.node_info import NodeInfo
-from cathedra.scheduler.state.pod_info import PodInfo, is_extended_resource
+from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.podclaims import ClaimNotCreated
 
@@ -136,6 +138,7 @@ class DynamicResources(
             deletions=deletions,
             nominations=self._suppositions is not None,
         )
+        self._repacker = Repacker(self.devices)
         writer = ClaimWriter(client, clock, stamps=self._binding_conditions)
         self._writer = writer
         self._binding = binding.ClaimBinding(
@@ -189,6 +192,13 @@ class DynamicResources(
         if self._suppositions is not None:
             self._suppositions.note_eviction(pod)
 
+    def claims_of(self, pod: Pod) -> Sequence[ResourceClaim] | None:
+        """Return the claims of ``pod``; None if one of them cannot be used."""
+        try:
+            return self._resolver.claims(pod)
+        except UnresolvedClaim:
+            return None
+
     # --- before the nodes
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
@@ -219,6 +229,8 @@ class DynamicResources(
         cycle = ClaimCycle(claims, demand, state.attempt, supposed=supposed)
         if state.group is not None:
             cycle.group = state.group.setdefault(self.name, GroupClaims())
+            # Amounts that devices take of a node are counted for each pod when it is tried, and not again.
+            cycle.together = TOGETHER in state.group and self._node_allocatable is None and supposed is None
         for index, claim in enumerate(claims):
             decided = None if cycle.group is None else self._decided_in_group(cycle.group, claim)
             if decided is not None:
@@ -298,6 +310,9 @@ class DynamicResources(
         batch, fitting = asked
         if len(fitting) < len(nodes):
             others = list(filterfalse(fitting.__contains__, nodes))
+            if (group := cycle.group) is not None and group.held:
+                # Where pods of the group hold devices, `filter` may find other devices for all of them.
+                others = [node for node in others if node.name not in group.held]
             refused.update(dict.fromkeys(batch.refused(others), self._no_fit))
         return fitting
 
@@ -366,6 +381,8 @@ class DynamicResources(
             return error(str(broken))
         if isinstance(answer, Allocation):
             cycle.results[name] = FoundAllocations(partial(getattr, answer, "results"), resources)
+            return None
+        if cycle.together and self._repacker.fits(cycle, resources, node):
             return None
         return self._timed_out(name) if answer.stopped else self._no_fit
 
@@ -498,6 +515,7 @@ class DynamicResources(
         if decision is None and unallocated:
             return error("claim allocation not found for node")
         allocations, resources = decision or ((), frozenset())
+        self._repacker.apply(cycle, node)
         if resources and cycle.demand is not None:
             temporary = f"{self._random.getrandbits(128):032x}"
             special = cycle.demand.claim(resources)
@@ -517,6 +535,8 @@ class DynamicResources(
             if decided is not None:
                 cycle.chosen[claim.metadata.uid] = decided
                 self.devices.take(claim, decided, pod.uid)
+        if cycle.group is not None:
+            cycle.group.held.setdefault(node, []).append(cycle)
         return None
 
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
@@ -524,6 +544,7 @@ class DynamicResources(
         cycle: ClaimCycle | None = state.data.get(self.name)
         if cycle is not None:
             await self._binding.withdraw(cycle, pod.pod)
+            self._repacker.leave(cycle, node, state)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool:
         """Pods without claims, of their own or for extended resources, are left alone."""
@@ -573,15 +594,7 @@ class DynamicResources(
     def _demand(self, pod: PodInfo) -> Demand | None:
         if not self._provides_extended or not pod.qualified:
             return None
-        requested = list(filter(is_extended_resource, pod.qualified))
-        behind = self.devices.class_behind
-        classes = {name: class_name for name in requested if (class_name := behind(name)) is not None}
-        if not classes:
-            return None
-        others = tuple(name for name in requested if name not in classes)
-        owned = self._claims.owned_by(pod.uid)
-        stale = next((c for c in owned if is_special_for(pod.pod, c)), None) if owned else None
-        return Demand(pod.pod, classes, others, stale)
+        return demand_of(pod, self.devices.class_behind, self._claims.owned_by)
 
 
 def _only_used_by(claim: ResourceClaim, pod: Pod) -> bool:

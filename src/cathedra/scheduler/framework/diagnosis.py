@@ -7,7 +7,7 @@ The event ``FailedScheduling``, the pod's condition and `explain` are three view
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -35,6 +35,13 @@ class Diagnosis(msgspec.Struct):
         self.refusals[node] = status
         if status is not self._blamed:
             self._blamed = status
+            self.blame(status)
+
+    def refuse_all(self, refusals: Iterable[tuple[str, Status]]) -> None:
+        """Enter the refusals of many nodes, most of which share a status."""
+        entered = dict(refusals)
+        self.refusals.update(entered)
+        for status in {id(status): status for status in entered.values()}.values():
             self.blame(status)
 
     def blame(self, status: Status) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus, Pod
+from cathedra.api.resource import ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from cathedra.scheduler.podplugins import PodPlugins
 
 MAX_SCORE = 100
+
+TOGETHER = "together"
+"""Key of `CycleState.group` while JointPlacement searches: decisions for other pods of the group may be changed."""
 
 DeviceUsage = Callable[[str, NodeInfo], tuple[int, int]]
 """For an extended resource and a node: the devices that provide it there, and how many of them are in use."""
@@ -363,6 +367,10 @@ class ClaimPlugin(Plugin):
     def evicted(self, pod: Pod) -> None:
         """Count the devices of ``pod`` as being freed: the server has accepted its eviction."""
         return
+
+    def claims_of(self, pod: Pod) -> Sequence[ResourceClaim] | None:
+        """Return the claims of ``pod``; None if one of them cannot be used."""
+        return ()
 
     def observe(self, observer: PluginObserver) -> None:
         """Call ``observer`` when waits for devices end; a plugin that waits for none never calls it."""
