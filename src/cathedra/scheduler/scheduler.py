@@ -242,7 +242,7 @@ class Scheduler:
 
         topology = self._gates.get("TopologyAwareWorkloadScheduling", False)
         joint = next((one for one in profile.plugins if isinstance(one, JointPlacement)), None)
-        options = UnitOptions(self._cache.snapshot, placed, topology, joint, self._devices.claims_of)
+        options = UnitOptions(self._cache.snapshot, placed, topology, joint, self._devices.usable_claims)
         preemption = next((one for one in profile.plugins if isinstance(one, DefaultPreemption)), None)
 
         async def make_room(result: GroupResult, pending: Pending) -> Room:

@@ -192,7 +192,7 @@ class DynamicResources(
         if self._suppositions is not None:
             self._suppositions.note_eviction(pod)
 
-    def claims_of(self, pod: Pod) -> Sequence[ResourceClaim] | None:
+    def usable_claims(self, pod: Pod) -> Sequence[ResourceClaim] | None:
         """Return the claims of ``pod``; None if one of them cannot be used."""
         try:
             return self._resolver.claims(pod)
@@ -565,8 +565,6 @@ class DynamicResources(
             # for.
             await write_nomination(self._client, pod.pod, node)
         return await self._binding.wait_for_conditions(cycle, pod.pod, node)
-
-    # --- inside
 
     def _supposed(self, state: CycleState) -> SupposedDevices | None:
         if self._suppositions is None or state.supposed is None:

@@ -368,7 +368,7 @@ class ClaimPlugin(Plugin):
         """Count the devices of ``pod`` as being freed: the server has accepted its eviction."""
         return
 
-    def claims_of(self, pod: Pod) -> Sequence[ResourceClaim] | None:
+    def usable_claims(self, pod: Pod) -> Sequence[ResourceClaim] | None:
         """Return the claims of ``pod``; None if one of them cannot be used."""
         return ()
 
