@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -110,3 +112,101 @@ def _metrics(port: int, token: str) -> str:
         return fetched(port, "/metrics", token)[1]
     except OSError:
         return ""  # it has just been started
+
+
+OTHERS = """
+{apiVersion: v1, kind: Namespace, metadata: {name: team-b}}
+---
+{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: secret-claim, namespace: team-b},
+ spec: {devices: {requests: [{name: gpus, exactly: {deviceClassName: gpu, count: 1}}]}}}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: team, namespace: default}, rules: [
+  {apiGroups: [""], resources: [pods], verbs: [list]},
+  {apiGroups: [resource.k8s.io], resources: [resourceclaims], verbs: [list]}]}
+"""
+HELD = {
+    "allocation": {
+        "devices": {"results": [{"request": "gpus", "driver": "gpu.example.com", "pool": "node-0", "device": "gpu-0"}]},
+        "nodeSelector": {
+            "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-0"]}]}]
+        },
+    }
+}
+
+
+def test_users_and_their_agents_get_answers_within_their_rights(folder: Path) -> None:
+    with ExitStack() as stack:
+        parts, port = Parts(folder, stack), free_port()
+        parts.start("apiserver", f"--data-dir={folder}")
+        parts.wait_for("apiserver", "export KUBECONFIG=")
+        kubectl = Kubectl(RunningCluster(DataDir(folder), ()))
+        kubectl("apply", "-k", str(BASE))
+        for name in ("default", "user", "stranger"):
+            kubectl("create", "serviceaccount", name)
+        kubectl("apply", "-f", "-", stdin=f"{objects('v1', pods=False)}\n---\n{objects('v1', pods=True)}")
+        kubectl("apply", "-f", "-", stdin=OTHERS)
+        patch = json.dumps({"status": HELD})
+        kubectl(
+            "patch",
+            "resourceclaim",
+            "secret-claim",
+            "-n",
+            "team-b",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            patch,
+        )
+        kubectl("create", "rolebinding", "team", "--role=team", "--serviceaccount=default:user")
+        reader = ("--clusterrole=cathedra-advisor-reader", "--serviceaccount=default:user")
+        kubectl("create", "clusterrolebinding", "reader", *reader)
+        user, stranger = (kubectl("create", "token", name).strip() for name in ("user", "stranger"))
+        parts.start("advisor", as_account(kubectl, folder, "cathedra-advisor"), f"--secure-port={port}")
+        parts.wait_for("advisor", "health and metrics at")
+        until(lambda: fetched(port, "/usage?namespace=default", user)[0] == 200, "no answer")
+
+        status, text = fetched(port, "/explain?pod=default/too-many", user)
+        assert (status, json.loads(text)["result"]["subject"]) == (200, "pod default/too-many")
+        status, text = fetched(port, "/devices", user)
+        assert json.loads(text)["result"]["total"]["held"] == 1
+        assert "(hidden)/claim-" in text
+        assert "secret-claim" not in text
+        assert fetched(port, "/explain?claim=team-b/secret-claim", user)[0] == 403
+        status, text = fetched(port, "/devices", stranger)
+        assert (status, json.loads(text)["reason"]) == (403, "Forbidden")
+        assert fetched(port, "/openapi.json")[0] == 401
+        assert json.loads(fetched(port, "/openapi.json", stranger)[1])["openapi"] == "3.1.0"
+        asyncio.run(_agents(port, user, folder / "kubeconfig"))
+
+        kubectl("delete", "serviceaccount", "user")
+        until(lambda: fetched(port, "/devices", user)[0] == 401, "the token still counts", seconds=30)
+        parts.kill("apiserver")
+        until(lambda: fetched(port, "/devices", stranger)[0] == 503, "the dead server is not noticed", seconds=30)
+        assert fetched(port, "/healthz") == (200, "ok")
+        assert "Traceback" not in parts.log("advisor"), parts.log("advisor")
+
+
+async def _agents(port: int, token: str, kubeconfig: Path) -> None:
+    """The SDK's own client, over HTTP with a user's token, and over standard input with a kubeconfig."""
+    mcp = pytest.importorskip("mcp", reason="the SDK mcp is missing: pip install 'cathedra[mcp]'")
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    headers = {"Authorization": f"Bearer {token}"}
+    http = httpx2.AsyncClient(headers=headers, verify=False, timeout=150)
+    connected = streamable_http_client(f"https://127.0.0.1:{port}/mcp", http_client=http)
+    async with http, mcp.Client(connected) as agent:
+        assert "explain" in [tool.name for tool in (await agent.list_tools()).tools]
+        found = await agent.call_tool("explain", {"subject": "pod/too-many"})
+        assert json.loads(found.content[0].text)["result"]["subject"] == "pod default/too-many"
+        found = await agent.call_tool("devices", {})
+        assert "secret-claim" not in found.content[0].text
+        found = await agent.call_tool("explain", {"subject": "claim/secret-claim", "namespace": "team-b"})
+        assert found.is_error
+        assert "cannot list resource" in found.content[0].text
+    command = ["-m", "cathedra.cli.main", "mcp", f"--kubeconfig={kubeconfig}"]
+    async with mcp.Client(mcp.stdio_client(mcp.StdioServerParameters(command=sys.executable, args=command))) as agent:
+        found = await agent.call_tool("usage", {"by": "namespace"})
+        assert [one["name"] for one in json.loads(found.content[0].text)["result"]["rows"]] == ["team-b"]
+        found = await agent.call_tool("explain", {})
+        assert "default/too-many" in found.content[0].text
