@@ -103,8 +103,8 @@ def state_of(*parts: list[dict[str, Any]]) -> ClusterState:
     return read_dump([CLASS, *(one for part in parts for one in part)])
 
 
-def random_cluster(random: Random) -> tuple[ClusterState, list[str]]:
-    """A cluster that is partly in use, and the names of the pods that wait."""
+def random_cluster(random: Random, most: int = 5) -> tuple[ClusterState, list[str]]:
+    """A cluster that is partly in use, by about ``most`` pods, and the names of the pods that wait."""
     parts: list[list[dict[str, Any]]] = []
     half = random.random() < 0.4
     number = 0
@@ -112,7 +112,7 @@ def random_cluster(random: Random) -> tuple[ClusterState, list[str]]:
         name, size = f"node-{place}", random.randint(1, 2) if half else random.randint(2, 4)
         parts.append(node(name, size, half=half))
         free = list(range(size))
-        while free and random.random() < 0.75 and number < 5:
+        while free and random.random() < 0.75 and number < most:
             if half:
                 gpu = free.pop(random.randrange(len(free)))
                 for suffix in random.choice([("",), ("-a",), ("-b",), ("-a", "-b")]):

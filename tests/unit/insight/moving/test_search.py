@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import combinations, permutations
 from random import Random
 
 import pytest
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.insight.explanation.placing import tried
-from cathedra.insight.moving.movable import Movables, lifted, movables
+from cathedra.insight.moving.movable import Movables, movables
 from cathedra.insight.moving.search import MoveOptions, fewest_moves
 from cathedra.insight.reading.state import ClusterState
 from tests.unit.insight.moving.clusters import node, pod, random_cluster, state_of
+from tests.unit.insight.moving.exhaustive import fewest_by_trying_all
 
 MOVES_ONLY = MoveOptions(evict=False, trials=100_000)
 
@@ -23,37 +22,15 @@ def asked(state: ClusterState, names: list[str]) -> tuple[Movables, list[Pod]]:
     return movables(state, pods[0].spec.priority or 0, [one.metadata.uid for one in pods]), pods
 
 
-def all_fit(state: ClusterState, pods: tuple[Pod, ...]) -> bool:
-    """Try all nodes for each pod in the given order."""
-    if not pods:
-        return True
-    first = state.get(Pod, pods[0].metadata.name, pods[0].metadata.namespace) or pods[0]
-    trial = tried(first, state)
-    states = (trial.placed_on(one) for one in trial.nodes)
-    return any(after is not None and all_fit(after, pods[1:]) for after in states)
-
-
-def brute_force(known: Movables, pods: list[Pod], most: int) -> int | None:
-    """The number of claims of the smallest set of units that can be placed anew together with the pods."""
-    for size in range(most + 1):
-        for count in range(size + 1):
-            for units in combinations(known.units, count):
-                if sum(unit.size for unit in units) != size or not known.allows(units):
-                    continue
-                state = lifted(units, known.state)
-                waiting = [*pods, *(one for unit in units for one in unit.pods)]
-                if any(all_fit(state, order) for order in permutations(waiting)):
-                    return size
-    return None
-
-
 @pytest.mark.parametrize("seed", range(25))
 def test_the_number_of_moves_is_that_of_exhaustive_search(seed: int) -> None:
     state, names = random_cluster(Random(seed))
     known, pods = asked(state, names)
     found = fewest_moves(known, pods, MOVES_ONLY)
     assert found.complete
-    assert (found.solution.size if found.solution is not None else None) == brute_force(known, pods, MOVES_ONLY.moves)
+    assert (found.solution.size if found.solution is not None else None) == fewest_by_trying_all(
+        known, pods, MOVES_ONLY.moves
+    )
 
 
 def test_a_pod_that_fits_moves_nothing() -> None:
