@@ -98,7 +98,7 @@ class Failures:
             return False
         entry.info = PodInfo(pod)
         self._queue.put_back(entry, plugins, pending)
-        self._nominations.set(entry.info, pod.status.nominated_node_name if nominated is None else nominated)
+        self._nominations.set(entry.info, self._nominations.of(entry.info) if nominated is None else nominated)
         return True
 
     def _tell(self, entry: QueuedPodInfo, report: FailureReport) -> None:

@@ -69,7 +69,7 @@ class GroupPreemption:
         entries = [entry for group in pending.values() for entry in group]
         obstacle = self._obstacle(entries)
         if obstacle:
-            kept = {one.uid: one.info.pod.status.nominated_node_name for one in entries}
+            kept = {one.uid: self._plugin.nominated(one.info) for one in entries}
             return Room(f"preemption: {obstacle}", {} if obstacle == _NEVER else kept)
         units = self._units(entries[0].info.priority)
         if not units:
@@ -94,7 +94,7 @@ class GroupPreemption:
             pod = entry.info
             if pod.pod.spec.preemption_policy == "Never":
                 return _NEVER
-            node = self._cache.snapshot().by_name.get(pod.pod.status.nominated_node_name)
+            node = self._cache.snapshot().by_name.get(self._plugin.nominated(pod))
             if node is not None and any(
                 other.priority < pod.priority and is_leaving(other.pod) for other in node.pods.values()
             ):

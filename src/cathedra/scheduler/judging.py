@@ -46,9 +46,11 @@ from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, Sche
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle
 from cathedra.scheduler.dynamicresources.devices import FreeDevices
 from cathedra.scheduler.dynamicresources.extended_resources import IN_MEMORY_NAME, requests_for
+from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState, PluginContext
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable
-from cathedra.scheduler.nodesearch import nodes_to_find
+from cathedra.scheduler.nodesearch import NodeSearch, nodes_to_find
+from cathedra.scheduler.plugins.preemption import DefaultPreemption, Eviction
 from cathedra.scheduler.profile import FilterCall, Scope
 from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.node_info import NodeInfo
@@ -64,6 +66,7 @@ __all__ = [
     "Filters",
     "FreeDevices",
     "Judgement",
+    "Preemption",
     "Runs",
     "Status",
     "device_error",
@@ -162,6 +165,18 @@ class Judgement(msgspec.Struct, frozen=True):
         return passing
 
 
+class Preemption(msgspec.Struct, frozen=True):
+    """The pods that the scheduler would evict for a pod, or the reason why it would evict none."""
+
+    node: str = ""
+    victims: tuple[Pod, ...] = ()
+    """The most important one first."""
+    violations: int = 0
+    """The number of victims that a disruption budget protects."""
+    why: str = ""
+    """In the scheduler's words; "" if the pod fits as it is."""
+
+
 class Filters:
     """The filters of the default profile, over one state or over a cluster that is followed."""
 
@@ -173,12 +188,13 @@ class Filters:
         # The seed is fixed, so that the same state always gives the same judgement.
         context = PluginContext(client, informers, recorder, clock, Random(0), gates)
         self._cache = Cache()
+        self._nominations = Nominations()
         self._devices = device_plugin(context, configuration)
         self._profile = compose(
             context,
             configuration,
             devices=self._devices,
-            nominations=Nominations(),
+            nominations=self._nominations,
             has_place=lambda uid: self._cache.place_of(uid) is not None,
         )
         self._devices.listen(informers, _ignore)
@@ -195,6 +211,8 @@ class Filters:
             filters._cache.set_node(node)
         for pod in state.pods:
             filters._set_pod(pod)
+            if pod.status.nominated_node_name and not pod.spec.node_name and not is_terminal(pod):
+                filters._nominations.set(PodInfo(pod), pod.status.nominated_node_name)
         return filters
 
     @classmethod
@@ -268,6 +286,21 @@ class Filters:
             cycle=cycle,
             nodes=names,
         )
+
+    def preemption(self, pod: Pod) -> Preemption:
+        """Return what DefaultPreemption would do for a pod that the scheduler has not placed. Nothing is evicted."""
+        info, state = PodInfo(pod), CycleState(self._cache.snapshot())
+        search = NodeSearch(self._profile, self._nominations, Random(0))
+        found = search.find(state, info)
+        if not isinstance(found, Diagnosis):
+            return Preemption(why=found.message if isinstance(found, Status) else "")
+        plugin = next((one for one in self._profile.plugins if isinstance(one, DefaultPreemption)), None)
+        if plugin is None:
+            return Preemption(why="the profile has no DefaultPreemption")
+        chosen = plugin.chosen(state, info, found)
+        if isinstance(chosen, Eviction):
+            return Preemption(chosen.node, tuple(one.pod for one in chosen.victims), chosen.violations)
+        return Preemption(why=chosen.message.removeprefix("preemption: "))
 
 
 def _filled_informers(state: ClusterObjects, client: Client, clock: Clock) -> SharedInformers:

@@ -49,12 +49,12 @@ class NodeSearch:
         self._start = 0
 
     def find(
-        self, state: CycleState, pod: PodInfo, nominated: str = "", excluded: frozenset[str] = frozenset()
+        self, state: CycleState, pod: PodInfo, excluded: frozenset[str] = frozenset()
     ) -> SelectedNode | Diagnosis | Status:
         """The best node that is not ``excluded``; why there is none; or what broke."""
         snapshot = state.snapshot
         diagnosis = Diagnosis(len(snapshot.nodes))
-        feasible = self._feasible(state, pod, diagnosis, nominated, excluded)
+        feasible = self._feasible(state, pod, diagnosis, excluded)
         if isinstance(feasible, Status):
             return feasible
         if not feasible:
@@ -80,7 +80,7 @@ class NodeSearch:
         return next(islice(compress(range(len(totals)), map(eq, totals, repeat(best))), chosen, None))
 
     def _feasible(
-        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, nominated: str, excluded: frozenset[str]
+        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, excluded: frozenset[str]
     ) -> Sequence[NodeInfo] | Status:
         snapshot = state.snapshot
         scope = self._profile.pre_filter(state, pod, snapshot)
@@ -101,7 +101,7 @@ class NodeSearch:
             diagnosis.unschedulable_plugins.update(scope.narrowed_by)
         if excluded:
             nodes = [node for node in nodes if node.name not in excluded]
-        if nominated:
+        if nominated := self._nominations.of(pod):
             chosen = self._pass([node for node in nodes if node.name == nominated], 0, 1, state, pod, Diagnosis(0))
             if not isinstance(chosen, Status) and chosen:
                 return chosen

@@ -551,7 +551,7 @@ async def _find(
 ) -> SelectedNode | UnschedulablePod | Status:
     """The node of one pod; why there is none, after plugins have tried to make room; or what broke."""
     pod = entry.info
-    outcome = search.find(state, pod, pod.pod.status.nominated_node_name)
+    outcome = search.find(state, pod)
     if not isinstance(outcome, Diagnosis):
         return outcome
     if not outcome.nodes:
@@ -576,7 +576,7 @@ def _searched(
     search: NodeSearch, entry: QueuedPodInfo, state: CycleState, excluded: frozenset[str]
 ) -> SelectedNode | UnschedulablePod | Status:
     """The same without PostFilter, which from 1.37 on acts for a group as a whole."""
-    outcome = search.find(state, entry.info, entry.info.pod.status.nominated_node_name, excluded)
+    outcome = search.find(state, entry.info, excluded)
     return UnschedulablePod(outcome) if isinstance(outcome, Diagnosis) else outcome
 
 

@@ -1,4 +1,4 @@
-"""Refusals after the filters, in Reserve, Permit and PreBind; and what an explanation does not examine.
+"""Preemption, and refusals after the filters, in Reserve, Permit and PreBind; and what an explanation does not examine.
 
 A pod may pass all filters and still not be bound: its claim has as many consumers as it may have, or its gang does not
 fit as a whole. The scheduler's own condition is reported where it contradicts the filters.
@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cathedra.api.core.core_v1 import PersistentVolumeClaim, Pod, PodCondition
+from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import ResourceClaim
+from cathedra.api.struct import replace
 from cathedra.insight.explanation.report import Cause
 from cathedra.insight.reading.state import ClusterState, Note
 from cathedra.insight.rendering import names_text
 from cathedra.kinds.resource.claims.status import most_consumers
+from cathedra.printable import counted
+from cathedra.scheduler.judging import Filters
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.podclaims import pod_group_name
 
@@ -48,6 +52,37 @@ def gang_causes(pod: Pod, state: ClusterState, counted: str) -> Iterator[Cause]:
         name = group.metadata.name if group is not None else pod_group_name(pod)
         text = f"the pod fits alone, and is bound with its gang only (PodGroup {name})"
         yield Cause("pod group", f"{text}: {said or counted}")
+
+
+def preemption_causes(pod: Pod, state: ClusterState, filters: Filters) -> Iterator[Cause]:
+    """Yield what the scheduler would evict for a pod that fits on no node, or why it would not (gate DRAPreemption).
+
+    Nothing for pods of groups, which preempt as a whole: `simulate` shows it.
+    """
+    if not state.gates.get("DRAPreemption", False) or (pod_group_name(pod) and state.gates.gang_scheduling):
+        return
+    found = filters.preemption(_with_priority(pod, state))
+    if not found.victims:
+        if found.why:
+            yield Cause("preemption", f"preemption evicts no pod: {found.why}")
+        return
+    victims = names_text(
+        [f"{one.metadata.namespace}/{one.metadata.name} (priority {one.spec.priority or 0})" for one in found.victims]
+    )
+    against = f", against the disruption budget of {counted(found.violations, 'pod')}" if found.violations else ""
+    text = f"preemption evicts {victims} and nominates {found.node}{against}"
+    if all(one.metadata.deletion_timestamp is not None for one in found.victims):
+        text = f"preemption waits until {victims} on {found.node} has ended"
+    yield Cause("preemption", text)
+
+
+def _with_priority(pod: Pod, state: ClusterState) -> Pod:
+    """Return the pod with the priority and policy of its class, which admission fills in when a pod is created."""
+    priority_class = state.get(PriorityClass, pod.spec.priority_class_name) if pod.spec.priority is None else None
+    if priority_class is None:
+        return pod
+    policy = pod.spec.preemption_policy or priority_class.preemption_policy
+    return replace(pod, spec=replace(pod.spec, priority=priority_class.value, preemption_policy=policy))
 
 
 def _gang(pod: Pod, state: ClusterState) -> PodGroup | None:

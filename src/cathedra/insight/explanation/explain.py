@@ -16,7 +16,13 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.struct import encode, replace
 from cathedra.deadline import Interruption
-from cathedra.insight.explanation.afterfilters import binding_causes, gang_causes, not_examined, volume_notes
+from cathedra.insight.explanation.afterfilters import (
+    binding_causes,
+    gang_causes,
+    not_examined,
+    preemption_causes,
+    volume_notes,
+)
 from cathedra.insight.explanation.analysis import Analysis, analyse_claims, analyse_pod
 from cathedra.insight.explanation.causes import causes_of, place_of, summary_of
 from cathedra.insight.explanation.claims import claim_report, claim_state
@@ -347,6 +353,8 @@ class Explainer:
         changes = self._remedies(stuck, stuck_in, lambda remedy: helps_gang(subject.pod, subject.state, remedy))
         said = [one for one in causes_of(stuck) if not (subject.faults and one.kind == "claims")]
         said = [*_rollout_causes(changes), *with_largest_counts(said, stuck, changes)]
+        if not found.fitting and not subject.faults:
+            said += preemption_causes(subject.pod, subject.state, self.filters(subject.state))
         blocked = bool(causes)
         summary = summary_of(found, (*causes, *said)) if not (blocked and found.fitting) else causes[0].text
         if blocked and not found.fitting:

@@ -51,11 +51,14 @@ TryOut = Callable[[PodInfo, CycleState, NodeInfo], Status | None]
 _LOG = logging.getLogger(__name__)
 
 
-class _Candidate(msgspec.Struct, frozen=True):
+class Eviction(msgspec.Struct, frozen=True):
+    """Pods that have to go from a node so that the preemptor fits there."""
+
     node: str
     victims: Sequence[PodInfo]
     """The most important first."""
     violations: int
+    """The number of victims that a disruption budget protects."""
 
     def harm(self) -> tuple[int, int, int, int, float]:
         """Sort key: less harm is better."""
@@ -134,14 +137,9 @@ class DefaultPreemption(PostFilterPlugin):
         """Evict and nominate the node, or return for every node the reason why that would not help."""
         if self.observer is not None:
             self.observer.preemption_attempted()
-        obstacle = self._obstacle(state, pod, diagnosis)
-        if obstacle:
-            return unschedulable(f"preemption: {obstacle}")
-        unhelpful = Diagnosis(diagnosis.nodes, absent=unresolvable("Preemption is not helpful for scheduling"))
-        candidates = self._candidates(state, pod, diagnosis, unhelpful)
-        if not candidates:
-            return Nomination("", f"preemption: {unhelpful.message()}")
-        chosen = min(candidates, key=_Candidate.harm)
+        chosen = self.chosen(state, pod, diagnosis)
+        if not isinstance(chosen, Eviction):
+            return chosen
         if self.observer is not None:
             self.observer.victims_chosen(len(chosen.victims))
         # Pods that an earlier preemption, or their owner, is already ending are waited for and not deleted again.
@@ -157,11 +155,23 @@ class DefaultPreemption(PostFilterPlugin):
             return error(f"preemption: {failure}")
         return Nomination(chosen.node)
 
+    def chosen(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> Eviction | Status | Nomination:
+        """Return the eviction that does the least harm; the reason why the pod must not preempt; or a nomination of no
+        node, with the reason for every node why no eviction there would help."""
+        obstacle = self._obstacle(state, pod, diagnosis)
+        if obstacle:
+            return unschedulable(f"preemption: {obstacle}")
+        unhelpful = Diagnosis(diagnosis.nodes, absent=unresolvable("Preemption is not helpful for scheduling"))
+        candidates = self._candidates(state, pod, diagnosis, unhelpful)
+        if not candidates:
+            return Nomination("", f"preemption: {unhelpful.message()}")
+        return min(candidates, key=Eviction.harm)
+
     def _obstacle(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> str:
         """Return the reason why the pod may not preempt at all."""
         if pod.pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
-        node = state.snapshot.by_name.get(pod.pod.status.nominated_node_name)
+        node = state.snapshot.by_name.get(self.nominated(pod))
         refusal = diagnosis.status_of(node.name) if node is not None else None
         if node is None or (refusal is not None and refusal.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
             # No eviction on the nominated node can help any longer: another one is looked for.
@@ -172,18 +182,22 @@ class DefaultPreemption(PostFilterPlugin):
         # The pods have gone, and their claims are not deallocated yet: without this the next attempt would evict more.
         return DEVICES_BEING_FREED if self.is_freeing(node.name) else ""
 
+    def nominated(self, pod: PodInfo) -> str:
+        """Return the node that is being cleared for ``pod``; "" if there is none."""
+        return self._nominations.of(pod)
+
     def is_freeing(self, node: str) -> bool:
         """Return True while devices that an eviction has freed on ``node`` are not available yet."""
         return self._devices is not None and self._devices.is_freeing(node)
 
     def _candidates(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, unhelpful: Diagnosis
-    ) -> Sequence[_Candidate]:
+    ) -> Sequence[Eviction]:
         refusals = ((node, diagnosis.status_of(node.name)) for node in state.snapshot.nodes)
         nodes = [node for node, refusal in refusals if refusal is not None and refusal.code is Code.UNSCHEDULABLE]
         percentage, fewest = self._share
         enough = max(fewest, len(nodes) * percentage // 100)
-        found: list[_Candidate] = []
+        found: list[Eviction] = []
         for node in nodes:
             outcome = self._victims(state, pod, node)
             if isinstance(outcome, Status):
@@ -196,7 +210,7 @@ class DefaultPreemption(PostFilterPlugin):
                 break
         return found
 
-    def _victims(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> _Candidate | Status:
+    def _victims(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Eviction | Status:
         """The fewest pods that have to go from ``node``, or why no eviction there helps."""
         units = self._units(node, pod.priority)
         if not units:
@@ -220,7 +234,7 @@ class DefaultPreemption(PostFilterPlugin):
         victims.sort(key=lambda other: (-other.priority, started(other.pod)))
         if not victims:
             return unresolvable("No preemption victims found for incoming pod")
-        return _Candidate(node.name, victims, sum(victim.uid in violating for victim in victims))
+        return Eviction(node.name, victims, sum(victim.uid in violating for victim in victims))
 
     def _units(self, node: NodeInfo, priority: int) -> list[_Unit]:
         """Return what can be evicted from ``node`` for a pod of a priority."""

@@ -166,6 +166,13 @@ class Nominations:
         """Number of nominated pods."""
         return len(self.node_of)
 
+    def of(self, pod: PodInfo) -> str:
+        """Return the node that is being cleared for ``pod``; "" if there is none.
+
+        A pod is often tried again before its status names the node: the write of the nomination is not awaited.
+        """
+        return self.node_of.get(pod.uid) or pod.pod.status.nominated_node_name
+
     def set(self, pod: PodInfo, node: str) -> None:
         """``node`` is being cleared for ``pod``; "" takes an older nomination back."""
         self.remove(pod.uid)

@@ -13,6 +13,7 @@ from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.simulation.run import PlannedChanges, simulate
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
+from tests.unit.insight.moving import clusters as small
 
 GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
 CONTAINERS = [{"name": "main", "image": "main"}]
@@ -163,3 +164,39 @@ def test_a_further_node_helps_a_pod_whose_volumes_reach_it() -> None:
     state = read_dump([*gpu_cluster(nodes=1, gpus=1, taken=1), claim, volume, template, user])
     changes = explain(state, "pod/train").changes
     assert any(one.text.startswith("add a node like node-0") for one in changes)
+
+
+def preempting(**spec: Any) -> Explanation:
+    """The answer for a pod with a priority, in a cluster whose only device belongs to a pod of priority 1."""
+    holder, claim = small.pod("old", 1, "a", ["gpu-0"], priority=1)
+    waiting, wanted = small.pod("new", 1, **spec)
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"kept": "yes"}}},
+    }
+    holder["metadata"]["labels"] = {"kept": "yes"}
+    objects = [small.CLASS, *small.node("a", 1), holder, claim, waiting, wanted, budget]
+    return explain(read_dump(objects, release="1.37", feature_gates={"DRAPreemption": True}), "pod/new")
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            {"priority": 5},
+            "preemption evicts default/old (priority 1) and nominates a, against the disruption budget of 1 pod",
+        ),
+        (
+            {"priority": 1},
+            "preemption evicts no pod: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+        ),
+        (
+            {"priority": 5, "preemptionPolicy": "Never"},
+            "preemption evicts no pod: not eligible due to preemptionPolicy=Never.",
+        ),
+    ],
+)
+def test_an_explanation_has_the_victims_of_preemption_or_the_reason_for_none(spec: dict[str, Any], text: str) -> None:
+    assert [one.text for one in preempting(**spec).causes if one.kind == "preemption"] == [text]

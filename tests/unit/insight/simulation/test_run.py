@@ -350,3 +350,19 @@ def test_a_job_whose_group_cannot_be_created_is_a_failure() -> None:
     assert found.placed == ()
     (failure,) = found.failures
     assert failure.startswith("job default/train: Failed to create Workload for Job train")
+
+
+EXAMPLES = Path(__file__).parents[4] / "examples" / "insight"
+
+
+def urgent(**gates: bool) -> Simulation:
+    """A pod of high priority that wants all devices of a node, where pods of low priority have half of them."""
+    state = read_dump(EXAMPLES / "fragmented.yaml", release="1.37", feature_gates=gates)
+    return simulate(state, PlannedChanges(apply=EXAMPLES / "urgent.yaml"), copies=0)
+
+
+def test_pods_of_one_node_alone_are_evicted_for_its_devices_and_only_with_the_gate() -> None:
+    found = urgent(DRAPreemption=True)
+    assert [(one.pod, one.node) for one in found.gone] == [(f"default/serve-{n}", "node-0") for n in range(4)]
+    assert next(one.node for one in found.placed if one.pod == "default/urgent") == "node-0"
+    assert urgent().gone == ()

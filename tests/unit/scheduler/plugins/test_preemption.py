@@ -87,7 +87,7 @@ def test_an_evicted_pod_says_that_it_made_room() -> None:
     play(body)
 
 
-def words(refusal: Status, *placed: Pod, nominated: str = "", **spec: Any) -> str:
+def words(refusal: Status, *placed: Pod, nominated: str = "", written: bool = True, **spec: Any) -> str:
     """What is said when node ``n`` gave that refusal, whatever is evicted there."""
     cache = Cache()
     cache.set_node(node("n"))
@@ -98,9 +98,12 @@ def words(refusal: Status, *placed: Pod, nominated: str = "", **spec: Any) -> st
     client = Client(UNUSED, clock=SystemClock())
     informers, gates = SharedInformers(client, SystemClock()), FeatureGates.for_release()
     context = PluginContext(client, informers, UNUSED, SystemClock(), Random(1), gates)
-    plugin = DefaultPreemption(context, Nominations(), lambda *_: unschedulable("still too small"))
+    nominations = Nominations()
+    plugin = DefaultPreemption(context, nominations, lambda *_: unschedulable("still too small"))
     state = CycleState(cache.snapshot())
-    preemptor = replace(pod("p", priority=5, **spec), status=PodStatus(nominated_node_name=nominated))
+    status = PodStatus(nominated_node_name=nominated if written else "")
+    preemptor = replace(pod("p", priority=5, **spec), status=status)
+    nominations.set(PodInfo(preemptor), nominated)
     answer = run_virtual(plugin.post_filter(state, PodInfo(preemptor), diagnosis))
     return answer.message
 
@@ -147,6 +150,14 @@ def test_only_a_pod_that_was_preempted_and_still_ends_is_waited_for(
     leaving = replace(leaving, status=from_dict(PodStatus, {"conditions": conditions}))
     told = words(refusal, leaving, nominated="n")
     assert ("a terminating pod on the nominated node" in told) == waits
+
+
+def test_a_victim_is_waited_for_before_the_status_of_the_pod_has_the_nomination() -> None:
+    """A pod may be tried again at once, and its nomination is written beside it."""
+    leaving = with_metadata(pod("q", priority=1), deletion_timestamp=Time(0))
+    leaving = replace(leaving, status=from_dict(PodStatus, {"conditions": [PREEMPTED]}))
+    told = words(unschedulable("no"), leaving, nominated="n", written=False)
+    assert "a terminating pod on the nominated node" in told
 
 
 @pytest.mark.parametrize(("release", "victim"), [("1.37", "protected"), ("1.38", "free")])
