@@ -123,8 +123,28 @@ class GarbageCollector:
             elif FOREGROUND in metadata.finalizers:
                 await self._delete_dependents(owned)
             return
-        if metadata.owner_references:
+        if not metadata.owner_references:
+            return
+        try:
             await self._judge(owned)
+        except StatusError as error:
+            if not error.is_conflict:
+                raise
+            # The object has changed since it was watched, as a claim that is released while its pod goes. Kubernetes
+            # reads every object before it judges it; here that is done only when the informer is behind.
+            await self._judge_latest(owned)
+
+    async def _judge_latest(self, owned: Owned) -> None:
+        """Read the object and judge it as it is now; another conflict is the queue's."""
+        metadata = owned.obj.metadata
+        try:
+            latest = await self._client.resource(owned.ref, metadata.namespace).get(metadata.name)
+        except StatusError as error:
+            if error.is_not_found:
+                return
+            raise
+        if latest.metadata.uid == metadata.uid and latest.metadata.deletion_timestamp is None:
+            await self._judge(Owned(owned.ref, latest))
 
     async def _judge(self, owned: Owned) -> None:
         """Delete an object if none of its owners exists any more."""

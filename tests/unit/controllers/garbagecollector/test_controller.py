@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -13,6 +15,7 @@ from cathedra.api.resource import ResourcePool, ResourceSlice, ResourceSliceSpec
 from cathedra.api.struct import KubeStruct
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import CONFIGMAPS, EVENTS, NODES, RESOURCESLICES, SECRETS
+from cathedra.client.transport import APICall, EventType
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.garbagecollector.controller import GarbageCollector
 from tests.unit.controllers.world import World, play
@@ -207,6 +210,58 @@ def test_what_an_owner_owns_that_cannot_be_decoded_stays_until_the_owner_goes() 
         assert await left(world) == []
 
     play(collector, story, through=SpoiledTransport)
+
+
+class UnseenChanges:
+    """Changes of config maps are not seen, only creations and deletions. Calls are recorded."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def call(self, call: APICall) -> Any:
+        if call.ref == CONFIGMAPS and call.name:
+            self.calls.append(f"{call.verb} {call.name}")
+        return await self._inner.call(call)
+
+    @asynccontextmanager
+    async def watch(self, call: APICall) -> AsyncIterator[Any]:
+        async with self._inner.watch(call) as events:
+            yield self._without_changes(events) if call.ref == CONFIGMAPS else events
+
+    async def _without_changes(self, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for event in events:
+            if event.type is not EventType.MODIFIED:
+                yield event
+
+
+@pytest.mark.parametrize("adopted", [False, True])
+def test_an_object_that_changed_unseen_is_judged_by_its_latest_state(adopted: bool) -> None:
+    """As a claim that is released while its pod goes: three calls, and no retry of the queue."""
+    transports: list[UnseenChanges] = []
+
+    def unseen(inner: Any) -> UnseenChanges:
+        transports.append(UnseenChanges(inner))
+        return transports[-1]
+
+    async def story(world: World) -> None:
+        owner, other = await make(world, "owner"), await make(world, "other")
+        await make(world, "child", owner_reference(owner))
+        await world.quiet()
+        owners = (owner_reference(other),) if adopted else (owner_reference(owner),)
+        await world.change(
+            CONFIGMAPS, "child", lambda one: with_metadata(one, owner_references=owners, annotations={"a": "b"})
+        )
+        await world.of(CONFIGMAPS).delete("owner", propagation_policy="Background")
+        await world.quiet()
+        assert await left(world) == (["child", "other"] if adopted else ["other"])
+        calls = [call for one in transports for call in one.calls if call.endswith(" child")]
+        assert calls == ["delete child", "get child", *([] if adopted else ["delete child"])]
+
+    play(collector, story, through=unseen)
 
 
 @pytest.mark.parametrize("policy", ["Orphan", "Foreground"])
