@@ -29,6 +29,8 @@ from cathedra.controllers.garbagecollector.ownership import (
 from cathedra.semantics.owners import same_owners
 
 WORKERS: Final = 20
+SETTLING_SECONDS: Final = 0.1
+"""Time for the holders of finalizers to finish with an object whose owner has gone, before it is deleted."""
 
 
 class GarbageCollector:
@@ -84,7 +86,7 @@ class GarbageCollector:
         for owner in metadata.owner_references:
             # One that waits for its dependents looks for them itself, whenever another of them is gone.
             if self._graph.state(owned, owner) in (OwnerState.GONE, OwnerState.UNKNOWN):
-                self._queue.add(owned.item)
+                self._queue_dependent(owned)
                 return
 
     def _updated(self, ref: ResourceRef[KubeObject], old: KubeObject, new: KubeObject) -> None:
@@ -102,7 +104,13 @@ class GarbageCollector:
     def _gone(self, uid: str) -> None:
         self._graph.remember_gone(uid)
         for dependent in self._graph.dependents(uid):
-            self._queue.add(dependent.item)
+            self._queue_dependent(dependent)
+
+    def _queue_dependent(self, owned: Owned) -> None:
+        """Queue an object whose owner may be gone."""
+        # The end of a pod makes its claim's controller release the claim and remove its finalizer. To delete the claim
+        # at that same moment makes conflicts for both, and an object with a finalizer does not go at once anyway.
+        self._queue.add_after(owned.item, SETTLING_SECONDS if owned.obj.metadata.finalizers else 0.0)
 
     def _wake_waiting_owners(self, owned: Owned) -> None:
         for reference in owned.obj.metadata.owner_references:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,12 +13,24 @@ import pytest
 from cathedra.api.core.core_v1 import ConfigMap, Node
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
 from cathedra.api.resource import ResourcePool, ResourceSlice, ResourceSliceSpec
+from cathedra.api.status import StatusError
 from cathedra.api.struct import KubeStruct
 from cathedra.client.objects import with_metadata
-from cathedra.client.resources import CONFIGMAPS, EVENTS, NODES, RESOURCESLICES, SECRETS
+from cathedra.client.resources import (
+    CONFIGMAPS,
+    EVENTS,
+    NODES,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCECLAIMTEMPLATES,
+    RESOURCESLICES,
+    SECRETS,
+)
 from cathedra.client.transport import APICall, EventType
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.garbagecollector.controller import GarbageCollector
+from cathedra.controllers.resourceclaim.controller import ResourceClaimController
+from tests.unit.controllers.resourceclaim.objects import allocate, pod, template
 from tests.unit.controllers.world import World, play
 from tests.unit.spoiled import SPOILED, SpoiledTransport
 
@@ -210,6 +223,55 @@ def test_what_an_owner_owns_that_cannot_be_decoded_stays_until_the_owner_goes() 
         assert await left(world) == []
 
     play(collector, story, through=SpoiledTransport)
+
+
+class ClaimCalls:
+    """Records calls on claims, with the code of a refusal. Calls take a moment, as they do over a network."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def call(self, call: APICall) -> Any:
+        if call.ref != RESOURCECLAIMS or not call.name:
+            return await self._inner.call(call)
+        await asyncio.sleep(0.005)
+        said = f"{call.verb} {call.subresource}".strip()
+        try:
+            answer = await self._inner.call(call)
+        except StatusError as error:
+            self.calls.append(f"{said}: {error.code}")
+            raise
+        self.calls.append(said)
+        return answer
+
+
+def test_the_claim_of_a_deleted_pod_is_released_and_deleted_in_three_calls() -> None:
+    transports: list[ClaimCalls] = []
+
+    def counted(inner: Any) -> ClaimCalls:
+        transports.append(ClaimCalls(inner))
+        return transports[-1]
+
+    def collector_of_claims(context: ControllerContext) -> GarbageCollector:
+        return GarbageCollector(msgspec.structs.replace(context, served=(PODS, RESOURCECLAIMS)))
+
+    async def story(world: World) -> None:
+        await world.create(RESOURCECLAIMTEMPLATES, template())
+        made = await world.create(PODS, pod())
+        await world.quiet()
+        (name,) = await world.names(RESOURCECLAIMS)
+        await allocate(world, name, made)
+        await world.quiet()
+        await world.of(PODS).delete("p", grace_period_seconds=0)
+        await world.quiet()
+        assert await world.names(RESOURCECLAIMS) == []
+        assert [call for one in transports for call in one.calls] == ["update status", "update", "delete"]
+
+    play((ResourceClaimController, collector_of_claims), story, through=counted)
 
 
 class UnseenChanges:
