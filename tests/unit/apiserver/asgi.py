@@ -129,6 +129,13 @@ class ASGIClient:
         for _ in range(50):
             await asyncio.sleep(0)
 
+    async def gone(self, path: str) -> None:
+        """Wait until the object is removed. Its controller may compute in a thread, which `settle` does not await."""
+        status = 200
+        while status != 404:
+            await asyncio.sleep(0)
+            status = (await self("GET", path)).status
+
 
 @asynccontextmanager
 async def open_asgi(

@@ -232,8 +232,7 @@ async def test_a_deleted_definition_takes_its_instances_along(asgi: ASGIClient) 
     await asgi("POST", CONFIGS, config())
     answer = await asgi("DELETE", f"{CRDS}/gpuconfigs.d.x")
     assert answer.status == 200
-    await asgi.settle()
-    assert (await asgi("GET", f"{CRDS}/gpuconfigs.d.x")).status == 404
+    await asgi.gone(f"{CRDS}/gpuconfigs.d.x")
     assert (await asgi("GET", CONFIGS)).status == 404
 
 

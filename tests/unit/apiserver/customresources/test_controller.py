@@ -157,7 +157,7 @@ async def test_no_instance_is_made_of_a_kind_that_another_server_has_just_remove
     made = await servers.replica("POST", CONFIGS, config())
     assert made.status == 201, made.body
     await servers.behind(("DELETE", f"{CRDS}/{NAME}", None))
-    await servers.primary.settle()
+    await servers.primary.gone(f"{CRDS}/{NAME}")
     answer = await servers.replica("POST", CONFIGS, config("d"))
     assert answer.status == 404, answer.body
     assert RESOURCE not in servers.replica.server.context.registry.by_resource
