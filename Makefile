@@ -10,6 +10,8 @@ SHOW    ?=
 SECONDS ?= 120
 MINUTES ?= 60
 LAYER   ?=
+SEEDS   ?= 20
+HOURS   ?= 6
 SEED    ?=
 KUBERNETES ?=
 REPOSITORY ?=
@@ -19,7 +21,7 @@ HOMEPAGE ?=
 # Without bytecode, every start of the program compiles a thousand modules again: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz soak bench lowest follow metrics docs site dist image pythons install install-dev format protos types clean
+.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz simulation simulation-nightly soak bench lowest follow metrics docs site dist image pythons install install-dev format protos types clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -71,6 +73,12 @@ conformance: $(VENV)/.dev      ## replay Kubernetes' recorded answers and count 
 
 fuzz: $(VENV)/.dev             ## mutate the inputs of every layer that takes bytes from outside [SECONDS=120] [LAYER=NAME] [SEED=N]
 	@$(BIN)/python -m tools.fuzzing --seconds $(SECONDS) $(addprefix --layer ,$(LAYER)) $(addprefix --seed ,$(SEED))
+
+simulation: $(VENV)/.base      ## run clusters with faults in virtual time and check their invariants [SEEDS=20] [HOURS=6] [SEED=N: the first]
+	@$(BIN)/cathedra simulate-faults --seeds $(SEEDS) --hours $(HOURS) $(addprefix --seed ,$(SEED))
+
+simulation-nightly: $(VENV)/.base  ## the same for an hour, with fresh seeds and figures in simulation.json
+	@$(BIN)/cathedra simulate-faults --seeds 100000 --seconds 3600 --figures simulation.json
 
 attack: $(VENV)/.dev           ## send hard inputs to a fresh cluster and print stalls of /livez and memory; fails above 1 s and 100 MiB [ONLY=NAME]
 	@$(BIN)/python -m tools.attack $(addprefix --only ,$(ONLY))

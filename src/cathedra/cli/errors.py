@@ -18,6 +18,7 @@ from cathedra.cluster.manifests import ManifestError
 from cathedra.controllers.controller_manager import UnknownController
 from cathedra.driver.errors import DriverError
 from cathedra.drivercheck.errors import DriverCheckError
+from cathedra.faultsim.errors import InvalidPlan
 from cathedra.node.claims.errors import CorruptCheckpoint
 from cathedra.node.runtime.runtime import UnusableRuntime
 from cathedra.node.server.tls import UnprotectedServer
@@ -33,7 +34,7 @@ def error_line(error: BaseException) -> str | None:
     told = (
         *(OSError, StatusError, StorageError, KubeconfigError, LostLeadership, DriverError, DriverCheckError),
         *(BadKeyPair, BadSigningKey, CorruptCheckpoint, UnprotectedServer, UnusableRuntime),
-        *(InvalidInput, InvalidOption, ConfigurationError, ManifestError, PolicyError, ProfileError),
+        *(InvalidInput, InvalidOption, InvalidPlan, ConfigurationError, ManifestError, PolicyError, ProfileError),
         *(UnknownController, UnknownGate, UnknownAPIGroup),
     )
     if isinstance(error, OSError) and error.strerror is not None:

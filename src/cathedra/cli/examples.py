@@ -189,6 +189,11 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("the example driver, with two simulated GPUs", "--node-name node-0 --gpus 2"),
         ("your driver, of lamp.py", "--node-name node-0 --module lamp:Lamps"),
     ),
+    "cathedra simulate-faults": (
+        ("twenty clusters, with figures in a file", "--seeds 20 --figures figures.json"),
+        ("one seed again", "--seed 7 --hours 2"),
+        ("the plan of a failure again", "--replay plan.json"),
+    ),
     # --- kubectl dra
     "cathedra dra": (
         ("all pods that wait, and why", "explain -A"),

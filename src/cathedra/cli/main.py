@@ -312,6 +312,13 @@ def _add_tools(commands: _Commands, words: Sequence[str]) -> None:
     if words[:1] == ["mcp"]:
         importlib.import_module("cathedra.cli.mcp").add(agents)
 
+    faults = commands.add_parser(
+        "simulate-faults", help="simulate clusters with faults in virtual time and check that invariants hold"
+    )
+    faults.set_defaults(command="simulatefaults")
+    if words[:1] == ["simulate-faults"]:
+        importlib.import_module("cathedra.cli.simulatefaults").add(faults)
+
     devices = commands.add_parser(
         "cdi", help="inspect the CDI documents of this machine: list, validate, resolve, apply"
     )

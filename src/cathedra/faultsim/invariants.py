@@ -1,0 +1,453 @@
+"""Invariants of a cluster, checked after every durable write and every step of a node (docs/reliability.md).
+
+Each is a class with one sentence. An invariant that is broken raises `Violation`. Those that hold only in the end, when
+faults have ceased and the cluster had time, are checked by `Invariant.settled` and `Invariant.emptied`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from cathedra.api.core.core_v1 import Pod
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import ResourceClaim
+from cathedra.client.transport import APICall, WatchEvent
+from cathedra.faultsim.network import WatchStream
+from cathedra.faultsim.observation import Change, Chronicle, Device, NodeView, allocated_devices, claim_names, ended
+from cathedra.node.runtime.runtime import ContainerSpec
+
+
+class Violation(Exception):
+    """An invariant does not hold."""
+
+    def __init__(self, invariant: str, text: str) -> None:
+        self.invariant = invariant
+        self.text = text
+        super().__init__(f"{invariant}: {text}")
+
+
+class Invariant:
+    """Base: checks nothing. ``sentence`` says what always holds."""
+
+    sentence = ""
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        self.chronicle = chronicle
+        self.state = chronicle.state
+
+    def written(self, change: Change) -> None:
+        """Check a durable write."""
+
+    def acknowledged(self, call: APICall, result: Any) -> None:
+        """Check a write that a part has received the answer of."""
+
+    def watched(self, stream: WatchStream, event: WatchEvent[Any]) -> None:
+        """Check an event that a part has received."""
+
+    def preparing(self, node: NodeView, driver: str, claim: str, recorded: frozenset[str]) -> None:
+        """Check a call to a driver; ``recorded``: UIDs of claims in the agent's checkpoint."""
+
+    def prepared(self, node: NodeView, driver: str, claim: str) -> None:
+        """Check what a driver has made ready."""
+
+    def unprepared(self, node: NodeView, driver: str, claim: str) -> None:
+        """Check what a driver has taken back."""
+
+    def started(self, node: NodeView, container: ContainerSpec) -> None:
+        """Check a container that has started."""
+
+    def ended(self, part: str, error: BaseException) -> None:
+        """Check a part that has ended by itself."""
+
+    def settled(self) -> None:
+        """Check the cluster after the last fault, when it had time."""
+
+    def emptied(self) -> None:
+        """Check the cluster after all its pods were deleted, when it had time."""
+
+    def broken(self, text: str) -> Violation:
+        """Return the violation of this invariant."""
+        return Violation(type(self).__name__, text)
+
+
+class DevicesAreHeldOnce(Invariant):
+    """A device that is not shared belongs to one claim at most."""
+
+    sentence = "A device that claims do not share is allocated to one claim at most."
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        super().__init__(chronicle)
+        self._holders: dict[Device, tuple[str, str]] = {}
+        self._held: dict[tuple[str, str], tuple[Device, ...]] = {}
+
+    def written(self, change: Change) -> None:
+        """Compare the devices of a claim with those of all others."""
+        if change.plural != "resourceclaims":
+            return
+        for device in self._held.pop(change.name, ()):
+            del self._holders[device]
+        if change.new is None:
+            return
+        devices = tuple((one.driver, one.pool, one.device) for one in allocated_devices(change.new) if not one.share_id)
+        for device in devices:
+            if device in self._holders:
+                raise self.broken(f"{'/'.join(device)} is held by {self._holders[device]} and {change.name}")
+            self._holders[device] = change.name
+        self._held[change.name] = devices
+
+
+class CapacityIsNeverExceeded(Invariant):
+    """Counters and shared capacities."""
+
+    sentence = "Partitions never consume more of a counter than the GPU has, shares never more than its capacity."
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        super().__init__(chronicle)
+        self._used: dict[tuple[str, str, str, str], Quantity] = {}
+        self._uses: dict[tuple[str, str], list[tuple[tuple[str, str, str, str], Quantity]]] = {}
+        self._limits: dict[tuple[str, str, str, str], Quantity] = {}
+        self._consumption: dict[Device, list[tuple[tuple[str, str, str, str], Quantity]]] = {}
+
+    def written(self, change: Change) -> None:
+        """Take in slices, and add up what claims consume."""
+        if change.plural == "resourceslices" and change.new is not None:
+            self._publish(change.new)
+        if change.plural != "resourceclaims":
+            return
+        for key, amount in self._uses.pop(change.name, ()):
+            self._used[key] -= amount
+        if change.new is None:
+            return
+        uses = self._uses[change.name] = list(self._consumed(change.new))
+        for key, amount in uses:
+            used = self._used[key] = self._used.get(key, Quantity(0)) + amount
+            if key in self._limits and used > self._limits[key]:
+                raise self.broken(f"{'/'.join(key)} has {self._limits[key]}, claims use {used}; last {change.name}")
+
+    def _publish(self, published: Any) -> None:
+        spec = published.spec
+        for counters in spec.shared_counters:
+            for name, counter in counters.counters.items():
+                key = (spec.driver, spec.pool.name, counters.name, name)
+                self._limits[key] = _number(counter.value)
+        for device in spec.devices:
+            consumption = [
+                ((spec.driver, spec.pool.name, one.counter_set, name), _number(counter.value))
+                for one in device.consumes_counters
+                for name, counter in one.counters.items()
+            ]
+            if consumption:
+                self._consumption[spec.driver, spec.pool.name, device.name] = consumption
+            if device.allow_multiple_allocations:
+                for name, capacity in device.capacity.items():
+                    self._limits[spec.driver, spec.pool.name, device.name, str(name)] = _number(capacity.value)
+
+    def _consumed(self, claim: ResourceClaim) -> Iterator[tuple[tuple[str, str, str, str], Quantity]]:
+        for one in allocated_devices(claim):
+            yield from self._consumption.get((one.driver, one.pool, one.device), ())
+            for name, amount in (one.consumed_capacity or {}).items():
+                yield (one.driver, one.pool, one.device, str(name)), _number(amount)
+
+
+class ContainersHaveTheirClaims(Invariant):
+    """A container and its claims."""
+
+    sentence = "A container starts only while all claims of its pod are allocated, reserved for the pod and prepared."
+
+    def started(self, node: NodeView, container: ContainerSpec) -> None:
+        """Look up each claim of the pod."""
+        ref = container.pod
+        pod = self.state.pods.get((ref.namespace, ref.name))
+        if pod is None or pod.metadata.uid != ref.uid:
+            # Deleted by force while the node was cut off: the API server knows nothing of what runs there.
+            return
+        uids = set()
+        for name in claim_names(pod):
+            claim = self.state.claims.get((ref.namespace, name))
+            where = f"pod {ref.namespace}/{ref.name} on {node.name}"
+            if claim is None:
+                raise self.broken(f"{where} started without its claim {name}")
+            if claim.status.allocation is None:
+                raise self.broken(f"{where} started while its claim {name} is not allocated")
+            if ref.uid not in {one.uid for one in claim.status.reserved_for} and not _of_group(claim):
+                raise self.broken(f"{where} started while its claim {name} is not reserved for it")
+            uids.add(claim.metadata.uid)
+            for driver in sorted({one.driver for one in claim.status.allocation.devices.results}):
+                if (driver, claim.metadata.uid) not in node.prepared:
+                    raise self.broken(f"{where} started before {driver} had prepared claim {name}")
+        node.claims_of[ref.uid] = frozenset(uids)
+
+
+class NothingIsUnpreparedInUse(Invariant):
+    """Unprepare and containers."""
+
+    sentence = "A driver is never told to unprepare a claim while a container of a pod with that claim runs."
+
+    def unprepared(self, node: NodeView, driver: str, claim: str) -> None:
+        """Look for a running container that uses the claim."""
+        for container in node.running.values():
+            if claim in node.claims_of.get(container.pod.uid, ()):
+                raise self.broken(f"{driver} on {node.name} unprepared claim {claim} while {container.pod.name} runs")
+
+
+class PreparedDevicesDoNotOverlap(Invariant):
+    """The devices of a node."""
+
+    sentence = "A driver never has one unshared device ready for two claims."
+
+    def prepared(self, node: NodeView, driver: str, claim: str) -> None:
+        """Compare with the other claims of the driver on the node."""
+        mine = node.prepared[driver, claim]
+        for (other_driver, other), devices in node.prepared.items():
+            if other_driver == driver and other != claim and mine & devices:
+                shared = sorted("/".join(device) for device in mine & devices)
+                raise self.broken(f"{', '.join(shared)} on {node.name} is ready for claims {other} and {claim}")
+
+
+class CheckpointsCoverPreparedClaims(Invariant):
+    """The checkpoint of an agent."""
+
+    sentence = "A claim is in the agent's checkpoint before a driver is told to prepare it."
+
+    def preparing(self, node: NodeView, driver: str, claim: str, recorded: frozenset[str]) -> None:
+        """Look the claim up in the checkpoint."""
+        if claim not in recorded:
+            raise self.broken(f"{driver} on {node.name} prepares claim {claim}, which is not in the checkpoint")
+
+
+class AcknowledgedWritesSurvive(Invariant):
+    """Acknowledged and durable."""
+
+    sentence = "A write that was acknowledged is durable."
+
+    def acknowledged(self, call: APICall, result: Any) -> None:
+        """Look up the revision of the result among the durable writes."""
+        metadata = getattr(result, "metadata", None)
+        version = getattr(metadata, "resource_version", "") or ""
+        if call.subresource not in ("", "status") or not version.isdigit() or call.options.dry_run:
+            return
+        prefix = self.chronicle.prefix_of(call.ref.group, call.ref.resource)
+        if prefix and int(version) not in self.state.before.get(prefix, {}):
+            raise self.broken(f"{call.verb} of {call.ref.resource} {call.name} was acknowledged at {version}, not kept")
+
+
+class WatchesAreComplete(Invariant):
+    """Events of watches."""
+
+    sentence = "A watch delivers each revision of its resource once, in order, without gaps."
+
+    def watched(self, stream: WatchStream, event: WatchEvent[Any]) -> None:
+        """Compare the revision with that of the event before it, and with the write before it."""
+        if event.type.value == "BOOKMARK":
+            return
+        revision = int(event.object.metadata.resource_version)
+        call = stream.call
+        # The state that a watch without a revision begins with comes in any order.
+        if not stream.last and event.type.value == "ADDED" and not call.selection.resource_version:
+            return
+        if revision <= stream.last:
+            raise self.broken(f"{stream.part} saw {call.ref.resource} {revision} after {stream.last}")
+        before = self.state.before.get(self.chronicle.prefix_of(call.ref.group, call.ref.resource), {}).get(revision)
+        if before is None:
+            raise self.broken(f"{stream.part} saw {call.ref.resource} at {revision}, which is not durable")
+        selected = call.namespace or call.name or call.selection.label_selector or call.selection.field_selector
+        if not selected and before > stream.last:
+            raise self.broken(f"{stream.part} saw {call.ref.resource} {stream.last}, then {revision}, without {before}")
+        stream.last = revision
+
+
+class RevisionsGrow(Invariant):
+    """Revisions of the store."""
+
+    sentence = "Each durable write has a higher revision than all before it."
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        super().__init__(chronicle)
+        self._last = 0
+
+    def written(self, change: Change) -> None:
+        """Compare with the last."""
+        if change.revision <= self._last:
+            raise self.broken(f"revision {change.revision} of {change.plural} {change.name} follows {self._last}")
+        self._last = change.revision
+
+
+class PodsKeepTheirNode(Invariant):
+    """Binding and phase."""
+
+    sentence = "A pod that is bound keeps its node, and one that has ended does not run again."
+
+    def written(self, change: Change) -> None:
+        """Compare a pod with its last state."""
+        if change.plural != "pods" or change.old is None or change.new is None:
+            return
+        old: Pod = change.old
+        new: Pod = change.new
+        if old.metadata.uid != new.metadata.uid:
+            raise self.broken(f"pod {change.name} was replaced without a removal")
+        if old.spec.node_name and old.spec.node_name != new.spec.node_name:
+            raise self.broken(f"pod {change.name} moved from {old.spec.node_name} to {new.spec.node_name}")
+        if ended(old) and not ended(new):
+            raise self.broken(f"pod {change.name} was {old.status.phase} and is {new.status.phase}")
+
+
+class QuotasHold(Invariant):
+    """Quotas of claims."""
+
+    sentence = "A namespace never gets a claim more than its quota allows."
+
+    def written(self, change: Change) -> None:
+        """Count the claims of the namespace."""
+        if change.plural != "resourceclaims" or change.old is not None:
+            return
+        namespace = change.name[0]
+        for (where, name), quota in self.state.quotas.items():
+            hard = quota.spec.hard.get(QUOTA_RESOURCE) if where == namespace and quota.status.hard else None
+            if hard is None or quota.status.hard.get(QUOTA_RESOURCE) != hard:
+                continue
+            count = sum(1 for key in self.state.claims if key[0] == namespace)
+            if count > _number(hard).value():
+                raise self.broken(f"{count} claims in {namespace}, quota {name} allows {hard}")
+
+
+QUOTA_RESOURCE: Final = "count/resourceclaims.resource.k8s.io"
+
+
+class GangsStartWhole(Invariant):
+    """Minimum of a gang."""
+
+    sentence = "A gang below its minimum never runs."
+
+    def settled(self) -> None:
+        """Count the members of each gang that have a node."""
+        for key, group in self.state.groups.items():
+            gang = group.spec.scheduling_policy.gang
+            members = [
+                pod
+                for (namespace, _), pod in self.state.pods.items()
+                if namespace == key[0]
+                and pod.spec.scheduling_group is not None
+                and pod.spec.scheduling_group.pod_group_name == key[1]
+            ]
+            bound = sum(1 for pod in members if pod.spec.node_name)
+            if gang is not None and 0 < bound < min(gang.min_count, len(members)):
+                raise self.broken(
+                    f"{bound} of {len(members)} members of gang {key} have a node, {gang.min_count} are needed"
+                )
+
+
+class ReservationsNamePods(Invariant):
+    """Reservations and pods."""
+
+    sentence = "A claim is reserved for pods that exist; when the cluster is at rest, for exactly those that use it."
+
+    def written(self, change: Change) -> None:
+        """Look up each new entry among the pods that ever were."""
+        if change.plural != "resourceclaims" or change.new is None:
+            return
+        claim: ResourceClaim = change.new
+        known = set() if change.old is None else {one.uid for one in change.old.status.reserved_for}
+        for entry in claim.status.reserved_for:
+            if entry.uid in known or entry.resource != "pods":
+                continue
+            if self.state.pod_uids.get(entry.uid) != (change.name[0], entry.name):
+                raise self.broken(f"claim {change.name} is reserved for pod {entry.name} {entry.uid}, which never was")
+
+    def settled(self) -> None:
+        """Compare the entries of each claim with the pods that use it."""
+        users: dict[tuple[str, str], set[str]] = {}
+        for (namespace, _), user in self.state.pods.items():
+            if not ended(user) and user.spec.node_name:
+                for name in claim_names(user):
+                    users.setdefault((namespace, name), set()).add(user.metadata.uid)
+        for key, claim in self.state.claims.items():
+            entries = {one.uid for one in claim.status.reserved_for if one.resource == "pods"}
+            for uid in sorted(entries - users.get(key, set())):
+                consumer = self.state.pod_uids.get(uid, ("", "?"))
+                pod = self.state.pods.get(consumer)
+                if pod is None or pod.metadata.uid != uid or ended(pod):
+                    raise self.broken(f"claim {key} is still reserved for pod {consumer[1]}, which has gone or ended")
+            missing = users.get(key, set()) - entries
+            if missing and not _of_group(claim):
+                raise self.broken(f"claim {key} is not reserved for {sorted(missing)}, which uses it")
+
+
+class FinishedClaimsAreFreed(Invariant):
+    """Claims without users."""
+
+    sentence = "A claim whose pods have all ended or gone is deallocated, and its devices are unprepared."
+
+    def settled(self) -> None:
+        """Look for allocated claims without users."""
+        for key, claim in self.state.claims.items():
+            if claim.status.allocation is not None and not claim.status.reserved_for:
+                raise self.broken(f"claim {key} has no users and is still allocated")
+
+    def emptied(self) -> None:
+        """Look for anything that is left."""
+        for key, claim in self.state.claims.items():
+            if claim.status.allocation is not None or claim.status.reserved_for:
+                raise self.broken(f"claim {key} is still allocated or reserved after all pods were deleted")
+        for node in self.chronicle.nodes.values():
+            if node.prepared:
+                raise self.broken(f"{node.name} still has prepared claims: {sorted(node.prepared)}")
+            if node.running:
+                raise self.broken(f"{node.name} still runs containers: {sorted(node.running)}")
+
+
+class TemplateClaimsDieWithTheirPods(Invariant):
+    """Claims that were made from templates."""
+
+    sentence = "A claim that was made for a pod is deleted after the pod."
+
+    def settled(self) -> None:
+        """Look for claims of pods that are gone."""
+        for key, claim in self.state.claims.items():
+            for owner in claim.metadata.owner_references:
+                pod = self.state.pods.get((key[0], owner.name))
+                if owner.kind == "Pod" and (pod is None or pod.metadata.uid != owner.uid):
+                    raise self.broken(f"claim {key} is left of pod {owner.name}, which has gone")
+
+    def emptied(self) -> None:
+        """As when settled: now no pod is left."""
+        self.settled()
+
+
+class PartsDoNotFail(Invariant):
+    """Parts and their errors."""
+
+    sentence = "No part ends by itself, whatever faults it meets."
+
+    def ended(self, part: str, error: BaseException) -> None:
+        """Every end is wrong."""
+        raise self.broken(f"{part} ended: {type(error).__name__}: {error}")
+
+
+INVARIANTS: Final[tuple[type[Invariant], ...]] = (
+    DevicesAreHeldOnce,
+    CapacityIsNeverExceeded,
+    ContainersHaveTheirClaims,
+    NothingIsUnpreparedInUse,
+    PreparedDevicesDoNotOverlap,
+    CheckpointsCoverPreparedClaims,
+    FinishedClaimsAreFreed,
+    TemplateClaimsDieWithTheirPods,
+    ReservationsNamePods,
+    AcknowledgedWritesSurvive,
+    WatchesAreComplete,
+    RevisionsGrow,
+    PodsKeepTheirNode,
+    QuotasHold,
+    GangsStartWhole,
+    PartsDoNotFail,
+)
+"""Every invariant that is a class of its own. `Progress` of a run is checked by the run itself."""
+
+
+def _of_group(claim: ResourceClaim) -> bool:
+    return any(one.resource != "pods" for one in claim.status.reserved_for)
+
+
+def _number(value: Quantity | str) -> Quantity:
+    return value if isinstance(value, Quantity) else Quantity(value)

@@ -1,0 +1,193 @@
+"""Observed state of a simulated cluster: every durable write in order, decoded, and what nodes do.
+
+The state is built from what the stores made durable, not from what servers answer, so a wrong server cannot hide its
+own fault. Everything observed is also hashed: two runs are equal if their hashes are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.api.core.core_v1 import Node, Pod, ResourceQuota
+from cathedra.api.resource import ResourceClaim, ResourceSlice
+from cathedra.apiserver.registry.layout import Layout
+from cathedra.apiserver.storage.protocol import Record, Write
+from cathedra.kinds.definition import AnyDefinition
+from cathedra.node.runtime.runtime import ContainerSpec
+
+READ: Final = frozenset(
+    {"pods", "resourceclaims", "nodes", "resourceslices", "podgroups", "resourcequotas", "resourceclaimtemplates"}
+)
+"""Plurals whose objects are decoded."""
+_SHOWN: Final = 400
+"""Lines of history that are kept for a report."""
+
+Device = tuple[str, str, str]
+"""Driver, pool, device."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One durable write of a decoded object."""
+
+    at: float
+    revision: int
+    plural: str
+    name: tuple[str, str]
+    """Namespace and name."""
+    old: Any | None
+    new: Any | None
+
+
+class State:
+    """The objects as they are stored."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[tuple[str, str], Any]] = {plural: {} for plural in sorted(READ)}
+        self.revisions: dict[str, int] = {}
+        """Revision of the last write of each key in the store that has a value."""
+        self.before: dict[str, dict[int, int]] = {}
+        """For each prefix: revision of a write → revision of the write before it, of the same resource."""
+        self.last: dict[str, int] = {}
+        """For each prefix: revision of its last write."""
+        self.pod_uids: dict[str, tuple[str, str]] = {}
+        """UID of every pod that ever was → its name."""
+
+    @property
+    def pods(self) -> Mapping[tuple[str, str], Pod]:
+        """Pods by namespace and name."""
+        return self.objects["pods"]
+
+    @property
+    def claims(self) -> Mapping[tuple[str, str], ResourceClaim]:
+        """Claims by namespace and name."""
+        return self.objects["resourceclaims"]
+
+    @property
+    def nodes(self) -> Mapping[tuple[str, str], Node]:
+        """Nodes by name."""
+        return self.objects["nodes"]
+
+    @property
+    def slices(self) -> Mapping[tuple[str, str], ResourceSlice]:
+        """Slices by name."""
+        return self.objects["resourceslices"]
+
+    @property
+    def groups(self) -> Mapping[tuple[str, str], Any]:
+        """Pod groups by namespace and name."""
+        return self.objects["podgroups"]
+
+    @property
+    def quotas(self) -> Mapping[tuple[str, str], ResourceQuota]:
+        """Quotas by namespace and name."""
+        return self.objects["resourcequotas"]
+
+
+class NodeView:
+    """What is true on one node, beside its agent's own records."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.prepared: dict[tuple[str, str], frozenset[Device]] = {}
+        """Driver and claim UID → devices that the driver has made ready."""
+        self.running: dict[str, ContainerSpec] = {}
+        """Containers that run, by ID."""
+        self.claims_of: dict[str, frozenset[str]] = {}
+        """Pod UID → UIDs of its claims when its first container started."""
+
+
+class Chronicle:
+    """Everything observed, in order: the hash, the last lines, and the state."""
+
+    def __init__(self, now: Callable[[], float], layout: Layout, definitions: Mapping[str, AnyDefinition]) -> None:
+        """``definitions``: by prefix of the keys in the store."""
+        self.state = State()
+        self.nodes: dict[str, NodeView] = {}
+        self.lines: deque[str] = deque(maxlen=_SHOWN)
+        self.count = 0
+        self._now = now
+        self._layout = layout
+        self._definitions = definitions
+        self._prefixes = {(one.group, one.plural): prefix for prefix, one in definitions.items()}
+        self._hash = hashlib.sha256()
+
+    @property
+    def digest(self) -> str:
+        """The hash of everything so far."""
+        return self._hash.hexdigest()
+
+    def note(self, text: str, content: bytes = b"") -> None:
+        """Add a line, with content that is hashed and not shown."""
+        line = f"{self._now():.6f} {text}"
+        self.count += 1
+        self._hash.update(line.encode())
+        self._hash.update(content)
+        self.lines.append(line)
+
+    def written(self, write: Write) -> Change | None:
+        """Take in a durable write. Return it decoded, if its resource is."""
+        state = self.state
+        self.note(f"{write.revision} {'-' if write.value is None else '+'} {write.key}", write.value or b"")
+        prefix = self._prefix(write.key)
+        last = state.last.get(prefix, 0)
+        state.before.setdefault(prefix, {})[write.revision] = last
+        state.last[prefix] = write.revision
+        if write.value is None:
+            state.revisions.pop(write.key, None)
+        else:
+            state.revisions[write.key] = write.revision
+        definition = self._definitions.get(prefix)
+        if definition is None or definition.plural not in READ:
+            return None
+        return self._decoded(definition, prefix, write)
+
+    def _decoded(self, definition: AnyDefinition, prefix: str, write: Write) -> Change:
+        objects = self.state.objects[definition.plural]
+        namespace, _, name = write.key[len(prefix) + 1 :].rpartition("/")
+        key = (namespace, name)
+        old = objects.get(key)
+        new = None
+        if write.value is None:
+            objects.pop(key, None)
+        else:
+            new = self._layout.read(definition, Record(write.key, write.revision, write.value))
+            objects[key] = new
+            if definition.plural == "pods":
+                self.state.pod_uids[new.metadata.uid] = key
+        return Change(self._now(), write.revision, definition.plural, key, old, new)
+
+    def prefix_of(self, group: str, plural: str) -> str:
+        """Return the prefix of the keys of a resource; "" if it is not known."""
+        return self._prefixes.get((group, plural), "")
+
+    def _prefix(self, key: str) -> str:
+        # Keys are PREFIX/NAME or PREFIX/NAMESPACE/NAME.
+        shorter = key.rpartition("/")[0]
+        if shorter in self._definitions:
+            return shorter
+        return shorter.rpartition("/")[0]
+
+
+def claim_names(pod: Pod) -> Iterator[str]:
+    """Return the names of a pod's claims, as far as they exist."""
+    recorded = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+    for entry in pod.spec.resource_claims:
+        name = entry.resource_claim_name or recorded.get(entry.name)
+        if name:
+            yield name
+
+
+def ended(pod: Pod) -> bool:
+    """Return True if the pod's containers have ended for good."""
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def allocated_devices(claim: ResourceClaim) -> Iterator[Any]:
+    """Return the results of a claim's allocation that hold devices."""
+    if claim.status.allocation is not None:
+        yield from (result for result in claim.status.allocation.devices.results if not result.admin_access)

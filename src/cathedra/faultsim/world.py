@@ -1,0 +1,509 @@
+"""A simulated cluster that follows a plan: every part is the real one, in virtual time; only containers, devices and
+stores are played.
+
+A part lives as a task that can be killed at any moment and is started again. Every durable write, event and container
+is shown to the invariants at once; the first violation ends the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from random import Random
+from typing import Any, Final
+
+from cathedra.api.status import StatusError
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.registry.layout import LogLayout, SharedLayout
+from cathedra.apiserver.server import APIServer
+from cathedra.apiserver.storage.protocol import StorageError, Write
+from cathedra.client.client import Client
+from cathedra.client.leaderelection import LeaderElector, LeaseTiming, LostLeadership
+from cathedra.client.transport import APICall, WatchEvent
+from cathedra.clock import LoopClock
+from cathedra.controllers.controller import Controller, ControllerContext
+from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
+from cathedra.controllers.nodes.lifecycle import LifecycleTiming, NodeLifecycleController
+from cathedra.faultsim.invariants import INVARIANTS, Invariant, Violation
+from cathedra.faultsim.machines import HEARTBEAT_SECONDS, Machine
+from cathedra.faultsim.network import Link, Network, PartClock, ServerLife, WatchStream
+from cathedra.faultsim.observation import Chronicle, NodeView
+from cathedra.faultsim.plan import Plan, Step, part_names
+from cathedra.faultsim.stores import Disk, DiskStore, SharedMedium, SharedStore
+from cathedra.faultsim.users import Users
+from cathedra.kinds.served import all_definitions
+from cathedra.node.runtime.runtime import ContainerSpec
+from cathedra.releases import FeatureGates, UnknownGate
+from cathedra.scheduler.scheduler import Scheduler
+
+_RUNTIME_CONFIG: Final = {"scheduling.k8s.io/v1beta1": True, "resource.k8s.io/v1beta2": True}
+_RESTART_SECONDS: Final = 1.0
+_LEASE: Final = LeaseTiming(lease=120.0, renew_deadline=90.0, retry=30.0)
+"""Longer than the default: with two schedulers most writes of an idle cluster would be renewals."""
+_FLAP_SECONDS: Final = 5.0
+
+
+_HOOKS: Final = (
+    "written",
+    "acknowledged",
+    "watched",
+    "preparing",
+    "prepared",
+    "unprepared",
+    "started",
+    "ended",
+)
+
+
+def _implementing(hook: str, invariants: list[Invariant]) -> list[Callable[..., None]]:
+    """Return the methods that check something: there are 16 invariants, and most look at one or two hooks."""
+    return [getattr(one, hook) for one in invariants if getattr(type(one), hook) is not getattr(Invariant, hook)]
+
+
+class Part:
+    """A program that is started again whenever it ends."""
+
+    def __init__(self, name: str, make: Callable[[], Coroutine[Any, Any, None]], world: World) -> None:
+        self.name = name
+        self.clock = PartClock(world.clock)
+        self.link: Link | None = None
+        """The connection of this life."""
+        self._make = make
+        self._world = world
+        self._task: asyncio.Task[None] | None = None
+        self._holds = 0
+        """Faults that keep it from running."""
+
+    def start(self) -> None:
+        """Run, if nothing holds it back."""
+        if self._task is None and not self._holds:
+            self._task = asyncio.ensure_future(self._live())
+
+    async def stop(self) -> None:
+        """Die now."""
+        task, self._task = self._task, None
+        if self.link is not None:
+            self.link.dead = True
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def retire(self) -> None:
+        """Die, and never start again."""
+        self._holds += 1
+        await self.stop()
+
+    async def down(self, seconds: float) -> None:
+        """Die, stay away for a time, and start again; also if this is cancelled."""
+        self._holds += 1
+        try:
+            await self.stop()
+            await asyncio.sleep(seconds)
+        finally:
+            self._holds -= 1
+            self.start()
+
+    async def _live(self) -> None:
+        while True:
+            try:
+                await self._make()
+            except Exception as error:
+                if not (self.link is not None and self.link.dead) and not _expected(error):
+                    self._world.ended(self.name, error)
+            await asyncio.sleep(_RESTART_SECONDS)
+
+
+def _expected(error: BaseException) -> bool:
+    """Return True if a part ends with this error by design, and its supervisor starts it again."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(_expected(one) for one in error.exceptions)
+    return isinstance(error, LostLeadership)
+
+
+class World:
+    """The cluster of one plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        setup = plan.setup
+        self.clock = LoopClock(asyncio.get_running_loop())
+        self.random = Random(plan.seed)
+        self.release = setup.release
+        self.gates = _gates(setup.release, setup.gates)
+        self.violation: Violation | None = None
+        self.finished = asyncio.Event()
+        """Set with the first violation."""
+        self._served = asyncio.Event()
+        """Set when the first server runs."""
+        self.shared = setup.servers > 1
+        definitions = all_definitions(self.gates)
+        layout = SharedLayout(setup.release) if self.shared else LogLayout(setup.release)
+        prefixes = {layout.prefix(one): one for one in definitions}
+        self.chronicle = Chronicle(self.clock.monotonic, layout, prefixes)
+        self.invariants: list[Invariant] = [one(self.chronicle) for one in INVARIANTS]
+        self._checks = {name: _implementing(name, self.invariants) for name in _HOOKS}
+        self.network = Network(self._random(), self)
+        self.medium: Disk | SharedMedium = (
+            SharedMedium(self._random(), self.durable) if self.shared else Disk(self._random(), self.durable)
+        )
+        self._store_random = self._random()
+        self.machines = {
+            f"node-{number}": Machine(f"node-{number}", setup, self.clock, self._random(), self)
+            for number in range(setup.nodes)
+        }
+        self.chronicle.nodes = {name: machine.view for name, machine in self.machines.items()}
+        self.parts = {name: Part(name, self._maker(name), self) for name in part_names(setup)}
+        self.met: dict[str, float] = {}
+        """Seconds that each kind of fault was active."""
+        link = Link(self.network, "user", "system:admin", faulty=False)
+        self.users = Users(Client(link, clock=self.clock), self.clock, setup)
+        self._identities = 0
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def _random(self) -> Random:
+        return Random(self.random.getrandbits(64))
+
+    # What is observed.
+
+    def durable(self, write: Write) -> None:
+        """A write became durable."""
+        change = self.chronicle.written(write)
+        if change is not None:
+            self._check("written", change)
+
+    def acknowledged(self, call: APICall, result: Any) -> None:
+        """A part received the answer to a write."""
+        self._check("acknowledged", call, result)
+
+    def watched(self, stream: WatchStream, event: WatchEvent[Any]) -> None:
+        """A part received an event."""
+        self._check("watched", stream, event)
+
+    def preparing(self, node: NodeView, driver: str, claim: str, recorded: frozenset[str]) -> None:
+        """A driver is called."""
+        self.chronicle.note(f"{node.name} prepare {claim}")
+        self._check("preparing", node, driver, claim, recorded)
+
+    def prepared(self, node: NodeView, driver: str, claim: str) -> None:
+        """A driver has made devices ready."""
+        self.chronicle.note(f"{node.name} prepared {claim}")
+        self._check("prepared", node, driver, claim)
+
+    def unprepared(self, node: NodeView, driver: str, claim: str) -> None:
+        """A driver is told to take devices back."""
+        self.chronicle.note(f"{node.name} unprepare {claim}")
+        self._check("unprepared", node, driver, claim)
+
+    def started(self, node: NodeView, container: ContainerSpec) -> None:
+        """A container has started."""
+        self.chronicle.note(f"{node.name} started {container.pod.namespace}/{container.pod.name} {container.name}")
+        self._check("started", node, container)
+
+    def stopped(self, node: NodeView, container: ContainerSpec) -> None:
+        """A container has ended."""
+        self.chronicle.note(f"{node.name} ended {container.pod.namespace}/{container.pod.name} {container.name}")
+
+    def ended(self, part: str, error: BaseException) -> None:
+        """A part has ended by itself."""
+        self.chronicle.note(f"{part} failed")
+        self._check("ended", part, error)
+
+    def fail(self, violation: Violation) -> None:
+        """End the run; only the first violation counts."""
+        # Recorded and not raised: an observer stands in the middle of the cluster's own code.
+        if self.violation is None:
+            self.violation = violation
+            self.chronicle.note(f"VIOLATION {violation}")
+            self.finished.set()
+
+    def _check(self, hook: str, *seen: Any) -> None:
+        for check in self._checks[hook]:
+            try:
+                check(*seen)
+            except Violation as violation:
+                self.fail(violation)
+
+    # Parts.
+
+    async def start(self) -> None:
+        """Start all parts, and wait until the nodes are ready."""
+        for name in self.parts:
+            if name.startswith("server-"):
+                self.parts[name].start()
+        await self._served.wait()
+        await self.users.prepare()
+        for part in self.parts.values():
+            part.start()
+        await asyncio.sleep(30.0)
+
+    async def close(self) -> None:
+        """Stop everything."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for part in reversed(self.parts.values()):
+            await part.retire()
+
+    def _maker(self, name: str) -> Callable[[], Coroutine[Any, Any, None]]:
+        kind = name.partition("-")[0]
+        makers: Mapping[str, Callable[[str], Coroutine[Any, Any, None]]] = {
+            "server": self._serve,
+            "scheduler": self._schedule,
+            "controllers": self._control,
+            "node": self._run_agent,
+            "driver": self._run_driver,
+        }
+        return lambda: makers[kind](name)
+
+    def _client(self, part: str, user: str, groups: tuple[str, ...] = ("system:masters",)) -> Client:
+        life = self.parts[part]
+        life.link = Link(self.network, part, user, groups, on_death=lambda: self._died(part))
+        return Client(life.link, clock=life.clock)
+
+    def _died(self, part: str) -> None:
+        self.chronicle.note(f"{part} dies at a write")
+        self.spawn(self.parts[part].down(_RESTART_SECONDS * 5))
+
+    async def _serve(self, name: str) -> None:
+        config = ServerConfig(release=self.release, gates=self.gates, runtime_config=_RUNTIME_CONFIG)
+        medium = self.medium
+        store: DiskStore | SharedStore = SharedStore(medium) if isinstance(medium, SharedMedium) else DiskStore(medium)
+        clock = self.parts[name].clock
+        try:
+            server = await APIServer.open(config, clock=clock, random=self._random(), store=store)
+        except (StorageError, StatusError):
+            # A server whose store does not work at the start ends with that error, and is started again.
+            store.die()
+            return
+        life = self.network.servers[name] = ServerLife(name, server)
+        self._served.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            life.hang_up()
+            store.die()
+            await server.close()
+
+    async def _schedule(self, name: str) -> None:
+        client = self._client(name, "system:kube-scheduler")
+        clock = self.parts[name].clock
+
+        async def lead() -> None:
+            await Scheduler(client, clock=clock, random=self._random(), gates=self.gates).run()
+
+        if self.plan.setup.schedulers == 1:
+            await lead()
+            return
+        self._identities += 1
+        identity = f"{name}_{self._identities}"
+        elector = LeaderElector(client, "kube-scheduler", identity, clock=clock, timing=_LEASE)
+        await elector.run(lead)
+
+    async def _control(self, name: str) -> None:
+        client = self._client(name, "system:kube-controller-manager")
+        clock = self.parts[name].clock
+        options = ControllerOptions(replaced={NodeLifecycleController.name: _patient_lifecycle})
+        await ControllerManager(client, clock=clock, random=self._random(), gates=self.gates, options=options).run()
+
+    async def _run_agent(self, name: str) -> None:
+        client = self._client(name, f"system:node:{name}", ("system:nodes",))
+        await self.machines[name].agent(client, self.parts[name].clock, self.gates).run()
+
+    async def _run_driver(self, name: str) -> None:
+        machine = self.machines[name.replace("driver", "node")]
+        client = self._client(name, "system:serviceaccount:kube-system:gpu.example.com")
+        runner = machine.driver(client, self.parts[name].clock, self.gates)
+        machine.runner = runner
+        try:
+            await runner.run()
+        finally:
+            machine.runner = None
+
+    # Steps.
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside the plan, until `heal`."""
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and task.exception() is not None:
+            error = task.exception()
+            assert error is not None
+            self.ended("the simulation", error)
+
+    def step(self, step: Step) -> None:
+        """Begin a step of the plan."""
+        self.chronicle.note(f"step {step.do} {step.on} {step.to} {step.seconds} {step.share} {step.count}")
+        if self.users.can(step):
+            self.spawn(self.users.carry_out(step))
+        elif step.do == "upgrade":
+            self.spawn(self._upgrade(step.to))
+        elif step.do == "delete-node":
+            self.spawn(self._delete_node(step.on))
+        else:
+            self.spawn(self._fault(step))
+
+    async def _fault(self, step: Step) -> None:
+        began = self.clock.monotonic()
+        try:
+            await self._faulty(step)
+        finally:
+            self.met[step.do] = self.met.get(step.do, 0.0) + self.clock.monotonic() - began
+
+    async def _faulty(self, step: Step) -> None:
+        part = self.parts.get(step.on)
+        machine = self.machines.get(step.on)
+        if step.do == "kill" and part is not None:
+            await part.down(step.seconds)
+        elif step.do == "kill-at-write" and part is not None:
+            if part.link is not None:
+                part.link.writes_left = step.count
+        elif step.do == "clock-jump" and part is not None:
+            part.clock.offset += step.seconds
+        elif step.do == "reboot" and machine is not None:
+            await self._reboot(step, machine)
+        elif step.do == "driver-flaps" and machine is not None:
+            await self._flap(step)
+        elif step.do == "device-dies" and machine is not None:
+            await self._kill_device(step, machine)
+        elif machine is not None and step.do.startswith(("driver-", "checkpoint-")):
+            await self._break_node(step, machine)
+        elif step.do in ("disk-full", "sync-errors", "compaction", "leader-loss"):
+            await self._break_store(step)
+        else:
+            with self.network.disturbed(step.do, step.on, step.share):
+                await asyncio.sleep(step.seconds)
+
+    async def _reboot(self, step: Step, machine: Machine) -> None:
+        driver = self.parts[step.on.replace("node", "driver")]
+        async with AsyncExitStack() as stack:
+            downs = [asyncio.ensure_future(one.down(step.seconds)) for one in (self.parts[step.on], driver)]
+            stack.push_async_callback(_cancel, downs)
+            await asyncio.sleep(0.1)
+            machine.reboot()
+            await asyncio.gather(*downs)
+
+    async def _flap(self, step: Step) -> None:
+        end = self.clock.monotonic() + step.seconds
+        driver = self.parts[step.on.replace("node", "driver")]
+        while self.clock.monotonic() < end:
+            await driver.down(self.network.random.uniform(0.1, _FLAP_SECONDS))
+            await asyncio.sleep(self.network.random.uniform(0.1, _FLAP_SECONDS))
+
+    async def _kill_device(self, step: Step, machine: Machine) -> None:
+        machine.order("health", step.to, "Unhealthy", "it has failed")
+        machine.order("taint", step.to, "example.com/dead:NoExecute")
+        try:
+            await asyncio.sleep(step.seconds)
+        finally:
+            machine.order("untaint", step.to, "example.com/dead")
+            machine.order("health", step.to, "Healthy")
+
+    async def _break_node(self, step: Step, machine: Machine) -> None:
+        faults = machine.faults
+        if step.do == "driver-hangs" and faults.hanging is None:
+            faults.hanging = asyncio.Event()
+        if step.do == "driver-lies":
+            faults.lying = step.share
+        if step.do == "driver-fails":
+            faults.failing = step.share
+        if step.do == "checkpoint-full":
+            machine.checkpoint.full = True
+        try:
+            await asyncio.sleep(step.seconds)
+        finally:
+            faults.end()
+            machine.checkpoint.full = False
+
+    async def _break_store(self, step: Step) -> None:
+        medium = self.medium
+        if isinstance(medium, SharedMedium):
+            if step.do == "compaction":
+                medium.compact()
+                return
+            medium.leaderless = step.do in ("leader-loss", "disk-full")
+            medium.failing = step.share if step.do == "sync-errors" else 0.0
+        else:
+            if step.do in ("compaction", "leader-loss"):
+                medium.recent.clear()
+                return
+            medium.full = step.do == "disk-full"
+            medium.failing_syncs = step.share if step.do == "sync-errors" else 0.0
+        try:
+            await asyncio.sleep(step.seconds)
+        finally:
+            self._mend_store()
+
+    def _mend_store(self) -> None:
+        medium = self.medium
+        if isinstance(medium, SharedMedium):
+            medium.leaderless, medium.failing = False, 0.0
+            medium.wake()
+        else:
+            medium.full, medium.failing_syncs = False, 0.0
+
+    async def _upgrade(self, release: str) -> None:
+        self.release, self.gates = release, _gates(release, self.plan.setup.gates)
+        for part in self.parts.values():
+            await part.down(2.0)
+            await asyncio.sleep(5.0)
+
+    async def _delete_node(self, name: str) -> None:
+        driver = self.parts[name.replace("node", "driver")]
+        downs = [asyncio.ensure_future(one.down(60.0)) for one in (self.parts[name], driver)]
+        try:
+            await asyncio.sleep(1.0)
+            # The machine goes with its node: nothing runs there when another one comes in its place.
+            self.machines[name].reboot()
+            await self.users.delete_node(name)
+            await asyncio.gather(*downs)
+        finally:
+            await _cancel(downs)
+
+    async def heal(self) -> None:
+        """End all faults, and let every part run."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.network.calm()
+        self._mend_store()
+        for part in self.parts.values():
+            part.clock.offset = 0.0
+            if part.link is not None:
+                part.link.writes_left = 0
+        for name, machine in self.machines.items():
+            machine.faults.end()
+            machine.checkpoint.full = False
+            machine.order("reset")
+            self.parts[name].start()
+
+
+async def _cancel(tasks: Sequence[asyncio.Future[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _patient_lifecycle(context: ControllerContext) -> Controller:
+    """Return the controller that marks silent nodes, with times in proportion to the longer interval of heartbeats."""
+    timing = LifecycleTiming(
+        period=HEARTBEAT_SECONDS / 2, grace=HEARTBEAT_SECONDS * 3, startup_grace=HEARTBEAT_SECONDS * 4
+    )
+    return NodeLifecycleController(context, timing=timing)
+
+
+def _gates(release: str, wanted: Mapping[str, bool]) -> FeatureGates:
+    """Return the gates of a release, with those that are wanted as far as the release has them."""
+    gates: dict[str, bool] = {}
+    for gate, value in wanted.items():
+        try:
+            FeatureGates.for_release(release, gates | {gate: value})
+        except (UnknownGate, ValueError):
+            continue
+        gates[gate] = value
+    return FeatureGates.for_release(release, gates)

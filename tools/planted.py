@@ -1,0 +1,85 @@
+"""Measure the time until random seeds find each planted bug, and draw it (docs/reliability.md).
+
+python -m tools.planted                      # a table in Markdown
+python -m tools.planted --plot FILE.svg      # a plot too
+python -m tools.planted --figures FILE.json  # instead: the hours of each kind of fault in a campaign, as a plot
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from tests.simulation.planted import PLANTED
+
+from cathedra.faultsim.plan import Options, draw
+from cathedra.faultsim.runs import run_plan
+
+TRIES: Final = 3
+LIMIT: Final = 600.0
+"""Seconds of processor time after which a bug counts as not found."""
+
+
+def time_to_find(bug: str, start: int) -> tuple[float, int, str]:
+    """Return CPU seconds, number of seeds and the invariant, from a random first seed on."""
+    seconds, seeds = 0.0, 0
+    with PLANTED[bug]():
+        while seconds < LIMIT:
+            outcome = run_plan(draw(start + seeds, Options(hours=2.0)))
+            seconds, seeds = seconds + outcome.cpu, seeds + 1
+            if outcome.failed:
+                return seconds, seeds, outcome.invariant
+    return seconds, seeds, "not found"
+
+
+def bars(title: str, values: Mapping[str, float], unit: str) -> str:
+    """Return horizontal bars as SVG."""
+    most = max(values.values(), default=1.0) or 1.0
+    rows = [
+        f'<text x="210" y="{y + 14}" text-anchor="end">{escape(name)}</text>'
+        f'<rect x="220" y="{y + 3}" width="{max(380 * value / most, 1):.1f}" height="14" fill="#4878a8"/>'
+        f'<text x="{226 + 380 * value / most:.1f}" y="{y + 14}">{value:,.1f} {unit}</text>'
+        for y, (name, value) in zip(range(30, 10_000, 22), values.items(), strict=False)
+    ]
+    height = 40 + 22 * len(rows)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 {height}" '
+        'font-family="sans-serif" font-size="12">'
+        f'<rect width="720" height="{height}" fill="#fff"/>'
+        f'<text x="10" y="18" font-weight="bold">{escape(title)}</text>'
+        f"{''.join(rows)}</svg>\n"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table, and write the plots that are wanted."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--figures", type=Path, help="figures of cathedra simulate-faults; only the plot is written")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    if options.figures is not None:
+        hours = json.loads(options.figures.read_text())["faults"]
+        text = bars("Virtual hours of each kind of fault", dict(sorted(hours.items(), key=lambda one: -one[1])), "h")
+        (options.plot or options.figures.with_suffix(".svg")).write_text(text)
+        return
+    random = Random(options.seed)
+    means: dict[str, float] = {}
+    print(f"| bug | CPU seconds until found, {TRIES} tries | seeds | found by |\n|---|---|---|---|")
+    for bug in PLANTED:
+        found = [time_to_find(bug, random.randrange(10**6)) for _ in range(TRIES)]
+        means[bug] = sum(seconds for seconds, _, _ in found) / TRIES
+        seconds, seeds = (", ".join(f"{one[index]:.3g}" for one in found) for index in (0, 1))
+        names = ", ".join(f"`{name}`" for name in sorted({name for _, _, name in found}))
+        print(f"| {bug} | {seconds} | {seeds} | {names} |", flush=True)
+    if options.plot is not None:
+        options.plot.write_text(bars("Mean CPU seconds until a planted bug is found", means, "s"))
+
+
+if __name__ == "__main__":
+    main()
