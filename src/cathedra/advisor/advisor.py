@@ -2,7 +2,7 @@
 
 Three loops run beside the informers. The first answers pods: new ones at once, old answers within a share of the
 processor. The second examines claims, classes, pools, drivers and nodes, and raises the alarm. The third writes events.
-Whatever is computed is computed between two turns of the event loop, so the model does not change meanwhile.
+Whatever is long is computed in the thread of `ModelTurns`: the event loop goes on, and the model does not change.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +48,7 @@ ROUND_SECONDS: Final = 1.0
 FINDING_SECONDS: Final = 10.0
 """Time between two rounds of findings."""
 POOLS_AT_ONCE: Final = 250
-"""Pools that are counted before the event loop runs again."""
+"""Pools that are counted in one turn."""
 WAIT_LOGGED: Final = 30.0
 """Seconds after which kinds that cannot be listed are named in the log."""
 
@@ -108,16 +109,19 @@ class Advisor:
 
     async def run(self) -> None:
         """Follow the cluster and advise until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.model.informers.run())
-            group.create_task(self._recorder.run())
-            await self._wait_synced()
-            self.ready = True
-            group.create_task(self._answer_pods())
-            group.create_task(self._compare())
-            group.create_task(self._find())
-            if self._options.history is not None:
-                group.create_task(self._keep_history(self._options.history))
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.model.informers.run())
+                group.create_task(self._recorder.run())
+                await self._wait_synced()
+                self.ready = True
+                group.create_task(self._answer_pods())
+                group.create_task(self._compare())
+                group.create_task(self._find())
+                if self._options.history is not None:
+                    group.create_task(self._keep_history(self._options.history))
+        finally:
+            self.model.turns.close()
 
     async def _keep_history(self, path: Path) -> None:
         """Keep holdings in a file until cancelled.
@@ -177,9 +181,8 @@ class Advisor:
     async def _answer_pods(self) -> None:
         while True:
             self._awake.clear()
-            busy = self._answer_one()
-            if busy:
-                # Informers and the health port have their turn between two analyses.
+            if await self._answer_one():
+                # Changes that have waited for the thread have their turn between two analyses.
                 await self._clock.sleep(0)
                 continue
             self.pods.forget_others()
@@ -191,13 +194,13 @@ class Advisor:
             # Changes come in crowds: one turn for all of them.
             await self._clock.sleep(TURN_SECONDS)
 
-    def _answer_one(self) -> bool:
+    async def _answer_one(self) -> bool:
         """Answer the most urgent pod: one without an answer, else one with the oldest. Return False if none is due."""
         oldest: tuple[float, WaitingPod] | None = None
         for waiting in self._waiting():
             answer = self.pods.answer(waiting)
             if answer is None:
-                self._judge(waiting)
+                await self._judge(waiting)
                 return True
             self._report(waiting, answer)
             if answer.version != self.model.version and (oldest is None or answer.at < oldest[0]):
@@ -205,7 +208,7 @@ class Advisor:
         # Nothing is renewed that a new pod would have to wait for.
         if oldest is None or self._overspent() > 0 or self.pods.next_due(self._options.moment) < 2 * TURN_SECONDS:
             return False
-        self._judge(oldest[1])
+        await self._judge(oldest[1])
         return True
 
     def _waiting(self) -> list[WaitingPod]:
@@ -216,16 +219,24 @@ class Advisor:
             if not namespace or one.pod.metadata.namespace == namespace
         ]
 
-    def _judge(self, waiting: WaitingPod) -> None:
+    async def _judge(self, waiting: WaitingPod) -> None:
+        answer, seconds = await self.model.turns.run(lambda: self._judged(waiting))
+        if answer is not None and waiting.pod.metadata.uid in self.pods.by_uid:
+            self._report(waiting, answer)
+        self._overspent()
+        self._spent += seconds
+
+    def _judged(self, waiting: WaitingPod) -> tuple[PodAnswer | None, float]:
+        """Return the answer for a pod, and the seconds that it took; called in the thread."""
         begun = self._clock.monotonic()
+        answer = None
         try:
-            self._report(waiting, self.pods.judge(waiting))
+            answer = self.pods.judge(waiting)
         except Exception:
             # One odd pod must not keep the others from being answered, and is not tried again before something changes.
             _LOG.exception("pod %s/%s", waiting.pod.metadata.namespace, waiting.pod.metadata.name)
             self.pods.give_up(waiting)
-        self._overspent()
-        self._spent += self._clock.monotonic() - begun
+        return answer, self._clock.monotonic() - begun
 
     def _report(self, waiting: WaitingPod, answer: PodAnswer) -> None:
         if not answer.fits and answer.obstacle not in SILENT:
@@ -245,21 +256,23 @@ class Advisor:
     # --- everything else
 
     async def _compare(self) -> None:
+        renew = partial(self.alarm.renew, self._options.moment)
         while True:
             with one_of_many(_LOG, "comparison with the scheduler"):
-                for one in self.alarm.renew(self._options.moment):
+                for one in await self.model.turns.run(renew):
                     if self._concerns(one.pod):
                         self.events.report(one.pod, WOULD_FIT, one.text)
             await self._clock.sleep(ROUND_SECONDS)
 
     async def _find(self) -> None:
+        run, refresh = self.model.turns.run, partial(self.figures.refresh, POOLS_AT_ONCE)
         while True:
-            while not self.figures.refresh(POOLS_AT_ONCE):
+            while not await run(refresh):
                 await self._clock.sleep(0)
             with one_of_many(_LOG, "capacity"):
-                self.capacity.renew()
+                await run(self.capacity.renew)
             with one_of_many(_LOG, "findings"):
-                self.findings.renew()
+                await run(self.findings.renew)
                 for one in self.findings.lasting:
                     if self._concerns(one.about):
                         self.events.report(one.about, EXPLAINED, one.text)

@@ -32,7 +32,7 @@ UNSEEN: Final = "unseen"
 FRESH_SECONDS: Final = 5.0
 """Age up to which an answer is taken for true, while the cluster changes."""
 JUDGED: Final = 1
-"""Older answers that are found anew in one round: nothing else runs meanwhile."""
+"""Older answers that are found anew in one round: no change is applied meanwhile."""
 LOGGED: Final = 3
 """Questions that are logged in one round; the others follow in the next ones."""
 MOST_LOGGED: Final = 4096

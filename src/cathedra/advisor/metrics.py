@@ -152,7 +152,8 @@ class AdvisorMetrics(Collector):
         nodes: Counter[tuple[str, ...]] = Counter()
         capacity: dict[tuple[str, ...], float] = {}
         counters: dict[tuple[str, ...], float] = {}
-        for (driver, _), figures in self._advisor.figures.pools.items():
+        # A copy: the thread that counts pools goes on.
+        for (driver, _), figures in list(self._advisor.figures.pools.items()):
             for (node, classes, state), number in figures.devices.items():
                 nodes[node, driver, state] += number
                 for name in classes or ("",):

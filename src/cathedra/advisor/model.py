@@ -2,7 +2,8 @@
 
 Nothing is computed anew when an object changes: informers hold the objects, the filters follow them with the inventory,
 ledger and cache that the scheduler has, and a `ClusterState` for the tools of `cathedra.insight` is a view of the same
-objects. A state is valid until the event loop runs again, so a question must be answered without waiting.
+objects. A state is valid for one turn: a question is answered without waiting, or in the thread of `ModelTurns`, while
+no change is applied.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from cathedra.advisor.turns import ModelTurns, TurnTransport
 from cathedra.allocation import Budget, Cluster
 from cathedra.api.core.apps_v1 import DaemonSet
 from cathedra.api.core.batch_v1 import CronJob
@@ -28,7 +30,7 @@ from cathedra.scheduler.judging import Filters, requests_of
 from cathedra.semantics.podclaims import has_claims
 
 SEARCH_SECONDS: Final = 1.0
-"""Longest search of the allocator for one pod. Nothing else runs meanwhile."""
+"""Longest search of the allocator for one pod. No change is applied meanwhile."""
 _UNUSED: Final = frozenset((Event, DaemonSet, CronJob, PriorityClass, Workload))
 """Kinds that explanations of waiting pods do not read, or miss without harm. Events are as many as all else."""
 
@@ -42,6 +44,8 @@ class ClusterModel:
         self, client: Client, features: ServerFeatures, source: str, observer: InformerObserver | None = None
     ) -> None:
         """``source`` names the server; ``observer`` counts what could not be read."""
+        self.turns = ModelTurns()
+        client = Client(TurnTransport(client.transport, self.turns), clock=client.clock)
         self._client, self._features, self._source = client, features, source
         self.gates = features.gates
         self.informers = SharedInformers(client, client.clock, observer)
@@ -102,7 +106,7 @@ class ClusterModel:
         return all(self.informer(kind).synced for kind in _ESSENTIAL)
 
     def state(self) -> ClusterState:
-        """Return the state at this moment; it is valid until the caller waits."""
+        """Return the state at this moment; it is valid for this turn."""
         unlisted = [kind for kind, one in self._informers.items() if not one.synced and kind in self._served]
         missing = (Note(one.plural, "unlisted", _missing(one)) for one in map(read_kind, unlisted))
         undecodable = tuple(what for one in self._informers.values() for what in one.store.undecodable.values())

@@ -268,13 +268,10 @@ class _RemedySearch:
         if not freed:
             return self.allocator.ledger
         if self._ledger is None:
-            self._ledger = Ledger()
-            for claim in self.state.all(ResourceClaim):
-                self._ledger.add(claim)
+            self._ledger = self.state.cluster.ledger.copy()
         ledger = self._ledger
         for claim in freed:
-            # The ledger is changed and restored, because a copy of all holdings for each proposal would cost more than
-            # the trial.
+            # The copy is changed and restored, because one for each proposal would cost more than the trial.
             ledger.remove(claim)
         snapshot = ledger.snapshot()
         for claim in freed:
