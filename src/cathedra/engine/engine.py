@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -30,6 +30,7 @@ from cathedra.engine.messages import Answer, AnswerError, Question, SentFile, mo
 from cathedra.insight.explanation.explain import explain, explain_all
 from cathedra.insight.explanation.report import Explanation, ExplanationOverview, explanation_text, overview_text
 from cathedra.insight.inventory.clustermap import ClusterMap, cluster_map
+from cathedra.insight.inventory.compactmap import compact_map
 from cathedra.insight.inventory.listing import devices
 from cathedra.insight.inventory.report import devices_text
 from cathedra.insight.inventory.usage import UsagePeriod, usage, usage_text
@@ -72,7 +73,7 @@ class Engine:
         self._left_out: Sequence[str] = ()
         self._session: tuple[ClusterState, ReplSession] | None = None
         self._map: tuple[ClusterState, ClusterMap] | None = None
-        self._encoded: tuple[ClusterState, bytes] | None = None
+        self._encoded: tuple[ClusterState, dict[bool, bytes]] | None = None
         if state is not None:
             self.replace(state)
 
@@ -144,12 +145,16 @@ class Engine:
         return Answer(question=name, id=question.id, result=model, text=text, left_out=(*self._left_out, *cut))
 
     def _encoded_map(self, question: messages.Map) -> bytes:
-        """Answer with the map, which is encoded once for each state: its devices are megabytes."""
-        state, known = self.state, self._encoded
-        if known is None or known[0] is not state:
-            known = self._encoded = (state, self.answer(messages.Map()).encode())
+        """Answer with the map, which is encoded once for each state and form: its devices are megabytes."""
+        state = self.state
+        if self._encoded is None or self._encoded[0] is not state:
+            # Both forms go with their state: an old one would keep all of its objects in memory.
+            self._encoded = (state, {})
+        forms = self._encoded[1]
+        if question.compact not in forms:
+            forms[question.compact] = self.answer(messages.Map(compact=question.compact)).encode()
         # Only the id differs between two answers.
-        return known[1].replace(b'"id":null', b'"id":' + msgspec.json.encode(question.id), 1)
+        return forms[question.compact].replace(b'"id":null', b'"id":' + msgspec.json.encode(question.id), 1)
 
     def _result(self, question: Question, interruption: Interruption | None) -> _Result:
         match question:
@@ -157,6 +162,9 @@ class Engine:
                 return self._load(question)
             case messages.Summarize():
                 return self._summary()
+            case messages.Map(compact=True):
+                # Without plain values in between, which would take longer than everything else.
+                return cast("JSONObject", msgspec.Raw(compact_map(self.map).encode())), ""
             case messages.Map():
                 return self.map.to_dict(), ""
             case messages.Devices():

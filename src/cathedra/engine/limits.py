@@ -165,9 +165,11 @@ def bounded_answer(model: JSONObject, text: str, limits: Limits) -> tuple[JSONOb
     """Return model and text of an answer without overlong strings, and what was cut."""
     cut: list[str] = []
     # Few answers have a long string. A search through the JSON takes a tenth of the time of a walk through the values.
-    if re.search(rb'"(?:[^"\\]|\\.){%d}' % limits.characters, msgspec.json.encode(model)):
+    encoded = msgspec.json.encode(model)
+    if re.search(rb'"(?:[^"\\]|\\.){%d}' % limits.characters, encoded):
         cutter = _Cutter(limits.characters)
-        model = cutter.cut(model)
+        # A map is JSON already.
+        model = cutter.cut(msgspec.json.decode(encoded))
         if cutter.count:
             cut.append(f"the ends of {counted(cutter.count, 'string')} longer than {limits.characters:,} characters")
     if len(text) > limits.text:

@@ -26,6 +26,7 @@ from cathedra.insight import (
     UsageReport,
 )
 from cathedra.insight.inventory.clustermap import ClusterMap
+from cathedra.insight.inventory.compactmap import CompactMap
 from cathedra.insight.rendering import API_VERSION
 
 MODELS: Final = (
@@ -41,7 +42,7 @@ MODELS: Final = (
         Defragmentation,
         UsageReport,
     ),
-    *(Answer, Summary, ClusterMap, EvaluatedExpression, Completions, ShownObject),
+    *(Answer, Summary, ClusterMap, CompactMap, EvaluatedExpression, Completions, ShownObject),
 )
 """All models that have a schema of their own."""
 _LEFT_OUT: Final = {"Change": ("set", "removed")}

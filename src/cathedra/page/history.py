@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from cathedra.insight.inventory.clustermap import ClusterMap, MapNode, MapSubject
+from cathedra.insight.inventory.compactmap import compact_map
 from cathedra.insight.inventory.report import DeviceEntry
 from cathedra.insight.reading.state import Note
 
@@ -143,7 +144,7 @@ class MapHistory:
             "changes": [one for one in changes if known and one.now > since],
         }
         if not known:
-            found["map"] = self._map
+            found["map"] = msgspec.Raw(compact_map(self._map).encode())
         return msgspec.json.encode(found)
 
     def _tick(self) -> bytes:

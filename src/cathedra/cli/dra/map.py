@@ -16,7 +16,7 @@ from cathedra.client.http import HTTPTransport
 from cathedra.client.negotiation import NegotiatedTransport
 from cathedra.clock import SystemClock
 
-_FIRST: Final = b'{"question":"map"}'
+_FIRST: Final = b'{"question":"map","compact":true}'
 """The first question of every page. It is answered before the browser starts, and the answer is kept."""
 
 

@@ -17,7 +17,7 @@ from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim
 from cathedra.insight.explanation.claims import claim_state
 from cathedra.insight.explanation.question import WORKLOADS
-from cathedra.insight.inventory.listing import devices
+from cathedra.insight.inventory.listing import device_rows, pool_problems
 from cathedra.insight.inventory.report import DeviceEntry
 from cathedra.insight.reading.state import ClusterState, Note
 from cathedra.insight.rendering import API_VERSION
@@ -31,7 +31,7 @@ MOST_SUBJECTS: Final = 50_000
 """Claims, pods and workloads of a map; those beyond are counted in a note."""
 
 
-class MapNode(msgspec.Struct, frozen=True, rename="camel"):
+class MapNode(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """A node, as far as its devices can be grouped and used by it."""
 
     name: str
@@ -41,7 +41,7 @@ class MapNode(msgspec.Struct, frozen=True, rename="camel"):
     unschedulable: bool = False
 
 
-class MapSubject(msgspec.Struct, frozen=True, rename="camel"):
+class MapSubject(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """A claim, pod, workload or pod group that uses devices."""
 
     kind: str
@@ -87,7 +87,6 @@ class ClusterMap(msgspec.Struct, frozen=True, rename="camel"):
 
 def cluster_map(state: ClusterState) -> ClusterMap:
     """Return the map of a state."""
-    found = devices(state)
     subjects = list(_subjects(state))
     notes = state.notes
     if len(subjects) > MOST_SUBJECTS:
@@ -97,13 +96,13 @@ def cluster_map(state: ClusterState) -> ClusterMap:
         notes = (*notes, Note("subjects", "partial", f"{more:,} claims, pods and workloads beyond {MOST_SUBJECTS:,}"))
     return ClusterMap(
         source=state.source,
-        devices=found.devices,
+        devices=device_rows(state),
         nodes=tuple(map(_node, state.nodes)),
         subjects=tuple(subjects[:MOST_SUBJECTS]),
         classes=tuple(sorted(one.metadata.name for one in state.all(DeviceClass))),
         profiles=profile_names(),
         taint_rules=tuple(sorted(one.metadata.name for one in state.all(DeviceTaintRule))),
-        pools=found.pools,
+        pools=pool_problems(state),
         now=state.now,
         notes=notes,
     )

@@ -6,7 +6,7 @@ Free devices are computed by the allocator's own inventory and ledger.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -40,7 +40,7 @@ def devices(
         InvalidInput: there is no such class, node or driver.
     """
     _check(state, device_class, node, driver)
-    listing = DeviceListing(state, holders(state.all(ResourceClaim), state.undecodable), health_of(state.pods))
+    listing = _listing(state)
     rows = [
         row
         for row in listing.rows()
@@ -48,11 +48,7 @@ def devices(
         and (not node or row.node == node or (not row.node and listing.reaches(row, node)))
         and (not driver or row.driver == driver)
     ]
-    pools = tuple(
-        f"pool {pool_driver}/{name} {text}"
-        for pool_driver, name, text in unusual_pools(state)
-        if not driver or pool_driver == driver
-    )
+    pools = pool_problems(state, driver)
     shown = tuple(row for row in rows if not free or row.state in ("free", "shared"))
     return DeviceList(
         devices=shown,
@@ -68,6 +64,24 @@ def devices(
         pools=pools,
         notes=state.notes,
     )
+
+
+def device_rows(state: ClusterState) -> tuple[DeviceEntry, ...]:
+    """Return every device of a state, without the totals."""
+    return tuple(_listing(state).rows())
+
+
+def pool_problems(state: ClusterState, driver: str = "") -> tuple[str, ...]:
+    """Return a sentence for each pool that is incomplete, old or invalid; by choice of one driver."""
+    return tuple(
+        f"pool {pool_driver}/{name} {text}"
+        for pool_driver, name, text in unusual_pools(state)
+        if not driver or pool_driver == driver
+    )
+
+
+def _listing(state: ClusterState) -> DeviceListing:
+    return DeviceListing(state, holders(state.all(ResourceClaim), state.undecodable), health_of(state.pods))
 
 
 def _check(state: ClusterState, device_class: str, node: str, driver: str) -> None:
@@ -119,9 +133,8 @@ class DeviceListing:
         yield from self._gone(seen)
 
     def _gone(self, seen: set[DeviceKey]) -> Iterator[DeviceEntry]:
-        for key, holders in sorted(self.held.items()):
-            if key not in seen:
-                yield DeviceEntry("", *key, "gone", tuple(holder for holder, _ in holders))
+        for key in sorted(self.held.keys() - seen):
+            yield DeviceEntry("", *key, "gone", tuple(holder for holder, _ in self.held[key]))
 
     def _pool(self, pool: PoolID, records: tuple[SliceRecord, ...], seen: set[DeviceKey]) -> Iterator[DeviceEntry]:
         if not records:
@@ -240,6 +253,8 @@ class DeviceListing:
 
 def _needed(device: DeviceRecord) -> dict[CounterKey, int]:
     """Return the counters that a device consumes, in nano-units."""
+    if not device.device.consumes_counters:
+        return {}
     return {
         (use.counter_set, name): counter.amount.nanos
         for use in device.device.consumes_counters
@@ -247,8 +262,8 @@ def _needed(device: DeviceRecord) -> dict[CounterKey, int]:
     }
 
 
-def _is_taken(held: Iterable[tuple[DeviceHolder, DeviceRequestAllocationResult]]) -> bool:
-    return any(not holder.admin_access for holder, _ in held)
+def _is_taken(held: Sequence[tuple[DeviceHolder, DeviceRequestAllocationResult]]) -> bool:
+    return bool(held) and any(not holder.admin_access for holder, _ in held)
 
 
 def _holders(
@@ -268,7 +283,7 @@ def _holders(
 
 def _used(
     device: DeviceRecord,
-    held: Iterable[tuple[DeviceHolder, DeviceRequestAllocationResult]],
+    held: Sequence[tuple[DeviceHolder, DeviceRequestAllocationResult]],
     remaining: Mapping[str, Quantity],
 ) -> float:
     """Return the share of a device that its holders have."""
@@ -283,22 +298,21 @@ def _used(
 
 def _state(
     device: DeviceRecord,
-    held: Iterable[tuple[DeviceHolder, DeviceRequestAllocationResult]],
+    held: Sequence[tuple[DeviceHolder, DeviceRequestAllocationResult]],
     needed: Mapping[tuple[str, str], int],
     left: Mapping[tuple[str, str], int],
     remaining: Mapping[str, Quantity],
     *,
     usable: bool,
 ) -> str:
-    taking = [holder for holder, _ in held if not holder.admin_access]
-    if taking:
+    if _is_taken(held):
         full = not device.shareable or any(amount.nanos <= 0 for amount in remaining.values())
         return "held" if full else "shared"
     if not usable:
         return "unusable"
-    if any(left.get(name, 0) < amount for name, amount in needed.items()):
+    if needed and any(left.get(name, 0) < amount for name, amount in needed.items()):
         return "blocked"
-    return "tainted" if any(taint.effect in HARD_EFFECTS for taint in device.taints) else "free"
+    return "tainted" if device.taints and any(taint.effect in HARD_EFFECTS for taint in device.taints) else "free"
 
 
 Holders = dict[DeviceKey, list[tuple[DeviceHolder, DeviceRequestAllocationResult]]]
@@ -333,6 +347,8 @@ def holders(claims: Iterable[ResourceClaim], undecodable: Iterable[Undecodable] 
 
 
 def _conditions(claim: ResourceClaim) -> dict[DeviceKey, tuple[str, ...]]:
+    if not claim.status.devices:
+        return {}
     return {
         (one.driver, one.pool, one.device): tuple(f"{each.type}={each.status}" for each in one.conditions or ())
         for one in claim.status.devices

@@ -4,7 +4,8 @@ import { html, nothing, render, svg } from "./vendor/lit-html.js";
 import { MapView } from "./canvas.js";
 import { STATES } from "./colours.js";
 import { layOut } from "./layout.js";
-import { ClusterModel, describe, keyOf, marksOf, reasonOf, wholeOf } from "./model.js";
+import { FIRST } from "./engine.js";
+import { ClusterModel, describe, expanded, keyOf, marksOf, reasonOf, wholeOf } from "./model.js";
 import { CelBench } from "./panels/cel.js";
 import { Finder } from "./panels/find.js";
 import { Selection } from "./panels/selection.js";
@@ -18,10 +19,11 @@ const PANELS = [
   ["cel", "CEL"],
 ];
 
-export async function start(root, engine) {
+// `first` is the answer to the first question, which may be on its way before this module is.
+export async function start(root, engine, first = engine.ask(...FIRST)) {
   const app = new App(root, engine);
   try {
-    await app.begin();
+    await app.begin(first);
   } catch (error) {
     root.replaceChildren();
     render(html`<div class="fault" role="alert"><h1>The cluster cannot be shown</h1><p>${error.message}</p></div>`, root);
@@ -47,8 +49,8 @@ export class App {
     this.timeline = new Timeline(this);
   }
 
-  async begin() {
-    const found = await this.engine.ask("map");
+  async begin(first) {
+    const found = expanded(await first);
     this.leftOut = found.leftOut;
     this.present = new ClusterModel(found);
     this.model = this.present;
@@ -85,7 +87,7 @@ export class App {
   #changed(message) {
     this.connection = { live: message.type !== "static", lost: 0, fault: "" };
     if (message.type === "start") {
-      if (message.map) this.present = new ClusterModel(message.map);
+      if (message.map) this.present = new ClusterModel(expanded(message.map));
       this.timeline.restart(message.history, message.began);
       for (const change of message.changes) this.#apply(change);
       this.#shown(true);

@@ -1,6 +1,9 @@
 // Engines: where answers come from. Every engine has `ask(question, fields)`, which resolves to an Answer's result, and
 // `follow(listener)`, which reports changes. `cathedra/engine/messages.py` declares the messages.
 
+// The question with which every page begins.
+export const FIRST = ["map", { compact: true }];
+
 export class EngineError extends Error {
   constructor({ reason = "invalid", text = "", line = 0, column = 0 }) {
     super(text);

@@ -9,6 +9,29 @@ const cellKeyOf = (device) =>
 // What makes devices interchangeable for selectors: driver, attributes and capacity.
 const formOf = (device) => JSON.stringify([device.driver, device.attributes, device.capacity]);
 
+// Expands the compact form of a map (`insight/inventory/compactmap.py`). Empty values are shared: no code changes them.
+const [NONE, NOTHING] = [Object.freeze([]), Object.freeze({})];
+const expandedHolder = (one) => ({ pods: NONE, request: "", consumed: NOTHING, shareId: "", adminAccess: false, share: 1, since: "", conditions: NONE, ...one });
+
+export function expanded({ forms, devices, subjects, ...map }) {
+  const found = new Array(devices.length);
+  for (let i = 0; i < devices.length; i++) {
+    const [number, node, pool, device, state, rest] = devices[i];
+    const form = forms[number];
+    const one = {
+      node, driver: form.driver, pool, device, state, holders: NONE, classes: form.classes, attributes: form.attributes, capacity: form.capacity,
+      left: NOTHING, counters: NOTHING, counterSet: "", blockedBy: NONE, taints: NONE, health: "", bindingConditions: NONE, at: 0, size: 1, lane: 0, used: 0,
+    };
+    if (rest) {
+      Object.assign(one, rest);
+      if (rest.holders) one.holders = rest.holders.map(expandedHolder);
+    }
+    found[i] = one;
+  }
+  const subject = ([kind, namespace, name, state, waits, claims, owner, replicas, since]) => ({ kind, namespace, name, state, waits, claims, owner, replicas, since });
+  return { ...map, devices: found, subjects: subjects.map(subject) };
+}
+
 export class ClusterModel {
   constructor(map) {
     this.replace(map);
