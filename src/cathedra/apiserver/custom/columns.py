@@ -31,10 +31,10 @@ Step = Callable[[Any], Iterable[Any]]
 class Path:
     """A path, parsed once."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, steps: tuple[Step, ...], names: tuple[str, ...] | None) -> None:
         self.text = text
-        self._steps = tuple(_steps(text))
-        self._names = _names_of(text)
+        self._steps = steps
+        self._names = names
         """The fields of a path that has nothing else; None of any other."""
 
     def all(self, value: Any) -> list[Any]:
@@ -62,7 +62,16 @@ def parse_path(text: str) -> Path:
     Raises:
         ValueError: it is none.
     """
-    return Path(text)
+    return Path(text, tuple(_steps(text)), _names_of(text))
+
+
+def parse_fields(text: str) -> Path:
+    """The path of a number or selector of the sub-resource ``scale``.
+
+    Dots separate the names of its fields, which may have any other character: Kubernetes takes brackets as part of a
+    name here.
+    """
+    return Path(text, (), tuple(text.removeprefix(".").split(".")))
 
 
 _TOKEN: Final = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]]+")

@@ -10,7 +10,7 @@ from cathedra.api.field import ErrorList, ErrorType, FieldError
 from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.status import failure
 from cathedra.api.struct import replace, to_dict
-from cathedra.apiserver.custom.columns import parse_path
+from cathedra.apiserver.custom.columns import parse_fields
 from cathedra.apiserver.custom.embedded import embedded_errors, has_embedded
 from cathedra.apiserver.custom.objects import CustomObject, content, normalized, with_content
 from cathedra.apiserver.custom.rules import LazyRules
@@ -150,7 +150,7 @@ def _scale_errors(kind: type[CustomObject], values: JSONObject) -> ErrorList:
     if paths is None:
         return errors
     for path in (paths.spec_replicas, paths.status_replicas):
-        number = parse_path(path).one(values)
+        number = parse_fields(path).one(values)
         if number is None:
             continue
         if not isinstance(number, int) or isinstance(number, bool):
@@ -160,7 +160,7 @@ def _scale_errors(kind: type[CustomObject], values: JSONObject) -> ErrorList:
             errors.invalid(path, number, "should be a non-negative integer")
         elif number > _MOST_REPLICAS:
             errors.invalid(path, number, f"should be less than or equal to {_MOST_REPLICAS}")
-    selector = parse_path(paths.selector).one(values) if paths.selector else None
+    selector = parse_fields(paths.selector).one(values) if paths.selector else None
     if selector is not None and not isinstance(selector, str):
         words = f"{paths.selector} accessor error: {selector} is of the type {_go_type(selector)}, expected string"
         errors.invalid(paths.selector, "", words)

@@ -12,7 +12,7 @@ from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.status import bad_request, invalid
 from cathedra.api.struct import replace
-from cathedra.apiserver.custom.columns import parse_path
+from cathedra.apiserver.custom.columns import parse_fields
 from cathedra.apiserver.custom.objects import CustomObject, content, with_content
 from cathedra.apiserver.ownership.applying import apply_conflict
 from cathedra.apiserver.ownership.fieldset import FieldSet
@@ -122,8 +122,8 @@ def custom_numbers(obj: CustomObject) -> tuple[int, int, str]:
     if paths is None:
         return 0, 0, ""
     values = content(obj)
-    wanted, present = (parse_path(path).one(values) for path in (paths.spec_replicas, paths.status_replicas))
-    selector = parse_path(paths.selector).one(values) if paths.selector else ""
+    wanted, present = (parse_fields(path).one(values) for path in (paths.spec_replicas, paths.status_replicas))
+    selector = parse_fields(paths.selector).one(values) if paths.selector else ""
     return _number(wanted), _number(present), selector if isinstance(selector, str) else ""
 
 

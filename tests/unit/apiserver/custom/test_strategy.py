@@ -138,6 +138,22 @@ def test_a_rule_that_the_unchanged_value_broke_is_no_error() -> None:
     ]
 
 
+def test_a_bracket_in_the_path_of_a_scale_is_part_of_a_field_name() -> None:
+    own = version()
+    own["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    own["subresources"]["scale"] = {"specReplicasPath": ".spec.n[[", "statusReplicasPath": ".status.n"}
+    definition = kind(own)
+    for spec, wrong in (
+        ({"n": -1}, []),
+        ({"n[[": -1}, [".spec.n[[: Invalid value: -1: should be a non-negative integer"]),
+    ):
+        obj = thing(definition, spec=spec)
+        assert [str(error) for error in definition.strategy.validate_create(obj, context())] == wrong
+
+
 def test_the_numbers_of_a_scale_fit_into_it() -> None:
     own = version()
     own["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
