@@ -114,8 +114,11 @@ def decode_checkpoint(data: bytes) -> list[ClaimInfo]:
         if (content.get("kind"), content.get("apiVersion")) != (KIND, API_VERSION):
             raise CorruptCheckpoint("checkpoint is corrupted: unknown kind or version")
         return [_info_of(state) for state in content.get("ClaimInfoStateList") or ()]
-    except (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise CorruptCheckpoint(f"checkpoint is corrupted: {error}") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        # JSON of another shape, such as null. Python's text would name no field of the file.
+        raise CorruptCheckpoint("checkpoint is corrupted: it does not have the form of a checkpoint") from error
 
 
 def _go_json(value: Any) -> str:

@@ -62,16 +62,26 @@ class PodPreparation:
         """Volume name → path on the node."""
         return self._volumes
 
-    def begin(self, *, anew: bool) -> None:
-        """Create the pod's directories. With ``anew`` the pod was set up before, and its old volumes are discarded."""
+    async def begin(self, *, anew: bool) -> None:
+        """Create the pod's directories; retry until they exist. With ``anew`` the pod was set up before, and its old
+        volumes are discarded.
+        """
         if self._directories is None:
             return
-        self._directories.make()
         if anew:
             self._generation += 1
-        # On disk before the first container starts: an agent that is killed now must not give the same IDs to other
-        # runs.
-        self._directories.set_generation(self._generation)
+        pauses = DoublingPauses(*_VOLUME_RETRY)
+        while True:
+            try:
+                self._directories.make()
+                # On disk before the first container starts: an agent that is killed now must not give the same IDs to
+                # other runs.
+                self._directories.set_generation(self._generation)
+            except OSError as error:
+                self._warn("FailedToMakePodDataDirectories", f"error making pod data directories: {error}")
+                await self._wakeup.wait(pauses.take())
+            else:
+                return
 
     async def make_volumes(self) -> None:
         """Create the volumes; retry until all exist."""

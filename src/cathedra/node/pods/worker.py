@@ -240,7 +240,7 @@ class PodWorker:
             # Nothing of an earlier life runs any more; its ended containers only take up room.
             for run in self._found:
                 await self._context.runtime.remove(run.id)
-            self._preparation.begin(anew=bool(self._found))
+            await self._preparation.begin(anew=bool(self._found))
         await self._preparation.make_volumes()
         faults.reach("agent:volumes-made")
         if anew:

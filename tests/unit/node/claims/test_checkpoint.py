@@ -96,6 +96,12 @@ async def test_the_file_is_replaced_whole_and_a_missing_one_is_empty(tmp_path: P
         store.load()
 
 
+@pytest.mark.parametrize("data", [b"null", b"[]", b'{"Data": null, "Checksum": 0}'])
+def test_json_of_another_shape_is_reported_in_words(data: bytes) -> None:
+    with pytest.raises(CorruptCheckpoint, match="it does not have the form of a checkpoint"):
+        decode_checkpoint(data)
+
+
 def test_lists_that_go_writes_as_null_or_leaves_out_are_empty() -> None:
     device = {"PoolName": "p", "DeviceName": "d", "RequestNames": None, "CDIDeviceIDs": None}
     claim = {"ClaimUID": "u", "ClaimName": "c", "Namespace": "n", "PodUIDs": None}

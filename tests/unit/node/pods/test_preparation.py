@@ -20,7 +20,7 @@ WITH_CLAIM = make_pod(claims=["c1"])
 def test_volumes_are_tried_again_with_growing_pauses(tmp_path: Path) -> None:
     async def body(one: OnePod) -> None:
         preparation = one.preparation()
-        preparation.begin(anew=False)
+        await preparation.begin(anew=False)
         making = asyncio.ensure_future(preparation.make_volumes())
         seen = []
         for _ in range(4):
@@ -41,7 +41,7 @@ def test_files_follow_their_config_map_within_a_minute_and_a_half(tmp_path: Path
         maps = one.client.resource(CONFIGMAPS, "default")
         made = await maps.create(SETTINGS)
         preparation = one.preparation()
-        preparation.begin(anew=False)
+        await preparation.begin(anew=False)
         await preparation.make_volumes()
         refreshing = asyncio.ensure_future(preparation.refresh_volumes())
         await maps.update(replace(made, data={"colour": "blue"}))
@@ -56,18 +56,35 @@ def test_files_follow_their_config_map_within_a_minute_and_a_half(tmp_path: Path
 def test_volumes_that_show_no_objects_are_not_refreshed(tmp_path: Path) -> None:
     async def body(one: OnePod) -> None:
         preparation = one.preparation()
-        preparation.begin(anew=False)
+        await preparation.begin(anew=False)
         await preparation.make_volumes()
         await asyncio.wait_for(preparation.refresh_volumes(), 1)
 
     play(body, make_pod(volumes=(Volume(name="v", empty_dir=EmptyDirVolumeSource()),)), tmp_path)
 
 
+def test_directories_that_a_full_disk_refuses_are_tried_again_and_reported(tmp_path: Path) -> None:
+    async def body(one: OnePod) -> None:
+        preparation = one.preparation()
+        (tmp_path / "pods").write_text("no directory")
+        beginning = asyncio.ensure_future(preparation.begin(anew=True))
+        await one.clock.sleep(4)
+        messages = one.events.messages("FailedToMakePodDataDirectories")
+        assert len(messages) == 2, "at 0 and 2 seconds"
+        assert messages[0].startswith("error making pod data directories: ")
+        (tmp_path / "pods").unlink()
+        one.wakeup.notify()
+        await beginning
+        assert preparation.generation == 2, "one beginning, however often it was tried"
+
+    play(body, make_pod(), tmp_path)
+
+
 def test_it_is_remembered_how_often_the_pod_began(tmp_path: Path) -> None:
     async def body(one: OnePod) -> None:
         for anew, generation in ((False, 1), (False, 1), (True, 2), (True, 3), (False, 3)):
             preparation = one.preparation()
-            preparation.begin(anew=anew)
+            await preparation.begin(anew=anew)
             assert preparation.generation == generation
 
     play(body, make_pod(), tmp_path)
@@ -76,7 +93,7 @@ def test_it_is_remembered_how_often_the_pod_began(tmp_path: Path) -> None:
 def test_a_node_without_a_disk_has_no_volumes() -> None:
     async def body(one: OnePod) -> None:
         preparation = one.preparation()
-        preparation.begin(anew=True)
+        await preparation.begin(anew=True)
         await preparation.make_volumes()
         await preparation.refresh_volumes()
         assert (preparation.directories, preparation.volumes, preparation.generation) == (None, {}, 1)
