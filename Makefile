@@ -9,6 +9,7 @@ ONLY    ?=
 SHOW    ?=
 SECONDS ?= 120
 MINUTES ?= 60
+ROUNDS  ?= 1
 LAYER   ?=
 SEEDS   ?= 20
 HOURS   ?= 6
@@ -21,7 +22,7 @@ HOMEPAGE ?=
 # Without bytecode, every start of the program compiles a thousand modules again: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz simulation simulation-nightly soak bench lowest follow metrics docs site dist image pythons install install-dev format protos types clean
+.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz simulation simulation-nightly soak kills bench lowest follow metrics docs site dist image pythons install install-dev format protos types clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -82,6 +83,10 @@ simulation-nightly: $(VENV)/.base  ## the same for an hour, with fresh seeds and
 
 attack: $(VENV)/.dev           ## send hard inputs to a fresh cluster and print stalls of /livez and memory; fails above 1 s and 100 MiB [ONLY=NAME]
 	@$(BIN)/python -m tools.attack $(addprefix --only ,$(ONLY))
+
+kills: $(VENV)/.dev            ## kill every process at each of its fault points, then take disk, processes and memory away; needs root [ROUNDS=1]
+	@$(BIN)/python -m tools.kills --rounds $(ROUNDS)
+	@$(BIN)/python -m tools.kills.shortages
 
 soak: $(VENV)/.dev             ## churn a cluster in real time and fail if memory, descriptors, tasks or the store grow [MINUTES=60]
 	@$(BIN)/python -m tools.soak --minutes $(MINUTES)
