@@ -1,8 +1,9 @@
 """API servers of one store: each has a lease, and the addresses of all are those of the Service ``kubernetes``.
 
 As in Kubernetes, the lease of a server is in ``kube-system``, has the label ``apiserver.kubernetes.io/identity``, is
-renewed every ten seconds and is removed when it has not been renewed for an hour. Kubernetes keeps the addresses of its
-servers in the store beside the objects; here each lease has that of its server, in an annotation.
+renewed every ten seconds and is removed when it has not been renewed for an hour. Here each lease has the address of
+its server in an annotation. Kubernetes keeps the addresses in the store beside the objects; on etcd servers of Cathedra
+do that as well, so that kube-apiservers find them (`masterleases`).
 
 The annotation also distinguishes the servers of Cathedra from kube-apiservers. Beside one of those, no two writes of a
 resource may share a revision (`Table.resume`).
@@ -26,6 +27,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import MicroTime, replace
 from cathedra.apiserver.bootstrap.clusterobjects import Address, kubernetes_endpoints
 from cathedra.apiserver.bootstrap.keeping import INTERVAL, KeptObject, ObjectKeeper
+from cathedra.apiserver.bootstrap.masterleases import MasterLeases
 from cathedra.apiserver.registry.registry import Registry, WriteConflict
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.watching import StoredChange
@@ -64,6 +66,8 @@ class ServerLeases:
         identity = server.random.getrandbits(128)
         self._holder = f"{self.name}_{identity:032x}"
         self._labels = {IDENTITY: "kube-apiserver", "kubernetes.io/hostname": host}
+        storage = server.registry.expiring
+        self._masters = MasterLeases(storage, address.host) if storage is not None else None
         self._renewals: dict[str, _Renewal] = {}
         """By the key of a lease: its last renewal, and when that arrived here. The clocks of servers may differ."""
 
@@ -75,6 +79,8 @@ class ServerLeases:
 
     async def reconcile(self) -> None:
         """Renew the lease, remove those of servers that are gone, and correct the addresses."""
+        if self._masters is not None:
+            await self._masters.renew()
         wanted = KeptObject(LEASES, self._lease(), (), self._renewed)
         await ObjectKeeper(self._server, (wanted,)).reconcile()
         await self._remove_expired()
@@ -93,6 +99,10 @@ class ServerLeases:
                 last = self._renewals[entry.key] = _Renewal(entry.object.spec.renew_time, now)
             if now - last.seen < SILENT_SECONDS and (found := Address.parse(text)) is not None:
                 running.add(found)
+        if self._masters is not None:
+            # kube-apiservers on the same etcd. Their ports are not recorded; Kubernetes assumes its own, too.
+            hosts = {address.host for address in running}
+            running.update(Address(host, self._address.port) for host in self._masters.hosts - hosts)
         return sorted(running)
 
     def urls(self) -> Sequence[str]:
@@ -101,6 +111,8 @@ class ServerLeases:
 
     async def end(self) -> None:
         """Remove the lease: this server stops."""
+        if self._masters is not None:
+            await self._masters.end()
         await self._remove(f"{_NAMESPACE}/{self.name}")
 
     def _lease(self) -> Lease:

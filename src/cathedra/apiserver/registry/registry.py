@@ -22,7 +22,7 @@ from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.primary import PrimaryStore
-from cathedra.apiserver.storage.protocol import MemoryStorage, SharedStorage, Storage
+from cathedra.apiserver.storage.protocol import ExpiringStorage, MemoryStorage, SharedStorage, Storage
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.releases import NEWEST
 
@@ -39,6 +39,8 @@ class Registry:
     def __init__(self, storage: AnyStorage, definitions: Iterable[AnyDefinition], release: str = NEWEST) -> None:
         """``release``: that of the server. Fields that it does not know are dropped when objects are read."""
         self.shared = isinstance(storage, SharedStorage)
+        self.expiring = storage if isinstance(storage, ExpiringStorage) else None
+        """The store, if its keys may expire by themselves."""
         """True if other servers write the same store.
 
         If so, this one learns of their writes a moment later. Reads of the latest state wait for it (`catch_up`).

@@ -8,7 +8,7 @@ store has settled it, never before.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -186,3 +186,25 @@ class SharedStorage(Protocol):
 
     async def close(self) -> None:
         """Close the connections to the shared store."""
+
+
+@runtime_checkable
+class ExpiringStorage(Protocol):
+    """A shared store whose keys may expire by themselves."""
+
+    async def keep(self, key: str, value: bytes, seconds: int) -> int:
+        """Write a key, whatever it was, that expires after ``seconds`` unless it is kept again. Return the revision.
+
+        Raises:
+            StorageError: the store does not answer, or refuses.
+        """
+
+    async def values(self, prefix: str) -> Mapping[str, bytes]:
+        """Return the values of all keys that begin with ``prefix``.
+
+        Raises:
+            StorageError: the store does not answer.
+        """
+
+    def write(self, key: str, value: bytes | None, *, expected: int) -> Awaitable[int]:
+        """As `SharedStorage.write`."""

@@ -63,6 +63,7 @@ class Stubs:
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.kv: Any = etcd_pb2_grpc.KVStub(channel)
+        self.lease: Any = etcd_pb2_grpc.LeaseStub(channel)
         self.watch: Any = etcd_pb2_grpc.WatchStub(channel)
         self.maintenance: Any = etcd_pb2_grpc.MaintenanceStub(channel)
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, Final
 
 import grpc.aio
@@ -113,6 +113,24 @@ class EtcdStorage:
                 return StoreContent(revision, records)
             # The smallest key after the last one.
             start = answer.kvs[-1].key + b"\0"
+
+    async def keep(self, key: str, value: bytes, seconds: int) -> int:
+        """Write a key with a lease of its own, which is not kept alive: the next call grants another one."""
+        lease = await self._connection.call(lambda stubs: stubs.lease.LeaseGrant(pb.LeaseGrantRequest(TTL=seconds)))
+        full = self._key(key)
+        put = pb.RequestOp(request_put=pb.PutRequest(key=full, value=value, lease=lease.ID))
+        found = (await self._range(pb.RangeRequest(key=full))).kvs
+        request = transaction(full, found[0].mod_revision if found else 0, put)
+        answer = await self._connection.call_once(lambda stubs: stubs.kv.Txn(request))
+        if not answer.succeeded:
+            raise StorageError(f"{key} was written by another server at this moment")
+        return int(answer.header.revision)
+
+    async def values(self, prefix: str) -> Mapping[str, bytes]:
+        """Return the values of all keys that begin with ``prefix``."""
+        start = self._key(prefix)
+        answer = await self._range(pb.RangeRequest(key=start, range_end=start[:-1] + bytes((start[-1] + 1,))))
+        return {self._name(kv.key): kv.value for kv in answer.kvs}
 
     def write(self, key: str, value: bytes | None, *, expected: int) -> asyncio.Future[int]:
         """As `SharedStorage.write`. Writes of one turn of the loop share transactions."""
