@@ -4,6 +4,7 @@ compaction, TLS."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -429,3 +430,24 @@ async def test_a_quiet_server_hears_from_time_to_time_how_far_the_store_is(tmp_p
         async with server(etcd) as made:
             revision = Peek(etcd).put("/another/client", b"x")
             await _until(lambda: made.revision >= revision)
+
+
+async def test_a_key_that_is_not_kept_again_expires(tmp_path: Path) -> None:
+    with running_etcd(tmp_path / "etcd") as etcd:
+        store = storage(etcd)
+        await store.load(lambda _: None)
+        try:
+            await store.keep("masterleases/192.0.2.1", b"a", 1)
+            revision = await store.keep("masterleases/192.0.2.1", b"b", 3600)
+            await store.keep("masterleases/192.0.2.2", b"c", 1)
+            both = {"masterleases/192.0.2.1": b"b", "masterleases/192.0.2.2": b"c"}
+            assert await store.values("masterleases/") == both
+            async with asyncio.timeout(60), contextlib.aclosing(store.follow(revision + 1)) as stream:
+                async for progress in stream:
+                    if any(write.value is None for write in progress.writes):
+                        break
+            assert await store.values("masterleases/") == {"masterleases/192.0.2.1": b"b"}
+            await store.write("masterleases/192.0.2.1", None, expected=revision)
+            assert await store.values("masterleases/") == {}
+        finally:
+            await store.close()
