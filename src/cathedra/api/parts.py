@@ -8,14 +8,16 @@ decoded only if its bytes differ from those of an earlier state of the object. N
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final, Generic, TypeVar
+from types import NoneType
+from typing import Any, Final, Generic, TypeVar, get_args, get_origin
 
 import msgspec
 
+from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.resource import ResourceClaim
-from cathedra.api.struct import KubeStruct, decoder_of, json_reader, replace
+from cathedra.api.struct import KubeStruct, decode, decoder_of, json_reader, replace
 
 K = TypeVar("K", bound=KubeStruct)
 
@@ -24,10 +26,14 @@ LIMIT: Final = 64
 LARGEST: Final = 16 * 1024
 """Bytes up to which a spec is known by them."""
 
+_SHARED: Final = 256
+"""Parts of a type that are known at a time: neighbours in the store are of one workload."""
+
 _EMPTY: Final = b"[]"
 
 _Cut = dict[str, msgspec.Raw]
 _CUT: Final = msgspec.json.Decoder(_Cut)
+_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class PartsDecoder(Generic[K]):
@@ -78,6 +84,105 @@ class PartsDecoder(Generic[K]):
             return _changed(self._kind, body, earlier, earlier_body, 1)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return self._decode(body)  # its error has positions in the whole body
+
+
+class SharedParts:
+    """Decoder of a store's objects, which share equal parts.
+
+    Most of a pod is the same as in the next pod of its workload: containers, tolerations, field managers. Decoded one
+    by one, 100,000 pods take 800 MB; with shared parts they take a third of that. Parts are equal if their bytes are,
+    so each object keeps what was written. The decoder is discarded when all objects are read.
+    """
+
+    def __init__(self) -> None:
+        self._readers: dict[Any, Callable[[Any], Any]] = {}
+
+    def read(self, kind: type[K], body: bytes) -> K:
+        """Decode an object as `cathedra.api.struct.decode` does.
+
+        Raises:
+            msgspec.ValidationError: a value has the wrong type; the text names the path.
+            msgspec.DecodeError: it is no JSON, no UTF-8, or nested too deeply.
+        """
+        check_nesting(body, WRAPPED_DEPTH)
+        try:
+            read: K = self._reader(kind)(body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return decode(kind, body)  # its error has positions in the whole body, and it removes nulls from it
+        return read
+
+    def _reader(self, kind: Any) -> Callable[[Any], Any]:
+        found = self._readers.get(kind)
+        if found is None:
+            # Schemas of custom kinds contain schemas: the reader of a type is found while it is being made.
+            self._readers[kind] = lambda raw: self._readers[kind](raw)
+            found = self._readers[kind] = self._made(kind)
+        return found
+
+    def _made(self, kind: Any) -> Callable[[Any], Any]:
+        """Return the reader of parts of a type, which finds those with known bytes."""
+        plain = decoder_of(kind).decode
+        # Numbers take no memory worth sharing. Values of custom objects are plain dictionaries and lists, which are
+        # never shared: whatever changes one would change others.
+        if _required(kind) in (int, bool, float, Any):
+            return plain
+        known: dict[bytes, Any] = {}
+        make = self._maker(_required(kind), plain)
+
+        def read(raw: Any) -> Any:
+            data = bytes(raw)
+            found = known.get(data)
+            if found is None:
+                found = plain(data) if data == b"null" else make(data)
+                if len(known) >= _SHARED:
+                    known.clear()
+                known[data] = found
+            return found
+
+        return read
+
+    def _maker(self, kind: Any, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return the reader of new parts of a type. A struct, list or mapping is made of parts that may be known;
+        ``plain`` decodes what contains no structs."""
+        inner = _struct(kind)
+        element, mapped = _contained(kind, tuple), _contained(kind, Mapping)
+        if inner is not None:
+            fields = {
+                field.encode_name: (field.name, self._reader(field.type)) for field in msgspec.structs.fields(inner)
+            }
+
+            def struct(raw: Any) -> Any:
+                cut = _CUT.decode(raw)
+                return inner(**{fields[name][0]: fields[name][1](part) for name, part in cut.items() if name in fields})
+
+            return struct
+        if element is not None:
+            reader = self._reader(element)
+
+            def items(raw: Any) -> Any:
+                parts = _LIST.decode(raw)
+                # The decoder of the type knows what an empty list means in this field.
+                return tuple(map(reader, parts)) if parts else plain(raw)
+
+            return items
+        if mapped is not None:
+            reader = self._reader(mapped)
+            return lambda raw: {name: reader(part) for name, part in _CUT.decode(raw).items()}
+        return plain
+
+
+def _required(kind: Any) -> Any:
+    """Return the type of a field without its None."""
+    options = [one for one in get_args(kind) if one is not NoneType]
+    return options[0] if NoneType in get_args(kind) and len(options) == 1 else kind
+
+
+def _contained(kind: Any, container: type) -> type[KubeStruct] | None:
+    """Return the struct of which a type is a list or a mapping from strings; None if it is another type."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if isinstance(origin, type) and issubclass(origin, container) and len(arguments) == 2:
+        return _struct(arguments[0] if container is tuple else arguments[1])
+    return None
 
 
 class _Field(msgspec.Struct, frozen=True):

@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
 from cathedra.api.core.core_v1 import ConfigMap, Event, Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.parts import LARGEST, LIMIT, parts_decoder, with_parts_of
-from cathedra.api.resource import ResourceClaim
+from cathedra.api.parts import LARGEST, LIMIT, SharedParts, parts_decoder, with_parts_of
+from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.struct import EMPTY_LIST, decode, encode, replace
 from tests.unit.api.protobuf.objects import objects
 
 KINDS = (Pod, ResourceClaim, ConfigMap, Event)
+STORED = (*KINDS, ResourceSlice, CustomResourceDefinition)
 
 
 @st.composite
@@ -137,3 +139,52 @@ def test_fields_that_are_not_known_are_dropped() -> None:
     assert parts_decoder(Pod).later(body, old, encode(old)) == decode(Pod, body)
     parts_decoder(Pod).new(b'{"spec":{}}')
     assert parts_decoder(Pod).new(body) == decode(Pod, body)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.sampled_from(STORED).flatmap(objects), min_size=2, max_size=4))
+def test_objects_of_a_store_read_as_they_do_whole(drawn: list[Any]) -> None:
+    shared = SharedParts()
+    for obj in [*drawn, *drawn]:
+        body = encode(obj)
+        read = shared.read(type(obj), body)
+        assert read == decode(type(obj), body)
+        assert encode(read) == body
+
+
+def test_pods_of_a_store_share_what_is_the_same_in_both() -> None:
+    form = (
+        b'{"metadata":{"name":"%b","labels":{"app":"a"}},"spec":{"nodeName":"%b","containers":[{"name":"c",'
+        b'"volumeMounts":[{"name":"%b","mountPath":"/x"}],"resources":{"requests":{"cpu":"100m"}}}]},'
+        b'"status":{"conditions":[{"type":"Ready","status":"True","lastProbeTime":null}]}}'
+    )
+    shared = SharedParts()
+    one, other = (shared.read(Pod, form % (name, b"node-1", name)) for name in (b"pod-one", b"pod-two"))
+    assert one.metadata.labels is other.metadata.labels
+    assert one.spec.node_name is other.spec.node_name
+    assert one.spec.containers[0].resources is other.spec.containers[0].resources
+    assert one.spec.containers[0].volume_mounts != other.spec.containers[0].volume_mounts
+    assert one.status is other.status
+
+
+def test_equal_quantities_with_different_texts_are_decoded_apart() -> None:
+    shared = SharedParts()
+    for text in (b"100m", b"0.1", b"1024Ki", b"1Mi", b"1048576"):
+        body = b'{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"%b"}}}]}}' % text
+        assert encode(shared.read(Pod, body)) == encode(decode(Pod, body))
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"spec":{"containers":[{"name":7}]}}', b'{"spec":', b'{"spec":{"hostname":"\xff"}}']
+)
+def test_an_error_in_an_object_of_a_store_is_that_of_the_whole_object(body: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError) as whole:
+        decode(Pod, body)
+    with pytest.raises(msgspec.DecodeError) as found:
+        SharedParts().read(Pod, body)
+    assert str(found.value) == str(whole.value)
+
+
+def test_nulls_in_an_object_of_a_store_mean_nothing() -> None:
+    body = b'{"metadata":{"name":"p","labels":null},"spec":{"containers":null,"nodeName":null,"securityContext":null}}'
+    assert SharedParts().read(Pod, body) == decode(Pod, body)

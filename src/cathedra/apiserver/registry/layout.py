@@ -14,6 +14,7 @@ the way of a change, and are gone from the store with the next write through thi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -39,6 +40,10 @@ _PREFIXES: Final = {
 _BY_GROUP: Final = "apiextensions.k8s.io"
 
 
+Decode = Callable[[Any, bytes], Any]
+"""Decodes JSON into a type, and raises `msgspec.DecodeError` if that is impossible."""
+
+
 class Layout(Protocol):
     """Keys and values of one kind of store."""
 
@@ -62,8 +67,8 @@ class Layout(Protocol):
             StorageError: the value is no object of this resource, or of a version that is not known here.
         """
 
-    def read(self, definition: AnyDefinition, record: Record) -> Any:
-        """Return the object of a record, in the hub version and with its resource version.
+    def read(self, definition: AnyDefinition, record: Record, decoded: Decode = decode) -> Any:
+        """Return the object of a record, in the hub version and with its resource version. ``decoded`` decodes JSON.
 
         Raises:
             StorageError: as `stored`.
@@ -116,7 +121,7 @@ class LogLayout:
             return StoredObject(key, self.read(definition, Record(key, revision, value)), revision)
         return StoredObject.unread(key, revision, definition.type, value, previous)
 
-    def read(self, definition: AnyDefinition, record: Record) -> Any:
+    def read(self, definition: AnyDefinition, record: Record, decoded: Decode = decode) -> Any:
         """Return the object of a value with or without a resource version.
 
         Raises:
@@ -124,7 +129,7 @@ class LogLayout:
         """
         try:
             # Values of older backups have a resource version of their own; `stamped` replaces it by the record's.
-            obj: KubeObject = _as_known(definition, _as_stored(definition, record.value), self._release)
+            obj: KubeObject = _as_known(definition, _as_stored(definition, record.value, decoded), self._release)
         except msgspec.DecodeError as error:
             raise StorageError(f"the object stored at {record.key} cannot be read: {error}") from error
         return stamped(obj, record.revision)
@@ -194,13 +199,13 @@ class SharedLayout:
         """
         return StoredObject(key, self.read(definition, Record(key, revision, value)), revision)
 
-    def read(self, definition: AnyDefinition, record: Record) -> Any:
+    def read(self, definition: AnyDefinition, record: Record, decoded: Decode = decode) -> Any:
         """Return the object as any server may have written it: JSON or protobuf, in any version that is known.
 
         Raises:
             StorageError: it is no object of this resource, or of a version that is not known here.
         """
-        return self._form(definition).read(record)
+        return self._form(definition).read(record, decoded)
 
     def _form(self, definition: AnyDefinition) -> _ValueForm:
         found = self._forms.get(definition.group_resource)
@@ -218,13 +223,13 @@ class _Head(msgspec.Struct, rename={"api_version": "apiVersion"}):
     api_version: str = ""
 
 
-def _as_stored(definition: AnyDefinition, value: bytes) -> Any:
+def _as_stored(definition: AnyDefinition, value: bytes, decoded: Decode) -> Any:
     """Decode JSON; into the type of its apiVersion, where several may be stored."""
     kind: type[KubeStruct] = definition.type
     if definition.stored_types:
         said = msgspec.json.decode(value, type=_Head).api_version
         kind = definition.stored_types.get(said, kind)
-    return decode(kind, value)
+    return decoded(kind, value)
 
 
 def _as_known(definition: AnyDefinition, obj: Any, release: str) -> Any:
@@ -258,29 +263,29 @@ class _ValueForm:
         end = value.index(b'"', value.index(_UID) + len(_UID)) + 1
         return b'{%b,"resourceVersion":"%d"%b' % (value[len(self.head) : end], revision, value[end:])
 
-    def read(self, record: Record) -> Any:
+    def read(self, record: Record, decoded: Decode) -> Any:
         try:
-            obj = self._read(record.value)
+            obj = self._read(record.value, decoded)
         except (msgspec.DecodeError, ProtobufError, ValueError) as error:
             raise StorageError(f"the object stored at {record.key} cannot be read: {error}") from error
         return stamped(_as_known(self.definition, obj, self._release), record.revision)
 
-    def _read(self, value: bytes) -> Any:
+    def _read(self, value: bytes, decoded: Decode) -> Any:
         definition = self.definition
         # Values that this program wrote begin with exactly these bytes, so they need neither a scan for the version nor
         # a conversion.
         if self.head and value.startswith(self.head):
-            return decode(definition.type, b"{" + value[len(self.head) :])
+            return decoded(definition.type, b"{" + value[len(self.head) :])
         if value.startswith(MAGIC):
             found = unwrap(value)
             version = self._version(found.api_version)
             return version.to_hub(decode_message(version.type, found.message))
         if not self.head:
-            return _as_stored(definition, value)
+            return _as_stored(definition, value, decoded)
         # The value may come from any program with access to etcd. Deep nesting would exhaust the decoder's stack.
         check_nesting(value, WRAPPED_DEPTH)
         version = self._version(msgspec.json.decode(value, type=_Head).api_version)
-        obj: KubeObject = decode(version.type, value)
+        obj: KubeObject = decoded(version.type, value)
         return version.to_hub(replace(obj, kind="", api_version=""))
 
     def _version(self, api_version: str) -> VersionDefinition:

@@ -11,9 +11,10 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from cathedra.api.parts import SharedParts
 from cathedra.api.scheme import GroupResource
-from cathedra.api.struct import encode
-from cathedra.apiserver.registry.layout import Layout
+from cathedra.api.struct import decode, encode
+from cathedra.apiserver.registry.layout import Decode, Layout
 from cathedra.apiserver.registry.storedobject import StoredObject
 from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.watching import StoredChange
@@ -80,12 +81,14 @@ class Tables:
         """
         loaded: dict[GroupResource, dict[str, StoredObject]] = {}
         unclaimed: dict[str, Record] = {}
+        # One after the other in their order, so that neighbours share parts; the decoder ends with this call.
+        shared = SharedParts()
         for record in snapshot.records:
             found = self.locate(record.key)
             if found is None:
                 unclaimed[record.key] = record
                 continue
-            entry = self.entry(found[0], record)
+            entry = self.entry(found[0], record, shared.read)
             loaded.setdefault(found[0].definition.group_resource, {})[entry.key] = entry
         # Everything was read before anything is replaced, so an error leaves the tables as they were.
         self._unclaimed = unclaimed
@@ -144,14 +147,14 @@ class Tables:
             end = storage_key.find("/", end + 1)
         return None
 
-    def entry(self, table: Table, record: Record) -> StoredObject:
-        """Return the state of a record.
+    def entry(self, table: Table, record: Record, decoded: Decode = decode) -> StoredObject:
+        """Return the state of a record, whose JSON ``decoded`` decodes.
 
         Raises:
             StorageError: it cannot be read.
         """
         key = record.key.removeprefix(table.stored_under)
-        return StoredObject(key, self.layout.read(table.definition, record), record.revision)
+        return StoredObject(key, self.layout.read(table.definition, record, decoded), record.revision)
 
     def take(self, write: Write, located: tuple[Table, str] | None) -> None:
         """Enter a settled write of another server, at what `locate` returns for its key. A value that cannot be read is
