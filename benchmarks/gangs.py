@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from random import Random
 from time import process_time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
@@ -41,6 +41,8 @@ PODS_EACH: Final = 8
 HOURS: Final = 24
 ARRIVAL: Final = 170.0
 """Seconds between two gangs on average."""
+FILLED: Final = 4.0
+"""Hours after which the mean of a trace begins."""
 STAY: Final = 4 * 3600.0
 """Seconds that a gang runs on average."""
 _CONFIGURATION: Final = """
@@ -58,27 +60,53 @@ VARIANTS: Final = {
 }
 
 
+class Sample(NamedTuple):
+    """The cluster at one moment."""
+
+    hour: float
+    used: float
+    """Share of the devices."""
+    empty: int
+    """Nodes with all devices free."""
+    waiting: int
+    """Gangs that wait."""
+
+
 def rows() -> Iterator[Row]:
     """Yield the figures of each variant."""
     for name, plugins in VARIANTS.items():
         configuration = read_configuration(_CONFIGURATION.replace("PLUGINS", plugins))
-        burst = _measured(configuration, trace=False)
+        burst = _measured(configuration)
         yield f"200 gangs of 8 on 500 nodes, {name}: devices in use", 100 * burst[0], "%", None, None
         yield f"200 gangs of 8 on 500 nodes, {name}: nodes with 8 free", burst[1], "nodes", None, None
         yield f"200 gangs of 8 on 500 nodes, {name}: processor time", burst[2], "s", None, None
-        hours = _measured(configuration, trace=True)
-        yield f"24 hours of gangs, {name}: devices in use", 100 * hours[0], "%", None, None
-        yield f"24 hours of gangs, {name}: nodes with 8 free", hours[1], "nodes", None, None
+        hours, samples = traced(configuration)
+        yield f"24 hours of gangs, {name}: devices in use", 100 * _mean(samples, "used"), "%", None, None
+        yield f"24 hours of gangs, {name}: nodes with 8 free", _mean(samples, "empty"), "nodes", None, None
+        yield f"24 hours of gangs, {name}: gangs that wait", _mean(samples, "waiting"), "gangs", None, None
+        yield f"24 hours of gangs, {name}: processor time", hours, "s", None, None
 
 
-def _measured(configuration: SchedulerConfiguration, *, trace: bool) -> tuple[float, float, float]:
+def _measured(configuration: SchedulerConfiguration) -> tuple[float, float, float]:
     """Return the share of devices in use, the number of empty nodes, and the processor time in seconds."""
     began = process_time()
-    used, empty = run_virtual(_play(configuration, trace=trace))
-    return used, empty, process_time() - began
+    (found,) = run_virtual(_play(configuration, trace=False))
+    return found.used, found.empty, process_time() - began
 
 
-async def _play(configuration: SchedulerConfiguration, *, trace: bool) -> tuple[float, float]:
+def traced(configuration: SchedulerConfiguration) -> tuple[float, Sequence[Sample]]:
+    """Return the processor time of 24 virtual hours, and samples of them."""
+    began = process_time()
+    samples = run_virtual(_play(configuration, trace=True))
+    return process_time() - began, samples
+
+
+def _mean(samples: Sequence[Sample], name: str) -> float:
+    """Return the mean once the cluster has filled."""
+    return statistics.mean(getattr(one, name) for one in samples if one.hour > FILLED)
+
+
+async def _play(configuration: SchedulerConfiguration, *, trace: bool) -> Sequence[Sample]:
     clock = LoopClock(asyncio.get_running_loop())
     gates = FeatureGates.for_release("1.37", {"GenericWorkload": True})
     versions = {"scheduling.k8s.io/v1beta1": True}
@@ -98,18 +126,18 @@ async def _play(configuration: SchedulerConfiguration, *, trace: bool) -> tuple[
         await server.close()
 
 
-async def _burst(client: Client) -> tuple[float, float]:
+async def _burst(client: Client) -> Sequence[Sample]:
     random = Random(3)
     for number in range(GANGS):
         await _arrive(client, number, random)
     # Longer than the longest back-off: nothing is tried again afterwards.
     await asyncio.sleep(60)
-    return await _use(client)
+    return [await _use(client, 0.0)]
 
 
-async def _hours(client: Client) -> tuple[float, float]:
+async def _hours(client: Client) -> Sequence[Sample]:
     random = Random(4)
-    uses: list[tuple[float, float]] = []
+    samples: list[Sample] = []
     ends: list[tuple[float, int]] = []
     now, number, arrives = 0.0, 0, 0.0
     while now < HOURS * 3600:
@@ -126,9 +154,9 @@ async def _hours(client: Client) -> tuple[float, float]:
             ends.append((now + random.expovariate(1 / STAY), number))
             number += 1
             arrives = now + random.expovariate(1 / ARRIVAL)
-        if now > 4 * 3600 and number % 10 == 0:
-            uses.append(await _use(client))
-    return statistics.mean(use for use, _ in uses), statistics.mean(empty for _, empty in uses)
+            if number % 10 == 0:
+                samples.append(await _use(client, now / 3600))
+    return samples
 
 
 def _cluster() -> Iterator[Node | ResourceSlice | DeviceClass]:
@@ -175,10 +203,11 @@ async def _leave(client: Client, gang: int) -> None:
             await claims.patch(name, PatchType.MERGE, patch)
 
 
-async def _use(client: Client) -> tuple[float, float]:
-    """Return the share of devices in use, and the number of nodes with all devices free."""
+async def _use(client: Client, hour: float) -> Sample:
     held: dict[str, int] = {}
     for claim in (await client.resource(RESOURCECLAIMS, "default").list()).items:
         for one in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
             held[one.pool] = held.get(one.pool, 0) + 1
-    return sum(held.values()) / (NODES_IN_ALL * GPUS), float(NODES_IN_ALL - len(held))
+    pods = (await client.resource(PODS, "default").list()).items
+    waiting = {pod.spec.scheduling_group for pod in pods if not pod.spec.node_name}
+    return Sample(hour, sum(held.values()) / (NODES_IN_ALL * GPUS), NODES_IN_ALL - len(held), len(waiting))

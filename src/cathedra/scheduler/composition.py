@@ -99,7 +99,9 @@ def compose(
     ]
     chosen = [plugin for plugin in plugins if plugin.name in there]
     if DeviceScoring.name in there:
-        chosen.append(DeviceScoring(devices.room, configuration.device_strategy))
+        slices = informers.of(RESOURCESLICES).store
+        strategy, attribute = configuration.device_strategy, configuration.spread_attribute
+        chosen.append(DeviceScoring(devices.room, slices, strategy, attribute))
     if JointPlacement.name in there:
         chosen.append(JointPlacement(informers.of(RESOURCESLICES).store, configuration.joint_trials))
     if gates.gang_scheduling:

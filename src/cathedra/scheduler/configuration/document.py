@@ -188,7 +188,9 @@ class DeviceScoringArgs(_Args, frozen=True):
     """Arguments of the plugin DeviceScoring."""
 
     strategy: str = "BestFit"
-    """«BestFit», «MostAllocated» or «LeastAllocated»."""
+    """«BestFit», «LeastFragmentation», «MostAllocated», «LeastAllocated» or «Spread»."""
+    attribute: str = ""
+    """With «Spread»: the attribute of devices whose values are the domains, with its driver or domain."""
 
 
 class InterPodAffinityArgs(_Args, frozen=True):

@@ -85,6 +85,8 @@ class ProfileConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     """Largest number of searches for a node that JointPlacement makes in one attempt of a gang."""
     device_strategy: str = "BestFit"
     """The strategy of DeviceScoring."""
+    spread_attribute: str = ""
+    """Attribute of devices whose values are the domains of the strategy Spread."""
     fewest_candidates: int = 100
     """Least number of candidate nodes that are compared before pods are evicted from one of them."""
 
@@ -234,6 +236,7 @@ def _profile(profile: ProfileDocument, document: Document, arguments: Mapping[st
         candidate_percentage=preemption.min_candidate_nodes_percentage,
         joint_trials=joint.max_trials,
         device_strategy=device_scoring.strategy,
+        spread_attribute=device_scoring.attribute,
         fewest_candidates=preemption.min_candidate_nodes_absolute,
     )
 

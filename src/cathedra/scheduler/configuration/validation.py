@@ -30,7 +30,7 @@ from cathedra.scheduler.configuration.document import (
 )
 
 _STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
-_DEVICE_STRATEGIES: Final = ("BestFit", "LeastAllocated", "MostAllocated")
+_DEVICE_STRATEGIES: Final = ("BestFit", "LeastAllocated", "LeastFragmentation", "MostAllocated", "Spread")
 _POSITIVE: Final = "must be greater than zero"
 
 
@@ -229,6 +229,11 @@ def _volume_binding(errors: ErrorList, path: FieldPath, args: VolumeBindingArgs)
 def _device_scoring(errors: ErrorList, path: FieldPath, args: DeviceScoringArgs) -> None:
     if args.strategy not in _DEVICE_STRATEGIES:
         errors.not_supported(path.child("strategy"), args.strategy, _DEVICE_STRATEGIES)
+    if args.strategy == "Spread" and not args.attribute.rpartition("/")[0]:
+        message = "must be an attribute of devices with its domain, such as gpu.example.com/fabric"
+        errors.invalid(path.child("attribute"), args.attribute, message)
+    if args.strategy != "Spread" and args.attribute:
+        errors.forbidden(path.child("attribute"), "may only be set with the strategy Spread")
 
 
 def _joint_placement(errors: ErrorList, path: FieldPath, args: JointPlacementArgs) -> None:

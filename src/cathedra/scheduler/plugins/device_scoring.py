@@ -1,7 +1,8 @@
 """DeviceScoring: nodes are scored by their devices in use. A plugin of Cathedra, off by default.
 
 Kubernetes scores processor and memory, and a pod with a claim may go to the node that alone had all devices free. With
-BestFit it goes where the fewest devices stay free, so that large requests fit later.
+BestFit it goes where the fewest devices stay free, so that large requests fit later. LeastFragmentation leaves nodes
+whole that have no device in use, and Spread compares the nodes' domains: the values of an attribute of their devices.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from cathedra.api.resource import ResourceSlice
+from cathedra.client.store import Store
 from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, ScorePlugin
+from cathedra.scheduler.plugins.joint_placement import domains_of_nodes
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.scheduler.state.snapshot import Snapshot
 
 Room = Callable[[NodeInfo], tuple[int, int]]
 """Returns the number of devices of a node, and of those in use."""
@@ -22,10 +27,14 @@ class DeviceScoring(ScorePlugin):
 
     name = "DeviceScoring"
 
-    def __init__(self, room: Callable[[], Room], strategy: str = "BestFit") -> None:
-        """``room`` returns a function for the moment at which it is called."""
-        self._room = room
-        self._score = _STRATEGIES[strategy]
+    def __init__(
+        self, room: Callable[[], Room], slices: Store[ResourceSlice], strategy: str = "BestFit", attribute: str = ""
+    ) -> None:
+        """``room`` returns a function for the moment at which it is called. ``attribute`` names the domains of
+        Spread."""
+        self._room, self._slices = room, slices
+        self._score = _STRATEGIES.get(strategy, _best_fit)
+        self._attribute = attribute if strategy == SPREAD else ""
 
     def scores_zero(self, pod: PodInfo) -> bool:
         """Return True for pods that have no claims: those for extended resources are scored by NodeResourcesFit."""
@@ -36,7 +45,21 @@ class DeviceScoring(ScorePlugin):
         if not pod.pod.spec.resource_claims:
             return None
         room = self._room()
+        if self._attribute:
+            return self._spread(room, state.snapshot, nodes)
         return self._score([room(node) for node in nodes])
+
+    def _spread(self, room: Room, snapshot: Snapshot, nodes: Sequence[NodeInfo]) -> Sequence[int]:
+        """Return the free share of each node's domains; 0 for nodes whose devices lack the attribute."""
+        domains = domains_of_nodes(self._slices.list(), self._attribute, snapshot)
+        totals: dict[bytes, tuple[int, int]] = {}
+        for node in snapshot.nodes:
+            here = room(node) if node.name in domains else (0, 0)
+            for domain in domains.get(node.name, ()):
+                total, used = totals.get(domain, (0, 0))
+                totals[domain] = total + here[0], used + here[1]
+        free = {domain: MAX_SCORE * (total - used) // total if total else 0 for domain, (total, used) in totals.items()}
+        return [max((free[domain] for domain in domains.get(node.name, ())), default=0) for node in nodes]
 
 
 def _best_fit(rooms: Sequence[tuple[int, int]]) -> Sequence[int]:
@@ -52,8 +75,15 @@ def _least_allocated(rooms: Sequence[tuple[int, int]]) -> Sequence[int]:
     return [MAX_SCORE * (total - used) // total if total else 0 for total, used in rooms]
 
 
+def _least_fragmentation(rooms: Sequence[tuple[int, int]]) -> Sequence[int]:
+    half = MAX_SCORE // 2
+    return [fit // 2 + (half if used else 0) for (_, used), fit in zip(rooms, _best_fit(rooms), strict=True)]
+
+
+SPREAD: Final = "Spread"
 _STRATEGIES: Final[Mapping[str, Callable[[Sequence[tuple[int, int]]], Sequence[int]]]] = {
     "BestFit": _best_fit,
     "MostAllocated": _most_allocated,
     "LeastAllocated": _least_allocated,
+    "LeastFragmentation": _least_fragmentation,
 }

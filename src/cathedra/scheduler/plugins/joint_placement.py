@@ -7,7 +7,7 @@ domain. Each set of nodes with one value is tried, as Kubernetes does with topol
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -18,6 +18,7 @@ from cathedra.api.resource import ResourceSlice
 from cathedra.api.selectors import node_selector_matches
 from cathedra.api.struct import encode
 from cathedra.client.store import Store
+from cathedra.remembering import IDENTITY, remembered
 from cathedra.scheduler.framework.plugin import Plugin
 from cathedra.scheduler.state.snapshot import Snapshot
 
@@ -82,24 +83,34 @@ class JointPlacement(Plugin):
 
     def _by_attribute(self, name: str, snapshot: Snapshot) -> Sets:
         """Return the sets of nodes whose devices have one value of an attribute; nodes with several are in none."""
-        driver, _, identifier = name.rpartition("/")
-        found: dict[str, set[bytes]] = {}
-        for piece in self._slices.list():
-            values = {
-                encode(value)
-                for device in piece.spec.devices or ()
-                for key, value in device.attributes.items()
-                # An attribute without a domain belongs to the driver of the slice.
-                if key == name or (key == identifier and piece.spec.driver == driver)
-            }
-            if values:
-                for node in _nodes_of(piece, snapshot):
-                    found.setdefault(node, set()).update(values)
         by_value: dict[bytes, set[str]] = {}
-        for node, values in found.items():
+        for node, values in domains_of_nodes(self._slices.list(), name, snapshot).items():
             if len(values) == 1:
                 by_value.setdefault(next(iter(values)), set()).add(node)
         return [frozenset(names) for names in by_value.values()]
+
+
+def domains_of_nodes(pieces: Iterable[ResourceSlice], name: str, snapshot: Snapshot) -> dict[str, set[bytes]]:
+    """Return the values of an attribute among the devices of each node, encoded; nodes without one are left out."""
+    found: dict[str, set[bytes]] = {}
+    for piece in pieces:
+        values = _values(piece, name)
+        if values:
+            for node in _nodes_of(piece, snapshot):
+                found.setdefault(node, set()).update(values)
+    return found
+
+
+@remembered("values of an attribute in slices", key=IDENTITY, size=8192)
+def _values(piece: ResourceSlice, name: str) -> frozenset[bytes]:
+    driver, _, identifier = name.rpartition("/")
+    return frozenset(
+        encode(value)
+        for device in piece.spec.devices or ()
+        for key, value in device.attributes.items()
+        # An attribute without a domain belongs to the driver of the slice.
+        if key == name or (key == identifier and piece.spec.driver == driver)
+    )
 
 
 def _nodes_of(piece: ResourceSlice, snapshot: Snapshot) -> Iterator[str]:

@@ -61,3 +61,43 @@ def test_nodes_without_devices_and_pods_without_claims_are_scored_as_before() ->
 def test_an_unknown_strategy_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="strategy: Unsupported value"):
         scoring("Random")
+
+
+def test_least_fragmentation_leaves_nodes_whole() -> None:
+    async def body(world: World) -> None:
+        # Free: six of eight, two of two. BestFit would take the small node.
+        await world.create(node("begun"), slice_("begun", 8), node("whole"), slice_("whole", 2))
+        await world.create(device_class(), claim("two", exactly(count=2)), claim("one"))
+        begun = {"kubernetes.io/hostname": "begun"}
+        await world.create(
+            pod("old", resourceClaims=[{"name": "c", "resourceClaimName": "two"}], nodeSelector=begun),
+        )
+        await world.bound("old")
+        await world.create(pod("new", resourceClaims=[{"name": "c", "resourceClaimName": "one"}]))
+        await world.bound("new")
+        assert await world.node_of("new") == "begun"
+
+    play(body, configuration=scoring("LeastFragmentation"))
+
+
+def test_spread_prefers_the_domain_with_the_largest_free_share() -> None:
+    async def body(world: World) -> None:
+        for name, domain in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")):
+            attributes = {"fabric": {"string": domain}}
+            await world.create(node(name, cpu="8"), slice_(name, 2, attributes=attributes))
+        await world.create(node("none", cpu="64"), slice_("none", 2))
+        await world.create(device_class(), claim("two", exactly(count=2)), claim("one"))
+        busy = {"kubernetes.io/hostname": "a1"}
+        await world.create(pod("old", resourceClaims=[{"name": "c", "resourceClaimName": "two"}], nodeSelector=busy))
+        await world.bound("old")
+        await world.create(pod("new", resourceClaims=[{"name": "c", "resourceClaimName": "one"}]))
+        await world.bound("new")
+        assert (await world.node_of("new"))[0] == "b"
+
+    play(body, configuration=scoring("Spread, attribute: gpu.example.com/fabric"))
+
+
+@pytest.mark.parametrize("arguments", ["Spread", "Spread, attribute: fabric", "BestFit, attribute: a.example/b"])
+def test_the_attribute_belongs_to_spread(arguments: str) -> None:
+    with pytest.raises(ConfigurationError, match="attribute: "):
+        scoring(arguments)
