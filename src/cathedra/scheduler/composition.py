@@ -6,20 +6,21 @@ A node that an earlier plugin refuses never reaches DynamicResources, so the ord
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import NAMESPACES, RESOURCESLICES
+from cathedra.client.resources import NAMESPACES, RESOURCEQUOTAS, RESOURCESLICES
 from cathedra.releases import behaviours
 from cathedra.scheduler.configuration.enablement import VOLUME_PLUGINS
 from cathedra.scheduler.configuration.reading import ProfileConfiguration
 from cathedra.scheduler.dynamicresources.cycle import Timeouts
 from cathedra.scheduler.dynamicresources.plugin import DynamicResources
-from cathedra.scheduler.framework.plugin import ClaimPlugin, CycleState, Plugin, PluginContext, PluginObserver
+from cathedra.scheduler.framework.plugin import ClaimPlugin, CycleState, Notify, Plugin, PluginContext, PluginObserver
 from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.nodesearch import try_out_with_nominated
 from cathedra.scheduler.plugins.binder import DefaultBinder
+from cathedra.scheduler.plugins.device_quota import DeviceQuota
 from cathedra.scheduler.plugins.device_scoring import DeviceScoring
 from cathedra.scheduler.plugins.gangs import GangScheduling, StoredGroups
 from cathedra.scheduler.plugins.gates import SchedulingGates
@@ -102,12 +103,26 @@ def compose(
         slices = informers.of(RESOURCESLICES).store
         strategy, attribute = configuration.device_strategy, configuration.spread_attribute
         chosen.append(DeviceScoring(devices.room, slices, strategy, attribute))
+    if DeviceQuota.name in there:
+        quotas = informers.of(RESOURCEQUOTAS).store
+        chosen.append(DeviceQuota(quotas, devices.held_in, devices.usable_claims, devices.device_of))
     if JointPlacement.name in there:
         chosen.append(JointPlacement(informers.of(RESOURCESLICES).store, configuration.joint_trials))
     if gates.gang_scheduling:
         chosen.append(GangScheduling(StoredGroups.of(informers, gates), has_place))
     profile = Profile(chosen, configuration.name, configuration.plugins, observer)
     return profile
+
+
+def followers(profiles: Iterable[ProfileConfiguration]) -> list[Callable[[SharedInformers, Notify], None]]:
+    """Return what adds the handlers of objects that only some plugins read."""
+    there = frozenset[str]().union(*(one.plugins.plugins() for one in profiles))
+    found: list[Callable[[SharedInformers, Notify], None]] = []
+    if there & VOLUME_PLUGINS:
+        found.append(VolumeObjects.listen)
+    if DeviceQuota.name in there:
+        found.append(DeviceQuota.listen)
+    return found
 
 
 def _volume_plugins(informers: SharedInformers, there: frozenset[str]) -> list[Plugin]:

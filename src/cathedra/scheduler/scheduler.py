@@ -32,9 +32,8 @@ from cathedra.offload import ComputeThread
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.scheduler.background import Background
 from cathedra.scheduler.bindingcycle import BindingCycle
-from cathedra.scheduler.composition import MakeClaimPlugin, compose, device_plugin
+from cathedra.scheduler.composition import MakeClaimPlugin, compose, device_plugin, followers
 from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER
-from cathedra.scheduler.configuration.enablement import VOLUME_PLUGINS
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.eventhandlers import EventHandlers
 from cathedra.scheduler.failure import Failures, SharedState
@@ -49,7 +48,6 @@ from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
 from cathedra.scheduler.plugins.gangs import StoredGroups
 from cathedra.scheduler.plugins.joint_placement import JointPlacement
 from cathedra.scheduler.plugins.preemption import DefaultPreemption
-from cathedra.scheduler.plugins.volumes import VolumeObjects
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
@@ -141,7 +139,7 @@ class Scheduler:
             name: PluginContext(client, self._informers, recorder, clock, random, gates)
             for name, recorder in self._recorders.items()
         }
-        self._follows_volumes = any(one.plugins.plugins() & VOLUME_PLUGINS for one in configuration.profiles)
+        self._followers = followers(configuration.profiles)
         first = configuration.profiles[0]
         # One plugin for all profiles: two ledgers of one cluster would give the same device away twice.
         self._devices = dependencies.make_claim_plugin(contexts[first.name], first)
@@ -264,8 +262,8 @@ class Scheduler:
         # Informers call handlers in the order of registration. The plugin comes first, so its state is current when the
         # queue wakes a pod.
         self._devices.listen(self._informers, self._queue.move)
-        if self._follows_volumes:
-            VolumeObjects.listen(self._informers, self._queue.move)
+        for follow in self._followers:
+            follow(self._informers, self._queue.move)
         composites = self._groups is not None and self._gates.get("CompositePodGroup", False)
         self._handlers.listen(self._informers, groups=self._groups is not None, composites=composites)
         if composites:

@@ -6,7 +6,9 @@ fit as a whole. The scheduler's own condition is reported where it contradicts t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from cathedra.api.core.core_v1 import PersistentVolumeClaim, Pod, PodCondition
 from cathedra.api.core.scheduling_v1 import PriorityClass
@@ -16,11 +18,16 @@ from cathedra.api.struct import replace
 from cathedra.insight.explanation.report import Cause
 from cathedra.insight.reading.state import ClusterState, Note
 from cathedra.insight.rendering import names_text
+from cathedra.kinds.resource.claims.devicequota import HELD_INFIX
 from cathedra.kinds.resource.claims.status import most_consumers
 from cathedra.printable import counted
 from cathedra.scheduler.judging import Filters
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.podclaims import pod_group_name
+
+_OVER_QUOTA: Final = re.compile(
+    rf"exceeded quota: \S+, requested: \S+{re.escape(HELD_INFIX)}\S+ used: \S+ limited: \S+[^\s.,]"
+)
 
 
 def refusal_of(pod: Pod) -> PodCondition | None:
@@ -31,7 +38,13 @@ def refusal_of(pod: Pod) -> PodCondition | None:
 
 
 def binding_causes(pod: Pod, claims: Iterable[ResourceClaim], state: ClusterState) -> Iterator[Cause]:
-    """Yield the claims that cannot be reserved for one more pod, which PreBind finds out when it writes them."""
+    """Yield the quota on held devices over which the scheduler has refused the pod, and the claims that cannot be
+    reserved for one more pod, which PreBind finds out when it writes them."""
+    condition = refusal_of(pod)
+    # Whether the scheduler enforces such quotas is known from its refusals alone.
+    over = _OVER_QUOTA.search(condition.message) if condition is not None else None
+    if over is not None:
+        yield Cause("quota", over[0])
     limit = most_consumers(state.gates)
     for claim in claims:
         consumers = claim.status.reserved_for

@@ -38,7 +38,7 @@ DEFAULT_PLUGINS: Final[Mapping[str, int]] = {
 """kube-scheduler's plugins in its order, with the weights of their scores."""
 VOLUME_PLUGINS: Final = frozenset({"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"})
 """Plugins on volumes. They filter only: the other extension points of VolumeBinding have no effect."""
-OWN_PLUGINS: Final = frozenset({"JointPlacement", "DeviceScoring"})
+OWN_PLUGINS: Final = frozenset({"JointPlacement", "DeviceScoring", "DeviceQuota"})
 """Plugins that kube-scheduler does not have. They are off unless a profile enables them."""
 KNOWN_PLUGINS: Final = frozenset(DEFAULT_PLUGINS) | OWN_PLUGINS
 
@@ -55,12 +55,14 @@ _SCORES: Final = (
 POINTS: Final[Mapping[str, frozenset[str]]] = {
     "preEnqueue": frozenset({"SchedulingGates", "DynamicResources", "DefaultPreemption"}),
     "queueSort": frozenset({"PrioritySort"}),
-    "preFilter": frozenset({"NodeAffinity", "NodePorts", "NodeResourcesFit", *_SPREADING, *VOLUME_PLUGINS}),
+    "preFilter": frozenset(
+        {"NodeAffinity", "NodePorts", "NodeResourcesFit", "DeviceQuota", *_SPREADING, *VOLUME_PLUGINS}
+    ),
     "filter": frozenset({*_FILTERS, *_SPREADING, *VOLUME_PLUGINS}),
     "postFilter": frozenset({"DynamicResources", "DefaultPreemption"}),
     "preScore": frozenset({*_SCORES, "VolumeBinding"}),
     "score": frozenset({*_SCORES, "ImageLocality", "VolumeBinding", "DeviceScoring"}),
-    "reserve": frozenset({"DynamicResources", "VolumeBinding"}),
+    "reserve": frozenset({"DynamicResources", "VolumeBinding", "DeviceQuota"}),
     "permit": frozenset(),
     "preBind": frozenset({"DynamicResources", "VolumeBinding"}),
     "bind": frozenset({"DefaultBinder"}),

@@ -98,6 +98,12 @@ class ClaimCache:
         except TimeoutError:
             return
 
+    def of_namespace(self, namespace: str) -> Iterator[ResourceClaim]:
+        """Yield the newest known version of each claim of a namespace."""
+        for key, claim in self._store.by_key.items():
+            if key[0] == namespace:
+                yield self._newest(claim)
+
     def owned_by(self, uid: str) -> list[ResourceClaim]:
         """Claims that have the object of that UID among their owners."""
         return [self._newest(claim) for claim in self._store.by_index(_BY_OWNER, uid)]

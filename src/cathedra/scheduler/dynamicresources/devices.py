@@ -29,8 +29,10 @@ from cathedra.allocation import (
 from cathedra.allocation.supply.undecodable import effect_of
 from cathedra.api.resource import (
     AllocationResult,
+    Device,
     DeviceClass,
     DeviceRequest,
+    DeviceRequestAllocationResult,
     DeviceTaintRule,
     ResourceClaim,
     ResourceSlice,
@@ -46,8 +48,9 @@ from cathedra.scheduler.dynamicresources.claims import ClaimCache
 from cathedra.scheduler.dynamicresources.extended_resources import class_of
 from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
-from cathedra.scheduler.framework.plugin import Notify
+from cathedra.scheduler.framework.plugin import DeviceUsage, Notify
 from cathedra.scheduler.framework.status import Status, error, unresolvable
+from cathedra.scheduler.state.node_info import NodeInfo
 
 MOST_RESOURCES: Final = 1024
 """Largest number of extended resources whose class is cached."""
@@ -161,9 +164,16 @@ class FreeDevices:
         allowance.exhausted = attempt.used >= self.seconds
         return allowance
 
-    def occupancy(self) -> Occupancy:
-        """Return the counts of devices, and of those in use, at this moment."""
-        return Occupancy(self._allocator())
+    def usage(self) -> DeviceUsage:
+        """Return the counts of devices behind an extended resource, and of those in use, at this moment."""
+        occupancy = Occupancy(self._allocator())
+
+        def usage(resource: str, node: NodeInfo) -> tuple[int, int]:
+            name = self.class_behind(resource)
+            device_class = self.device_class(name) if name is not None else None
+            return occupancy.of(node.node, device_class) if device_class is not None else (0, 0)
+
+        return usage
 
     def room(self) -> Callable[[str], tuple[int, int]]:
         """Return a function for the devices of a node's own pools at this moment, all and those in use.
@@ -254,6 +264,19 @@ class FreeDevices:
     def in_flight(self) -> int:
         """For how many claims an allocation was decided and is not written yet."""
         return len(self._in_flight)
+
+    def held_in(self, namespace: str) -> Iterator[tuple[ResourceClaim, AllocationResult]]:
+        """Yield the claims of a namespace that hold devices, with what is decided for them or stored."""
+        for claim in self._claims.of_namespace(namespace):
+            allocation = self._in_flight.get(claim.metadata.uid) or claim.status.allocation
+            if allocation is not None:
+                yield claim, allocation
+
+    def device_of(self, result: DeviceRequestAllocationResult) -> Device | None:
+        """Return a device that is allocated; None if no driver publishes it any more."""
+        pieces = self.inventory.snapshot().pools.get((result.driver, result.pool), ())
+        devices = (record for piece in pieces for record in piece.devices)
+        return next((record.device for record in devices if record.name == result.device), None)
 
     def is_in_flight(self, claim: ResourceClaim) -> bool:
         """Return True if an allocation of the claim is decided and not written yet."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from cathedra.allocation import Allocation, AllocationError, FatalError, NodeError, PreparedRequests
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.resource import AllocationResult, ResourceClaim
+from cathedra.api.resource import AllocationResult, Device, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.informer import SharedInformers
@@ -169,14 +169,7 @@ class DynamicResources(
         """Counts the devices of the class behind an extended resource."""
         if not self._provides_extended:
             return super().usage()
-        occupancy = self.devices.occupancy()
-
-        def usage(resource: str, node: NodeInfo) -> tuple[int, int]:
-            name = self.devices.class_behind(resource)
-            device_class = self.devices.device_class(name) if name is not None else None
-            return occupancy.of(node.node, device_class) if device_class is not None else (0, 0)
-
-        return usage
+        return self.devices.usage()
 
     def room(self) -> Callable[[NodeInfo], tuple[int, int]]:
         """Count the devices of a node's own pools, and those of them in use."""
@@ -191,6 +184,14 @@ class DynamicResources(
         """Count the claims of ``pod`` as being freed."""
         if self._suppositions is not None:
             self._suppositions.note_eviction(pod)
+
+    def held_in(self, namespace: str) -> Iterator[tuple[ResourceClaim, AllocationResult]]:
+        """Yield the claims of a namespace that hold devices, or for which that is decided."""
+        return self.devices.held_in(namespace)
+
+    def device_of(self, result: DeviceRequestAllocationResult) -> Device | None:
+        """Return a device that is allocated; None if no driver publishes it any more."""
+        return self.devices.device_of(result)
 
     def usable_claims(self, pod: Pod) -> Sequence[ResourceClaim] | None:
         """Return the claims of ``pod``; None if one of them cannot be used."""

@@ -40,6 +40,7 @@ class EventResource(enum.Enum):
     CSI_NODE = "CSINode"
     POD_GROUP = "PodGroup"
     COMPOSITE_POD_GROUP = "CompositePodGroup"
+    RESOURCE_QUOTA = "ResourceQuota"
     ANY = "*"
 
     __hash__ = object.__hash__

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from cathedra.api.core.core_v1 import NodeAllocatableResourceClaimStatus, Pod
-from cathedra.api.resource import ResourceClaim
+from cathedra.api.resource import AllocationResult, Device, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
@@ -367,6 +367,14 @@ class ClaimPlugin(Plugin):
     def evicted(self, pod: Pod) -> None:
         """Count the devices of ``pod`` as being freed: the server has accepted its eviction."""
         return
+
+    def held_in(self, namespace: str) -> Iterable[tuple[ResourceClaim, AllocationResult]]:
+        """Return the claims of a namespace that hold devices, or for which that is decided."""
+        return ()
+
+    def device_of(self, result: DeviceRequestAllocationResult) -> Device | None:
+        """Return a device that is allocated; None if no driver publishes it any more."""
+        return None
 
     def usable_claims(self, pod: Pod) -> Sequence[ResourceClaim] | None:
         """Return the claims of ``pod``; None if one of them cannot be used."""

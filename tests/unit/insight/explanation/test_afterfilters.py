@@ -200,3 +200,13 @@ def preempting(**spec: Any) -> Explanation:
 )
 def test_an_explanation_has_the_victims_of_preemption_or_the_reason_for_none(spec: dict[str, Any], text: str) -> None:
     assert [one.text for one in preempting(**spec).causes if one.kind == "preemption"] == [text]
+
+
+def test_a_quota_on_held_devices_is_named_if_the_scheduler_has_refused_the_pod_over_it() -> None:
+    name = "gpu.deviceclass.scheduling.cathedra.dev/memory"
+    text = f"exceeded quota: gpus, requested: {name}=40Gi, used: {name}=80Gi, limited: {name}=100Gi"
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    condition["message"] = f"0/1 nodes are available: 1 {text}. preemption: none."
+    waiting = {**plain_pod(), "status": {"phase": "Pending", "conditions": [condition]}}
+    found = explain(cluster(waiting), "pod/user")
+    assert [(cause.kind, cause.text) for cause in found.causes] == [("quota", text)]

@@ -138,3 +138,10 @@ def test_a_file_that_is_no_history_is_refused(tmp_path: Path, content: str | Non
         path.write_text(content * 100)
     with pytest.raises(InvalidInput, match=text):
         list(read_history(path, 0.0, 1.0))
+
+
+def test_what_claims_hold_is_counted_against_quotas_on_it() -> None:
+    name = "gpu.deviceclass.scheduling.cathedra.dev/devices"
+    quota = {**QUOTA, "spec": {"hard": {name: "4"}}, "status": {}}
+    found = usage(read_dump([CLASS, quota, *node("a", 4), *pod("one", 2, "a", ["gpu-0", "gpu-1"]), *pod("waits", 1)]))
+    assert [(one.resource, one.used, one.hard) for one in found.quotas] == [(name, "2", "4")]
