@@ -38,7 +38,7 @@ from cathedra.client.answers import (
 from cathedra.client.denials import Denials
 from cathedra.client.kubeconfig import KubeconfigError, Target
 from cathedra.client.requestmetrics import NO_ANSWER, RequestMetrics
-from cathedra.client.servers import ANSWER_SECONDS, Servers
+from cathedra.client.servers import ANSWER_SECONDS, NotSent, ServerLeft, Servers
 from cathedra.client.transport import (
     APICall,
     ListOptions,
@@ -291,20 +291,17 @@ class HTTPTransport:
             headers = await self._credentials()
             if body is not None:
                 headers["Content-Type"] = content_type
-            with self._observed(method) as outcome, _translated():
-                async with (
-                    self.servers.using() as server,
-                    self._session.request(
-                        method,
-                        server + path,
-                        params=query,
-                        data=body,
-                        headers=headers,
-                        server_hostname=self._tls_name,
-                    ) as response,
-                ):
-                    outcome.code = str(response.status)
-                    answer = await response.read()
+            server = self.servers.current
+            try:
+                response, answer = await self._exchange(method, path, query, body, headers)
+            except ServerLeft:
+                if method != "GET":
+                    raise
+                continue
+            except NotSent:
+                if not await self.servers.await_other(server):
+                    raise
+                continue
             if response.status < HTTPStatus.BAD_REQUEST:
                 return answer
             # A token file may have been renewed since it was read: once per request, try with the new token.
@@ -318,6 +315,30 @@ class HTTPTransport:
             if attempt > RETRIES or not pause.isdigit() or response.status not in (429, 500, 503, 504):
                 raise refusal_of(response.status, answer) if probe else self._refusal(response.status, answer)
             await asyncio.sleep(min(float(pause), LONGEST_PAUSE))
+
+    async def _exchange(
+        self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[aiohttp.ClientResponse, bytes]:
+        """Send one request to the server in use, and return its response with the body.
+
+        Raises:
+            NotSent: no connection could be made.
+            ConnectionError: the connection was lost; `ServerLeft`, if the server was left for another one.
+        """
+        with self._observed(method) as outcome, _translated():
+            async with (
+                self.servers.using() as server,
+                self._session.request(
+                    method,
+                    server + path,
+                    params=query,
+                    data=body,
+                    headers=headers,
+                    server_hostname=self._tls_name,
+                ) as response,
+            ):
+                outcome.code = str(response.status)
+                return response, await response.read()
 
     @asynccontextmanager
     async def _stream(
@@ -406,6 +427,8 @@ class _translated:  # noqa: N801 - it reads as a word after «with»
         import aiohttp
 
         # One exception for all transports: callers retry a ConnectionError, whatever library raised it.
+        if isinstance(error, aiohttp.ClientConnectorError):
+            raise NotSent(str(error)) from error
         if isinstance(error, (aiohttp.ClientError, OSError)):
             raise ConnectionError(str(error) or type(error).__name__) from error
 

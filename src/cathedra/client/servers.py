@@ -5,7 +5,8 @@ several: then the one in use is probed every few seconds, and left for one that 
 answers that it is not ready. A server that hangs or is cut off closes no connection. Therefore requests and watches
 under way there are ended with `ServerLeft`.
 
-A request is never repeated here. It is unknown whether a write that was sent has been carried out: its caller reads the
+Reads are sent again to the other server, and so are requests that were not sent because no connection could be made.
+No other request is repeated: it is unknown whether a write that was sent has been carried out. Its caller reads the
 object and decides, as after any lost connection.
 """
 
@@ -27,12 +28,19 @@ ANSWER_SECONDS: Final = 3.0
 """Time for the answer to a probe, with its connection. With the interval it is less than half of the ten seconds in
 which a leader must renew its lease."""
 
+LEAVE_SECONDS: Final = INTERVAL + ANSWER_SECONDS + 1.0
+"""Time in which another server must be found for a request that could not be sent."""
+
 Probe = Callable[[str], Awaitable[bool]]
 """Returns True if the server at a URL is ready."""
 
 
 class ServerLeft(ConnectionError):
     """The server did not answer, and another one is used from now on. A request may have been carried out or not."""
+
+
+class NotSent(ConnectionError):
+    """No connection to the server could be made, so that the request was not sent."""
 
 
 class Servers:
@@ -47,6 +55,8 @@ class Servers:
         self._uses: set[asyncio.Timeout] = set()
         """Of the requests and watches that are under way at the server in use."""
         self._suspected = asyncio.Event()
+        self._left = asyncio.Event()
+        """Set, and replaced, when the server in use is left."""
 
     def using(self) -> ServerUse:
         """Return a context in which the server is used; its value is the URL. It ends with `ServerLeft`."""
@@ -56,6 +66,17 @@ class Servers:
         """Probe that server at once if it is in use: a connection to it has failed."""
         if url == self.current:
             self._suspected.set()
+
+    async def await_other(self, url: str) -> bool:
+        """Wait until another server than ``url`` is in use. Return False if none is ready in time."""
+        if not self.several:
+            return False
+        self.suspect(url)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                while self.current == url:
+                    await self._left.wait()
+        return self.current != url
 
     async def follow(self, probe: Probe) -> None:
         """Probe the server in use, and change to one that is ready when it is not; until cancelled."""
@@ -88,6 +109,8 @@ class Servers:
     def _leave(self, following: str) -> None:
         _LOG.warning("the API server at %s does not answer or is not ready; using %s", self.current, following)
         self.current = following
+        self._left.set()
+        self._left = asyncio.Event()
         uses, self._uses = self._uses, set()
         now = asyncio.get_running_loop().time()
         for use in uses:

@@ -22,6 +22,7 @@ from cathedra.api.status import StatusError, failure
 from cathedra.api.struct import decode
 from cathedra.api.undecodable import FAULTS, NotAnObject, Undecodable, UndecodableObject, identify
 from cathedra.client.denials import Denials
+from cathedra.client.servers import NotSent
 from cathedra.client.transport import MalformedAnswer, Page, WatchEvent, undecodable_event
 from cathedra.frames import BODY_LIMIT, FrameError, MessageReader, MessageWriter
 from cathedra.session.protocol import (
@@ -209,7 +210,7 @@ class SessionConnection(asyncio.Protocol, ABC):
                 raise ConnectionResetError(f"{self._where}: the connection was closed") from None
             raise
         except OSError as error:
-            raise ConnectionError(f"{self._where}: {error.strerror or error}") from error
+            raise NotSent(f"{self._where}: {error.strerror or error}") from error
 
     async def _connect(self) -> None:
         try:

@@ -21,6 +21,7 @@ from cathedra.client.denials import Denials
 from cathedra.client.http import LONGEST_PAUSE, RETRIES, HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.requestmetrics import RequestMetrics
+from cathedra.client.servers import NotSent, ServerLeft
 from cathedra.client.transport import APICall, Transport, WatchEvent
 from cathedra.session.connection import ConnectionRetired, ProtocolRefused
 from cathedra.session.protocol import ServedOverHTTP
@@ -92,7 +93,7 @@ class UpgradingTransport:
             return await self._http.call(call)  # a message has no place for further parameters of a URL
         attempt = 0
         while True:
-            transport = self._current()
+            transport, server = self._current(), self._servers.current
             try:
                 if transport is self._http:
                     return await transport.call(call)
@@ -105,6 +106,14 @@ class UpgradingTransport:
                 continue  # the call was not begun: the next session carries it out
             except ServedOverHTTP:
                 return await self._http.call(call)
+            except ServerLeft:
+                if call.verb not in ("get", "list"):
+                    raise
+                continue
+            except NotSent:
+                if not await self._servers.await_other(server):
+                    raise
+                continue
             except StatusError as error:
                 # HTTP's transport has obeyed the times to retry after by itself.
                 pause = 0.0 if transport is self._http else _pause(error)

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.asgi.listener import bind
 from cathedra.client.http import HTTPTransport
 from cathedra.client.kubeconfig import Target
 from cathedra.client.resources import PODS
@@ -200,3 +201,33 @@ async def test_a_client_of_one_server_sends_no_probes() -> None:
         assert not api.servers.several
         assert api._following is None
         await api.call(APICall("get", PODS, "ns", "p"))
+
+
+async def test_a_read_is_sent_again_to_the_other_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cathedra.client.servers.INTERVAL", 0.05)
+    monkeypatch.setattr("cathedra.client.http.ANSWER_SECONDS", 0.1)
+    first, second = Place(hangs=True), Place()
+    async with places(first, second) as api:
+        assert (await api.call(APICall("get", PODS, "ns", "p"))).metadata.name == "p"
+        assert api.servers.current == second.url
+
+
+async def test_a_write_that_could_not_be_sent_is_sent_to_the_other_server() -> None:
+    nobody = bind("127.0.0.1", 0)
+    port = nobody.getsockname()[1]
+    nobody.close()
+    place = Place()
+    async with places(place):
+        target = Target(f"http://127.0.0.1:{port}", further=(place.url,))
+        async with await HTTPTransport.open(target) as api:
+            await api.call(APICall("create", PODS, "ns", body=Pod(metadata=ObjectMeta(name="p"))))
+        assert place.writes == 1
+
+
+def test_a_request_waits_for_another_server_for_a_limited_time() -> None:
+    async def main() -> None:
+        async with followed(Probes(set()), FIRST, SECOND) as servers:
+            assert not await servers.await_other(FIRST)
+        assert not await Servers((FIRST,)).await_other(FIRST)
+
+    run_virtual(main())

@@ -132,6 +132,9 @@ class Way:
     def hang(self) -> None:
         self._forwards.clear()
 
+    def go_on(self) -> None:
+        self._forwards.set()
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         other_reader, other_writer = await asyncio.open_connection("127.0.0.1", self._port)
         for one, other in ((reader, other_writer), (other_reader, writer)):
@@ -187,10 +190,14 @@ async def test_a_session_with_a_server_that_hangs_ends_and_another_server_carrie
                 await watching
             await transport.call(create("after"))
             found = await transport.call(APICall("list", CONFIGMAPS, "default"))
-        # The one without an answer was not sent again: it never reached the server.
-        names = {item.metadata.name for item in found.items}
-        assert {"before", "after"} <= names
-        assert "lost" not in names
+            # The one without an answer was not sent again: it has not reached the server.
+            names = {item.metadata.name for item in found.items}
+            assert {"before", "after"} <= names
+            assert "lost" not in names
+            ways[0].go_on()
+            ways[1].hang()
+            # A read is sent again, to the server that answers now.
+            assert (await transport.call(APICall("list", CONFIGMAPS, "default"))).items
 
 
 async def test_a_token_file_is_read_for_each_connection(tmp_path: Path) -> None:
