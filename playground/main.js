@@ -5,5 +5,5 @@ import { play } from "./play.js";
 globalThis.engine = play({
   makeWorker: () => new Worker(new URL("./worker.js", import.meta.url), { type: "module" }),
   assets: null,
-  example: async () => (await fetch("cluster.yaml")).text(),
+  example: async (name) => (await fetch(`examples/${name}`)).text(),
 });

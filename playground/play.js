@@ -5,9 +5,11 @@ import { droppedFiles, isReadable, sentFile } from "./files.js";
 import { WorkerEngine } from "./worker-engine.js";
 
 const EXAMPLE = "cluster.yaml";
+const MANIFESTS = "mistakes.yaml";
+const LONGEST = 10_240; // characters of an expression, as in Kubernetes
 const SLOW = 20e6;
 
-// `place` has `makeWorker`, `assets` (null: the worker fetches them) and `example()`, the text of the example.
+// `place` has `makeWorker`, `assets` (null: the worker fetches them) and `example(name)`, the text of a bundled example.
 export function play(place) {
   const root = document.getElementById("app");
   const status = document.getElementById("status");
@@ -31,7 +33,7 @@ export function play(place) {
       say("");
       history.replaceState(null, "", "#");
       document.title = `Device map of ${found.source}`;
-      await start(root, engine);
+      return await start(root, engine);
     } catch (error) {
       form.hidden = false;
       say(error.message, true);
@@ -54,13 +56,32 @@ export function play(place) {
     open([["pasted.yaml", new Blob([form.querySelector("textarea").value])]]);
   });
   form.querySelector("button.example").addEventListener("click", async () => {
-    open([[EXAMPLE, new Blob([await place.example()])]]);
+    openExample();
   });
 
+  const openExample = async () => open([[EXAMPLE, new Blob([await place.example(EXAMPLE)])]]);
+
+  // What a link of the documents asks for in the fragment of the address, which no server receives.
+  async function tryWanted(wanted) {
+    const app = await openExample();
+    if (wanted.has("explain")) app?.selection.explain(subjectOf(wanted));
+    else if (wanted.has("match")) app?.cel.show(wanted.get("match").slice(0, LONGEST));
+    else if (wanted.has("lint")) app?.linter.show(await place.example(MANIFESTS));
+  }
+
+  const wanted = new URLSearchParams(location.hash.slice(1));
   const versions = engine.start();
+  // Only examples that are part of the page can be named.
+  if (wanted.get("example") === EXAMPLE) tryWanted(wanted);
   versions.then(
     ({ python, pyodide }) => form.hidden || say(`ready: Python ${python}, Pyodide ${pyodide}`),
     (error) => say(error.message, true),
   );
   return engine;
+}
+
+// «pod/train» and a namespace, as reports name it.
+function subjectOf(wanted) {
+  const [kind, name = ""] = wanted.get("explain").split("/");
+  return `${kind} ${wanted.get("namespace") ?? "default"}/${name}`;
 }

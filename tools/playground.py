@@ -29,7 +29,8 @@ PLAYGROUND: Final = ROOT / "playground"
 PYODIDE: Final = PLAYGROUND / "node_modules" / "pyodide"
 SOURCE: Final = ROOT / "src"
 STATIC: Final = SOURCE / "cathedra" / "page" / "static"
-EXAMPLE: Final = ROOT / "examples" / "insight" / "cluster.yaml"
+EXAMPLES: Final = tuple(ROOT / "examples" / "insight" / name for name in ("cluster.yaml", "mistakes.yaml"))
+"""A cluster, and manifests for lint: what the links of the documents open (`playground/play.js`)."""
 WORK: Final = ROOT / "build" / "playground"
 RUNTIME: Final = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 ENGINE: Final = "cathedra.engine"
@@ -175,7 +176,9 @@ def site(folder: Path, bundle: Path) -> Path:
     # The names of packages that Pyodide could load from another host are left out.
     (folder / "pyodide" / "pyodide-lock.json").write_text(json.dumps({"info": lock["info"], "packages": {}}))
     shutil.copy(bundle, folder / "cathedra.zip")
-    shutil.copy(EXAMPLE, folder)
+    (folder / "examples").mkdir()
+    for example in EXAMPLES:
+        shutil.copy(example, folder / "examples")
     (folder / "LICENSES.txt").write_text(licences())
     return folder
 
@@ -238,7 +241,7 @@ const { play } = await import(linked(texts)["play.js"]);
 globalThis.engine = play({
   makeWorker: () => new Worker(`data:text/javascript,${encodeURIComponent(SCRIPT)}`, { type: "module" }),
   assets,
-  example: async () => value("example"),
+  example: async (name) => value(`example-${name}`),
 });
 """
 
@@ -264,7 +267,7 @@ def single_page(path: Path, folder: Path) -> Path:
     modules = list(in_order(_modules(folder)))
     parts = [
         _data("modules", json.dumps(modules)),
-        _data("example", (folder / EXAMPLE.name).read_text()),
+        *(_data(f"example-{one.name}", one.read_text()) for one in EXAMPLES),
         _data("licences", (folder / "LICENSES.txt").read_text()),
         *(_data(name, _packed(_file(folder, name))) for name in names),
         f'<script type="module">{script}</script>',

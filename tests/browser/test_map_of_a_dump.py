@@ -156,7 +156,7 @@ async def test_nothing_of_it_violates_accessibility(open_map: OpenMap, width: in
         page = found.page
         await until(page, "!document.body.innerText.includes('being explained')")
         violations = []
-        for name in ("Find", "What if", "CEL", "Selected"):
+        for name in ("Find", "What if", "CEL", "Lint", "Selected"):
             panel = await found.panel(name)
             if name == "CEL":
                 await panel.get_by_role("textbox", name="Expression over device").fill("device.driver == 'x' && true")
@@ -198,7 +198,7 @@ async def test_a_hostile_dump_runs_no_script_and_says_what_it_left_out(open_map:
         await page.focus("canvas")
         await page.keyboard.press("Home")
         await page.keyboard.press("Enter")
-        for name in ("Find", "Selected", "What if", "CEL"):
+        for name in ("Find", "Selected", "What if", "CEL", "Lint"):
             await found.panel(name)
         assert await page.title() == "Device map"
         assert await page.locator("#app script, #app img").count() == 0

@@ -105,6 +105,24 @@ async def test_from_disk_without_a_network_it_answers_as_the_command_does(
         assert (await asked(page, "summarize"))["devices"] == 12
 
 
+@pytest.mark.parametrize(
+    ("fragment", "shown"),
+    [
+        ("explain=pod/train&namespace=team-a", "request 'gpus' needs 3"),
+        ("match=device.driver%20%3D%3D%20%22gpu.example.com%22", "matches 12 of 12 devices"),
+        ("lint=mistakes.yaml", "2 objects: 1 error, 2 warnings"),
+    ],
+)
+async def test_an_address_opens_an_example(browser: Any, served: str, fragment: str, shown: str) -> None:
+    context = await browser.new_context()
+    found = OpenPage(await context.new_page())
+    await found.page.goto(f"{served}/play/#example=cluster.yaml&{fragment}")
+    await found.page.get_by_text(shown).first.wait_for(timeout=START_SECONDS * 1000)
+    assert found.problems == []
+    assert found.hosts - {"blob:", "data:"} == {served}
+    await context.close()
+
+
 async def test_from_a_web_server_a_hostile_dump_runs_no_script_and_says_what_was_left_out(
     browser: Any, served: str, tmp_path: Path
 ) -> None:

@@ -143,6 +143,21 @@ def test_a_picture_is_as_its_program_draws_it(name: str) -> None:
     assert "href" not in text
 
 
+@pytest.mark.parametrize(
+    ("page", "fragment"),
+    [
+        ("tasks/on-call.md", "example=cluster.yaml&explain=pod/train&namespace=team-a"),
+        ("lint.md", "example=cluster.yaml&lint=mistakes.yaml"),
+        ("selectors.md", "example=cluster.yaml&match="),
+    ],
+)
+def test_an_example_has_a_link_that_opens_it_in_the_page_without_a_server(
+    staged: Path, page: str, fragment: str
+) -> None:
+    link = f'href="{"../" * page.count("/")}play/index.html#{fragment}'
+    assert link in (staged / page).read_text()
+
+
 async def test_pages_from_disk_fit_every_width_and_load_nothing_from_elsewhere(browser: Any, site: Path) -> None:  # noqa: F811
     for width, scheme in ((400, "light"), (800, "dark"), (1600, "light")):
         context = await browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)

@@ -8,6 +8,7 @@ import { FIRST } from "./engine.js";
 import { ClusterModel, describe, expanded, keyOf, marksOf, reasonOf, wholeOf } from "./model.js";
 import { CelBench } from "./panels/cel.js";
 import { Finder } from "./panels/find.js";
+import { Linter } from "./panels/lint.js";
 import { Selection } from "./panels/selection.js";
 import { Timeline } from "./panels/timeline.js";
 import { WhatIf } from "./panels/whatif.js";
@@ -17,6 +18,7 @@ const PANELS = [
   ["selection", "Selected"],
   ["whatif", "What if"],
   ["cel", "CEL"],
+  ["lint", "Lint"],
 ];
 
 // `first` is the answer to the first question, which may be on its way before this module is.
@@ -46,6 +48,7 @@ export class App {
     this.selection = new Selection(this);
     this.whatIf = new WhatIf(this);
     this.cel = new CelBench(this);
+    this.linter = new Linter(this);
     this.timeline = new Timeline(this);
   }
 
@@ -208,7 +211,7 @@ export class App {
   }
 
   #panelBody() {
-    const body = { find: this.finder, selection: this.selection, whatif: this.whatIf, cel: this.cel }[this.panel];
+    const body = { find: this.finder, selection: this.selection, whatif: this.whatIf, cel: this.cel, lint: this.linter }[this.panel];
     return html`${[...this.leftOut, ...this.model.notes.map((note) => note.text)].slice(0, this.panel === "find" ? 20 : 0).map((text) => html`<p class="note">${text}</p>`)}${body.render()}`;
   }
 

@@ -26,6 +26,13 @@ export class CelBench {
     if (first) this.device = keyOf(first);
   }
 
+  // Evaluates an expression that comes from elsewhere.
+  show(expression) {
+    this.text = expression;
+    this.app.open("cel");
+    return this.evaluate();
+  }
+
   #typed(area) {
     this.text = area.value;
     this.copied = false;
