@@ -116,8 +116,18 @@ def tree_status(node: GroupNode, scheduled: Counts, remaining: Counts) -> Status
 class JointSearch:
     """One search; what it holds stays held if it succeeds."""
 
-    def __init__(self, root: GroupNode, placed: Counts, nodes: frozenset[str], trials: Trials, most: int) -> None:
-        """``placed``: pods of each group that have nodes already. ``most``: the bound on searches for a node."""
+    def __init__(
+        self,
+        root: GroupNode,
+        placed: Counts,
+        nodes: frozenset[str],
+        trials: Trials,
+        most: int,
+        *,
+        order_matters: bool = False,
+    ) -> None:
+        """``placed``: pods of each group that have nodes already. ``most``: the bound on searches for a node.
+        ``order_matters``: the devices that a pod gets may be those of a pod on another node."""
         self._root, self._nodes, self._most = root, nodes, most
         self._trials = trials
         self._scheduled = dict(placed)
@@ -131,6 +141,9 @@ class JointSearch:
         """The largest number of pods that had nodes at once."""
         self.obstacle: JointPod | None = None
         """The pod that found no node when most had one."""
+        self._order_matters = order_matters
+        self._all = 0
+        """Number of pods that have nodes or wait for one."""
         self._hopeless: list[JointPod] = []
         """Pods that fit on no node even alone, one of each form."""
         self._rooms: dict[Hashable, int] = {}
@@ -143,16 +156,22 @@ class JointSearch:
 
     def refusal(self) -> str:
         """Return what the search found out."""
-        if self._hopeless and not self.best:
+        if self._hopeless and not self.trials:
             names = ", ".join(one.entry.info.name for one in self._hopeless)
             return f"JointPlacement: {names} find{'s' if len(self._hopeless) == 1 else ''} no node even alone"
         name = self.obstacle.entry.info.name if self.obstacle is not None else ""
         first = f", {name} finds no node" if name else ""
         end = "" if self.complete else f"; the search ended after {self.trials} trials"
-        return f"JointPlacement: at most {self.best} pods fit together{first}{end}"
+        return f"JointPlacement: {self.best} of {self._all} pods fit together{first}{end}"
 
-    async def run(self, pods: Sequence[JointPod], first: str) -> bool:
-        """Return True if the hierarchy has enough pods with nodes. The pod with UID ``first`` is tried first."""
+    async def run(self, pods: Sequence[JointPod], first: str, before: int) -> bool:
+        """Return True if the hierarchy has enough pods with nodes.
+
+        When pods were tried one after the other, ``before`` had nodes when that with UID ``first`` found none.
+        """
+        self._all = sum(self._scheduled.values()) + len(pods)
+        self.best = before
+        self.obstacle = next((one for one in pods if one.entry.uid == first), None)
         if not await self._look(pods):
             return False
         for order in self._orders(pods, first):
@@ -161,7 +180,9 @@ class JointSearch:
                 self._remaining[one.key] = self._remaining.get(one.key, 0) + 1
             if await self._place(order, 0, {}):
                 return True
-            if self.broken is not None or not self.complete:
+            # A finished search has tried all nodes for all pods, and another order finds nothing else, unless what one
+            # pod gets changes where another may go.
+            if self.broken is not None or not self.complete or not self._order_matters:
                 return False
         return False
 
@@ -199,6 +220,7 @@ class JointSearch:
                 break
             if isinstance(outcome, UnschedulablePod):
                 self._note(pod)
+                self._order_matters |= not _DEPEND_ON_OTHERS.isdisjoint(outcome.diagnosis.unschedulable_plugins)
                 # A refusal by some of the nodes would read as one by all.
                 if not tried:
                     self.outcomes[pod.entry.uid] = PodOutcome(outcome, state)

@@ -246,11 +246,13 @@ class Trial:
 
         names = frozenset(info.name for info in self._options.snapshot().nodes) if within is None else within
         pods = joint_pods(pending, self._options.claims)
-        search = JointSearch(node, placed, names, Trials(look, hold, release), joint.most_trials)
+        trials, most = Trials(look, hold, release), joint.most_trials
+        search = JointSearch(node, placed, names, trials, most, order_matters=joint.has_common_devices())
         first = next((one.entry.uid for one in _refused_pods(refused)), "")
         self._shared[TOGETHER] = True
         try:
-            found = await search.run(pods, first)
+            held = sum(1 for _ in refused.held())
+            found = await search.run(pods, first, sum(placed.values()) + held)
         finally:
             del self._shared[TOGETHER]
         if found:

@@ -95,7 +95,7 @@ def test_the_refusal_names_the_obstacle_and_how_many_fit() -> None:
         await world.create(member("a"), member("b", cpu="3"), member("c", cpu="2"))
         await world.elapse(3)
         message = (await condition(world))[2]
-        assert "JointPlacement: at most 2 pods fit together" in message
+        assert "JointPlacement: 2 of 3 pods fit together" in message
         assert "finds no node" in message
         assert "the search ended" not in message
         held = world.scheduler.statistics()

@@ -52,6 +52,10 @@ class JointPlacement(Plugin):
         """Return the plugin without the search, for trials of a preemption, which are many."""
         return JointPlacement(self._slices, 0)
 
+    def has_common_devices(self) -> bool:
+        """Return True if some devices can be used on several nodes."""
+        return any(piece.spec.devices and not piece.spec.node_name for piece in self._slices.list())
+
     def placements(
         self, group: Group, snapshot: Snapshot, within: frozenset[str] | None, placed: Collection[str]
     ) -> Placements | None:
