@@ -22,7 +22,7 @@ HOMEPAGE ?=
 # Without bytecode, every start of the program compiles a thousand modules again: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz simulation simulation-nightly soak kills bench lowest follow metrics docs site dist image pythons install install-dev format protos types clean
+.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz simulation simulation-nightly soak kills linearizability bench lowest follow metrics docs site dist image pythons install install-dev format protos types clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -87,6 +87,10 @@ attack: $(VENV)/.dev           ## send hard inputs to a fresh cluster and print 
 kills: $(VENV)/.dev            ## kill every process at each of its fault points, then take disk, processes and memory away; needs root [ROUNDS=1]
 	@$(BIN)/python -m tools.kills --rounds $(ROUNDS)
 	@$(BIN)/python -m tools.kills.shortages
+
+linearizability: $(VENV)/.dev  ## kill API servers under concurrent clients and check their histories, on SQLite and on etcd [SECONDS=120]
+	@$(BIN)/python -m tools.linearizability --seconds $(SECONDS)
+	@$(BIN)/python -m tools.linearizability --seconds $(SECONDS) --store etcd --servers 3
 
 soak: $(VENV)/.dev             ## churn a cluster in real time and fail if memory, descriptors, tasks or the store grow [MINUTES=60]
 	@$(BIN)/python -m tools.soak --minutes $(MINUTES)
