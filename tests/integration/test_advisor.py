@@ -59,6 +59,22 @@ def messages(kubectl: Kubectl) -> list[tuple[str, str, str]]:
     return sorted((one["involvedObject"]["name"], one["reason"], one["message"]) for one in items)
 
 
+def test_the_base_lets_the_advisor_read_and_write_events_alone() -> None:
+    documents = [one for one in yaml.safe_load_all((BASE / "advisor.yaml").read_text()) if one]
+    (rules,) = (
+        one["rules"]
+        for one in documents
+        if one["kind"] == "ClusterRole" and one["metadata"]["name"] == "cathedra-advisor"
+    )
+    reviews = {"tokenreviews", "subjectaccessreviews"}
+    for rule in rules:
+        written = set(rule["verbs"]) - {"get", "list", "watch"}
+        resources = set(rule.get("resources", ()))
+        assert not written or resources <= reviews or (resources, written) == ({"events"}, {"create", "patch"}), rule
+        assert "secrets" not in resources
+        assert "*" not in (*resources, *rule["verbs"])
+
+
 @pytest.mark.parametrize("release", SERVED)
 def test_with_the_scheduler_stopped_the_node_is_named_and_a_restart_repeats_nothing(folder: Path, release: str) -> None:
     version, gates = SERVED[release]

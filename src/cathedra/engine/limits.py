@@ -43,7 +43,8 @@ class Limits:
     devices: int = 200_000
     notes: int = 200
     characters: int = 16 << 10
-    """Characters of one string in a model; an expression has at most 10 Ki."""
+    """Characters of one string in a model; an expression has at most 10 Ki. 0: not limited, as of objects that an API
+    server has accepted."""
     text: int = 4 << 20
     """Characters of the text of an answer."""
     copies: int = 1000
@@ -165,9 +166,9 @@ def bounded_answer(model: JSONObject, text: str, limits: Limits) -> tuple[JSONOb
     """Return model and text of an answer without overlong strings, and what was cut."""
     cut: list[str] = []
     # Few answers have a long string. A search through the JSON takes a tenth of the time of a walk through the values.
-    encoded = msgspec.json.encode(model)
-    if re.search(rb'"(?:[^"\\]|\\.){%d}' % limits.characters, encoded):
-        cutter = _Cutter(limits.characters)
+    most = limits.characters
+    if most and re.search(rb'"(?:[^"\\]|\\.){%d}' % most, encoded := msgspec.json.encode(model)):
+        cutter = _Cutter(most)
         # A map is JSON already.
         model = cutter.cut(msgspec.json.decode(encoded))
         if cutter.count:

@@ -23,7 +23,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import bad_request, failure, internal_error, not_found, timeout, too_many_requests
 from cathedra.client.client import Client
 from cathedra.clock import Clock
-from cathedra.engine import Answer, Engine, Question, UsageHistory, messages
+from cathedra.engine import Answer, Engine, Limits, Question, UsageHistory, messages
 from cathedra.insight.explanation.explain import KINDS
 from cathedra.insight.reading.state import ClusterState, read_kind
 from cathedra.mcp.redaction import Visibility, visible_state
@@ -36,6 +36,8 @@ _KEPT_SECONDS: Final = 60.0
 """Time after the last question after which the copy is dropped: with what is computed of it, it takes memory."""
 _MOST_ENGINES: Final = 4
 """Different views of one copy that are kept."""
+_UNLIMITED: Final = Limits(characters=0)
+"""A search for long strings in an answer of 16 MiB holds the interpreter for 0.3 s, and the event loop with it."""
 _MOST_USERS: Final = 4096
 """Users whose rate is known; the one that has not asked for longest is forgotten first."""
 
@@ -154,7 +156,7 @@ class UserAnswers:
                 copy.engines.popitem(last=False)
             history = self._source.history
             kept = None if history is None else UsageHistory(history, visibility.namespaces)
-            engine = Engine(visible_state(state, visibility, self._secret), history=kept)
+            engine = Engine(visible_state(state, visibility, self._secret), _UNLIMITED, kept)
             if state is copy.state:
                 copy.engines[key] = engine
         return engine

@@ -72,7 +72,7 @@ def _operations(tool: AgentTool) -> dict[str, Any]:
     detail = {
         "name": "detail",
         "in": "query",
-        "description": "the beginnings of long lists in at most 6,000 characters, or everything",
+        "description": "the beginnings of long lists in at most 5,000 characters, or everything",
         "schema": {"type": "string", "enum": ["summary", "full"], "default": "summary"},
     }
     found: dict[str, Any] = {}

@@ -17,8 +17,8 @@ from cathedra.engine.messages import Answer, Question
 from cathedra.insight.rendering import API_VERSION
 from cathedra.mcp.shortening import shortened
 
-MOST_CHARACTERS: Final = 6000
-"""Characters of an answer: less than 2,000 tokens, as JSON with names has three characters or more in a token."""
+MOST_CHARACTERS: Final = 5000
+"""Characters of an answer: less than 2,000 tokens, as JSON with figures and names has 2.7 characters in a token."""
 _ROOM: Final = 200
 """Characters of an answer around its model and the sentences on it."""
 _ERROR_CHARACTERS: Final = 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,12 @@ import pytest
 
 from cathedra.engine import Engine, Limits
 from cathedra.insight.reading.dumps import read_dump
+from cathedra.insight.reading.state import ClusterState
 from cathedra.mcp import TOOLS, AgentSource, answer_call
+from cathedra.mcp.redaction import Visibility, visible_state
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with, write_dump
+from tests.unit.mcp.asked import running, waiting
+from tests.unit.scheduler.objects import device_class, node, slice_
 
 MANIFESTS = json.dumps({"apiVersion": "v1", "kind": "List", "items": pod_with(2)})
 
@@ -23,7 +28,7 @@ def source(folder: Path, objects: list[dict[str, Any]], *, silence: float = 0.0)
 def answered(asked: AgentSource, name: str, **arguments: Any) -> Any:
     found = answer_call(asked, name, arguments)
     assert not found.failed, found.text
-    assert len(found.text) <= 6000
+    assert len(found.text) <= 5000
     return json.loads(found.text)
 
 
@@ -104,3 +109,36 @@ def test_what_a_limit_of_the_engine_removed_is_stated_too(tmp_path: Path) -> Non
     answer = answered(AgentSource(Engine(state, Limits(devices=2))), "devices")
     assert answer["result"]["total"]["devices"] == 2
     assert answer["leftOut"] == ["2 devices of 1 slice beyond the first 2"]
+
+
+def estimated_tokens(text: str) -> int:
+    """Return a high estimate: four letters, three digits or a run of other characters are one token."""
+    words = re.findall(r"[A-Za-z]+|\d+|[^\sA-Za-z\d]+", text)
+    return sum(-(-len(word) // (4 if word.isalpha() else 3)) for word in words)
+
+
+@pytest.fixture(scope="module")
+def large() -> ClusterState:
+    """5,000 nodes with 40,000 devices, 2,000 of which claims of many namespaces hold, and pods that wait."""
+    objects: list[Any] = [device_class("gpu")]
+    for number in range(5000):
+        objects += [node(f"node-{number}"), slice_(f"node-{number}", 8)]
+    for number in range(2000):
+        objects += running(f"train-{number}", f"team-{number % 200}", f"gpu-{number % 8}", f"node-{number // 8}")
+    objects += waiting("wants", "team-1", 9)
+    return ClusterState.of(objects, "the server")
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_an_answer_on_5000_nodes_has_less_than_2000_tokens(large: ClusterState, hidden: bool) -> None:
+    kinds = dict.fromkeys(large.objects)
+    state = visible_state(large, Visibility(frozenset(("team-1",)) if hidden else None, kinds), b"secret")
+    engine = AgentSource(Engine(state))
+    calls: dict[str, dict[str, Any]] = {"devices": {}}
+    if not hidden:
+        explained = {"subject": "pod/wants", "namespace": "team-1"}
+        calls |= {"explain": explained, "usage": {"by": "node"}, "match": {"expression": "true"}}
+    for name, arguments in calls.items():
+        found = answer_call(engine, name, arguments)
+        assert not found.failed, found.text
+        assert estimated_tokens(found.text) < 2000, name
