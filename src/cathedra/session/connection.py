@@ -47,6 +47,11 @@ from cathedra.session.protocol import (
 )
 
 _LOG: Final = logging.getLogger(__name__)
+CHECK_SECONDS: Final = 30.0
+"""Interval in which a connection is checked for silence."""
+MOST_SILENT: Final = 3
+"""Checks in a row without a message, while something is under way, after which the server counts as hung. It sends
+bookmarks every minute, and ends requests after a minute, so that a working server is never silent for that long."""
 _ENVELOPE_BYTES: Final = 256
 """About the bytes of a request beside its body."""
 
@@ -79,6 +84,10 @@ class SessionConnection(asyncio.Protocol, ABC):
         """True if the server begins nothing more here; the connection is closed when all requests are answered."""
         self._watches: dict[int, EventStream] = {}
         self._ids = 0
+        self._checking: asyncio.TimerHandle | None = None
+        self._heard = True
+        """True if a message has arrived since the last check."""
+        self._silent = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -156,7 +165,8 @@ class SessionConnection(asyncio.Protocol, ABC):
         """
         await self._connected()
         self._send_request(request)
-        watching = self._watches[request.id] = EventStream(lambda: self._leave(request.id))
+        watching = EventStream(lambda: self._leave(request.id), bookmarks=request.options.bookmarks)
+        self._watches[request.id] = watching
         return watching
 
     def close(self) -> None:
@@ -173,12 +183,15 @@ class SessionConnection(asyncio.Protocol, ABC):
         self._loop = asyncio.get_running_loop()
         connected: asyncio.Transport = transport  # type: ignore[assignment]  # uvloop's are none of asyncio's, and the same
         self._transport, self._writer = connected, MessageWriter(connected)
+        self._heard, self._silent = True, 0
+        self._checking = self._loop.call_later(CHECK_SECONDS, self._check)
         # Attached in the same order, because requests name users by their position.
         for user in range(len(self._tokens)):
             self._send(self._attachment(user))
 
     def data_received(self, data: bytes) -> None:
         """Decode what arrived and resolve the requests and watches that it concerns."""
+        self._heard = True
         try:
             for batch in self._reader.feed(data):
                 for message in batch:
@@ -191,6 +204,18 @@ class SessionConnection(asyncio.Protocol, ABC):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail all requests and watches."""
         self._lost(str(exc) if exc else "the API server has closed the connection")
+
+    def _check(self) -> None:
+        """Close the connection if the server has been silent for too long: it hangs, or is behind a proxy that has
+        lost it. A load balancer keeps the connection open, and the kernel's keep-alive sees none of that."""
+        self._checking = self._loop.call_later(CHECK_SECONDS, self._check)
+        under_way = self._answers or any(watching.bookmarks for watching in self._watches.values())
+        self._silent = 0 if self._heard or not under_way else self._silent + 1
+        self._heard = False
+        if self._silent >= MOST_SILENT and self._transport is not None:
+            # Not closed: that would wait for the server to end TLS.
+            self._transport.abort()
+            self._lost(f"the API server has been silent for {MOST_SILENT * CHECK_SECONDS:g} s")
 
     async def _connected(self) -> None:
         if self._transport is not None:
@@ -352,6 +377,9 @@ class SessionConnection(asyncio.Protocol, ABC):
 
     def _lost(self, why: str) -> None:
         self._transport = None
+        if self._checking is not None:
+            self._checking.cancel()
+            self._checking = None
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -371,10 +399,12 @@ class _UndecodablePayload(msgspec.Struct, frozen=True):
 class EventStream:
     """The events of one watch."""
 
-    __slots__ = ("_cancel", "_ended", "_error", "_events", "_waiter")
+    __slots__ = ("_cancel", "_ended", "_error", "_events", "_waiter", "bookmarks")
 
-    def __init__(self, cancel: Callable[[], None]) -> None:
+    def __init__(self, cancel: Callable[[], None], *, bookmarks: bool) -> None:
         self._cancel = cancel
+        self.bookmarks = bookmarks
+        """True if the server sends bookmarks, so that the watch is never silent for long."""
         self._events: deque[WatchEvent[Any]] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False

@@ -15,8 +15,9 @@ from cathedra.api.struct import encode
 from cathedra.api.undecodable import UndecodableObject
 from cathedra.client.resources import PODS
 from cathedra.client.transport import APICall, EventType, MalformedAnswer
+from cathedra.clock import run_virtual
 from cathedra.frames import MessageReader, write_frame
-from cathedra.session.connection import ConnectionRetired, SessionConnection
+from cathedra.session.connection import CHECK_SECONDS, MOST_SILENT, ConnectionRetired, SessionConnection
 from cathedra.session.protocol import (
     EventMessage,
     FailureMessage,
@@ -48,14 +49,17 @@ class Wire(asyncio.Transport):
     def write(self, data: Any) -> None:
         for batch in self._reader.feed(bytes(data)):
             for message in batch:
-                if isinstance(message, RequestMessage):
-                    frame = bytes(write_frame(self._answer(message)))
+                if isinstance(message, RequestMessage) and (answers := self._answer(message)):
+                    frame = bytes(write_frame(answers))
                     asyncio.get_running_loop().call_soon(self._connection.data_received, frame)
 
     def writelines(self, data: Any) -> None:
         self.write(b"".join(data))
 
     def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
         self.closed = True
 
     def is_closing(self) -> bool:
@@ -148,3 +152,45 @@ async def test_a_refusal_is_no_reason_to_use_http_whatever_its_code() -> None:
     with pytest.raises(StatusError) as refused:
         await SessionTransport(connection, "").call(APICall("get", PODS, "", "p"))
     assert not isinstance(refused.value, ServedOverHTTP)
+
+
+def test_a_server_that_is_silent_while_something_is_under_way_is_lost() -> None:
+    async def main() -> float:
+        connection = Wired(lambda request: [])
+        api, loop = SessionTransport(connection, ""), asyncio.get_running_loop()
+
+        async def watch() -> None:
+            async with api.watch(APICall("watch", PODS, "")) as events:
+                async for _ in events:
+                    pass
+
+        watching = asyncio.create_task(watch())
+        with pytest.raises(ConnectionError, match="has been silent for 90 s"):
+            await api.call(APICall("get", PODS, "", "good"))
+        with pytest.raises(ConnectionError, match="has been silent for 90 s"):
+            await watching
+        assert connection.wire.closed
+        return loop.time()
+
+    assert MOST_SILENT * CHECK_SECONDS <= run_virtual(main()) <= (MOST_SILENT + 1) * CHECK_SECONDS
+
+
+def test_a_connection_without_requests_may_be_silent_and_bookmarks_are_enough_for_a_watch() -> None:
+    async def main() -> None:
+        connection = Wired(
+            lambda request: [] if request.verb == "watch" else [ObjectMessage(request.id, Payload(0, GOOD))]
+        )
+        api = SessionTransport(connection, "")
+        await api.call(APICall("get", PODS, "", "good"))
+        await asyncio.sleep(3600)
+        assert not connection.wire.closed
+        async with api.watch(APICall("watch", PODS, "")) as events:
+            for _ in range(60):
+                await asyncio.sleep(60)
+                bookmark = EventMessage(2, EventType.BOOKMARK, Payload(0, GOOD))
+                connection.data_received(bytes(write_frame([bookmark])))
+            assert (await anext(events)).type is EventType.BOOKMARK
+        assert not connection.wire.closed
+        connection.close()
+
+    run_virtual(main())
