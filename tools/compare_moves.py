@@ -38,7 +38,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clusters", type=int, default=1000, help="number of clusters (default 1000)")
     parser.add_argument("--seed", type=int, default=1000, help="seed of the first one (default 1000)")
-    parser.add_argument("--pods", type=int, default=4, help="number of pods that run, about (default 4)")
+    parser.add_argument("--pods", type=int, default=3, help="number of pods that run, about (default 3)")
     options = parser.parse_args()
     counts: Counter[int | None] = Counter()
     different = 0

@@ -88,12 +88,18 @@ _WATCHED: Final[tuple[ResourceRef[Any], ...]] = (
 """Resources that the filters read from informers."""
 
 
-def _configuration(*, volumes: bool) -> SchedulerConfiguration:
-    """Return the default configuration; without the plugins on ``volumes`` if persistent volumes are not known."""
-    if volumes:
+def _configuration(*, volumes: bool, joint: bool = False) -> SchedulerConfiguration:
+    """Return the default configuration.
+
+    Without the plugins on ``volumes`` if persistent volumes are not known; with JointPlacement if ``joint``, so that
+    groups are placed in the domains that their annotations name.
+    """
+    if volumes and not joint:
         return DEFAULT_CONFIGURATION
-    absent = PluginSet(disabled=[PluginRef(name) for name in sorted(VOLUME_PLUGINS)])
-    profile = msgspec.structs.replace(DEFAULT_CONFIGURATION.profiles[0], plugins=enabled(Plugins(multi_point=absent)))
+    absent = [] if volumes else [PluginRef(name) for name in sorted(VOLUME_PLUGINS)]
+    added = [PluginRef("JointPlacement")] if joint else []
+    plugins = enabled(Plugins(multi_point=PluginSet(enabled=added, disabled=absent)))
+    profile = msgspec.structs.replace(DEFAULT_CONFIGURATION.profiles[0], plugins=plugins)
     return msgspec.structs.replace(DEFAULT_CONFIGURATION, profiles=(profile,))
 
 
@@ -370,13 +376,14 @@ def scheduler_over(
     random: Random,
     gates: FeatureGates,
     volumes: bool,
+    joint: bool = False,
 ) -> Runs:
     """Return a scheduler of default configuration on shared informers, as a simulation runs it; without the plugins on
-    ``volumes`` if persistent volumes are not known."""
+    ``volumes`` if persistent volumes are not known, and with JointPlacement if ``joint``."""
     # start-up time: only simulations run a scheduler
     from cathedra.scheduler.scheduler import Scheduler, SchedulerDependencies
 
-    configuration = _configuration(volumes=volumes)
+    configuration = _configuration(volumes=volumes, joint=joint)
     return Scheduler(
         client,
         clock=clock,

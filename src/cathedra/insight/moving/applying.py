@@ -139,6 +139,8 @@ class _Execution:
             await self._client.resource(PODS, namespace).create_subresource(name, "eviction", eviction)
         except StatusError as error:
             raise PlanStopped(f"pod {step.subject} cannot be evicted: {error}") from error
+        if not step.waits:
+            return
         move = next((one for one in self._plan.moves if one.pod == step.subject), None)
         if move is None or not move.to:
             await self._wait(lambda: not self._is_there(now), f"pod {step.subject} does not end")

@@ -22,6 +22,7 @@ from cathedra.api.struct import replace
 from cathedra.insight.explanation.gangs import group_of
 from cathedra.insight.reading.state import ClusterState
 from cathedra.semantics.owners import controller_of
+from cathedra.semantics.podclaims import pod_group_name
 from cathedra.semantics.pods import is_terminal
 
 ORPHAN: Final = "cathedra.dev/orphaned-claim"
@@ -57,6 +58,11 @@ class Unit(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """«namespace/name» of the first pod, or of the claim if it has no consumer."""
         return _name(self.pods[0])
+
+    @property
+    def is_gang(self) -> bool:
+        """True if its pods are those of a pod group."""
+        return len(self.pods) > 1 and all(pod_group_name(pod) for pod in self.pods)
 
     @property
     def is_orphan(self) -> bool:

@@ -24,6 +24,7 @@ from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
 from cathedra.client.transport import PatchType
+from cathedra.insight.moving.domains import GangDomains
 from cathedra.insight.moving.movable import Movables, Unit, lifted, movables
 from cathedra.insight.moving.report import Move, MovePlan, MoveStep
 from cathedra.insight.moving.search import DEFAULT_OPTIONS, MoveOptions, MoveSolution, fewest_moves
@@ -86,7 +87,7 @@ def plan_for(
     if not moves:
         return plan, found.solution
     units = _in_order(found.solution, known)
-    plan = structs.replace(plan, steps=tuple(_steps(units, found.solution)))
+    plan = structs.replace(plan, steps=tuple(_steps(units, wanted.pods, found.solution)))
     return _proved(plan, wanted, state, units, found.solution) if prove else plan, found.solution
 
 
@@ -170,12 +171,18 @@ def _goes(unit: Unit, world: World, solution: MoveSolution, gone: set[str]) -> b
     return True
 
 
-def _schedule(units: Sequence[Unit], solution: MoveSolution) -> Iterator[tuple[str, str | Unit]]:
+def _schedule(units: Sequence[Unit], wanted: Sequence[Pod], solution: MoveSolution) -> Iterator[tuple[str, str | Unit]]:
     """Yield «cordon» and «uncordon» with nodes, and «move» with units, in their order.
 
-    A node is cordoned before the first pod leaves it, and uncordoned before one enters it, or at the end.
+    A node is cordoned before the first pod leaves it, and uncordoned before one enters it, or at the end. If several
+    pods wait, nodes that have room for one of them already are cordoned first, because a moved pod could take it.
     """
-    cordoned: list[str] = []
+    moved = [pod for unit in units for pod in unit.pods]
+    touched = {node for pod in moved for node in (pod.spec.node_name, _node_after(pod, solution))}
+    filled = dict.fromkeys(_node_after(pod, solution) for pod in wanted) if len(wanted) > 1 else ()
+    cordoned = [node for node in filled if node not in touched]
+    for node in cordoned:
+        yield "cordon", node
     for unit in units:
         entered = {_node_after(pod, solution) for pod in unit.pods}
         for node in [one for one in cordoned if one in entered]:
@@ -195,12 +202,14 @@ def _node_after(pod: Pod, solution: MoveSolution) -> str:
     return now.spec.node_name if now is not None else ""
 
 
-def _steps(units: Sequence[Unit], solution: MoveSolution) -> Iterator[MoveStep]:
-    for action, what in _schedule(units, solution):
+def _steps(units: Sequence[Unit], wanted: Sequence[Pod], solution: MoveSolution) -> Iterator[MoveStep]:
+    for action, what in _schedule(units, wanted, solution):
         if isinstance(what, Unit):
             yield from _unit_steps(what, solution)
         elif action == "cordon":
-            text = f"cordon {what}, so that no evicted pod comes back"
+            left = any(pod.spec.node_name == what for unit in units for pod in unit.pods)
+            why = "no evicted pod comes back" if left else "its room is left for the pods that wait"
+            text = f"cordon {what}, so that {why}"
             yield MoveStep("cordon", what, text, f"kubectl cordon {what}")
         else:
             yield MoveStep("uncordon", what, f"uncordon {what}", f"kubectl uncordon {what}")
@@ -208,7 +217,8 @@ def _steps(units: Sequence[Unit], solution: MoveSolution) -> Iterator[MoveStep]:
 
 def _unit_steps(unit: Unit, solution: MoveSolution) -> Iterator[MoveStep]:
     if not unit.is_orphan:
-        yield from (_step(pod, solution) for pod in unit.pods)
+        together = _moves_together(unit, solution)
+        yield from (_step(pod, solution, waits=not together or pod is unit.pods[-1]) for pod in unit.pods)
         return
     for claim in unit.claims:
         where = f"{claim.metadata.namespace}/{claim.metadata.name}"
@@ -220,24 +230,34 @@ def _unit_steps(unit: Unit, solution: MoveSolution) -> Iterator[MoveStep]:
         yield MoveStep("free", where, f"free claim {where}, which no pod uses", command)
 
 
-def _step(pod: Pod, solution: MoveSolution) -> MoveStep:
+def _moves_together(unit: Unit, solution: MoveSolution) -> bool:
+    """Return True if all pods of a unit have to be evicted before one is replaced.
+
+    The scheduler would place a new pod in the domain of those of its gang that still run.
+    """
+    return unit.is_gang and GangDomains(solution.world.state).constrains(unit.pods[0])
+
+
+def _step(pod: Pod, solution: MoveSolution, *, waits: bool) -> MoveStep:
     namespace, name = pod.metadata.namespace, pod.metadata.name
     where = f"{namespace}/{name}"
     gone = any(one.metadata.uid == pod.metadata.uid for one in solution.evicted)
     to = "" if gone else f" and wait until it runs, as on {_node_after(pod, solution)}"
+    if not waits:
+        to = ", and go on at once: its gang moves together"
     if controller_of(pod) is None and not gone:
         patch = shlex.quote('[{"op":"remove","path":"/spec/nodeName"}]')
         command = (
             f"kubectl -n {namespace} get pod {name} -o json "
             f"| kubectl patch --local -f - --type=json -p {patch} -o json | kubectl replace --force -f -"
         )
-        return MoveStep("recreate", where, f"delete pod {where}, create it again{to}", command)
+        return MoveStep("recreate", where, f"delete pod {where}, create it again{to}", command, waits)
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
     command = (
         f"echo {shlex.quote(json.dumps(body, separators=(',', ':')))} "
         f"| kubectl create --raw /api/v1/namespaces/{namespace}/pods/{name}/eviction -f -"
     )
-    return MoveStep("evict", where, f"evict pod {where}{to}", command)
+    return MoveStep("evict", where, f"evict pod {where}{to}", command, waits)
 
 
 # --- proof
@@ -249,16 +269,18 @@ def _proved(
     """Return the plan with the result of a simulation of its steps."""
     steps: list[Step] = [partial(_create, one) for one in wanted.created]
     gone = {pod.metadata.uid for pod in solution.evicted}
-    for action, what in _schedule(units, solution):
+    for action, what in _schedule(units, wanted.pods, solution):
         if isinstance(what, str):
             steps.append(partial(_set_cordon, what, action == "cordon"))
         elif what.is_orphan:
             steps += [partial(_free, claim) for claim in what.claims]
         else:
-            for pod in what.pods:
-                steps.append(partial(_evict, pod))
-                if controller_of(pod) is None and pod.metadata.uid not in gone:
-                    steps.append(partial(_create, _fresh(pod)))
+            parts = [what.pods] if _moves_together(what, solution) else [(pod,) for pod in what.pods]
+            for pods in parts:
+                steps.append(partial(_evict, pods))
+                bare = [pod for pod in pods if controller_of(pod) is None and pod.metadata.uid not in gone]
+                if bare:
+                    steps.append(partial(_create_all, [_fresh(pod) for pod in bare]))
     try:
         why = _shortfall(simulate_steps(state, steps), wanted, units, gone)
     except StatusError as error:
@@ -301,12 +323,18 @@ async def _create(one: KubeObject, client: Client) -> None:
     await client.resource(ref, metadata.namespace if ref.namespaced else "").create(fresh)
 
 
+async def _create_all(objects: Sequence[KubeObject], client: Client) -> None:
+    for one in objects:
+        await _create(one, client)
+
+
 async def _set_cordon(node: str, cordoned: bool, client: Client) -> None:
     await client.resource(NODES).patch(node, PatchType.MERGE, {"spec": {"unschedulable": cordoned}})
 
 
-async def _evict(pod: Pod, client: Client) -> None:
-    await client.resource(PODS, pod.metadata.namespace).delete(pod.metadata.name, uid=pod.metadata.uid)
+async def _evict(pods: Sequence[Pod], client: Client) -> None:
+    for pod in pods:
+        await client.resource(PODS, pod.metadata.namespace).delete(pod.metadata.name, uid=pod.metadata.uid)
 
 
 async def _free(claim: ResourceClaim, client: Client) -> None:

@@ -39,6 +39,8 @@ class MoveStep(msgspec.Struct, frozen=True):
     """The node, the pod or the claim."""
     text: str
     command: str
+    waits: bool = True
+    """False if the next step is taken at once: the pods of a gang move to another domain together."""
 
 
 class MovePlan(msgspec.Struct, frozen=True, rename="camel"):

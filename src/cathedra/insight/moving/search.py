@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from cathedra.api.core.core_v1 import Pod
+from cathedra.insight.moving.domains import GangDomains
 from cathedra.insight.moving.movable import Movables, Unit
 from cathedra.insight.moving.world import MoveLayout, World
 
@@ -97,6 +98,7 @@ class _Search:
         self._start = World(movables.state.including(wanted), MoveLayout(movables.state))
         self._units_of = {pod.metadata.uid: unit for unit in movables.units for pod in unit.pods}
         self._claim_units = {claim.metadata.uid: unit for unit in movables.units for claim in unit.claims}
+        self._domains = GangDomains(self._start.state)
         self._fits: dict[Hashable, bool] = {}
         self.trials = 0
         self.best: MoveSolution | None = None
@@ -138,7 +140,8 @@ class _Search:
     ) -> Iterator[MoveSolution]:
         """Yield solutions in which ``todo`` have nodes and at most ``left`` more claims are moved."""
         if not todo:
-            yield MoveSolution(world, moved, evicted)
+            if _whole(moved, evicted):
+                yield MoveSolution(world, moved, evicted)
             return
         key = self._key(world, todo, moved)
         if self._failed.get(key, -1) >= left:
@@ -188,6 +191,9 @@ class _Search:
         self._count()
         seen: set[Hashable] = set()
         for node in world.fitting(pod).nodes:
+            # Before the forms: of two equal nodes one may be in another domain than the rest of the gang.
+            if not self._domains.allow(pod, node, world.state):
+                continue
             form = world.form(node)
             if form not in seen:
                 seen.add(form)
@@ -210,6 +216,8 @@ class _Search:
         nodes: list[tuple[str, list[Unit]]] = []
         for one in world.state.nodes:
             node = one.metadata.name
+            if not self._domains.allow(pod, node, world.state):
+                continue
             form = world.form(node)
             if form in seen:
                 continue
@@ -272,6 +280,13 @@ class _Search:
             self._count()
             found = self._fits[key] = node in world.after(units).on(node, pod).nodes
         return found
+
+
+def _whole(moved: Sequence[Unit], evicted: Sequence[Pod]) -> bool:
+    """Return True if of each gang all pods are left without a node, or none: the others would be of no use."""
+    gone = {pod.metadata.uid for pod in evicted}
+    counts = ((len(gone & {pod.metadata.uid for pod in unit.pods}), len(unit.pods)) for unit in moved if unit.is_gang)
+    return all(count in (0, size) for count, size in counts)
 
 
 def _distinct(world: World, pods: Sequence[Pod]) -> Iterator[Pod]:

@@ -20,6 +20,7 @@ from cathedra.api.struct import encode, replace
 from cathedra.insight.explanation.placing import PodTrial, tried
 from cathedra.insight.moving.movable import Unit, lifted
 from cathedra.insight.reading.state import ClusterState, key_of
+from cathedra.semantics.podclaims import pod_group_name
 
 Pool = tuple[str, str]
 """Driver and name of a pool."""
@@ -192,6 +193,13 @@ class World:
     def _current(self, pod: Pod) -> Pod:
         return self.state.get(Pod, pod.metadata.name, pod.metadata.namespace) or pod
 
+    def _grouped(self, pod: Pod) -> Iterable[Pod]:
+        """Return the pods of groups in the pod's namespace if it has a group: without them its gang is incomplete."""
+        if not pod_group_name(pod):
+            return ()
+        namespace = pod.metadata.namespace
+        return [one for one in self.state.pods if one.metadata.namespace == namespace and pod_group_name(one)]
+
     def _view(self, node: str, pod: Pod) -> ClusterState:
         """Return the state with one node and what concerns it."""
         claims = {key_of(claim): claim for pool in self.layout.reach(node) for claim in self.by_pool.get(pool, ())}
@@ -199,7 +207,7 @@ class World:
         objects: dict[Any, Any] = {
             **self.state.objects,
             Node: {("", node): next(one for one in self.state.nodes if one.metadata.name == node)},
-            Pod: {key_of(one): one for one in (*self.by_node.get(node, ()), pod)},
+            Pod: {key_of(one): one for one in (*self._grouped(pod), *self.by_node.get(node, ()), pod)},
             ResourceClaim: claims,
             ResourceSlice: {key_of(piece): piece for piece in self.layout.slices_of(node)},
         }

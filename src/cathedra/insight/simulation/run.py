@@ -20,6 +20,8 @@ from cathedra.allocation.errors import InvalidInput
 from cathedra.allocation.reading import Input, Placed
 from cathedra.api.core.core_v1 import Namespace, Node, PersistentVolumeClaim, Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.apiserver.config import ServerConfig
@@ -50,6 +52,7 @@ from cathedra.insight.simulation.draining import PlannedDrain, drain, planned_dr
 from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted, untainted
 from cathedra.insight.simulation.report import Copies, Simulation
 from cathedra.scheduler.judging import scheduler_over
+from cathedra.semantics.groupdomains import SAME_ATTRIBUTE, SAME_LABEL
 from cathedra.semantics.owners import controller_reference
 
 QUIET: Final = 25.0
@@ -291,8 +294,11 @@ class _Run:
         client = Client(StateTransport(server.transport(), self.state), clock=clock)
         informers = SharedInformers(client, clock)
         volumes = self.state.is_known(PersistentVolumeClaim)
+        # Steps of moves are made for a scheduler that keeps the pods of these groups in one domain.
+        groups = (*self.state.all(PodGroup), *self.state.all(CompositePodGroup)) if self.plan.steps else ()
+        joint = any(not {SAME_LABEL, SAME_ATTRIBUTE}.isdisjoint(one.metadata.annotations) for one in groups)
         scheduler = scheduler_over(
-            client, clock=clock, random=random, gates=gates, informers=informers, volumes=volumes
+            client, clock=clock, random=random, gates=gates, informers=informers, volumes=volumes, joint=joint
         )
         controllers = ControllerManager(
             client,

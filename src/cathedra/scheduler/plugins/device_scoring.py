@@ -13,10 +13,10 @@ from typing import Final
 from cathedra.api.resource import ResourceSlice
 from cathedra.client.store import Store
 from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, ScorePlugin
-from cathedra.scheduler.plugins.joint_placement import domains_of_nodes
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
+from cathedra.semantics.groupdomains import values_by_node
 
 Room = Callable[[NodeInfo], tuple[int, int]]
 """Returns the number of devices of a node, and of those in use."""
@@ -51,7 +51,7 @@ class DeviceScoring(ScorePlugin):
 
     def _spread(self, room: Room, snapshot: Snapshot, nodes: Sequence[NodeInfo]) -> Sequence[int]:
         """Return the free share of each node's domains; 0 for nodes whose devices lack the attribute."""
-        domains = domains_of_nodes(self._slices.list(), self._attribute, snapshot)
+        domains = values_by_node(self._attribute, self._slices.list(), [info.node for info in snapshot.nodes])
         totals: dict[bytes, tuple[int, int]] = {}
         for node in snapshot.nodes:
             here = room(node) if node.name in domains else (0, 0)

@@ -7,25 +7,24 @@ domain. Each set of nodes with one value is tried, as Kubernetes does with topol
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import Final
+from collections.abc import Collection, Iterator
 
 import msgspec
 
 from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import ResourceSlice
-from cathedra.api.selectors import node_selector_matches
-from cathedra.api.struct import encode
 from cathedra.client.store import Store
-from cathedra.remembering import IDENTITY, remembered
 from cathedra.scheduler.framework.plugin import Plugin
 from cathedra.scheduler.state.snapshot import Snapshot
-
-SAME_LABEL: Final = "scheduling.cathedra.dev/same-node-label"
-SAME_ATTRIBUTE: Final = "scheduling.cathedra.dev/same-device-attribute"
-PREFER_LABEL: Final = "scheduling.cathedra.dev/prefer-same-node-label"
-PREFER_ATTRIBUTE: Final = "scheduling.cathedra.dev/prefer-same-device-attribute"
+from cathedra.semantics.groupdomains import (
+    PREFER_ATTRIBUTE,
+    PREFER_LABEL,
+    SAME_ATTRIBUTE,
+    SAME_LABEL,
+    domains_by_attribute,
+    domains_by_label,
+)
 
 Group = PodGroup | CompositePodGroup
 Sets = list[frozenset[str]]
@@ -76,55 +75,11 @@ class JointPlacement(Plugin):
         return Placements([*wished, *(one for one in must if one.issuperset(placed))])
 
     def _sets(self, notes: dict[str, str], label: str, attribute: str, snapshot: Snapshot) -> Iterator[Sets]:
+        nodes = [info.node for info in snapshot.nodes]
         if key := notes.get(label):
-            values: dict[str, set[str]] = {}
-            for info in snapshot.nodes:
-                if (value := info.node.metadata.labels.get(key)) is not None:
-                    values.setdefault(value, set()).add(info.name)
-            yield [frozenset(names) for names in values.values()]
+            yield domains_by_label(key, nodes)
         if name := notes.get(attribute):
-            yield self._by_attribute(name, snapshot)
-
-    def _by_attribute(self, name: str, snapshot: Snapshot) -> Sets:
-        """Return the sets of nodes whose devices have one value of an attribute; nodes with several are in none."""
-        by_value: dict[bytes, set[str]] = {}
-        for node, values in domains_of_nodes(self._slices.list(), name, snapshot).items():
-            if len(values) == 1:
-                by_value.setdefault(next(iter(values)), set()).add(node)
-        return [frozenset(names) for names in by_value.values()]
-
-
-def domains_of_nodes(pieces: Iterable[ResourceSlice], name: str, snapshot: Snapshot) -> dict[str, set[bytes]]:
-    """Return the values of an attribute among the devices of each node, encoded; nodes without one are left out."""
-    found: dict[str, set[bytes]] = {}
-    for piece in pieces:
-        values = _values(piece, name)
-        if values:
-            for node in _nodes_of(piece, snapshot):
-                found.setdefault(node, set()).update(values)
-    return found
-
-
-@remembered("values of an attribute in slices", key=IDENTITY, size=8192)
-def _values(piece: ResourceSlice, name: str) -> frozenset[bytes]:
-    driver, _, identifier = name.rpartition("/")
-    return frozenset(
-        encode(value)
-        for device in piece.spec.devices or ()
-        for key, value in device.attributes.items()
-        # An attribute without a domain belongs to the driver of the slice.
-        if key == name or (key == identifier and piece.spec.driver == driver)
-    )
-
-
-def _nodes_of(piece: ResourceSlice, snapshot: Snapshot) -> Iterator[str]:
-    if piece.spec.node_name:
-        yield piece.spec.node_name
-        return
-    for info in snapshot.nodes:
-        selector = piece.spec.node_selector
-        if piece.spec.all_nodes or (selector is not None and node_selector_matches(selector, info.node)):
-            yield info.name
+            yield domains_by_attribute(name, self._slices.list(), nodes)
 
 
 def _combined(parts: list[Sets]) -> Sets:

@@ -1,0 +1,100 @@
+"""Gangs whose pods need nodes of one rack or one NVLink domain: such are their places, and such are their moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from cathedra.insight.moving.plan import plan_moves
+from cathedra.insight.moving.report import MovePlan
+from cathedra.insight.reading.dumps import read_dump
+from cathedra.insight.reading.state import ClusterState
+from tests.unit.insight.moving.clusters import CLASS, node, pod
+
+GATES = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True}
+RACKS = {"a": "r1", "b": "r1", "c": "r2", "d": "r2"}
+MEMBER: dict[str, Any] = {"schedulingGroup": {"podGroupName": "g"}}
+
+LABEL = {"scheduling.cathedra.dev/same-node-label": "rack"}
+ATTRIBUTE = {"scheduling.cathedra.dev/same-device-attribute": "gpu.example.com/rack"}
+TOPOLOGY = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+CONSTRAINTS = [({}, TOPOLOGY), (LABEL, {}), (ATTRIBUTE, {})]
+each_constraint = pytest.mark.parametrize(("notes", "spec"), CONSTRAINTS, ids=["topology", "label", "attribute"])
+
+
+def cluster(
+    parts: list[list[dict[str, Any]]],
+    notes: Mapping[str, str],
+    spec: Mapping[str, Any],
+    racks: Mapping[str, str] = RACKS,
+) -> ClusterState:
+    """Nodes with one GPU in racks, a gang of two, and pods."""
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default", "uid": "g", "annotations": dict(notes)},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, **spec},
+    }
+    objects = [CLASS, group, *(one for part in parts for one in part)]
+    for name, rack in racks.items():
+        made = node(name, 1, rack=rack, place=name)
+        made[1]["spec"]["devices"][0]["attributes"] = {"rack": {"string": rack}}
+        objects += made
+    return read_dump(objects, release="1.37", feature_gates=GATES)
+
+
+def places(plan: MovePlan) -> list[str]:
+    return sorted(one.node for one in plan.placed)
+
+
+@each_constraint
+def test_room_is_made_in_one_rack_for_a_gang_that_waits(notes: Mapping[str, str], spec: Mapping[str, Any]) -> None:
+    # b and c are free, in two racks: the pod on a has to go to c.
+    stays = pod("stays", 1, "d", ["gpu-0"], priority=10)
+    parts = [pod("x", 1, **MEMBER), pod("y", 1, **MEMBER), pod("old", 1, "a", ["gpu-0"]), stays]
+    plan = plan_moves(cluster(parts, notes, spec), ["pod/x"])
+    assert [(one.pod, one.to) for one in plan.moves] == [("default/old", "c")]
+    assert places(plan) == ["a", "b"]
+    # b has room already, and the pod that is moved must not take it.
+    assert [one.subject for one in plan.steps] == ["b", "a", "default/old", "b", "a"]
+    assert plan.proved, plan.proof
+
+
+def test_without_a_constraint_the_gang_needs_no_move() -> None:
+    stays = pod("stays", 1, "d", ["gpu-0"], priority=10)
+    parts = [pod("x", 1, **MEMBER), pod("y", 1, **MEMBER), pod("old", 1, "a", ["gpu-0"]), stays]
+    plan = plan_moves(cluster(parts, {}, {}), ["pod/x"])
+    assert (plan.verdict, places(plan)) == ("fits", ["b", "c"])
+
+
+def gang_in_the_way() -> list[list[dict[str, Any]]]:
+    """A gang on the nodes of the first rack, and a pod that needs one of them."""
+    members = [pod("x", 1, "a", ["gpu-0"], **MEMBER), pod("y", 1, "b", ["gpu-0"], **MEMBER)]
+    return [*members, pod("new", 1, nodeSelector={"place": "a"})]
+
+
+@each_constraint
+def test_a_gang_moves_to_another_rack_as_a_whole(notes: Mapping[str, str], spec: Mapping[str, Any]) -> None:
+    plan = plan_moves(cluster(gang_in_the_way(), notes, spec), ["pod/new"])
+    assert sorted((one.pod, one.to in ("c", "d")) for one in plan.moves) == [("default/x", True), ("default/y", True)]
+    # None of its pods may come back before the other has gone.
+    assert [one.waits for one in plan.steps if one.action == "recreate"] == [False, True]
+    assert plan.proved
+
+
+@each_constraint
+def test_a_gang_does_not_move_if_no_rack_has_room_for_all_of_it(
+    notes: Mapping[str, str], spec: Mapping[str, Any]
+) -> None:
+    racks = {**RACKS, "d": "r3"}
+    assert plan_moves(cluster(gang_in_the_way(), notes, spec, racks), ["pod/new"]).verdict == "no moves found"
+    assert plan_moves(cluster(gang_in_the_way(), {}, {}, racks), ["pod/new"]).verdict == "fits after moves"
+
+
+def test_of_a_gang_no_single_pod_is_left_without_a_node() -> None:
+    members = [pod("x", 1, "a", ["gpu-0"], **MEMBER), pod("y", 1, "b", ["gpu-0"], **MEMBER)]
+    state = cluster([*members, pod("new", 1, priority=5)], {}, {}, {"a": "r1", "b": "r1"})
+    plan = plan_moves(state, ["pod/new"])
+    assert sorted((one.pod, one.to) for one in plan.moves) == [("default/x", ""), ("default/y", "")]
