@@ -13,6 +13,8 @@ from cathedra.cluster.parts.gctuning import (
     LATER_SECONDS,
     YOUNG_GROWTH,
     MemoryWatch,
+    collect_everything,
+    collected_by_memory,
     resident_bytes,
 )
 
@@ -114,3 +116,33 @@ def test_a_cycle_of_few_objects_is_found() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+class Cyclic:
+    """An object that only a collection can free, once it is in a cycle with itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_objects_that_survived_a_collection_are_examined_again_only_with_everything() -> None:
+    """Examining all objects of a large server stops it for a second."""
+    before = gc.get_threshold()
+
+    async def body() -> None:
+        async with collected_by_memory(LoopClock(asyncio.get_running_loop())):
+            survivor = Cyclic()
+            gc.collect()
+            assert not any(one is survivor for one in gc.get_objects())
+            known = weakref.ref(survivor)
+            del survivor
+            gc.collect()
+            assert known() is not None
+            collect_everything(2)
+            assert known() is None
+
+    try:
+        run_virtual(body())
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
