@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import uvloop
 
+from cathedra.api.boundedcache import BoundedCache
 from cathedra.cluster.cluster import run_cluster
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.process.logs import configure_logging
@@ -55,9 +56,12 @@ def _tasks() -> Counter[str]:
 
 
 def _objects() -> Counter[str]:
-    # Garbage and memos, which are bounded, are no leaks, so they go first. Objects from before the start of the service
-    # are frozen and not counted.
+    # Garbage, and caches with a bound, are no leaks, so they go first. Objects from before the start of the service are
+    # frozen and not counted.
     forget()
+    for one in gc.get_objects():
+        if isinstance(one, BoundedCache):
+            one.clear()
     gc.collect()
     return Counter(_type_name(type(one)) for one in gc.get_objects())
 

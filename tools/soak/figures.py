@@ -33,10 +33,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a figure may grow by: a share of what it was, and as much more."""
+    """What a figure may grow by: a share of what it was, and as much more; and up to ``always`` in any case."""
 
     share: float
     more: float
+    always: float = 0.0
 
 
 LIMITS: Final[Mapping[str, Limit]] = {
@@ -44,7 +45,8 @@ LIMITS: Final[Mapping[str, Limit]] = {
     "descriptors": Limit(0.0, 4.0),
     "threads": Limit(0.0, 2.0),
     "tasks": Limit(0.0, 4.0),
-    "store": Limit(0.1, 4.0),
+    # Up to 32 MiB of outdated writes are kept, and pages and write-ahead log double that.
+    "store": Limit(0.1, 4.0, always=96.0),
     "files": Limit(0.0, 8.0),
 }
 """Growth from the second third of a soak to its last third. The first third fills caches."""
@@ -63,7 +65,7 @@ def grown(samples: Sequence[Sample]) -> list[str]:
     lines = []
     for name, limit in LIMITS.items():
         before, after = (median(getattr(one, name) for one in part) for part in (middle, end))
-        if after - before > limit.share * before + limit.more:
+        if after > limit.always and after - before > limit.share * before + limit.more:
             lines.append(f"{name} has grown from {before:,.1f} to {after:,.1f}{_named(name, middle[0], end[-1])}")
     return lines
 
