@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import urllib.error
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tools.dashboard import DASHBOARD, Prometheus, expression
 
 from cathedra.cluster.data.datadir import DataDir
 from tests.integration.conftest import EXAMPLES, Kubectl, RunningCluster
@@ -193,6 +197,11 @@ def test_users_and_their_agents_get_answers_within_their_rights(folder: Path) ->
         assert fetched(port, "/openapi.json")[0] == 401
         assert json.loads(fetched(port, "/openapi.json", stranger)[1])["openapi"] == "3.1.0"
         asyncio.run(_agents(port, user, folder / "kubeconfig"))
+        if shutil.which("prometheus") is not None:  # apt-get install prometheus
+            kubectl("create", "clusterrole", "metrics", "--verb=get", "--non-resource-url=/metrics")
+            bound = ("--clusterrole=metrics", "--serviceaccount=default:stranger")
+            kubectl("create", "clusterrolebinding", "metrics", *bound)
+            _dashboard(port, stranger, folder, stack)
 
         kubectl("delete", "serviceaccount", "user")
         until(lambda: fetched(port, "/devices", user)[0] == 401, "the token still counts", seconds=30)
@@ -200,6 +209,41 @@ def test_users_and_their_agents_get_answers_within_their_rights(folder: Path) ->
         until(lambda: fetched(port, "/devices", stranger)[0] == 503, "the dead server is not noticed", seconds=30)
         assert fetched(port, "/healthz") == (200, "ok")
         assert "Traceback" not in parts.log("advisor"), parts.log("advisor")
+
+
+def _dashboard(port: int, token: str, folder: Path, stack: ExitStack) -> None:
+    """Prometheus scrapes the advisor, and every query of the dashboard is valid and has series where there are any."""
+    own = free_port()
+    scrape = {
+        "job_name": "advisor",
+        "scheme": "https",
+        "tls_config": {"insecure_skip_verify": True},
+        "authorization": {"credentials": token},
+        "static_configs": [{"targets": [f"127.0.0.1:{port}"]}],
+    }
+    config = folder / "prometheus.yaml"
+    config.write_text(yaml.safe_dump({"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}))
+    command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}"]
+    with (folder / "prometheus.log").open("wb") as log:
+        running = subprocess.Popen(
+            [*command, f"--web.listen-address=127.0.0.1:{own}"], stdout=log, stderr=subprocess.STDOUT
+        )
+    stack.callback(running.wait)
+    stack.callback(running.terminate)
+    source = Prometheus(f"http://127.0.0.1:{own}")
+
+    def figures(query: str) -> Sequence[dict[str, Any]]:
+        try:
+            return source.query("query", query=query)
+        except urllib.error.HTTPError:
+            raise  # the query is invalid
+        except OSError:
+            return ()  # it has just been started
+
+    until(lambda: figures("cathedra_devices"), (folder / "prometheus.log").read_text())
+    panels = [one for one in json.loads(DASHBOARD.read_text())["panels"] if "targets" in one]
+    empty = [panel["title"] for panel in panels if not any(figures(expression(target)) for target in panel["targets"])]
+    assert len(empty) <= len(panels) // 2, empty
 
 
 async def _agents(port: int, token: str, kubeconfig: Path) -> None:

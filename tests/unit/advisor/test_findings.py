@@ -93,3 +93,18 @@ def test_claims_that_no_pod_can_use_are_found() -> None:
         )
 
     with_world(body)
+
+
+def test_claims_beyond_those_of_one_round_are_tried_in_the_next_ones_and_stay_found() -> None:
+    async def body(world: World) -> None:
+        await world.create(*(claim(f"c{number}", exactly(count=3 + number)) for number in range(12)))
+        advisor = world.advise()
+        for number in range(12):
+            await world.until_event(f"c{number}")
+        found = {one.about.metadata.name for one in advisor.findings.lasting if one.kind == "claim"}
+        assert found == {f"c{number}" for number in range(12)}
+        await world.change(Node, "n1", lambda one: replace(one, metadata=replace(one.metadata, labels={"new": "yes"})))
+        await world.clock.sleep(15)
+        assert {one.about.metadata.name for one in advisor.findings.lasting if one.kind == "claim"} == found
+
+    with_world(body)
