@@ -14,7 +14,7 @@ import pytest
 from tools.hosts.__main__ import HOSTS, clients, inflict
 from tools.hosts.client import STEADY, WRITERS
 from tools.hosts.cluster import running
-from tools.hosts.history import SHARED, Allocation, Call, EndState, Entry, PodRun, problems, read_history
+from tools.hosts.history import SHARED, Allocation, Call, EndState, Entry, PodRun, Snapshot, problems, read_history
 from tools.hosts.network import NetworkUnavailable, network_of
 
 from tests.requirements import program, root
@@ -81,5 +81,7 @@ def test_a_write_without_an_answer_may_have_been_carried_out_or_not() -> None:
     swaps = [call("swap", 1), call("swap", 2, "unknown", 1)]
     for value in (1, 2):
         assert list(problems([*swaps, EndState({SHARED: value}, [], {})], steady=0)) == []
+    again: list[Entry] = [Allocation("a", 1, ["d"]), Snapshot([Allocation("b", 5, ["d"])]), Allocation("b", 6, [])]
+    assert list(problems([*swaps, *again, END], steady=0)) == []
     released = [Allocation("a", 1, ["d"]), Allocation("a", 2, []), Allocation("b", 3, ["d"])]
     assert list(problems([*swaps, *released, END], steady=0)) == []

@@ -30,7 +30,7 @@ from cathedra.client.resources import CONFIGMAPS, DEVICECLASSES, PODS, RESOURCEC
 from cathedra.client.transport import EventType
 from cathedra.clock import SystemClock
 from cathedra.session.opening import open_transport
-from tools.hosts.history import SHARED, Allocation, Call, EndState, PodRun
+from tools.hosts.history import SHARED, Allocation, Call, EndState, Entry, PodRun, Snapshot
 
 WRITERS: Final = 4
 STEADY: Final = 2
@@ -47,7 +47,7 @@ class Recorder:
     file: IO[bytes]
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def add(self, entry: Call | Allocation | PodRun | EndState) -> None:
+    def add(self, entry: Entry) -> None:
         """Append an entry; it is in the file at once."""
         self.file.write(msgspec.json.encode(entry) + b"\n")
         self.file.flush()
@@ -149,8 +149,20 @@ async def _follow_claims(client: Client, recorder: Recorder) -> None:
                         recorder.add(_allocation(event.object, removed=event.type is EventType.DELETED))
         except (StatusError, ConnectionError) as error:
             if isinstance(error, StatusError) and error.is_expired:
-                raise  # the history would have a gap
+                version = await _snapshot(client, recorder)
             await asyncio.sleep(0.1)
+
+
+async def _snapshot(client: Client, recorder: Recorder) -> str:
+    """Record all allocations at one revision: a server that was started again knows no earlier history."""
+    while True:
+        try:
+            page = await client.resource(RESOURCECLAIMS, "default").list()
+        except (StatusError, ConnectionError):
+            await asyncio.sleep(0.1)
+            continue
+        recorder.add(Snapshot([_allocation(claim, removed=False) for claim in page.items]))
+        return page.resource_version
 
 
 def _allocation(claim: ResourceClaim, *, removed: bool) -> Allocation:

@@ -41,6 +41,12 @@ class Allocation(msgspec.Struct, frozen=True, tag="allocation"):
     devices: list[str]
 
 
+class Snapshot(msgspec.Struct, frozen=True, tag="snapshot"):
+    """The devices of all claims at one revision, where the watch had to begin anew."""
+
+    allocations: list[Allocation]
+
+
 class PodRun(msgspec.Struct, frozen=True, tag="pod"):
     """A pod that ran."""
 
@@ -57,7 +63,7 @@ class EndState(msgspec.Struct, frozen=True, tag="final"):
     steady: dict[str, int]
 
 
-Entry = Call | Allocation | PodRun | EndState
+Entry = Call | Allocation | Snapshot | PodRun | EndState
 _DECODER: Final = msgspec.json.Decoder(Entry)
 
 
@@ -87,7 +93,7 @@ def problems(history: Sequence[Entry], *, steady: int) -> Iterator[str]:
     present = set(final.maps)
     made = [call.key for call in calls if call.kind == "create" and call.outcome == "ok"]
     yield from (f"{key} was acknowledged and is not there" for key in made if key not in present)
-    yield from _devices([entry for entry in history if isinstance(entry, Allocation)])
+    yield from _devices(history)
     if len(final.steady) != steady or any(final.steady.values()):
         yield f"pods that were to stay, with their restarts: {final.steady}"
 
@@ -117,17 +123,21 @@ def _counters(calls: Sequence[Call], final: EndState) -> Iterator[str]:
             yield f"{call.key} was read as {call.value} after {newest[call.key]} was acknowledged"
 
 
-def _devices(allocations: Sequence[Allocation]) -> Iterator[str]:
+def _devices(history: Sequence[Entry]) -> Iterator[str]:
     held: dict[str, str] = {}
     of: dict[str, list[str]] = {}
-    for entry in allocations:
-        for device in of.pop(entry.claim, []):
-            held.pop(device, None)
-        for device in entry.devices:
-            if device in held:
-                yield f"{device} was given to {entry.claim} at {entry.revision} while {held[device]} had it"
-            held[device] = entry.claim
-        of[entry.claim] = entry.devices
+    for entry in history:
+        allocations = [entry] if isinstance(entry, Allocation) else []
+        if isinstance(entry, Snapshot):
+            held, of, allocations = {}, {}, entry.allocations
+        for one in allocations:
+            for device in of.pop(one.claim, []):
+                held.pop(device, None)
+            for device in one.devices:
+                if device in held:
+                    yield f"{device} was given to {one.claim} at {one.revision} while {held[device]} had it"
+                held[device] = one.claim
+            of[one.claim] = one.devices
 
 
 def pause_of(history: Sequence[Entry], fault: Fault) -> float:

@@ -210,6 +210,16 @@ def list_item_by_item(kind: type[T], body: bytes) -> tuple[ListMeta, list[T], tu
     return metadata, items, tuple(undecodable)
 
 
+def may_be_repeated(code: int, *, is_read: bool) -> bool:
+    """Return True if a request may be sent again that was refused with ``code`` and a time to retry after.
+
+    With 429 and 503 nothing was done. With 500 and 504 a server may have lost the answer of its store to a write, which
+    was carried out: sent again, it would be refused as a conflict, or undo what another client has done since.
+    client-go repeats those, too.
+    """
+    return code in (429, 503) or (is_read and code in (500, 504))
+
+
 def _identified(kind: type[KubeStruct], body: bytes, error: Exception) -> Undecodable:
     """Raises:
     MalformedAnswer: the bytes are no object.

@@ -32,6 +32,7 @@ from cathedra.client.answers import (
     event_of,
     list_item_by_item,
     list_type,
+    may_be_repeated,
     meta_of,
     refusal_of,
 )
@@ -62,6 +63,10 @@ RETRIES: Final = 10
 """Limit of the retries of a request."""
 LONGEST_PAUSE: Final = 10.0
 """Limit of the seconds before a retry."""
+SILENT_SECONDS: Final = 300.0
+"""Time without events or bookmarks after which a watch counts as lost: its server may hang behind a load balancer,
+which keeps the connection open. Kubernetes' clients begin every watch anew after five to ten minutes."""
+_CONNECT_SECONDS: Final = 30.0
 _PARALLEL_CONNECTIONS: Final = 200
 _METHODS: Final[Mapping[Verb, str]] = {
     "get": "GET",
@@ -94,7 +99,10 @@ class HTTPTransport:
         denials: Denials | None = None,
         servers: Servers | None = None,
     ) -> None:
+        import aiohttp  # loaded by now, as in `open`
+
         self._session = session
+        self._watching = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=SILENT_SECONDS)
         self.servers = servers or Servers(target.servers)
         """The servers of the cluster; a session beside this transport uses the same one."""
         self.denials = denials
@@ -147,7 +155,7 @@ class HTTPTransport:
             headers=headers,
             auth=auth,
             # Watches stay silent for minutes; a request that needs a deadline sets its own around the call.
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
         )
         made = cls(session, target, denials)
         made._tls = tls
@@ -312,7 +320,8 @@ class HTTPTransport:
             attempt += 1
             # Only with Retry-After, as client-go does: without it nothing shows that a repeated request is
             # welcome.
-            if attempt > RETRIES or not pause.isdigit() or response.status not in (429, 500, 503, 504):
+            repeatable = may_be_repeated(response.status, is_read=method == "GET")
+            if attempt > RETRIES or not pause.isdigit() or not repeatable:
                 raise refusal_of(response.status, answer) if probe else self._refusal(response.status, answer)
             await asyncio.sleep(min(float(pause), LONGEST_PAUSE))
 
@@ -348,7 +357,7 @@ class HTTPTransport:
         with _translated():
             # The duration of a watch is no latency, so only the answer is counted, as in client-go.
             async with self._session.get(
-                server + path, params=query, headers=headers, server_hostname=self._tls_name
+                server + path, params=query, headers=headers, server_hostname=self._tls_name, timeout=self._watching
             ) as response:
                 if self._requests is not None:
                     self._requests.answered(str(response.status), "GET", urlsplit(server).netloc)

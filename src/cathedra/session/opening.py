@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from cathedra import __version__
 from cathedra.api.status import StatusError
+from cathedra.client.answers import may_be_repeated
 from cathedra.client.denials import Denials
 from cathedra.client.http import LONGEST_PAUSE, RETRIES, HTTPTransport
 from cathedra.client.kubeconfig import Target
@@ -31,8 +32,7 @@ DISABLED: Final = "CATHEDRA_DISABLE_SESSIONS"
 """The variable that leaves only HTTP, as ``DISABLE_HTTP2`` leaves only HTTP/1.1 for clients of Kubernetes."""
 REFUSED_SECONDS: Final = 60.0
 """Time after which a server that refused a session is sent another request for one."""
-_BUSY: Final = frozenset({429, 500, 503, 504})
-"""Refusals that may carry a time to retry after."""
+_READS: Final = frozenset({"get", "list"})
 
 
 @asynccontextmanager
@@ -107,7 +107,7 @@ class UpgradingTransport:
             except ServedOverHTTP:
                 return await self._http.call(call)
             except ServerLeft:
-                if call.verb not in ("get", "list"):
+                if call.verb not in _READS:
                     raise
                 continue
             except NotSent:
@@ -116,7 +116,7 @@ class UpgradingTransport:
                 continue
             except StatusError as error:
                 # HTTP's transport has obeyed the times to retry after by itself.
-                pause = 0.0 if transport is self._http else _pause(error)
+                pause = 0.0 if transport is self._http else _pause(error, is_read=call.verb in _READS)
                 attempt += 1
                 # Bounded, so that a server that always refuses is reported to the caller in the end.
                 if attempt > RETRIES or not pause:
@@ -206,9 +206,9 @@ class UpgradingTransport:
         self._refused_until = asyncio.get_running_loop().time() + REFUSED_SECONDS
 
 
-def _pause(error: StatusError) -> float:
-    """Return the seconds after which the server wants the call to be retried; 0 if it names none."""
+def _pause(error: StatusError, *, is_read: bool) -> float:
+    """Return the seconds after which the call is to be repeated; 0 if the server names none, or it must not be."""
     details = error.status.details
-    if error.code not in _BUSY or details is None:
+    if details is None or not may_be_repeated(error.code, is_read=is_read):
         return 0.0
     return min(float(details.retry_after_seconds), LONGEST_PAUSE)

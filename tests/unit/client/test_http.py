@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -183,6 +184,26 @@ async def test_an_answer_that_asks_to_come_back_is_obeyed() -> None:
 
     async with serving(handler) as api:
         assert (await api.call(APICall("get", PODS, "ns", "p"))).metadata.name == "p"
+
+
+@pytest.mark.parametrize(("status", "sent"), [(429, 2), (503, 2), (500, 1), (504, 1)])
+async def test_a_write_that_may_have_been_carried_out_is_not_sent_again(status: int, sent: int) -> None:
+    attempts = 0
+
+    async def handler(request: web.Request) -> web.Response:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            return web.json_response({}, status=status, headers={"Retry-After": "0"})
+        return web.json_response(POD)
+
+    async with serving(handler) as api:
+        with contextlib.suppress(StatusError):
+            await api.call(APICall("update", PODS, "ns", "p", body=Pod(metadata=ObjectMeta(name="p"))))
+        assert attempts == sent
+        attempts = 0
+        assert (await api.call(APICall("get", PODS, "ns", "p"))).metadata.name == "p"
+        assert attempts == 2
 
 
 async def test_a_server_that_is_not_there_is_a_connection_error() -> None:

@@ -511,6 +511,25 @@ async def test_a_refusal_that_says_when_to_ask_again_is_obeyed(tmp_path: Path, m
         assert (await way.call(APICall("list", NAMESPACES, ""))).items
 
 
+async def test_a_write_that_may_have_been_carried_out_is_not_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with networked(tmp_path) as there, there.user() as way:
+        await way.call(APICall("list", NAMESPACES, ""))
+        lost = [failure(504, "Timeout", "the request may have been carried out", StatusDetails(retry_after_seconds=1))]
+        real = requests.Requests.carry_out
+
+        def sometimes(*arguments: Any) -> Any:
+            if lost:
+                raise lost.pop()
+            return real(*arguments)
+
+        monkeypatch.setattr(requests.Requests, "carry_out", sometimes)
+        with pytest.raises(StatusError, match="may have been carried out"):
+            await way.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
+        await way.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
+
+
 async def test_a_write_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with networked(tmp_path) as there, there.user() as way:
         await way.call(APICall("list", NAMESPACES, ""))
