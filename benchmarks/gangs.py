@@ -103,7 +103,7 @@ def traced(configuration: SchedulerConfiguration) -> tuple[float, Sequence[Sampl
 
 def _mean(samples: Sequence[Sample], name: str) -> float:
     """Return the mean once the cluster has filled."""
-    return statistics.mean(getattr(one, name) for one in samples if one.hour > FILLED)
+    return statistics.mean(float(getattr(one, name)) for one in samples if one.hour > FILLED)
 
 
 async def _play(configuration: SchedulerConfiguration, *, trace: bool) -> Sequence[Sample]:

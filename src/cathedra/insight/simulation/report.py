@@ -55,7 +55,12 @@ class Copies(msgspec.Struct, frozen=True, rename="camel"):
     more: int
     limited: bool
     """True if the number is the limit of the copies that were tried."""
+    is_gang: bool = False
+    """True if a copy is a whole gang."""
     nodes: Mapping[str, int] = {}
+    """Node → the pods of the copies there."""
+    domains: Mapping[str, int] = {}
+    """Of a gang whose pods are to be in one topology domain: domain → the copies there."""
 
 
 class Simulation(msgspec.Struct, frozen=True, rename="camel"):
@@ -131,7 +136,10 @@ def _lines(found: Simulation, width: int, style: Style, listed: int) -> Iterator
         yield from wrapped(f"{where}: {used}{each}", width, "", "    ")
     for copies in found.copies:
         more = f"at least {copies.more}" if copies.limited else str(copies.more)
-        some = ", ".join(f"{number} on {node}" for node, number in list(copies.nodes.items())[:6])
+        unit = " pods on" if copies.is_gang else " on"
+        places = [f"{number} in {domain}" for domain, number in copies.domains.items()]
+        places = places or [f"{number}{unit} {node}" for node, number in copies.nodes.items()]
+        some = ", ".join(places[:6])
         yield from wrapped(f"{copies.of}: {more} more would fit" + (f" ({some})" if some else ""), width, "", "    ")
     waiting = sum(len(group.pods) for group in found.pending)
     parts = [f"{counted(len(found.placed), 'pod')} placed"]

@@ -19,7 +19,7 @@ from msgspec import structs
 from cathedra.allocation.errors import InvalidInput
 from cathedra.allocation.reading import Input, Placed
 from cathedra.api.core.core_v1 import Namespace, Node, PersistentVolumeClaim, Pod
-from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.status import StatusError
@@ -28,12 +28,12 @@ from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import NAMESPACES, PODS
+from cathedra.client.resources import PODS
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, ControllerOptions
 from cathedra.deadline import Interruption
 from cathedra.insight.explanation.afterfilters import volume_notes
-from cathedra.insight.explanation.question import WORKLOADS, next_pod, validated
+from cathedra.insight.explanation.question import WORKLOADS, validated
 from cathedra.insight.reading.live import read_client
 from cathedra.insight.reading.manifests import ManifestOptions, Manifests, read_manifests, refusal_text
 from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates
@@ -41,6 +41,7 @@ from cathedra.insight.reading.served import served_versions
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, read_kind
 from cathedra.insight.simulation.applying import apply_manifest
 from cathedra.insight.simulation.comparing import compared
+from cathedra.insight.simulation.copies import CopyCounter, Gang, with_gangs
 from cathedra.insight.simulation.copying import (
     SimulatedNodes,
     SimulatedVolumes,
@@ -53,7 +54,6 @@ from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objec
 from cathedra.insight.simulation.report import Copies, Simulation
 from cathedra.scheduler.judging import scheduler_over
 from cathedra.semantics.groupdomains import SAME_ATTRIBUTE, SAME_LABEL
-from cathedra.semantics.owners import controller_reference
 
 QUIET: Final = 25.0
 """Seconds without a change after which nothing is expected any more: longer than the scheduler's longest back-off."""
@@ -115,8 +115,8 @@ class _Plan:
     notes: tuple[Note, ...] = ()
     asked: tuple[KubeObject, ...] | None = None
     """The objects of the question; None if nothing is changed."""
-    counted: tuple[KubeObject, ...] = field(default=())
-    """Pods and workloads of which more copies are tried."""
+    counted: tuple[KubeObject | Gang, ...] = field(default=())
+    """Pods, gangs and workloads of which more copies are tried."""
     steps: tuple[Callable[[Client], Awaitable[None]], ...] = ()
     """Writes that are made one after the other, each when nothing changes any more."""
 
@@ -222,7 +222,7 @@ def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
         drain=drains,
         notes=(*read.notes, *(note for one in drains for note in one.notes)),
         asked=tuple(counted) if _is_change(changes) else None,
-        counted=tuple(counted),
+        counted=tuple(with_gangs(counted, objects)),
     )
 
 
@@ -333,7 +333,7 @@ class _Run:
                     seconds = max(self.changed - began, 0.0)
                     after = await read_client(client, source=self.state.source, gates=gates)
                     after = dataclasses.replace(after, notes=())
-                    copies = [await self._copies(one) for one in self.plan.counted] if self.plan.copies else []
+                    copies = await self._copies()
                 finally:
                     for task in tasks:
                         task.cancel()
@@ -345,6 +345,13 @@ class _Run:
         found = compared(self.state, after, self.plan.asked)
         failures = (*self.failures, *found.failures)
         return structs.replace(found, failures=failures, copies=tuple(copies), seconds=round(seconds, 3), notes=notes)
+
+    async def _copies(self) -> list[Copies]:
+        if not self.plan.copies:
+            return []
+        counter = CopyCounter(self.client, self.informers.of(PODS).store, self._settle, self.state, self.plan.copies)
+        counted = self.plan.counted
+        return [await counter.count(one, is_last=one is counted[-1]) for one in counted]
 
     def _note(self, *_: object) -> None:
         self.changed = self.clock.monotonic()
@@ -419,51 +426,3 @@ class _Run:
             await resource.update(changed)
         except StatusError as error:
             raise InvalidInput(f"{ref.kind} {metadata.namespace}/{metadata.name}: {error}") from error
-
-    async def _copies(self, one: KubeObject) -> Copies:
-        """Count the further pods of the same kind that fit."""
-        pod = one if isinstance(one, Pod) else next_pod(one, self.state)  # type: ignore[arg-type]  # a workload
-        where = f"{type(one).__name__.lower()} {pod.metadata.namespace}/{one.metadata.name}"
-        pods = self.client.resource(PODS, pod.metadata.namespace)
-        # The namespace is the controller of the copies, which have the labels of the workload's pods: a ReplicaSet with
-        # that selector would adopt copies without a controller, and delete those above its number of replicas.
-        namespace = await self.client.resource(NAMESPACES).get(pod.metadata.namespace)
-        owners = (controller_reference(namespace, block_owner_deletion=None),)
-        names: list[str] = []
-        size = 8
-        waiting = 0
-        while len(names) < self.plan.copies and not waiting:
-            batch = min(size, self.plan.copies - len(names))
-            # Batches grow, because each one waits until nothing changes any more.
-            size *= 4
-            for _ in range(batch):
-                name = f"{pod.metadata.name}-copy-{len(names)}"
-                names.append(name)
-                metadata = ObjectMeta(
-                    name=name,
-                    namespace=pod.metadata.namespace,
-                    labels=pod.metadata.labels,
-                    owner_references=owners,
-                )
-                spec = replace(pod.spec, node_name="")
-                try:
-                    await pods.create(Pod(metadata=metadata, spec=spec))
-                except StatusError:
-                    names.pop()
-                    waiting = 1
-                    break
-            await self._settle()
-            mine = set(names)
-            waiting += sum(
-                not each.spec.node_name for each in self.informers.of(PODS).store.list() if each.metadata.name in mine
-            )
-        found: dict[str, int] = {}
-        for each in sorted(self.informers.of(PODS).store.list(), key=lambda each: each.metadata.name):
-            if each.metadata.name in set(names) and each.spec.node_name:
-                found[each.spec.node_name] = found.get(each.spec.node_name, 0) + 1
-        if one is not self.plan.counted[-1]:
-            # Waiting pods are deleted first, or they would take the place of the others.
-            for name in reversed(names):
-                await pods.delete(name, grace_period_seconds=0)
-            await self._settle()
-        return Copies(where, sum(found.values()), not waiting, dict(sorted(found.items())))
