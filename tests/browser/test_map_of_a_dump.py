@@ -94,6 +94,18 @@ async def test_a_change_is_simulated_and_its_difference_is_lit(open_map: OpenMap
         assert "there is no node 'node-9'" in await panel.get_by_role("alert").inner_text()
 
 
+async def test_added_nodes_are_on_the_map_until_the_present_is_shown_again(open_map: OpenMap) -> None:
+    async with open_map(CLUSTER) as found:
+        page = found.page
+        panel = await found.panel("What if")
+        await page.evaluate("Object.assign(deviceMap.whatIf.form, { profile: 'node-0', nodes: 2 }), deviceMap.update()")
+        await panel.get_by_role("button", name="Simulate").click()
+        await page.get_by_text("what would be").wait_for()
+        assert await page.evaluate("[deviceMap.model.nodes.size, deviceMap.model.devices.size]") == [5, 20]
+        await panel.get_by_role("button", name="Back to the present").click()
+        assert await page.evaluate("[deviceMap.model.nodes.size, deviceMap.model.devices.size]") == [3, 12]
+
+
 async def test_it_counts_how_many_more_fit_of_each_class(open_map: OpenMap) -> None:
     async with open_map(CLUSTER) as found:
         panel = await found.panel("What if")

@@ -43,11 +43,13 @@ class MapChange(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     type: str = ""
     devices: Sequence[DeviceEntry] = ()
     before: Sequence[DeviceEntry] = ()
-    """The former entries of changed devices, and of those that have gone."""
+    """The former entries of changed devices, and of those that have gone; likewise of nodes and subjects."""
     gone_devices: Sequence[str] = ()
     nodes: Sequence[MapNode] = ()
+    before_nodes: Sequence[MapNode] = ()
     gone_nodes: Sequence[str] = ()
     subjects: Sequence[MapSubject] = ()
+    before_subjects: Sequence[MapSubject] = ()
     gone_subjects: Sequence[str] = ()
     classes: Sequence[str] | None = None
     taint_rules: Sequence[str] | None = None
@@ -153,12 +155,9 @@ class MapHistory:
 
 def difference(old: ClusterMap, new: ClusterMap, now: float, events: Iterable[MapEvent] = ()) -> MapChange:
     """Return the difference between two maps, with the allocations that it implies."""
-    devices, gone = _compared(_by_key(old.devices), _by_key(new.devices))
-    known = _by_key(old.devices)
-    changed = {_key(one) for one in devices}
-    before = tuple(one for key, one in known.items() if key in changed or key in gone)
-    nodes, gone_nodes = _compared(_named(old.nodes), _named(new.nodes))
-    subjects, gone_subjects = _compared(_subjects(old.subjects), _subjects(new.subjects))
+    devices, before, gone = _compared(_by_key(old.devices), _by_key(new.devices))
+    nodes, before_nodes, gone_nodes = _compared(_named(old.nodes), _named(new.nodes))
+    subjects, before_subjects, gone_subjects = _compared(_subjects(old.subjects), _subjects(new.subjects))
     return MapChange(
         now=now,
         type="change",
@@ -166,8 +165,10 @@ def difference(old: ClusterMap, new: ClusterMap, now: float, events: Iterable[Ma
         before=before,
         gone_devices=tuple(gone),
         nodes=nodes,
+        before_nodes=before_nodes,
         gone_nodes=tuple(gone_nodes),
         subjects=subjects,
+        before_subjects=before_subjects,
         gone_subjects=tuple(gone_subjects),
         classes=None if old.classes == new.classes else new.classes,
         taint_rules=None if old.taint_rules == new.taint_rules else new.taint_rules,
@@ -177,9 +178,13 @@ def difference(old: ClusterMap, new: ClusterMap, now: float, events: Iterable[Ma
     )
 
 
-def _compared(old: Mapping[str, T], new: Mapping[str, T]) -> tuple[tuple[T, ...], list[str]]:
-    """Return the values that are new or different, and the keys that have gone."""
-    return tuple(one for key, one in new.items() if old.get(key) != one), [key for key in old if key not in new]
+def _compared(old: Mapping[str, T], new: Mapping[str, T]) -> tuple[tuple[T, ...], tuple[T, ...], list[str]]:
+    """Return the values that are new or different, the former ones of those that differ or have gone, and the keys of
+    these."""
+    # Most values are the same object, and the comparison of those is free.
+    changed = {key: one for key, one in new.items() if old.get(key) != one}
+    before = tuple(one for key, one in old.items() if key in changed or key not in new)
+    return tuple(changed.values()), before, [key for key in old if key not in new]
 
 
 def _allocations(before: Iterable[DeviceEntry], after: Iterable[DeviceEntry]) -> Iterator[MapEvent]:
@@ -230,7 +235,8 @@ def _subjects(subjects: Iterable[MapSubject]) -> dict[str, MapSubject]:
 
 
 def _size(change: MapChange) -> int:
-    return len(change.devices) + len(change.before) + len(change.subjects) + len(change.events)
+    changed = (change.devices, change.before, change.subjects, change.before_subjects, change.before_nodes)
+    return sum(map(len, changed)) + len(change.events)
 
 
 def _time(one: tuple[float, MapEvent]) -> float:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import subprocess
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -14,7 +18,10 @@ from cathedra.insight import read_dump
 from cathedra.insight.inventory.clustermap import ClusterMap, cluster_map
 from cathedra.page import history as history_module
 from cathedra.page.history import MapEvent, MapHistory, Unchanging, difference
+from tests.requirements import program
 from tests.unit.cli.dra.dumps import gpu_cluster
+
+MODEL = Path(__file__).parents[3] / "src/cathedra/page/static/model.js"
 
 
 def map_at(now: float, taken: int = 0, nodes: int = 2) -> ClusterMap:
@@ -38,12 +45,35 @@ def test_a_claim_that_ends_gives_its_devices_back() -> None:
     found = difference(map_at(1, taken=1), map_at(2), 2)
     assert [(one.kind, one.text) for one in found.events] == [("freed", "claim other/held-0 gave back gpu-0 on node-0")]
     assert list(found.gone_subjects) == ["claim/other/held-0"]
+    assert [(one.name, one.state) for one in found.before_subjects] == [("held-0", "allocated,reserved")]
+
+
+def test_the_page_takes_changes_back_until_it_has_the_map_of_a_moment() -> None:
+    """Nodes, devices and lists of an earlier time are those that the map had then."""
+    maps = [map_at(1, taken=1), map_at(2, taken=2), map_at(3, nodes=1), map_at(4, taken=1, nodes=3)]
+    changes = [difference(old, new, new.now or 0.0) for old, new in itertools.pairwise(maps)]
+    script = (
+        f"const {{ ClusterModel, asOf }} = await import({json.dumps(MODEL.as_uri())});"
+        "const { present, changes } = JSON.parse(await new Response(process.stdin).text());"
+        "const model = new ClusterModel(present);"
+        "const plain = (one) => ['nodes', 'devices', 'subjects'].map((kind) => Object.fromEntries(one[kind]));"
+        "console.log(JSON.stringify([1, 2, 3, 4].map((now) => plain(asOf(model, changes, now)))));"
+    )
+    given = msgspec.json.encode({"present": maps[-1], "changes": changes})
+    command = [program("node"), "--no-warnings", "--input-type=module", "--eval", script]
+    shown = json.loads(subprocess.run(command, input=given, capture_output=True, check=True).stdout)
+    for map_, (nodes, devices, subjects) in zip(maps, shown, strict=True):
+        expected = json.loads(msgspec.json.encode(map_))
+        assert nodes == {one["name"]: one for one in expected["nodes"]}
+        assert devices == {"/".join((one["driver"], one["pool"], one["device"])): one for one in expected["devices"]}
+        assert subjects == {"/".join((one["kind"], one["namespace"], one["name"])): one for one in expected["subjects"]}
 
 
 def test_a_node_that_goes_takes_its_devices_along() -> None:
     found = difference(map_at(1), map_at(2, nodes=1), 2)
     assert list(found.gone_nodes) == ["node-1"]
     assert {one.node for one in found.before} == {"node-1"}
+    assert [one.name for one in found.before_nodes] == ["node-1"]
     assert len(found.gone_devices) == 2
 
 

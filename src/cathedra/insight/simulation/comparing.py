@@ -6,6 +6,7 @@ and may have its old node, but it was stopped and may have other devices.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -17,7 +18,9 @@ from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.insight.explanation.afterfilters import refusal_of
 from cathedra.insight.explanation.explain import explain
 from cathedra.insight.explanation.question import WORKLOADS, pods_of
-from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.inventory.listing import device_rows
+from cathedra.insight.inventory.report import DeviceEntry
+from cathedra.insight.reading.state import ByKind, ClusterState, key_of
 from cathedra.insight.simulation.report import NodeChange, PendingPods, PodPlacement, Simulation
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.podclaims import claim_names
@@ -28,6 +31,9 @@ _WITHOUT_CONDITION: Final = (StatefulSet, DaemonSet, Job)
 """Kinds without the condition ReplicaFailure."""
 _EXPLAINED: Final = 20
 """Largest number of pending pods that are explained one by one; others are counted with equal ones."""
+
+MOST_ADDED: Final = 20_000
+"""Devices of new nodes that are listed; a page could not draw many more."""
 
 
 def compared(before: ClusterState, after: ClusterState, requested: Sequence[KubeObject] | None) -> Simulation:
@@ -51,8 +57,21 @@ def compared(before: ClusterState, after: ClusterState, requested: Sequence[Kube
         gone=tuple(_placement(pod, before) for pod in gone),
         pending=_pending(waiting, waited, after),
         nodes=tuple(_node_changes(before, after)),
+        added=_added_devices(before, after),
         failures=(*_failures(after, before), *_deleted_again(requested or (), before, after)),
     )
+
+
+def _added_devices(before: ClusterState, after: ClusterState) -> tuple[DeviceEntry, ...]:
+    """Return the devices of new nodes. They are listed alone: an inventory of all nodes would take seconds."""
+    names = {one.metadata.name for one in after.nodes} - {one.metadata.name for one in before.nodes}
+    pieces = [one for one in after.all(ResourceSlice) if one.spec.node_name in names]
+    if sum(len(one.spec.devices or ()) for one in pieces) > MOST_ADDED:
+        return ()
+    objects: ByKind = {**after.objects, ResourceSlice: {key_of(one): one for one in pieces}}
+    few = dataclasses.replace(after, objects=objects, undecodable=(), followed=None)
+    # Devices that claims hold on other nodes have no slice here, and would be listed as gone.
+    return tuple(one for one in device_rows(few) if one.node in names) if pieces else ()
 
 
 def _placed(

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.insight.drawing.pages import simulation_html
+from cathedra.insight.inventory.report import DeviceEntry
 from cathedra.insight.reading.state import Note
 from cathedra.insight.rendering import API_VERSION, Style, names_text, plain, wrapped
 from cathedra.printable import counted, printable_values
@@ -78,6 +79,8 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel"):
     failures: tuple[str, ...] = ()
     """Failures of controllers, such as pods that a quota forbids."""
     notes: tuple[Note, ...] = ()
+    added: tuple[DeviceEntry, ...] = ()
+    """Devices of nodes that the cluster does not have, as they would be; empty if there are more than 20,000."""
 
     @property
     def fits(self) -> bool:

@@ -43,6 +43,7 @@ export class App {
     this.grouping = "";
     this.panel = "find";
     this.said = "";
+    this.hypothesis = null; // The model of a simulation that added nodes, while it is shown
     this.connection = { live: false, lost: 0, fault: "" };
     this.finder = new Finder(this);
     this.selection = new Selection(this);
@@ -107,9 +108,9 @@ export class App {
     return this.present.apply(change);
   }
 
-  // The present has changed; what is shown is an earlier time while the timeline is scrubbed.
+  // The present has changed; what is shown is an earlier time while the timeline is scrubbed, or what would be.
   #shown(moved) {
-    if (this.timeline.scrubbed) return;
+    if (this.timeline.scrubbed || this.hypothesis) return;
     this.model = this.present;
     if (moved) this.lay();
     else this.view.redraw();
@@ -117,7 +118,9 @@ export class App {
     this.finder.changed();
   }
 
-  showModel(model) {
+  // Shows another model than the present, until the next call; `hypothetical` is one that a simulation made.
+  showModel(model, hypothetical = false) {
+    this.hypothesis = hypothetical ? model : null;
     this.model = model;
     this.lay();
     this.selection.refresh();
@@ -218,6 +221,7 @@ export class App {
   #status() {
     const { connection } = this;
     const at = this.timeline.scrubbed;
+    if (this.hypothesis) return html`<span class="status still" role="status">what would be</span>`;
     if (at) return html`<span class="status still" role="status">as of ${clock(at)}</span>`;
     if (connection.lost) {
       const age = Math.max(0, Math.round((Date.now() - connection.lost) / 1000));

@@ -156,6 +156,35 @@ export class ClusterModel {
   }
 }
 
+// The present with devices of nodes that a simulation has added.
+export function withAdded(present, added) {
+  const names = new Set(added.map((one) => one.node).filter((name) => !present.nodes.has(name)));
+  const nodes = [...names].map((name) => ({ name, labels: {}, taints: [], ready: true, unschedulable: false }));
+  return changed(present, [...present.nodes.values(), ...nodes], present.subjects.values(), [...present.devices.values(), ...added]);
+}
+
+const changed = (present, nodes, subjects, devices, more = {}) =>
+  new ClusterModel({
+    source: present.source, now: present.now, notes: present.notes, pools: present.pools, classes: present.classes, profiles: present.profiles,
+    taintRules: present.taintRules, nodes, subjects: [...subjects], devices, ...more,
+  });
+
+// The model as it was at a moment: the present with all later changes taken back.
+export function asOf(present, changes, seconds) {
+  const [devices, nodes, subjects] = [new Map(present.devices), new Map(present.nodes), new Map(present.subjects)];
+  const takeBack = (values, after, before, key) => {
+    for (const one of after ?? []) values.delete(key(one));
+    for (const one of before ?? []) values.set(key(one), one);
+  };
+  for (let i = changes.length - 1; i >= 0 && changes[i].now > seconds; i--) {
+    const one = changes[i];
+    takeBack(devices, one.devices, one.before, keyOf);
+    takeBack(nodes, one.nodes, one.beforeNodes, (node) => node.name);
+    takeBack(subjects, one.subjects, one.beforeSubjects, subjectKey);
+  }
+  return changed(present, [...nodes.values()], subjects.values(), [...devices.values()], { now: seconds, pools: [] });
+}
+
 export const subjectKey = (one) => `${one.kind}/${one.namespace}/${one.name}`;
 
 // The whole device of a cell: the one that takes the most of it.

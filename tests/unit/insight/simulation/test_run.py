@@ -220,6 +220,7 @@ def test_nodes_are_added_like_one_that_is_there() -> None:
     )
     assert [one.node.startswith("node-0-new-") for one in found.placed] == [True]
     assert found.copies[0].more == 1
+    assert sorted((one.node != "node-0", one.state) for one in found.added) == [(True, "free"), (True, "held")]
 
 
 def test_a_quota_that_forbids_pods_is_told() -> None:

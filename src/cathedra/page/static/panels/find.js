@@ -94,12 +94,22 @@ export class Finder {
     const all = [...model.subjects.values()];
     const kinds = Object.groupBy ? Object.groupBy(all, (one) => one.kind) : grouped(all);
     return html`
-      <h2>What waits</h2>
-      ${this.fault ? html`<p class="note">${this.fault}</p>` : nothing}
-      ${this.overview ? this.#overview() : html`<p class="faint">being explained …</p>`}
-      <p><button @click=${() => this.refresh()}>Explain again</button></p>
+      ${this.app.timeline.scrubbed ? this.#waited(all) : this.#waitsNow()}
       ${model.pools.map((text) => html`<p class="note">${text}</p>`)}
       ${Object.entries(kinds).map(([kind, list]) => html`<h3>${plural(kind)} (${list.length.toLocaleString("en")})</h3>${this.#subjectList(list)}`)}`;
+  }
+
+  #waitsNow() {
+    return html`<h2>What waits</h2>
+      ${this.fault ? html`<p class="note">${this.fault}</p>` : nothing}
+      ${this.overview ? this.#overview() : html`<p class="faint">being explained …</p>`}
+      <p><button @click=${() => this.refresh()}>Explain again</button></p>`;
+  }
+
+  // An earlier moment is not explained: the engine has the present.
+  #waited(all) {
+    const waiting = all.filter((one) => one.waits);
+    return html`<h2>What waited then</h2>${waiting.length ? this.#subjectList(waiting) : html`<p class="good">nothing waited</p>`}`;
   }
 
   #overview() {

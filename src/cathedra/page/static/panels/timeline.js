@@ -1,7 +1,7 @@
 // The timeline of the last hour: allocations, evictions and failures, and the map as it was.
 
 import { html, nothing, svg } from "../vendor/lit-html.js";
-import { ClusterModel, keyOf } from "../model.js";
+import { asOf } from "../model.js";
 
 const HOUR = 3600;
 const COLOURS = { allocated: "#0072b2", freed: "#009e73", evicted: "#d55e00", failed: "#d55e00", changed: "#cc79a7" };
@@ -52,21 +52,7 @@ export class Timeline {
     }
     const moment = Math.max(seconds, this.began);
     this.scrubbed = moment * 1000;
-    this.app.showModel(this.#modelAt(moment));
-  }
-
-  // The present with all later changes taken back.
-  #modelAt(seconds) {
-    const { present } = this.app;
-    const devices = new Map(present.devices);
-    for (let i = this.changes.length - 1; i >= 0 && this.changes[i].now > seconds; i--) {
-      for (const one of this.changes[i].devices ?? []) devices.delete(keyOf(one));
-      for (const one of this.changes[i].before ?? []) devices.set(keyOf(one), one);
-    }
-    return new ClusterModel({
-      source: present.source, now: seconds, notes: present.notes, pools: [], classes: present.classes, profiles: present.profiles, taintRules: present.taintRules,
-      nodes: [...present.nodes.values()], subjects: [...present.subjects.values()], devices: [...devices.values()],
-    });
+    this.app.showModel(asOf(this.app.present, this.changes, moment));
   }
 
   render() {

@@ -1,7 +1,7 @@
 // Panel «What if»: changes that are simulated on a copy, their difference on the map, and how many more fit.
 
 import { html, nothing } from "../vendor/lit-html.js";
-import { keyOf } from "../model.js";
+import { keyOf, withAdded } from "../model.js";
 
 const COPIES = 200;
 const EMPTY = { scale: "", replicas: 1, nodes: 1, profile: "", drain: "", force: true, taint: "", remove: "", manifest: "" };
@@ -82,6 +82,7 @@ export class WhatIf {
       const answer = await this.app.engine.ask("simulate", fields);
       if (asked !== this.#asked) return;
       this.answer = answer;
+      if (answer.added?.length) this.app.showModel(withAdded(this.app.present, answer.added), true);
       this.app.light(difference(answer));
     } catch (error) {
       if (asked === this.#asked) this.fault = error.message;
@@ -147,8 +148,14 @@ export class WhatIf {
     this.busy = word;
     this.fault = "";
     this.answer = this.rooms = null;
+    this.#back();
     this.app.update();
     return ++this.#asked;
+  }
+
+  // Shows the present again, if nodes of a simulation are on the map.
+  #back() {
+    if (this.app.hypothesis) this.app.showModel(this.app.present);
   }
 
   #end(asked) {
@@ -188,6 +195,7 @@ export class WhatIf {
       ${this.busy ? html`<p class="faint" role="status">being ${this.busy} …</p>` : nothing}
       ${this.fault ? html`<p class="note" role="alert">${this.fault}</p>` : nothing}
       ${this.rooms ? rooms(this.rooms) : nothing}
+      ${app.hypothesis ? html`<p>Added nodes are on the map. <button type="button" @click=${() => this.#back()}>Back to the present</button></p>` : nothing}
       ${this.answer ? differenceTables(this.answer) : nothing}`;
   }
 }
