@@ -180,7 +180,7 @@ class Preemption(msgspec.Struct, frozen=True):
     violations: int = 0
     """The number of victims that a disruption budget protects."""
     why: str = ""
-    """In the scheduler's words; "" if the pod fits as it is."""
+    """In the scheduler's words; "" if the pod fits as it is, or if no eviction could lift a refusal."""
 
 
 class Filters:
@@ -306,6 +306,10 @@ class Filters:
         chosen = plugin.chosen(state, info, found)
         if isinstance(chosen, Eviction):
             return Preemption(chosen.node, tuple(one.pod for one in chosen.victims), chosen.violations)
+        refusals = (found.status_of(node.name) for node in state.snapshot.nodes)
+        if all(one is not None and one.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE for one in refusals):
+            # The refusals are the reason, and preemption has none of its own.
+            return Preemption()
         return Preemption(why=chosen.message.removeprefix("preemption: "))
 
 

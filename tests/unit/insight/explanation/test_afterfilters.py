@@ -210,3 +210,12 @@ def test_a_quota_on_held_devices_is_named_if_the_scheduler_has_refused_the_pod_o
     waiting = {**plain_pod(), "status": {"phase": "Pending", "conditions": [condition]}}
     found = explain(cluster(waiting), "pod/user")
     assert [(cause.kind, cause.text) for cause in found.causes] == [("quota", text)]
+
+
+def test_preemption_is_not_mentioned_where_no_eviction_could_help() -> None:
+    state = read_dump(
+        [*small.node("a", 1), *small.pod("new", 1, priority=5)],
+        release="1.37",
+        feature_gates={"DRAPreemption": True},
+    )
+    assert [one.kind for one in explain(state, "pod/new").causes] == ["missing class"]
