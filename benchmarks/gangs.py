@@ -5,14 +5,17 @@ in memory, and the clock is virtual: figures are shares of the cluster and proce
 change.
 
     python -m benchmarks gangs
+    python -m benchmarks.gangs docs/pictures/gang-trace.svg     # plots of the 24 hours
 """
 
 from __future__ import annotations
 
 import asyncio
 import statistics
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 from time import process_time
 from typing import Any, Final, NamedTuple
@@ -75,7 +78,7 @@ class Sample(NamedTuple):
 def rows() -> Iterator[Row]:
     """Yield the figures of each variant."""
     for name, plugins in VARIANTS.items():
-        configuration = read_configuration(_CONFIGURATION.replace("PLUGINS", plugins))
+        configuration = _configured(plugins)
         burst = _measured(configuration)
         yield f"200 gangs of 8 on 500 nodes, {name}: devices in use", 100 * burst[0], "%", None, None
         yield f"200 gangs of 8 on 500 nodes, {name}: nodes with 8 free", burst[1], "nodes", None, None
@@ -99,6 +102,44 @@ def traced(configuration: SchedulerConfiguration) -> tuple[float, Sequence[Sampl
     began = process_time()
     samples = run_virtual(_play(configuration, trace=True))
     return process_time() - began, samples
+
+
+def picture(traces: Mapping[str, Sequence[Sample]]) -> str:
+    """Return plots of some traces, one below the other: devices in use, nodes with all free, and waiting gangs."""
+    parts = [_HEAD]
+    for row, (title, field, top) in enumerate(_PLOTS):
+        base = 120 + 120 * row
+        parts.append(f'<text x="40" y="{base - 92}" class="bold">{title}</text>')
+        parts.append(f'<path class="axis" d="M40 {base - 80}V{base}H620"/>')
+        parts.append(f'<text x="34" y="{base - 70}" text-anchor="end">{top:g}</text>')
+        parts.append(f'<text x="34" y="{base}" text-anchor="end">0</text>')
+        for number, (name, samples) in enumerate(traces.items()):
+            values = [(one.hour, float(getattr(one, field)) * _SCALES.get(field, 1) / top) for one in samples]
+            points = [(40 + 580 * hour / HOURS, base - 80 * min(value, 1)) for hour, value in values]
+            text = " ".join(f"{x:.0f},{y:.0f}" for x, y in points)
+            parts.append(f'<polyline class="v{number}" points="{text}"/>')
+            if row == 0:
+                parts.append(f'<text x="{250 + 130 * number}" y="28" class="l{number}">{name}</text>')
+    places = [(hour, f"{40 + 580 * hour / HOURS:.0f}") for hour in (0, 6, 12, 18, 24)]
+    hours = "".join(f'<text x="{place}" y="376" text-anchor="middle">{hour} h</text>' for hour, place in places)
+    return "\n".join([*parts, hours, "</svg>", ""])
+
+
+_SCALES: Final = {"used": 100}
+_PLOTS: Final = (
+    ("devices in use, %", "used", 80.0),
+    ("nodes with all 8 devices free", "empty", 500.0),
+    ("gangs that wait", "waiting", 10.0),
+)
+_HEAD: Final = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 390" role="img" aria-labelledby="t d">
+<title id="t">Gangs on 500 nodes for 24 hours</title>
+<desc id="d">With scores of devices, hundreds of nodes stay free as a whole, and no gang waits.</desc>
+<style>
+svg{--ink:#1b1b1b;--line:#c9c9c9}@media(prefers-color-scheme:dark){svg{--ink:#f0f0f0;--line:#3c434a}}
+text{fill:var(--ink);font:12px system-ui,sans-serif}.bold{font-weight:600}.axis{stroke:var(--line);fill:none}
+polyline{fill:none;stroke-width:1.5}.v0{stroke:#d55e00}.v1{stroke:#0072b2}.v2{stroke:#009e73}
+.l0{fill:#d55e00}.l1{fill:#0072b2}.l2{fill:#009e73}
+</style>"""
 
 
 def _mean(samples: Sequence[Sample], name: str) -> float:
@@ -211,3 +252,11 @@ async def _use(client: Client, hour: float) -> Sample:
     pods = (await client.resource(PODS, "default").list()).items
     waiting = {pod.spec.scheduling_group for pod in pods if not pod.spec.node_name}
     return Sample(hour, sum(held.values()) / (NODES_IN_ALL * GPUS), NODES_IN_ALL - len(held), len(waiting))
+
+
+def _configured(plugins: str) -> SchedulerConfiguration:
+    return read_configuration(_CONFIGURATION.replace("PLUGINS", plugins))
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(picture({name: traced(_configured(one))[1] for name, one in VARIANTS.items()}))

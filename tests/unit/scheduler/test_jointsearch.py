@@ -161,3 +161,19 @@ def test_a_gang_is_placed_if_exhaustive_search_places_it(seed: int) -> None:
 def gang_member(number: int, cpu: int, where: str) -> Pod:
     more: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": where}} if where else {}
     return pod(f"p{number}", requests={"cpu": str(cpu)}, schedulingGroup={"podGroupName": "g"}, **more)
+
+
+def test_a_second_scheduler_places_the_gangs_that_name_it_and_leaves_the_others_alone() -> None:
+    text = TEXT.replace("TRIALS", "200").replace("- plugins:", "- schedulerName: cathedra-scheduler\n  plugins:")
+
+    async def body(world: World) -> None:
+        await make_group(world, "g", gang(2))
+        await make_group(world, "h", gang(2))
+        await world.create(node("large", cpu="3"), node("small", cpu="1"))
+        await world.create(member("c", "h"), member("d", "h"))
+        named = {"schedulerName": "cathedra-scheduler"}
+        await world.create(member("b", cpu="3", **named), wishing("a", "large", **named))
+        await world.bound("a", "b")
+        assert await places(world, "abcd") == ["small", "large", "", ""]
+
+    play(body, gates=GATES, configuration=read_configuration(text))
