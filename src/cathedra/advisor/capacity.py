@@ -1,4 +1,4 @@
-"""Room for new claims: the largest request that fits for each class, and devices that are free but stranded."""
+"""Room for new claims: the largest request of each class, the number of claims that fit, and stranded devices."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ MOST_DEVICES: Final = 32
 """Largest number of devices that a claim can have."""
 MOST_CLASSES: Final = 100
 """Classes that are tried."""
+SIZES: Final = (1, 2, 4, 8)
+"""Numbers of devices of which the further claims are counted."""
 _TRIED: Final = 8
 """Nodes that are tried for a class: those with most free devices of it."""
 _ROOM: Final = ("cpu", "memory", "pods")
@@ -33,6 +35,8 @@ class ClassCapacity:
         self._version = -1
         self.largest: Mapping[str, int] = {}
         """Class → the largest number of its devices that one claim can get on one node."""
+        self.further: Mapping[tuple[str, str], int] = {}
+        """(Class, number of devices) → claims for so many of its devices on one node that fit at once."""
         self.stranded: Counter[tuple[str, str]] = Counter()
         """(Driver, reason) → devices that no claim holds and none can get."""
 
@@ -44,6 +48,7 @@ class ClassCapacity:
         classes = sorted(self._model.cluster.classes)[:MOST_CLASSES]
         self.largest = {name: self._largest(name) for name in classes}
         self.stranded = self._stranded()
+        self.further = self._further(classes)
 
     def _largest(self, name: str) -> int:
         nodes = self._candidates(name)
@@ -56,6 +61,23 @@ class ClassCapacity:
             else:
                 too_many = count
         return fits
+
+    def _further(self, classes: Sequence[str]) -> Mapping[tuple[str, str], int]:
+        """Count by the free devices of each node; partitions of one device may exclude each other."""
+        free: dict[str, Counter[str]] = {}
+        for figures in self._figures.pools.values():
+            for (node, names, state), number in figures.devices.items():
+                if state == "free":
+                    for name in names:
+                        free.setdefault(name, Counter())[node] += number
+        usable = {node for nodes in free.values() for node in nodes if not node or not self._obstacle(node)}
+        return {
+            (name, str(size)): sum(
+                number // size for node, number in free.get(name, Counter()).items() if node in usable
+            )
+            for name in classes
+            for size in SIZES
+        }
 
     def _candidates(self, name: str) -> Sequence[Node]:
         free: Counter[str] = Counter()

@@ -54,6 +54,11 @@ COUNTERS: Final = _gauge(
 LARGEST: Final = _gauge(
     "cathedra_largest_request", "Largest number of devices of a class that one claim can get now.", "device_class"
 )
+FURTHER: Final = _gauge(
+    "cathedra_further_requests",
+    "Claims for so many devices of a class on one node that fit at once, by counts of free devices.",
+    *("device_class", "devices"),
+)
 STRANDED: Final = _gauge(
     "cathedra_stranded_devices", "Devices that no claim holds and none can get, by reason.", "driver", "reason"
 )
@@ -102,7 +107,7 @@ LEFT_OUT: Final = _gauge(
     "cathedra_advisor_values_left_out", "Values of a label that are summed under «other».", "metric", "label"
 )
 METRICS: Final = (
-    *(DEVICES, NODE_DEVICES, CAPACITY, COUNTERS, LARGEST, STRANDED, WAITING, WOULD_FIT, FINDINGS),
+    *(DEVICES, NODE_DEVICES, CAPACITY, COUNTERS, LARGEST, FURTHER, STRANDED, WAITING, WOULD_FIT, FINDINGS),
     *(CLAIMS, HELD, SECONDS, OLDER, DURATION, EVENTS, ANALYSES, LEFT_OUT),
 )
 """All of them, as docs/metrics.md lists them."""
@@ -127,6 +132,7 @@ class AdvisorMetrics(Collector):
         for shown, figures in (
             *self._devices(),
             (LARGEST, {(name,): number for name, number in advisor.capacity.largest.items()}),
+            (FURTHER, advisor.capacity.further),
             (STRANDED, advisor.capacity.stranded),
             (WAITING, Counter((obstacle,) for obstacle in advisor.obstacles())),
             (FINDINGS, Counter((one.kind,) for one in advisor.findings.lasting)),

@@ -48,3 +48,19 @@ def test_nothing_is_searched_while_nothing_changes() -> None:
         assert advisor.capacity.largest is before
 
     with_world(body)
+
+
+def test_further_claims_of_some_sizes_are_counted_on_nodes_that_pods_can_reach() -> None:
+    async def body(world: World) -> None:
+        await world.create(node("n2"), slice_("n2", 7), held("gpu-3", "n2"), node("off"), slice_("off", 8))
+        await world.change(Node, "off", lambda one: replace(one, spec=replace(one.spec, unschedulable=True)))
+        further = (await renewed(world)).capacity.further
+        # Six devices are free on one node, and two on the node that every world has.
+        assert {size: number for (name, size), number in further.items() if name == "gpu"} == {
+            "1": 8,
+            "2": 4,
+            "4": 1,
+            "8": 0,
+        }
+
+    with_world(body)
