@@ -132,6 +132,8 @@ def main() -> int:
     faults: list[str] = options.faults.split(",") * options.rounds
     if unknown := set(faults) - {*FAULTS, UPGRADE}:
         parser.error(f"there is no fault {', '.join(sorted(unknown))}")
+    # An exception instead of the end of the process: namespaces and programs would stay.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         with tempfile.TemporaryDirectory(prefix="hosts-") as folder, network_of(HOSTS) as network:
             done, path = lose_hosts(network, Path(folder), faults, seconds=options.seconds, quiet=options.quiet)
