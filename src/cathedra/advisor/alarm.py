@@ -19,7 +19,7 @@ from cathedra.advisor.model import ClusterModel
 from cathedra.advisor.pods import PodAnswer, WaitingPod, WaitingPods
 from cathedra.api.core.core_v1 import Pod
 from cathedra.clock import Clock
-from cathedra.insight.explanation.afterfilters import refusal_of
+from cathedra.insight.explanation.afterfilters import NOT_TRIED, refusal_of
 from cathedra.insight.reading.questions import question_of
 from cathedra.insight.reading.state import ASSUMED
 from cathedra.insight.rendering import names_text
@@ -132,9 +132,12 @@ class Alarm:
         said = f"the scheduler {scheduler} has not reported on it"
         if kind == REFUSED and refusal is not None:
             said = f"the scheduler {scheduler} refuses it: {_short(refusal.message or refusal.reason)}"
-        return f"the pod waits for {since} s and fits on {where}, but {said}. {self._assumptions(scheduler)}"
+        alone = any((one.resource, one.problem) == NOT_TRIED for one in answer.explanation.notes)
+        assumed = self._assumptions(scheduler, alone=alone)
+        return f"the pod waits for {since} s and fits on {where}, but {said}. {assumed}"
 
-    def _assumptions(self, scheduler: str) -> str:
+    def _assumptions(self, scheduler: str, *, alone: bool) -> str:
+        """Return what was assumed and what is not known; ``alone``: the pod's gang was not tried."""
         gates = self._model.gates
         assumed = [note.text for note in self._model.state().notes if note.problem == ASSUMED]
         known = f"Kubernetes {gates.release} with the feature gates that the server reports"
@@ -142,6 +145,8 @@ class Alarm:
         unknown = ["extenders", "plugins and configuration of the scheduler"]
         if scheduler != DEFAULT_SCHEDULER:
             unknown.insert(0, f"the rules of {scheduler}")
+        if alone:
+            unknown.insert(0, "whether the pods of its gang fit together")
         return f"Assumed: {basis}. Not known: {names_text(tuple(unknown))}"
 
     def _log(self, one: Disagreement) -> None:

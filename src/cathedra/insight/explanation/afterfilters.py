@@ -25,6 +25,8 @@ from cathedra.scheduler.judging import Filters
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.podclaims import pod_group_name
 
+NOT_TRIED: Final = ("podgroups", "not examined")
+"""Resource and problem of the note on a gang that was not tried."""
 _OVER_QUOTA: Final = re.compile(
     rf"exceeded quota: \S+, requested: \S+{re.escape(HELD_INFIX)}\S+ used: \S+ limited: \S+[^\s.,]"
 )
@@ -112,7 +114,7 @@ def not_examined(pod: Pod, state: ClusterState, *, gang_tried: bool) -> Iterator
     if group is not None and group.spec.scheduling_policy.gang is not None and not gang_tried:
         size = group.spec.scheduling_policy.gang.min_count
         text = f"the pod is judged alone; whether {size} pods of its gang fit together, kubectl dra simulate tells"
-        yield Note("podgroups", "not examined", text)
+        yield Note(*NOT_TRIED, text)
     condition = refusal_of(pod)
     if condition is not None:
         reported = f"{condition.reason}: {condition.message}" if condition.message else condition.reason

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cathedra.insight import simulate
+from cathedra.insight.explanation.afterfilters import NOT_TRIED
 from cathedra.insight.explanation.explain import explain
 from cathedra.insight.explanation.report import Explanation
 from cathedra.insight.reading.dumps import read_dump
@@ -140,3 +141,15 @@ def test_the_claims_of_manifests_belong_to_their_pods_in_the_gang_too() -> None:
     answer = str(explain(state, manifests=[examples / "gang.yaml"]))
     assert "2 of 3 pods fit together" in " ".join(answer.split())
     assert "owner" not in answer
+
+
+@pytest.mark.parametrize(("nodes", "is_tried"), [(100, True), (400, False)])
+def test_in_a_followed_cluster_only_gangs_are_tried_that_take_no_seconds(nodes: int, is_tried: bool) -> None:
+    """Changes of the cluster wait for the answer there (`cathedra.advisor.turns`)."""
+    pods = [pod(f"p{number}", cpu=1) for number in range(3)]
+    state = state_of(group("g", 3), *pods, *(node(f"n{number}", 4) for number in range(nodes)))
+    assert NOT_TRIED not in {(note.resource, note.problem) for note in explain(state, "pod/p0").notes}
+    followed = explain(state.allocating_from(state.cluster), "pod/p0")
+    notes = {(note.resource, note.problem) for note in followed.notes}
+    assert followed.fits
+    assert (NOT_TRIED in notes) is not is_tried
