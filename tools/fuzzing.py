@@ -37,7 +37,7 @@ from typing import Final
 
 from tools.mutation import mutated
 
-__all__ = ["CORPORA", "CPU_LIMIT", "Layer", "Outcome", "Overrun", "all_layers", "corpus", "examine", "fuzz"]
+__all__ = ["CORPORA", "CPU_LIMIT", "Layer", "Outcome", "Overrun", "Recorder", "all_layers", "corpus", "examine", "fuzz"]
 
 CPU_LIMIT: Final = 2.0
 """Seconds of processor time that one input may cost."""
@@ -136,31 +136,51 @@ def examine(layer: Layer, data: bytes) -> tuple[float, str]:
     return spent, problem
 
 
+class Recorder:
+    """Gives inputs to a layer and keeps what is wrong."""
+
+    def __init__(self, layer: Layer) -> None:
+        signal.signal(signal.SIGVTALRM, _overrun)
+        FINDINGS.mkdir(exist_ok=True)
+        self.outcome = Outcome(layer.name)
+        self._layer = layer
+        self._causes: set[str] = set()
+        self._current = FINDINGS / f"{layer.name}-current"
+        self._note = self._current.open("wb", buffering=0)
+
+    def seeds(self) -> list[bytes]:
+        """Return what mutations start from."""
+        return [*self._layer.seeds(), *(path.read_bytes() for path in corpus(self._layer.name))]
+
+    def give(self, data: bytes) -> None:
+        """Let the layer work on one input. It is on disk meanwhile, in case that the process dies."""
+        outcome = self.outcome
+        self._note.seek(0)
+        self._note.truncate()
+        self._note.write(data)
+        spent, problem = examine(self._layer, data)
+        outcome.inputs += 1
+        outcome.slowest = max(outcome.slowest, spent)
+        if problem and (cause := _cause(problem)) not in self._causes:
+            self._causes.add(cause)
+            outcome.findings.append(f"{_keep(self._layer.name, data, problem)}  {cause}")
+
+    def close(self) -> None:
+        """Remove the file of the present input."""
+        self._note.close()
+        self._current.unlink()
+
+
 def fuzz(layer: Layer, *, seconds: float, inputs: int, seed: int) -> Outcome:
     """Mutations of the layer's seeds until the time or the number of inputs is used up."""
-    signal.signal(signal.SIGVTALRM, _overrun)
-    outcome = Outcome(layer.name)
-    drawn = random.Random(seed)
-    seeds = [*layer.seeds(), *(path.read_bytes() for path in corpus(layer.name))]
-    causes: set[str] = set()
-    current = FINDINGS / f"{layer.name}-current"
-    FINDINGS.mkdir(exist_ok=True)
+    recorder = Recorder(layer)
     end = time.monotonic() + seconds
-    with current.open("wb", buffering=0) as note:
-        for data in _inputs(layer, seeds, drawn):
-            if outcome.inputs >= inputs or time.monotonic() > end:
-                break
-            note.seek(0)
-            note.truncate()
-            note.write(data)
-            spent, problem = examine(layer, data)
-            outcome.inputs += 1
-            outcome.slowest = max(outcome.slowest, spent)
-            if problem and (cause := _cause(problem)) not in causes:
-                causes.add(cause)
-                outcome.findings.append(f"{_keep(layer.name, data, problem)}  {cause}")
-    current.unlink()
-    return outcome
+    for data in _inputs(layer, recorder.seeds(), random.Random(seed)):
+        if recorder.outcome.inputs >= inputs or time.monotonic() > end:
+            break
+        recorder.give(data)
+    recorder.close()
+    return recorder.outcome
 
 
 def _overrun(_signal: int, _frame: FrameType | None) -> None:
@@ -198,6 +218,10 @@ def _keep(name: str, data: bytes, problem: str) -> str:
 
 def _child(options: argparse.Namespace) -> int:
     faulthandler.enable()
+    if options.guided:
+        from tools.guided import fuzz_guided  # it imports this module
+
+        fuzz_guided(lambda: layer_of(options.layer), seconds=options.seconds, inputs=options.inputs, seed=options.seed)
     layer = layer_of(options.layer)
     outcome = fuzz(layer, seconds=options.seconds, inputs=options.inputs, seed=options.seed)
     print(json.dumps({"inputs": outcome.inputs, "slowest": outcome.slowest, "findings": outcome.findings}))
@@ -207,6 +231,7 @@ def _child(options: argparse.Namespace) -> int:
 def _run_layer(name: str, options: argparse.Namespace, seconds: float) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tools.fuzzing", "--child", "--layer", name, "--seed", str(options.seed)]
     command += ["--seconds", str(seconds), "--inputs", str(options.inputs)]
+    command += ["--guided"] if options.guided else []
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -277,6 +302,7 @@ def main() -> int:
     parser.add_argument(
         "--play", action="store_true", help="give kept inputs and seeds to the layers, without mutations"
     )
+    parser.add_argument("--guided", action="store_true", help="let atheris guide mutations by coverage (name layers)")
     parser.add_argument("--list", action="store_true", help="the layers")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -40,3 +40,11 @@ def test_kept_inputs_and_seeds_are_answered_or_refused_in_time(harness: str) -> 
     )
     assert played.returncode == 0, played.stdout[-4000:] + played.stderr[-4000:]
     assert played.stdout.count(" 0 findings") == len(by_harness()[harness])
+
+
+def test_a_layer_is_fuzzed_by_coverage() -> None:
+    pytest.importorskip("atheris", reason="atheris is not installed: it guides mutations by coverage")
+    command = [sys.executable, "-m", "tools.fuzzing", "--guided", "--layer=quantities", "--inputs=300", "--seed=1"]
+    done = subprocess.run([*command, "--seconds=60"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 layers, 300 inputs, 0 findings" in done.stdout
