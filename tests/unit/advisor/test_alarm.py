@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 
+import msgspec
 import pytest
 
 from cathedra.advisor.alarm import JUDGED, LOGGED, REFUSED, UNSEEN
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.struct import replace
+from cathedra.insight.explanation.afterfilters import NOT_TRIED
+from cathedra.insight.reading.state import Note
 from tests.unit.advisor.world import World, waiting, with_world
 from tests.unit.scheduler.objects import node, slice_
 
@@ -113,5 +116,19 @@ def test_a_pod_that_waits_for_its_victims_is_none() -> None:
         await world.change(Pod, "a", lambda one: replace(one, status=replace(one.status, **nominated)), status=True)
         await world.clock.sleep(60)
         assert advisor.alarm.current == ()
+
+    with_world(body)
+
+
+def test_an_alarm_names_that_the_gang_of_the_pod_was_not_tried() -> None:
+    async def body(world: World) -> None:
+        await world.create(*waiting("p"))
+        advisor = world.advise()
+        await world.clock.sleep(2)
+        for key, answer in advisor.pods.answers.items():
+            explanation = msgspec.structs.replace(answer.explanation, notes=(Note(*NOT_TRIED, "judged alone"),))
+            advisor.pods.answers[key] = msgspec.structs.replace(answer, explanation=explanation)
+        (text,) = await world.until_event("p")
+        assert "Not known: whether the pods of its gang fit together, extenders" in text
 
     with_world(body)
