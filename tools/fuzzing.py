@@ -59,6 +59,9 @@ PLAYED: Final = 60
 STALLED: Final = 60.0
 """Seconds without any progress after which a layer's process is ended and its input is a finding."""
 
+INSTRUMENTING: Final = 240.0
+"""Seconds in which the modules of the program are instrumented for guided fuzzing, on a busy machine."""
+
 
 class Overrun(BaseException):
     """An input was still being worked on long after its limit; no layer may catch it."""
@@ -260,7 +263,7 @@ def _run_all(names: Sequence[str], options: argparse.Namespace) -> int:
         batch = names[first : first + AT_ONCE]
         processes = [(name, _run_layer(name, options, share)) for name in batch]
         for name, process in processes:
-            outcome = _outcome_of(name, process, share)
+            outcome = _outcome_of(name, process, share + (INSTRUMENTING if options.guided else 0.0))
             outcomes.append(outcome)
             print(outcome.line(), flush=True)
             for finding in outcome.findings:

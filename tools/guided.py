@@ -25,13 +25,12 @@ GUIDED: Final = ("quantities", "times", "label-selectors", "field-selectors", "s
 
 def fuzz_guided(make: Callable[[], Layer], *, seconds: float, inputs: int, seed: int) -> NoReturn:
     """Fuzz the layer that ``make`` returns until the time or the number of inputs is used up, and end the process."""
-    # From here on: to instrument a thousand modules may take longer than the run.
-    end = time.monotonic() + seconds
     import atheris  # optional: it has wheels for some versions of Python alone
 
     with atheris.instrument_imports(include=["cathedra"], enable_loader_override=False):
         layer = make()
     recorder = Recorder(layer)
+    end = time.monotonic() + seconds
 
     def take(data: bytes) -> None:
         recorder.give(data)

@@ -64,6 +64,8 @@ def _objects() -> Counter[str]:
         if isinstance(one, BoundedCache):
             one.clear()
     gc.collect()
+    # What survives a full collection is exempt from the next ones at once.
+    gc.unfreeze()
     found = Counter(_type_name(type(one)) for one in gc.get_objects())
     gc.freeze()
     return found
