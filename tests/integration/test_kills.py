@@ -13,11 +13,9 @@ from tools.kills.shortages import run as run_shortages
 
 SAMPLE = (
     "API server: after commit of a transaction",
-    "controller manager: after create resourceclaims",
     "scheduler: after update resourceclaims/status",
     "node agent: after call of NodePrepareResources",
     "driver: before rename to checkpoint.json",
-    "shim:container-created",
 )
 
 

@@ -39,7 +39,7 @@ async def test_answers_and_events_fit_one_order_while_servers_are_killed(
 ) -> None:
     if store == "etcd":
         program("etcd")
-    outcome = await run(folder, Plan(seconds=3, servers=servers, store=store))
+    outcome = await run(folder, Plan(seconds=2, servers=servers, store=store))
     assert outcome.problems == []
     assert outcome.kills >= 1
     assert len(outcome.history) > 50
@@ -135,7 +135,7 @@ def histories(draw: st.DrawFn) -> list[Register]:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(histories())
 def test_the_checker_agrees_with_brute_force(history: list[Register]) -> None:
     assert is_linearizable(history, 0, register) == by_brute_force(history)
