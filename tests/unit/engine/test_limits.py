@@ -48,6 +48,15 @@ def asked(engine: Engine, **question: Any) -> dict[str, Any]:
     return found
 
 
+def test_a_slice_that_still_fits_is_read_and_objects_between_slices_count_for_nothing() -> None:
+    engine = Engine(limits=SMALL)
+    between = {"apiVersion": "example.com/v1", "kind": "Other", "metadata": {"name": "o"}}
+    pieces = [slice_of("a", 6), between, slice_of("b", 8), between, slice_of("c", 4), slice_of("d", 1)]
+    loaded = asked(engine, question="load", files=[sent(*pieces)])
+    assert loaded["result"]["devices"] == 10
+    assert loaded["leftOut"] == ["9 devices of 2 slices beyond the first 10"]
+
+
 def test_slices_beyond_the_most_devices_are_left_out() -> None:
     engine = Engine(limits=SMALL)
     loaded = asked(engine, question="load", files=[sent(slice_of("n1", 8), slice_of("n2", 5), slice_of("n3", 2))])
