@@ -1,4 +1,4 @@
-"""DefaultBinder: writes the binding, and finds out what became of it when the answer was lost."""
+"""DefaultBinder: writes the binding, and reads its outcome from the pod if the response leaves that open."""
 
 from __future__ import annotations
 
@@ -34,23 +34,25 @@ class DefaultBinder(BindPlugin):
         try:
             await pods.create_subresource(pod.name, "binding", binding)
         except StatusError as refusal:
-            return error(str(refusal))
+            # A store that timed out may have kept the write, and a request that a proxy repeats conflicts with itself.
+            unknown = refusal.code == 409 or refusal.code >= 500
+            return None if unknown and await self._is_bound(pods, pod, node) else error(str(refusal))
         except ConnectionError as lost:
             return None if await self._is_bound(pods, pod, node) else error(str(lost))
         return None
 
     async def _is_bound(self, pods: ResourceClient[Pod], pod: PodInfo, node: str) -> bool:
-        """Return True if a binding whose response was lost was carried out; False if the server cannot be read either.
+        """Return True if a binding whose outcome is unknown was carried out; False if the server cannot be read either.
 
-        A bound pod runs. Releasing its devices because a response was lost would take them from a running pod.
+        A bound pod runs. Releasing its devices because of a lost response would take them from a running pod.
         """
         backoff = ExponentialBackoff(self._clock, base=0.1, factor=2.0, maximum=5.0, reset_after=60.0)
         for _ in range(QUESTIONS):
             try:
                 found = await pods.get(pod.name)
-            except StatusError:
-                return False
-            except ConnectionError:
+            except (StatusError, ConnectionError) as refusal:
+                if isinstance(refusal, StatusError) and refusal.code < 500 and refusal.code != 429:
+                    return False
                 await self._clock.sleep(backoff.delay())
             else:
                 return found.metadata.uid == pod.uid and found.spec.node_name == node

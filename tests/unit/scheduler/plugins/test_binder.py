@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.status import StatusError, failure, timeout
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
@@ -102,3 +103,35 @@ def test_a_binding_that_was_not_carried_out_is_an_error() -> None:
     assert status is not None
     assert status.message == "the answer was lost"
     assert after.spec.node_name == ""
+
+
+class Refusing:
+    """A transport whose bindings are carried out, and answered with an error all the same."""
+
+    def __init__(self, inner: Any, refusal: Callable[[], StatusError], *, repeated: bool) -> None:
+        self._inner = inner
+        self._refusal = refusal
+        self._repeated = repeated
+        self._refused_reads = 2
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def call(self, call: APICall) -> Any:
+        if call.verb == "get" and self._refused_reads:
+            self._refused_reads -= 1
+            raise failure(503, "ServiceUnavailable", "etcdserver: no leader")
+        answer = await self._inner.call(call)
+        if call.verb != "create":
+            return answer
+        if self._repeated:
+            return await self._inner.call(call)
+        raise self._refusal()
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_binding_that_was_carried_out_and_answered_with_an_error_stands(repeated: bool) -> None:
+    """A store that times out may have kept the write, and a proxy may repeat a request that succeeded."""
+    status, after = bind(lambda inner: Refusing(inner, lambda: timeout("request timed out"), repeated=repeated))
+    assert status is None
+    assert after.spec.node_name == "n1"
