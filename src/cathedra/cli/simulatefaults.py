@@ -70,13 +70,14 @@ def run(arguments: argparse.Namespace) -> int:
     for plan, outcome in runs(range(first, first + arguments.seeds), options, seconds=arguments.seconds):
         campaign.add(plan, outcome)
         code = max(code, _end(arguments, plan, outcome))
+        # After each seed: a long campaign may be interrupted.
+        if arguments.figures is not None:
+            write_durable(arguments.figures, json.dumps(figures(campaign), indent=1).encode() + b"\n")
     if campaign.seeds > 1:
         print(
             f"{campaign.seeds} seeds from {first}: {campaign.hours:.0f} virtual hours "
             f"in {campaign.cpu:.0f} CPU seconds, {campaign.events} events, {len(campaign.failed)} failed"
         )
-    if arguments.figures is not None:
-        write_durable(arguments.figures, json.dumps(figures(campaign), indent=1).encode() + b"\n")
     return code
 
 

@@ -314,10 +314,27 @@ class QuotasHold(Invariant):
 QUOTA_RESOURCE: Final = "count/resourceclaims.resource.k8s.io"
 
 
+_CALM_SECONDS: Final = 60.0
+"""Time without a fault after which nothing of it is left."""
+
+
 class GangsStartWhole(Invariant):
     """Minimum of a gang."""
 
-    sentence = "A gang below its minimum never runs."
+    sentence = "A gang whose pods were bound while there was no fault never runs below its minimum."
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        super().__init__(chronicle)
+        self._calm: dict[tuple[str, str], bool] = {}
+
+    def written(self, change: Change) -> None:
+        """Note whether there was a fault when the first pod of a gang was bound."""
+        if change.plural != "pods" or change.new is None or not change.new.spec.node_name:
+            return
+        group = change.new.spec.scheduling_group
+        # A scheduler that dies, or a binding that is refused, may leave a part of a gang bound, as in Kubernetes.
+        if group is not None:
+            self._calm.setdefault((change.name[0], group.pod_group_name), self.chronicle.is_calm(_CALM_SECONDS))
 
     def settled(self) -> None:
         """Count the members of each gang that have a node."""
@@ -331,7 +348,7 @@ class GangsStartWhole(Invariant):
                 and pod.spec.scheduling_group.pod_group_name == key[1]
             ]
             bound = sum(1 for pod in members if pod.spec.node_name)
-            if gang is not None and 0 < bound < min(gang.min_count, len(members)):
+            if gang is not None and self._calm.get(key, False) and 0 < bound < min(gang.min_count, len(members)):
                 raise self.broken(
                     f"{bound} of {len(members)} members of gang {key} have a node, {gang.min_count} are needed"
                 )

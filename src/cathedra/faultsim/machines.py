@@ -68,9 +68,11 @@ class Machine:
         self._random = random
         self._witness = witness
         self._boots = 1
-        self._files = MemoryFiles()
-        self.checkpoint = FaultyCheckpoint()
-        self._runtime = WitnessedRuntime(clock, self.view, witness)
+        self.agent_death = DeathAtStep()
+        self.driver_death = DeathAtStep()
+        self._files = MortalFiles(self.driver_death)
+        self.checkpoint = FaultyCheckpoint(self.agent_death)
+        self._runtime = WitnessedRuntime(clock, self.view, witness, self.agent_death)
 
     def agent(self, client: Client, clock: Clock, gates: FeatureGates) -> NodeAgent:
         """Return a new agent on this machine."""
@@ -118,7 +120,7 @@ class Machine:
         """Lose containers, devices made ready, and the files of the run directory."""
         self._boots += 1
         self._runtime.lose_power()
-        self._runtime = WitnessedRuntime(self._clock, self.view, self._witness)
+        self._runtime = WitnessedRuntime(self._clock, self.view, self._witness, self.agent_death)
         self.view.running.clear()
         self.view.prepared.clear()
         self._files.remove_tree(Path("/cdi"))
@@ -140,6 +142,8 @@ def device_driver(setup: Setup, gates: FeatureGates) -> ExampleDriver:
         gpus=setup.devices,
         partitions=PARTITIONS if setup.supply == "partitions" else 0,
         shared=setup.supply == "shares",
+        publish_status=setup.reports,
+        binding_conditions=setup.binding,
     )
     return driver_for(config, gates)
 
@@ -147,8 +151,9 @@ def device_driver(setup: Setup, gates: FeatureGates) -> ExampleDriver:
 class WitnessedRuntime(SimulatedRuntime):
     """A simulated runtime that reports what starts and ends."""
 
-    def __init__(self, clock: Clock, view: NodeView, witness: NodeWitness) -> None:
+    def __init__(self, clock: Clock, view: NodeView, witness: NodeWitness, death: DeathAtStep) -> None:
         super().__init__(clock)
+        self._death = death
         self._view = view
         self._witness = witness
         self._told: Callable[[ContainerRun], None] = lambda _: None
@@ -160,13 +165,16 @@ class WitnessedRuntime(SimulatedRuntime):
 
     async def start(self, spec: ContainerSpec) -> ContainerRun:
         """Start a container, and report it."""
+        await self._death.reach()
         run = await super().start(spec)
         self._view.running[spec.id] = spec
         self._witness.started(self._view, spec)
+        await self._death.reach()
         return run
 
     async def remove(self, container_id: str) -> None:
         """Remove a container."""
+        await self._death.reach()
         await super().remove(container_id)
         self._gone(container_id)
 
@@ -196,9 +204,10 @@ class WitnessedRuntime(SimulatedRuntime):
 class FaultyCheckpoint(MemoryCheckpoint):
     """A checkpoint on a disk that may be full."""
 
-    def __init__(self) -> None:
+    def __init__(self, death: DeathAtStep) -> None:
         super().__init__()
         self.full = False
+        self._death = death
 
     async def save(self, infos: Iterable[ClaimInfo]) -> None:
         """Replace what is saved.
@@ -208,11 +217,47 @@ class FaultyCheckpoint(MemoryCheckpoint):
         """
         if self.full:
             raise OSError(28, "No space left on device")
-        await super().save(infos)
+        # The text is made before the wait, as a real agent's is before it is written.
+        kept = tuple(infos)
+        await self._death.reach()
+        await super().save(kept)
+        await self._death.reach()
 
     def recorded(self) -> frozenset[str]:
         """Return the UIDs of the claims that an agent would find."""
         return frozenset(info.uid for info in self.load())
+
+
+class DeathAtStep:
+    """The death of a program between two steps that it takes on its node."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        """The program dies at the step that brings this to 0; 0: it does not."""
+        self.on_death: Callable[[], None] = lambda: None
+
+    async def reach(self) -> None:
+        """Go on, or die and never return."""
+        if not self.left:
+            return
+        self.left -= 1
+        if not self.left:
+            self.on_death()
+            await asyncio.get_running_loop().create_future()
+
+
+class MortalFiles(MemoryFiles):
+    """Files of a driver that may die before or after it writes one."""
+
+    def __init__(self, death: DeathAtStep) -> None:
+        super().__init__()
+        self._death = death
+
+    async def write_durably(self, path: Path, content: bytes) -> None:
+        """Replace the file."""
+        await self._death.reach()
+        await super().write_durably(path, content)
+        await self._death.reach()
 
 
 class DriverFaults:
@@ -269,11 +314,13 @@ class MachinePlugin:
         for claim in claims:
             self._witness.preparing(view, self.driver, claim.uid, recorded)
         service = await self._service()
+        await machine.agent_death.reach()
         answers = await service.prepare(claims)
         for uid, answer in answers.items():
             if not answer.error:
                 view.prepared[self.driver, uid] = _unshared(self.driver, answer)
                 self._witness.prepared(view, self.driver, uid)
+        await machine.agent_death.reach()
         if not machine.faults.lies():
             return answers
         if machine.faults.random.random() < 0.5:
@@ -294,6 +341,7 @@ class MachinePlugin:
         for uid, error in answers.items():
             if not error:
                 view.prepared.pop((self.driver, uid), None)
+        await machine.agent_death.reach()
         if not machine.faults.lies():
             return answers
         return dict.fromkeys(answers, "the device is busy")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -110,11 +111,30 @@ class Chronicle:
         self.nodes: dict[str, NodeView] = {}
         self.lines: deque[str] = deque(maxlen=_SHOWN)
         self.count = 0
+        self.disturbances = 0
+        """Number of faults that are active."""
+        self.disturbed_at = float("-inf")
+        """Time at which a fault last began or ended."""
         self._now = now
         self._layout = layout
         self._definitions = definitions
         self._prefixes = {(one.group, one.plural): prefix for prefix, one in definitions.items()}
         self._hash = hashlib.sha256()
+
+    @contextmanager
+    def disturbed(self) -> Iterator[None]:
+        """Count a fault as active within the context."""
+        self.disturbances += 1
+        self.disturbed_at = self._now()
+        try:
+            yield
+        finally:
+            self.disturbances -= 1
+            self.disturbed_at = self._now()
+
+    def is_calm(self, seconds: float) -> bool:
+        """Return True if no fault is active, and none was for so long."""
+        return not self.disturbances and self._now() - self.disturbed_at > seconds
 
     @property
     def digest(self) -> str:

@@ -42,6 +42,13 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """API servers; several share one store."""
     schedulers: int = 1
     """Schedulers; of several one leads."""
+    elected: bool = True
+    """False: several schedulers work at the same time. Seeds never draw that: Kubernetes' would then allocate devices
+    twice."""
+    reports: bool = False
+    """True if the driver reports its devices in the status of claims."""
+    binding: bool = False
+    """True if pods are bound only after the driver has declared their devices ready."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -112,6 +119,7 @@ FAULTS: Final = (
     "partition",
     "kill",
     "kill-at-write",
+    "kill-at-step",
     "reboot",
     "clock-jump",
     "disk-full",
@@ -167,6 +175,7 @@ GANGS: Final = "GenericWorkload"
 """The gate of pod groups with a minimum."""
 GROUP_CLAIMS: Final = "DRAWorkloadResourceClaims"
 """The gate without which pods of a group get no claims."""
+_BINDING_GATES: Final = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
 _TOGGLED: Final = (
     "DRAAdminAccess",
     "DRAPrioritizedList",
@@ -240,9 +249,10 @@ def _setup(random: Random, options: Options) -> Setup:
     nodes = random.randint(1, 3)
     devices = random.randint(1, 3)
     gates = _gates(release, supply, toggled, gangs=gangs)
+    reports, binding = random.random() < 0.3, random.random() < 0.3
     try:
         gates |= parse_overrides(options.gates) if options.gates else {}
-        FeatureGates.for_release(release, gates)
+        full = FeatureGates.for_release(release, gates)
     except (UnknownGate, ValueError) as error:
         raise InvalidPlan(str(error)) from error
     return Setup(
@@ -253,6 +263,8 @@ def _setup(random: Random, options: Options) -> Setup:
         supply=supply,
         servers=servers,
         schedulers=schedulers,
+        reports=reports,
+        binding=binding and all(full.get(gate, False) for gate in _BINDING_GATES),
     )
 
 
@@ -353,6 +365,9 @@ class _Draws:
             return Step(at=at, do=kind, on=self._part(), seconds=seconds)
         if kind == "kill-at-write":
             return Step(at=at, do=kind, on=self._part(), seconds=seconds, count=random.randint(1, 12))
+        if kind == "kill-at-step":
+            on = self._part(("node-", "driver-"))
+            return Step(at=at, do=kind, on=on, seconds=seconds, count=random.randint(1, 12))
         if kind == "clock-jump":
             return Step(at=at, do=kind, on=self._part(), seconds=round(random.uniform(-600, 600), 3))
         if kind in ("disk-full", "sync-errors", "compaction", "leader-loss"):
@@ -373,16 +388,14 @@ class _Draws:
     def _node(self) -> str:
         return f"node-{self._random.randrange(self._setup.nodes)}"
 
-    def _part(self) -> str:
-        return self._random.choice(part_names(self._setup))
+    def _part(self, kinds: tuple[str, ...] = ("",)) -> str:
+        return self._random.choice([name for name in part_names(self._setup) if name.startswith(kinds)])
 
     def _release(self) -> str:
-        releases = [
-            one
-            for one in RELEASES_WITH_CLAIMS
-            if self._setup.supply != "partitions"
-            or FeatureGates.for_release(one).has(behaviours.COUNTERS_IN_OWN_SLICES)
-        ]
+        needed = [behaviours.COUNTERS_IN_OWN_SLICES] if self._setup.supply == "partitions" else []
+        # Older releases bind the pods of a group one by one unless a gate of theirs is on.
+        needed += [behaviours.GROUPS_SCHEDULED_AS_UNITS] if self._setup.gates.get(GANGS) else []
+        releases = [one for one in RELEASES_WITH_CLAIMS if all(map(FeatureGates.for_release(one).has, needed))]
         here = releases.index(self._setup.release)
         return self._random.choice(releases[max(here - 1, 0) : here + 2])
 

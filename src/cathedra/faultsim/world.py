@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.controllers.nodes.lifecycle import LifecycleTiming, NodeLifecycleController
 from cathedra.faultsim.invariants import INVARIANTS, Invariant, Violation
-from cathedra.faultsim.machines import HEARTBEAT_SECONDS, Machine
+from cathedra.faultsim.machines import HEARTBEAT_SECONDS, DeathAtStep, Machine
 from cathedra.faultsim.network import Link, Network, PartClock, ServerLife, WatchStream
 from cathedra.faultsim.observation import Chronicle, NodeView
 from cathedra.faultsim.plan import Plan, Step, part_names
@@ -154,6 +155,9 @@ class World:
         }
         self.chronicle.nodes = {name: machine.view for name, machine in self.machines.items()}
         self.parts = {name: Part(name, self._maker(name), self) for name in part_names(setup)}
+        for name in self.parts:
+            if name.startswith(("node-", "driver-")):
+                self._death_of(name).on_death = partial(self._died, name, "a step")
         self.met: dict[str, float] = {}
         """Seconds that each kind of fault was active."""
         link = Link(self.network, "user", "system:admin", faulty=False)
@@ -261,8 +265,12 @@ class World:
         life.link = Link(self.network, part, user, groups, on_death=lambda: self._died(part))
         return Client(life.link, clock=life.clock)
 
-    def _died(self, part: str) -> None:
-        self.chronicle.note(f"{part} dies at a write")
+    def _died(self, part: str, where: str = "a write") -> None:
+        self.chronicle.note(f"{part} dies at {where}")
+        link = self.parts[part].link
+        # At once: the task that kills the part runs a turn of the loop later.
+        if link is not None:
+            link.dead = True
         self.spawn(self.parts[part].down(_RESTART_SECONDS * 5))
 
     async def _serve(self, name: str) -> None:
@@ -292,7 +300,7 @@ class World:
         async def lead() -> None:
             await Scheduler(client, clock=clock, random=self._random(), gates=self.gates).run()
 
-        if self.plan.setup.schedulers == 1:
+        if self.plan.setup.schedulers == 1 or not self.plan.setup.elected:
             await lead()
             return
         self._identities += 1
@@ -338,30 +346,30 @@ class World:
     def step(self, step: Step) -> None:
         """Begin a step of the plan."""
         self.chronicle.note(f"step {step.do} {step.on} {step.to} {step.seconds} {step.share} {step.count}")
-        if self.users.can(step):
-            self.spawn(self.users.carry_out(step))
-        elif step.do == "upgrade":
-            self.spawn(self._upgrade(step.to))
-        elif step.do == "delete-node":
-            self.spawn(self._delete_node(step.on))
-        else:
-            self.spawn(self._fault(step))
+        self.spawn(self.users.carry_out(step) if self.users.can(step) else self._fault(step))
 
     async def _fault(self, step: Step) -> None:
         began = self.clock.monotonic()
         try:
-            await self._faulty(step)
+            with self.chronicle.disturbed():
+                await self._faulty(step)
         finally:
             self.met[step.do] = self.met.get(step.do, 0.0) + self.clock.monotonic() - began
 
     async def _faulty(self, step: Step) -> None:
         part = self.parts.get(step.on)
         machine = self.machines.get(step.on)
-        if step.do == "kill" and part is not None:
+        if step.do == "upgrade":
+            await self._upgrade(step.to)
+        elif step.do == "delete-node":
+            await self._delete_node(step.on)
+        elif step.do == "kill" and part is not None:
             await part.down(step.seconds)
         elif step.do == "kill-at-write" and part is not None:
             if part.link is not None:
                 part.link.writes_left = step.count
+        elif step.do == "kill-at-step" and part is not None:
+            self._death_of(step.on).left = step.count
         elif step.do == "clock-jump" and part is not None:
             part.clock.offset += step.seconds
         elif step.do == "reboot" and machine is not None:
@@ -377,6 +385,10 @@ class World:
         else:
             with self.network.disturbed(step.do, step.on, step.share):
                 await asyncio.sleep(step.seconds)
+
+    def _death_of(self, part: str) -> DeathAtStep:
+        machine = self.machines[part.replace("driver", "node")]
+        return machine.agent_death if part.startswith("node") else machine.driver_death
 
     async def _reboot(self, step: Step, machine: Machine) -> None:
         driver = self.parts[step.on.replace("node", "driver")]
@@ -478,6 +490,7 @@ class World:
                 part.link.writes_left = 0
         for name, machine in self.machines.items():
             machine.faults.end()
+            machine.agent_death.left = machine.driver_death.left = 0
             machine.checkpoint.full = False
             machine.order("reset")
             self.parts[name].start()
