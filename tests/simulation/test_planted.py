@@ -10,7 +10,7 @@ from cathedra.releases import NEWEST
 from tests.simulation.planted import PLANTED
 
 FOUND_BY = {
-    "double allocation": {"DevicesAreHeldOnce", "CapacityIsNeverExceeded"},
+    "double allocation": {"DevicesAreHeldOnce", "CapacityIsNeverExceeded", "PreparedDevicesDoNotOverlap"},
     "lost write": {"AcknowledgedWritesSurvive", "WatchesAreComplete"},
     "leaked claim": {"FinishedClaimsAreFreed", "Progress"},
     "missed watch event": {"WatchesAreComplete"},
@@ -23,6 +23,7 @@ FOUND_BY = {
         "NothingIsUnpreparedInUse",
         "FinishedClaimsAreFreed",
         "DevicesAreHeldOnce",
+        "PreparedDevicesDoNotOverlap",
         "Progress",
     },
 }
@@ -32,7 +33,7 @@ def first_failure(seeds: range) -> Outcome | None:
     return next((outcome for seed in seeds if (outcome := run_plan(draw(seed, Options(hours=2.0)))).failed), None)
 
 
-@pytest.mark.parametrize("bug", sorted(set(PLANTED) - {"gang below minimum"}))
+@pytest.mark.parametrize("bug", sorted(set(PLANTED) - {"gang below minimum", "count overflow"}))
 def test_a_planted_bug_is_found(bug: str) -> None:
     with PLANTED[bug]():
         outcome = first_failure(range(100))
@@ -53,3 +54,11 @@ def test_a_gang_that_starts_with_less_than_its_minimum_is_found() -> None:
     assert not run_plan(plan).failed
     with PLANTED["gang below minimum"]():
         assert run_plan(plan).invariant in FOUND_BY["gang below minimum"]
+
+
+def test_partitions_that_consume_more_than_their_gpu_has_are_found() -> None:
+    """By a plan of pods that need more partitions than one GPU has: few seeds have partitions and so many pods."""
+    pods = tuple(Step(at=300.0 + number, do="pod", on=f"pod-{number}", count=1) for number in range(4))
+    plan = Plan(seed=1, hours=0.2, setup=Setup(release=NEWEST, nodes=1, devices=1, supply="partitions"), steps=pods)
+    with PLANTED["count overflow"]():
+        assert run_plan(plan).invariant in FOUND_BY["count overflow"]

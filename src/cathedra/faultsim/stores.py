@@ -283,6 +283,7 @@ class SharedStore:
 
         Raises:
             HistoryLost: they were compacted.
+            StoreUnavailable: this store was closed.
         """
         compacted = self._medium.compacted
         while self._alive:
@@ -295,6 +296,8 @@ class SharedStore:
                 yield StoreProgress(after, writes)
             await self._medium.changed()
             await asyncio.sleep(SYNC_SECONDS / 4)
+        # An end without an error would make the server follow again at once, for ever.
+        raise StoreUnavailable("the connection was closed")
 
     async def close(self) -> None:
         """Disconnect."""
