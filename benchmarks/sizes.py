@@ -385,8 +385,12 @@ async def _run_agents(folder: Path, nodes: int) -> None:
     async with open_transport(kubeconfig.load(folder / "kubeconfig"), user_agent="kubelet") as transport:
         client = Client(transport, clock=clock)
         runtimes = {f"node-{number}": SimulatedRuntime(clock) for number in range(nodes)}
-        for pod in (await client.resource(PODS).list()).items:
-            await _continue(runtimes[pod.spec.node_name], pod)
+        token, first = "", True
+        while token or first:
+            page = await client.resource(PODS).list(limit=PAGE, continue_=token)
+            token, first = page.continue_, False
+            for pod in page.items:
+                await _continue(runtimes[pod.spec.node_name], pod)
         async with asyncio.TaskGroup() as group, collected_by_memory(clock):
             agents = {name: _agent(client, clock, name, runtime) for name, runtime in runtimes.items()}
             running = {name: group.create_task(agent.run()) for name, agent in agents.items()}

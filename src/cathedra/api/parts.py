@@ -90,7 +90,7 @@ class SharedParts:
     """Decoder of a store's objects, which share equal parts.
 
     Most of a pod is the same as in the next pod of its workload: containers, tolerations, field managers. Decoded one
-    by one, 100,000 pods take 800 MB; with shared parts they take a third of that. Parts are equal if their bytes are,
+    by one, 100,000 pods take 900 MB; with shared parts they take half of that. Parts are equal if their bytes are,
     so each object keeps what was written. The decoder is discarded when all objects are read.
     """
 
@@ -106,7 +106,8 @@ class SharedParts:
         """
         check_nesting(body, WRAPPED_DEPTH)
         try:
-            read: K = self._reader(kind)(body)
+            # Claims are small. Cut into parts they take three times as long to decode, for a fifth of their memory.
+            read: K = reader_of(kind)(body) if kind is ResourceClaim else self._reader(kind)(body)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return decode(kind, body)  # its error has positions in the whole body, and it removes nulls from it
         return read
@@ -122,9 +123,9 @@ class SharedParts:
     def _made(self, kind: Any) -> Callable[[Any], Any]:
         """Return the reader of parts of a type, which finds those with known bytes."""
         plain = decoder_of(kind).decode
-        # Numbers take no memory worth sharing. Values of custom objects are plain dictionaries and lists, which are
-        # never shared: whatever changes one would change others.
-        if _required(kind) in (int, bool, float, Any):
+        # Numbers and texts are not worth finding, and statuses have times of their own. Values of custom objects are
+        # plain dictionaries and lists, which are never shared: whatever changes one would change others.
+        if _required(kind) in (int, bool, float, str, Any) or getattr(kind, "__name__", "").endswith("Status"):
             return plain
         known: dict[bytes, Any] = {}
         make = self._maker(_required(kind), plain)
