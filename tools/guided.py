@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -32,13 +33,14 @@ def fuzz_guided(make: Callable[[], Layer], *, seconds: float, inputs: int, seed:
     recorder = Recorder(layer)
     end = time.monotonic() + seconds
 
-    def take(data: bytes) -> None:
-        recorder.give(data)
-        if recorder.outcome.inputs >= inputs or time.monotonic() > end:
-            _end(recorder.outcome)
-
     with tempfile.TemporaryDirectory(prefix="guided-") as name:
         corpus = Path(name)
+
+        def take(data: bytes) -> None:
+            recorder.give(data)
+            if recorder.outcome.inputs >= inputs or time.monotonic() > end:
+                _end(recorder.outcome, corpus)
+
         for number, data in enumerate(recorder.seeds()):
             (corpus / str(number)).write_bytes(data)
         arguments = [sys.argv[0], f"-seed={seed % 2**32}", "-verbosity=0", "-rss_limit_mb=0", "-timeout=0", name]
@@ -47,6 +49,8 @@ def fuzz_guided(make: Callable[[], Layer], *, seconds: float, inputs: int, seed:
     raise AssertionError("libFuzzer ends the process")
 
 
-def _end(outcome: Outcome) -> NoReturn:
+def _end(outcome: Outcome, corpus: Path) -> NoReturn:
+    # The process ends without leaving the block that has the directory.
+    shutil.rmtree(corpus, ignore_errors=True)
     print(json.dumps(asdict(outcome)), flush=True)
     os._exit(0)
