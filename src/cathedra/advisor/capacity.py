@@ -36,7 +36,7 @@ class ClassCapacity:
         self.largest: Mapping[str, int] = {}
         """Class → the largest number of its devices that one claim can get on one node."""
         self.further: Mapping[tuple[str, str], int] = {}
-        """(Class, number of devices) → claims for so many of its devices on one node that fit at once."""
+        """(Class, number of devices) → claims for that number on one node which fit at once."""
         self.stranded: Counter[tuple[str, str]] = Counter()
         """(Driver, reason) → devices that no claim holds and none can get."""
 

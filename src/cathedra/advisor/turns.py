@@ -65,7 +65,7 @@ class TurnTransport:
         return found
 
     def watch(self, call: APICall) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[Any]]]:
-        """Stream changes."""
+        """Yield the changes of the watch, each in a turn without a computation."""
         return self._watch(call)
 
     @asynccontextmanager

@@ -21,7 +21,7 @@ _SHOWN = 40
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of the command."""
     parser.description = (
         "Run clusters of real parts in virtual time, with faults that a seed decides, and check invariants after each "
         "write (docs/reliability.md). A failure prints the shortest plan that is found."

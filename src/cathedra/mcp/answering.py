@@ -39,12 +39,12 @@ _MOST_ENGINES: Final = 4
 _UNLIMITED: Final = Limits(characters=0)
 """A search for long strings in an answer of 16 MiB holds the interpreter for 0.3 s, and the event loop with it."""
 _MOST_USERS: Final = 4096
-"""Users whose rate is known; the one that has not asked for longest is forgotten first."""
+"""Users whose rate is known; the one without a question for the longest time is forgotten first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerLimits:
-    """Limits of what users may ask for."""
+    """Limits of questions and their answers."""
 
     seconds: float = 30.0
     """Longest computation of an answer."""
@@ -203,7 +203,7 @@ class _Copy:
 def _needed(question: Question, state: ClusterState) -> Iterator[Access]:
     """Yield the rights without which a question is refused."""
     for namespace in _namespaces(question):
-        # Before the kinds of the cluster: a user without rights on the namespace is told so.
+        # Before the kinds of the cluster: the error names the namespace if the user has no rights on it.
         yield from (Access(kind, namespace) for kind in (Pod, ResourceClaim))
     if isinstance(question, messages.Explain) and question.subject:
         kind = _subject(question.subject)[0]

@@ -36,7 +36,7 @@ from cathedra.node.server.access import RequestAuthenticator, ReviewUnavailable
 TOKEN_SECONDS: Final = 10.0
 """Time for which a token is not reviewed again, and may have been revoked."""
 MOST_BYTES: Final = 1 << 20
-"""Longest body: manifests."""
+"""Longest body, which holds manifests."""
 _MOST_PARAMETERS: Final = 64
 _LOG: Final = logging.getLogger(__name__)
 _BY_PATH: Final = {f"/{one.name}": one for one in TOOLS}
@@ -49,7 +49,7 @@ USER: Final = "cathedra.user"
 
 
 class AnswerApplication:
-    """The ASGI application."""
+    """The ASGI application of all paths."""
 
     def __init__(self, source: StateSource, client: Client, clock: Clock, limits: AnswerLimits | None = None) -> None:
         self.answers = UserAnswers(source, client, clock, limits)
@@ -64,7 +64,7 @@ class AnswerApplication:
         return frozenset((*own, MCP_PATH) if self.mcp is not None else own)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request, and answer errors with a Status."""
         try:
             user = await self._authenticator.identify(scope)
             if scope["path"] == MCP_PATH and self.mcp is not None:
@@ -87,7 +87,7 @@ class AnswerApplication:
     async def _answer(self, user: UserInfo, scope: Scope, receive: Receive) -> bytes:
         method, path = scope["method"], scope["path"]
         if path == OPENAPI_PATH and method == "GET":
-            # start-up time: few ask for it
+            # start-up time: it is rarely requested
             from cathedra.mcp.openapi import document
 
             return document()

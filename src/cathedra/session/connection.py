@@ -230,7 +230,7 @@ class SessionConnection(asyncio.Protocol, ABC):
             raise
         except asyncio.CancelledError:
             caller = asyncio.current_task()
-            # `close` has ended the attempt, and not this caller, who would otherwise end as if cancelled itself.
+            # `close` has ended the attempt, not this caller, which would otherwise end as if cancelled itself.
             if connecting.cancelled() and caller is not None and not caller.cancelling():
                 raise ConnectionResetError(f"{self._where}: the connection was closed") from None
             raise

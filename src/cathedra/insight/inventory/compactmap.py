@@ -21,7 +21,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 class DeviceForm(msgspec.Struct, frozen=True, rename="camel"):
-    """What interchangeable devices share."""
+    """Properties that interchangeable devices have in common."""
 
     driver: str
     classes: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class CompactDevice(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A device as an array."""
 
     form: int
-    """Position in ``forms``."""
+    """Index into ``forms`` of the map."""
     node: str
     pool: str
     device: str

@@ -80,7 +80,7 @@ class CycleState:
     ) -> None:
         self.snapshot = snapshot
         self.supposed = supposed
-        """What the snapshot has otherwise than the cluster; None for an attempt that counts."""
+        """Differences between snapshot and cluster; None for an attempt that counts."""
         self.attempt = attempt
         """The attempt that the cycle is a turn of; None if there is no limit."""
         self.data: dict[str, Any] = {}
