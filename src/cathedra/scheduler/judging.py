@@ -88,8 +88,8 @@ _WATCHED: Final[tuple[ResourceRef[Any], ...]] = (
 """Resources that the filters read from informers."""
 
 
-def _configuration(*, volumes: bool, joint: bool = False) -> SchedulerConfiguration:
-    """Return the default configuration.
+def simulated_configuration(*, volumes: bool, joint: bool = False) -> SchedulerConfiguration:
+    """Return the default configuration, as simulations and explanations use it.
 
     Without the plugins on ``volumes`` if persistent volumes are not known; with JointPlacement if ``joint``, so that
     groups are placed in the domains that their annotations name.
@@ -190,7 +190,7 @@ class Filters:
         """``volumes``: persistent volumes are known, and their plugins run. See `over` and `following`."""
         clock = client.clock
         recorder = EventRecorder(client, "default-scheduler", clock)
-        configuration = _configuration(volumes=volumes).profiles[0]
+        configuration = simulated_configuration(volumes=volumes).profiles[0]
         # The seed is fixed, so that the same state always gives the same judgement.
         context = PluginContext(client, informers, recorder, clock, Random(0), gates)
         self._cache = Cache()
@@ -379,15 +379,12 @@ def scheduler_over(
     clock: Clock,
     random: Random,
     gates: FeatureGates,
-    volumes: bool,
-    joint: bool = False,
+    configuration: SchedulerConfiguration,
 ) -> Runs:
-    """Return a scheduler of default configuration on shared informers, as a simulation runs it; without the plugins on
-    ``volumes`` if persistent volumes are not known, and with JointPlacement if ``joint``."""
+    """Return a scheduler on shared informers, as a simulation runs it."""
     # start-up time: only simulations run a scheduler
     from cathedra.scheduler.scheduler import Scheduler, SchedulerDependencies
 
-    configuration = _configuration(volumes=volumes, joint=joint)
     return Scheduler(
         client,
         clock=clock,

@@ -52,7 +52,7 @@ from cathedra.insight.simulation.copying import (
 from cathedra.insight.simulation.draining import PlannedDrain, drain, planned_drain
 from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted, untainted
 from cathedra.insight.simulation.report import Copies, Simulation
-from cathedra.scheduler.judging import scheduler_over
+from cathedra.scheduler.judging import scheduler_over, simulated_configuration
 from cathedra.semantics.groupdomains import SAME_ATTRIBUTE, SAME_LABEL
 
 QUIET: Final = 25.0
@@ -297,8 +297,9 @@ class _Run:
         # Steps of moves are made for a scheduler that keeps the pods of these groups in one domain.
         groups = (*self.state.all(PodGroup), *self.state.all(CompositePodGroup)) if self.plan.steps else ()
         joint = any(not {SAME_LABEL, SAME_ATTRIBUTE}.isdisjoint(one.metadata.annotations) for one in groups)
+        configuration = simulated_configuration(volumes=volumes, joint=joint)
         scheduler = scheduler_over(
-            client, clock=clock, random=random, gates=gates, informers=informers, volumes=volumes, joint=joint
+            client, clock=clock, random=random, gates=gates, informers=informers, configuration=configuration
         )
         controllers = ControllerManager(
             client,
