@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.faultsim.plan import Options, Plan, Setup, Step, draw
+from cathedra.faultsim.plan import FaultPlan, Options, PlannedStep, Setup, draw
 from cathedra.faultsim.runs import Outcome, run_plan
 from cathedra.releases import NEWEST
 from tests.simulation.planted import PLANTED
@@ -45,11 +45,11 @@ def test_a_gang_that_starts_with_less_than_its_minimum_is_found() -> None:
     """By a plan of one gang: few seeds have gangs, and of those few a gang that does not fit."""
     gates = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
     # Later than the start of the parts, which a gang of the first seconds would share its moment with.
-    plan = Plan(
+    plan = FaultPlan(
         seed=1,
         hours=0.2,
         setup=Setup(release=NEWEST, gates=gates, nodes=1, devices=2),
-        steps=(Step(at=300.0, do="gang", on="gang-1", count=3),),
+        steps=(PlannedStep(at=300.0, do="gang", on="gang-1", count=3),),
     )
     assert not run_plan(plan).failed
     with PLANTED["gang below minimum"]():
@@ -58,7 +58,9 @@ def test_a_gang_that_starts_with_less_than_its_minimum_is_found() -> None:
 
 def test_partitions_that_consume_more_than_their_gpu_has_are_found() -> None:
     """By a plan of pods that need more partitions than one GPU has: few seeds have partitions and so many pods."""
-    pods = tuple(Step(at=300.0 + number, do="pod", on=f"pod-{number}", count=1) for number in range(4))
-    plan = Plan(seed=1, hours=0.2, setup=Setup(release=NEWEST, nodes=1, devices=1, supply="partitions"), steps=pods)
+    pods = tuple(PlannedStep(at=300.0 + number, do="pod", on=f"pod-{number}", count=1) for number in range(4))
+    plan = FaultPlan(
+        seed=1, hours=0.2, setup=Setup(release=NEWEST, nodes=1, devices=1, supply="partitions"), steps=pods
+    )
     with PLANTED["count overflow"]():
         assert run_plan(plan).invariant in FOUND_BY["count overflow"]

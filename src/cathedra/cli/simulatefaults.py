@@ -12,7 +12,7 @@ from pathlib import Path
 from random import SystemRandom
 
 from cathedra.faultsim.campaigns import Campaign, figures, runs, shortest
-from cathedra.faultsim.plan import FAULTS, Options, Plan, plan_text, read_plan
+from cathedra.faultsim.plan import FAULTS, FaultPlan, Options, plan_text, read_plan
 from cathedra.faultsim.runs import Outcome, run_plan
 from cathedra.files.atomic import write_durable
 
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _end(arguments: argparse.Namespace, plan: Plan, outcome: Outcome) -> int:
+def _end(arguments: argparse.Namespace, plan: FaultPlan, outcome: Outcome) -> int:
     """Print the outcome of a plan, and write the plan where that is wanted. Return the exit code."""
     setup = plan.setup
     print(

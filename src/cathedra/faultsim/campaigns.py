@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from cathedra.faultsim.plan import Options, Plan, draw
+from cathedra.faultsim.plan import FaultPlan, Options, draw
 from cathedra.faultsim.runs import Outcome, run_plan
 from cathedra.faultsim.shrinking import shrink
 
@@ -31,8 +31,8 @@ class Campaign(msgspec.Struct):
     releases: dict[str, int] = {}
     """Seeds of each release."""
 
-    def add(self, plan: Plan, outcome: Outcome) -> None:
-        """Count a run."""
+    def add(self, plan: FaultPlan, outcome: Outcome) -> None:
+        """Add the outcome of a plan to the figures."""
         self.seeds += 1
         self.hours += outcome.hours
         self.cpu += outcome.cpu
@@ -52,8 +52,8 @@ def runs(
     options: Options,
     *,
     seconds: float | None = None,
-    run: Callable[[Plan], Outcome] = run_plan,
-) -> Iterator[tuple[Plan, Outcome]]:
+    run: Callable[[FaultPlan], Outcome] = run_plan,
+) -> Iterator[tuple[FaultPlan, Outcome]]:
     """Run the plans of seeds; ``seconds``: begin no further one after so long."""
     end = None if seconds is None else time.monotonic() + seconds
     for seed in seeds:
@@ -63,7 +63,7 @@ def runs(
         yield plan, run(plan)
 
 
-def shortest(plan: Plan, outcome: Outcome, seconds: float) -> tuple[Plan, Outcome]:
+def shortest(plan: FaultPlan, outcome: Outcome, seconds: float) -> tuple[FaultPlan, Outcome]:
     """Return the shortest plan found within ``seconds`` that breaks the same invariant, and its outcome."""
     short = shrink(plan, lambda one: run_plan(one).invariant == outcome.invariant, seconds)
     return (plan, outcome) if short == plan else (short, run_plan(short))

@@ -1,4 +1,4 @@
-"""Errors of simulations."""
+"""Errors of simulations with faults, which the command line prints in one line."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Invariants of a cluster, checked after every durable write and every step of a node (docs/reliability.md).
 
-Each is a class with one sentence. An invariant that is broken raises `Violation`. Those that hold only in the end, when
-faults have ceased and the cluster had time, are checked by `Invariant.settled` and `Invariant.emptied`.
+Each is a class with one sentence. An invariant that is broken raises `BrokenInvariant`. Those that hold only in the
+end, when faults have ceased and the cluster had time, are checked by `Invariant.settled` and `Invariant.emptied`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,20 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import ResourceClaim
 from cathedra.client.transport import APICall, WatchEvent
-from cathedra.faultsim.network import WatchStream
-from cathedra.faultsim.observation import Change, Chronicle, Device, NodeView, allocated_devices, claim_names, ended
+from cathedra.faultsim.network import ObservedWatch
+from cathedra.faultsim.observation import (
+    Chronicle,
+    DeviceName,
+    NodeView,
+    RecordedWrite,
+    allocated_devices,
+    claim_names,
+    ended,
+)
 from cathedra.node.runtime.runtime import ContainerSpec
 
 
-class Violation(Exception):
+class BrokenInvariant(Exception):
     """An invariant does not hold."""
 
     def __init__(self, invariant: str, text: str) -> None:
@@ -28,7 +36,7 @@ class Violation(Exception):
 
 
 class Invariant:
-    """Base: checks nothing. ``sentence`` says what always holds."""
+    """Base: checks nothing. ``sentence`` states what always holds."""
 
     sentence = ""
 
@@ -36,13 +44,13 @@ class Invariant:
         self.chronicle = chronicle
         self.state = chronicle.state
 
-    def written(self, change: Change) -> None:
+    def written(self, change: RecordedWrite) -> None:
         """Check a durable write."""
 
     def acknowledged(self, call: APICall, result: Any) -> None:
         """Check a write that a part has received the answer of."""
 
-    def watched(self, stream: WatchStream, event: WatchEvent[Any]) -> None:
+    def watched(self, stream: ObservedWatch, event: WatchEvent[Any]) -> None:
         """Check an event that a part has received."""
 
     def preparing(self, node: NodeView, driver: str, claim: str, recorded: frozenset[str]) -> None:
@@ -66,9 +74,9 @@ class Invariant:
     def emptied(self) -> None:
         """Check the cluster after all its pods were deleted, when it had time."""
 
-    def broken(self, text: str) -> Violation:
+    def broken(self, text: str) -> BrokenInvariant:
         """Return the violation of this invariant."""
-        return Violation(type(self).__name__, text)
+        return BrokenInvariant(type(self).__name__, text)
 
 
 class DevicesAreHeldOnce(Invariant):
@@ -78,10 +86,10 @@ class DevicesAreHeldOnce(Invariant):
 
     def __init__(self, chronicle: Chronicle) -> None:
         super().__init__(chronicle)
-        self._holders: dict[Device, tuple[str, str]] = {}
-        self._held: dict[tuple[str, str], tuple[Device, ...]] = {}
+        self._holders: dict[DeviceName, tuple[str, str]] = {}
+        self._held: dict[tuple[str, str], tuple[DeviceName, ...]] = {}
 
-    def written(self, change: Change) -> None:
+    def written(self, change: RecordedWrite) -> None:
         """Compare the devices of a claim with those of all others."""
         if change.plural != "resourceclaims":
             return
@@ -107,9 +115,9 @@ class CapacityIsNeverExceeded(Invariant):
         self._used: dict[tuple[str, str, str, str], Quantity] = {}
         self._uses: dict[tuple[str, str], list[tuple[tuple[str, str, str, str], Quantity]]] = {}
         self._limits: dict[tuple[str, str, str, str], Quantity] = {}
-        self._consumption: dict[Device, list[tuple[tuple[str, str, str, str], Quantity]]] = {}
+        self._consumption: dict[DeviceName, list[tuple[tuple[str, str, str, str], Quantity]]] = {}
 
-    def written(self, change: Change) -> None:
+    def written(self, change: RecordedWrite) -> None:
         """Take in slices, and add up what claims consume."""
         if change.plural == "resourceslices" and change.new is not None:
             self._publish(change.new)
@@ -180,9 +188,9 @@ class ContainersHaveTheirClaims(Invariant):
 
 
 class NothingIsUnpreparedInUse(Invariant):
-    """Unprepare and containers."""
+    """Unprepared claims have no running containers."""
 
-    sentence = "A driver is never told to unprepare a claim while a container of a pod with that claim runs."
+    sentence = "A driver never gets a call to unprepare a claim while a container of a pod with that claim runs."
 
     def unprepared(self, node: NodeView, driver: str, claim: str) -> None:
         """Look for a running container that uses the claim."""
@@ -208,7 +216,7 @@ class PreparedDevicesDoNotOverlap(Invariant):
 class CheckpointsCoverPreparedClaims(Invariant):
     """The checkpoint of an agent."""
 
-    sentence = "A claim is in the agent's checkpoint before a driver is told to prepare it."
+    sentence = "A claim is in the agent's checkpoint before a driver gets the call to prepare it."
 
     def preparing(self, node: NodeView, driver: str, claim: str, recorded: frozenset[str]) -> None:
         """Look the claim up in the checkpoint."""
@@ -217,7 +225,7 @@ class CheckpointsCoverPreparedClaims(Invariant):
 
 
 class AcknowledgedWritesSurvive(Invariant):
-    """Acknowledged and durable."""
+    """Writes that a client has got an answer for are in the store."""
 
     sentence = "A write that was acknowledged is durable."
 
@@ -233,11 +241,11 @@ class AcknowledgedWritesSurvive(Invariant):
 
 
 class WatchesAreComplete(Invariant):
-    """Events of watches."""
+    """Watches deliver each revision once and in order."""
 
     sentence = "A watch delivers each revision of its resource once, in order, without gaps."
 
-    def watched(self, stream: WatchStream, event: WatchEvent[Any]) -> None:
+    def watched(self, stream: ObservedWatch, event: WatchEvent[Any]) -> None:
         """Compare the revision with that of the event before it, and with the write before it."""
         if event.type.value == "BOOKMARK":
             return
@@ -266,7 +274,7 @@ class RevisionsGrow(Invariant):
         super().__init__(chronicle)
         self._last = 0
 
-    def written(self, change: Change) -> None:
+    def written(self, change: RecordedWrite) -> None:
         """Compare with the last."""
         if change.revision <= self._last:
             raise self.broken(f"revision {change.revision} of {change.plural} {change.name} follows {self._last}")
@@ -274,11 +282,11 @@ class RevisionsGrow(Invariant):
 
 
 class PodsKeepTheirNode(Invariant):
-    """Binding and phase."""
+    """The node and the end of a pod are final."""
 
     sentence = "A pod that is bound keeps its node, and one that has ended does not run again."
 
-    def written(self, change: Change) -> None:
+    def written(self, change: RecordedWrite) -> None:
         """Compare a pod with its last state."""
         if change.plural != "pods" or change.old is None or change.new is None:
             return
@@ -293,11 +301,11 @@ class PodsKeepTheirNode(Invariant):
 
 
 class QuotasHold(Invariant):
-    """Quotas of claims."""
+    """Claims stay within the quota of their namespace."""
 
     sentence = "A namespace never gets a claim more than its quota allows."
 
-    def written(self, change: Change) -> None:
+    def written(self, change: RecordedWrite) -> None:
         """Count the claims of the namespace."""
         if change.plural != "resourceclaims" or change.old is not None:
             return
@@ -327,7 +335,7 @@ class GangsStartWhole(Invariant):
         super().__init__(chronicle)
         self._calm: dict[tuple[str, str], bool] = {}
 
-    def written(self, change: Change) -> None:
+    def written(self, change: RecordedWrite) -> None:
         """Note whether there was a fault when the first pod of a gang was bound."""
         if change.plural != "pods" or change.new is None or not change.new.spec.node_name:
             return
@@ -355,11 +363,11 @@ class GangsStartWhole(Invariant):
 
 
 class ReservationsNamePods(Invariant):
-    """Reservations and pods."""
+    """Consumers in ``reservedFor`` are pods that exist."""
 
     sentence = "A claim is reserved for pods that exist; when the cluster is at rest, for exactly those that use it."
 
-    def written(self, change: Change) -> None:
+    def written(self, change: RecordedWrite) -> None:
         """Look up each new entry among the pods that ever were."""
         if change.plural != "resourceclaims" or change.new is None:
             return
@@ -391,7 +399,7 @@ class ReservationsNamePods(Invariant):
 
 
 class FinishedClaimsAreFreed(Invariant):
-    """Claims without users."""
+    """Claims that no pod uses are deallocated."""
 
     sentence = "A claim whose pods have all ended or gone is deallocated, and its devices are unprepared."
 

@@ -17,7 +17,7 @@ from cathedra.driver.files import MemoryFiles
 from cathedra.driver.run import DriverPlacement, DriverRunner
 from cathedra.drivers.example.controls import OrderError
 from cathedra.drivers.example.driver import ExampleDriver
-from cathedra.faultsim.observation import Device, NodeView
+from cathedra.faultsim.observation import DeviceName, NodeView
 from cathedra.faultsim.plan import Setup
 from cathedra.node.agent import NodeAgent, NodeDependencies
 from cathedra.node.claims.checkpoint import MemoryCheckpoint
@@ -156,11 +156,11 @@ class WitnessedRuntime(SimulatedRuntime):
         self._death = death
         self._view = view
         self._witness = witness
-        self._told: Callable[[ContainerRun], None] = lambda _: None
+        self._report_end: Callable[[ContainerRun], None] = lambda _: None
 
     async def open(self, on_exit: Callable[[ContainerRun], None]) -> tuple[ContainerRun, ...]:
         """Begin, and report ends to the witness too."""
-        self._told = on_exit
+        self._report_end = on_exit
         return await super().open(self._exited)
 
     async def start(self, spec: ContainerSpec) -> ContainerRun:
@@ -173,7 +173,7 @@ class WitnessedRuntime(SimulatedRuntime):
         return run
 
     async def remove(self, container_id: str) -> None:
-        """Remove a container."""
+        """Remove a container that has ended."""
         await self._death.reach()
         await super().remove(container_id)
         self._gone(container_id)
@@ -181,11 +181,11 @@ class WitnessedRuntime(SimulatedRuntime):
     async def close(self, *, stop_containers: bool) -> None:
         """Let the agent go; containers go on, and their ends are still seen."""
         # Not the base's: it would also keep the witness from seeing containers that end while no agent runs.
-        self._told = lambda _: None
+        self._report_end = lambda _: None
 
     def lose_power(self) -> None:
         """End all containers at once, unseen by the agent."""
-        self._told = lambda _: None
+        self._report_end = lambda _: None
         for container_id in tuple(self._containers):
             timer = self._containers.pop(container_id).timer
             if timer is not None:
@@ -193,7 +193,7 @@ class WitnessedRuntime(SimulatedRuntime):
 
     def _exited(self, run: ContainerRun) -> None:
         self._gone(run.id)
-        self._told(run)
+        self._report_end(run)
 
     def _gone(self, container_id: str) -> None:
         spec = self._view.running.pop(container_id, None)
@@ -254,7 +254,7 @@ class MortalFiles(MemoryFiles):
         self._death = death
 
     async def write_durably(self, path: Path, content: bytes) -> None:
-        """Replace the file."""
+        """Replace the file as one step."""
         await self._death.reach()
         await super().write_durably(path, content)
         await self._death.reach()
@@ -288,7 +288,7 @@ class DriverFaults:
         return bool(self.lying) and self.random.random() < self.lying
 
     def end(self) -> None:
-        """End all faults."""
+        """End all faults of the node."""
         self.lying = self.failing = 0.0
         if self.hanging is not None:
             self.hanging.set()
@@ -374,5 +374,5 @@ class MachineHealth:
             yield reports
 
 
-def _unshared(driver: str, answer: PrepareOutcome) -> frozenset[Device]:
+def _unshared(driver: str, answer: PrepareOutcome) -> frozenset[DeviceName]:
     return frozenset((driver, one.pool, one.device) for one in answer.devices if one.share_id is None)

@@ -34,7 +34,7 @@ class Witness(Protocol):
     def acknowledged(self, call: APICall, result: Any) -> None:
         """A part has received the result of a write."""
 
-    def watched(self, stream: WatchStream, event: WatchEvent[Any]) -> None:
+    def watched(self, stream: ObservedWatch, event: WatchEvent[Any]) -> None:
         """A part has received an event."""
 
 
@@ -45,10 +45,10 @@ class ServerLife:
         self.name = name
         self.server = server
         self.up = True
-        self.streams: dict[WatchStream, None] = {}
+        self.streams: dict[ObservedWatch, None] = {}
 
     def hang_up(self) -> None:
-        """Break all connections."""
+        """Break all connections to the server."""
         self.up = False
         for stream in tuple(self.streams):
             stream.break_off()
@@ -70,7 +70,7 @@ class PartClock:
         return self._clock.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait on the clock of the simulation."""
         await self._clock.sleep(seconds)
 
 
@@ -266,7 +266,7 @@ class Link:
         if self._faulty and not self._network.quiet and self._network.strikes("lost-requests", self.part):
             raise ConnectionError("the request was lost")
         async with self._transport(life).watch(call) as events:
-            stream = WatchStream(self._network, self.part, call, events, faulty=self._faulty)
+            stream = ObservedWatch(self._network, self.part, call, events, faulty=self._faulty)
             life.streams[stream] = None
             try:
                 yield stream
@@ -277,7 +277,7 @@ class Link:
         """Do nothing: there are no sockets."""
 
 
-class WatchStream:
+class ObservedWatch:
     """Events of one watch of one part."""
 
     def __init__(
@@ -295,7 +295,7 @@ class WatchStream:
         self._held: WatchEvent[Any] | None = None
         """An event that is late."""
 
-    def __aiter__(self) -> WatchStream:
+    def __aiter__(self) -> ObservedWatch:
         return self
 
     async def __anext__(self) -> WatchEvent[Any]:

@@ -28,23 +28,23 @@ READ: Final = frozenset(
 _SHOWN: Final = 400
 """Lines of history that are kept for a report."""
 
-Device = tuple[str, str, str]
-"""Driver, pool, device."""
+DeviceName = tuple[str, str, str]
+"""Driver, pool and name of a device."""
 
 
-class Change(msgspec.Struct, frozen=True):
+class RecordedWrite(msgspec.Struct, frozen=True):
     """One durable write of a decoded object."""
 
     at: float
     revision: int
     plural: str
     name: tuple[str, str]
-    """Namespace and name."""
+    """Namespace and name of the object."""
     old: Any | None
     new: Any | None
 
 
-class State:
+class StoredState:
     """The objects as they are stored."""
 
     def __init__(self) -> None:
@@ -70,12 +70,12 @@ class State:
 
     @property
     def nodes(self) -> Mapping[tuple[str, str], Node]:
-        """Nodes by name."""
+        """Nodes by namespace ("") and name."""
         return self.objects["nodes"]
 
     @property
     def slices(self) -> Mapping[tuple[str, str], ResourceSlice]:
-        """Slices by name."""
+        """Slices by namespace ("") and name."""
         return self.objects["resourceslices"]
 
     @property
@@ -90,11 +90,11 @@ class State:
 
 
 class NodeView:
-    """What is true on one node, beside its agent's own records."""
+    """Observed state of one node, independent of the records of its agent."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.prepared: dict[tuple[str, str], frozenset[Device]] = {}
+        self.prepared: dict[tuple[str, str], frozenset[DeviceName]] = {}
         """Driver and claim UID → devices that the driver has made ready."""
         self.running: dict[str, ContainerSpec] = {}
         """Containers that run, by ID."""
@@ -107,7 +107,7 @@ class Chronicle:
 
     def __init__(self, now: Callable[[], float], layout: Layout, definitions: Mapping[str, AnyDefinition]) -> None:
         """``definitions``: by prefix of the keys in the store."""
-        self.state = State()
+        self.state = StoredState()
         self.nodes: dict[str, NodeView] = {}
         self.lines: deque[str] = deque(maxlen=_SHOWN)
         self.count = 0
@@ -149,7 +149,7 @@ class Chronicle:
         self._hash.update(content)
         self.lines.append(line)
 
-    def written(self, write: Write) -> Change | None:
+    def written(self, write: Write) -> RecordedWrite | None:
         """Take in a durable write. Return it decoded, if its resource is."""
         state = self.state
         self.note(f"{write.revision} {'-' if write.value is None else '+'} {write.key}", write.value or b"")
@@ -166,7 +166,7 @@ class Chronicle:
             return None
         return self._decoded(definition, prefix, write)
 
-    def _decoded(self, definition: AnyDefinition, prefix: str, write: Write) -> Change:
+    def _decoded(self, definition: AnyDefinition, prefix: str, write: Write) -> RecordedWrite:
         objects = self.state.objects[definition.plural]
         namespace, _, name = write.key[len(prefix) + 1 :].rpartition("/")
         key = (namespace, name)
@@ -179,7 +179,7 @@ class Chronicle:
             objects[key] = new
             if definition.plural == "pods":
                 self.state.pod_uids[new.metadata.uid] = key
-        return Change(self._now(), write.revision, definition.plural, key, old, new)
+        return RecordedWrite(self._now(), write.revision, definition.plural, key, old, new)
 
     def prefix_of(self, group: str, plural: str) -> str:
         """Return the prefix of the keys of a resource; "" if it is not known."""

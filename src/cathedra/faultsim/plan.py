@@ -51,7 +51,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """True if pods are bound only after the driver has declared their devices ready."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PlannedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An action of a user, or a fault."""
 
     at: float
@@ -70,7 +70,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The other object: release, node, or claim."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FaultPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that decides a simulation."""
 
     format: int = FORMAT
@@ -78,17 +78,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seed of the random numbers of the parts and of messages. The steps are drawn already."""
     hours: float
     setup: Setup
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PlannedStep, ...] = ()
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> FaultPlan:
     """Read a plan from a file.
 
     Raises:
         InvalidPlan: the file is no plan of this format.
     """
     try:
-        plan = msgspec.json.decode(path.read_bytes(), type=Plan)
+        plan = msgspec.json.decode(path.read_bytes(), type=FaultPlan)
     except (OSError, msgspec.DecodeError) as error:
         raise InvalidPlan(f"{path} is no plan of a simulation: {error}") from error
     if plan.format != FORMAT:
@@ -99,7 +99,7 @@ def read_plan(path: Path) -> Plan:
     return plan
 
 
-def plan_text(plan: Plan) -> bytes:
+def plan_text(plan: FaultPlan) -> bytes:
     """Return the content of a plan's file: one step per line, so that a reader can remove some by hand."""
     head = msgspec.json.encode(msgspec.structs.replace(plan, steps=()))
     lines = b",\n".join(b"  " + msgspec.json.encode(step) for step in plan.steps)
@@ -199,7 +199,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int | None = None
     release: str | None = None
     gates: str = ""
-    """As in ``--feature-gates``."""
+    """Feature gates, in the form of ``--feature-gates``."""
     faults: Collection[str] | None = None
     """The kinds of faults; empty: none."""
 
@@ -207,7 +207,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULTS: Final = Options()
 
 
-def draw(seed: int, options: Options = DEFAULTS) -> Plan:
+def draw(seed: int, options: Options = DEFAULTS) -> FaultPlan:
     """Draw the plan of a seed.
 
     Raises:
@@ -225,7 +225,7 @@ def draw(seed: int, options: Options = DEFAULTS) -> Plan:
     steps = [*draws.actions(), *draws.faults(faults)]
     # A stable sort: of two steps at one time the one that was drawn first comes first in every run.
     steps.sort(key=lambda step: step.at)
-    return Plan(seed=seed, hours=options.hours, setup=setup, steps=tuple(steps))
+    return FaultPlan(seed=seed, hours=options.hours, setup=setup, steps=tuple(steps))
 
 
 def _some(random: Random, kinds: tuple[str, ...], share: float) -> tuple[str, ...]:
@@ -298,7 +298,7 @@ class _Draws:
         self._gates = FeatureGates.for_release(setup.release, dict(setup.gates))
         self._names = dict.fromkeys(("pod", "claim", "job", "gang"), 0)
 
-    def actions(self) -> list[Step]:
+    def actions(self) -> list[PlannedStep]:
         """The actions of users: bursts with quiet time between them."""
         random = self._random
         enabled = {"pod", "delete-pod"}.union(*(some for some in _FEATURES if random.random() < 0.5))
@@ -309,7 +309,7 @@ class _Draws:
         if not (self._gates.get("DRADeviceTaintRules", False) and self._gates.get("DRADeviceTaints", False)):
             enabled -= {"taint", "untaint"}
         kinds = [kind for kind in ACTIONS if kind in enabled]
-        steps: list[Step] = []
+        steps: list[PlannedStep] = []
         for _ in range(random.randint(1, 4)):
             start = random.uniform(0, self._length * 0.9)
             for _ in range(random.randint(3, 12)):
@@ -319,64 +319,68 @@ class _Draws:
                 steps.append(self._action(min(at, self._length), kind))
         return steps
 
-    def _action(self, at: float, kind: str) -> Step:
+    def _action(self, at: float, kind: str) -> PlannedStep:
         random = self._random
         seconds = round(random.choice((0.0, random.uniform(1, 60), random.uniform(60, 3600))), 3)
-        make: Mapping[str, Callable[[], Step]] = {
-            "pod": lambda: Step(at=at, do=kind, on=self._new("pod"), count=random.randint(1, 2), seconds=seconds),
-            "claim": lambda: Step(at=at, do=kind, on=self._new("claim")),
-            "pod-of-claim": lambda: Step(at=at, do=kind, on=self._new("pod"), to=self._known("claim"), seconds=seconds),
-            "pod-with-quota": lambda: Step(at=at, do=kind, on=self._new("pod"), seconds=seconds),
-            "job": lambda: Step(
+        make: Mapping[str, Callable[[], PlannedStep]] = {
+            "pod": lambda: PlannedStep(
+                at=at, do=kind, on=self._new("pod"), count=random.randint(1, 2), seconds=seconds
+            ),
+            "claim": lambda: PlannedStep(at=at, do=kind, on=self._new("claim")),
+            "pod-of-claim": lambda: PlannedStep(
+                at=at, do=kind, on=self._new("pod"), to=self._known("claim"), seconds=seconds
+            ),
+            "pod-with-quota": lambda: PlannedStep(at=at, do=kind, on=self._new("pod"), seconds=seconds),
+            "job": lambda: PlannedStep(
                 at=at, do=kind, on=self._new("job"), count=random.randint(1, 4), seconds=seconds or 5.0
             ),
-            "gang": lambda: Step(at=at, do=kind, on=self._new("gang"), count=random.randint(2, 5)),
-            "scale": lambda: Step(at=at, do=kind, count=random.randint(0, 4)),
-            "quota": lambda: Step(at=at, do=kind, count=random.randint(0, 3)),
-            "upgrade": lambda: Step(at=at, do=kind, to=self._release()),
+            "gang": lambda: PlannedStep(at=at, do=kind, on=self._new("gang"), count=random.randint(2, 5)),
+            "scale": lambda: PlannedStep(at=at, do=kind, count=random.randint(0, 4)),
+            "quota": lambda: PlannedStep(at=at, do=kind, count=random.randint(0, 3)),
+            "upgrade": lambda: PlannedStep(at=at, do=kind, to=self._release()),
         }
         if kind in make:
             return make[kind]()
         if kind in ("drain", "uncordon", "delete-node"):
-            return Step(at=at, do=kind, on=self._node())
+            return PlannedStep(at=at, do=kind, on=self._node())
         if kind in ("taint", "untaint"):
-            return Step(at=at, do=kind, on=f"gpu-{random.randrange(self._setup.devices)}")
-        return Step(at=at, do=kind, on=self._known(kind.rpartition("delete-")[2]))
+            return PlannedStep(at=at, do=kind, on=f"gpu-{random.randrange(self._setup.devices)}")
+        return PlannedStep(at=at, do=kind, on=self._known(kind.rpartition("delete-")[2]))
 
-    def faults(self, kinds: tuple[str, ...]) -> list[Step]:
+    def faults(self, kinds: tuple[str, ...]) -> list[PlannedStep]:
         """Faults of the enabled kinds, most of them at about the time of an action."""
         random = self._random
-        steps: list[Step] = []
+        steps: list[PlannedStep] = []
         for kind in kinds:
             for _ in range(random.randint(1, 4)):
                 at = round(random.uniform(0, self._length * 0.95), 3)
                 steps.append(self._fault(at, kind))
         return steps
 
-    def _fault(self, at: float, kind: str) -> Step:
+    def _fault(self, at: float, kind: str) -> PlannedStep:
         random = self._random
         seconds = round(random.choice((random.uniform(1, 30), random.uniform(30, 600))), 3)
         if kind in _WINDOWS:
             share = 1.0 if kind == "partition" else round(random.uniform(0.02, 0.5), 3)
             on = self._part() if kind == "partition" or random.random() < 0.5 else ""
             # Longer, so that a window often has messages in it.
-            return Step(at=at, do=kind, on=on, seconds=seconds * 5, share=share)
+            return PlannedStep(at=at, do=kind, on=on, seconds=seconds * 5, share=share)
         if kind == "kill":
-            return Step(at=at, do=kind, on=self._part(), seconds=seconds)
+            return PlannedStep(at=at, do=kind, on=self._part(), seconds=seconds)
         if kind == "kill-at-write":
-            return Step(at=at, do=kind, on=self._part(), seconds=seconds, count=random.randint(1, 12))
+            return PlannedStep(at=at, do=kind, on=self._part(), seconds=seconds, count=random.randint(1, 12))
         if kind == "kill-at-step":
             on = self._part(("node-", "driver-"))
-            return Step(at=at, do=kind, on=on, seconds=seconds, count=random.randint(1, 12))
+            return PlannedStep(at=at, do=kind, on=on, seconds=seconds, count=random.randint(1, 12))
         if kind == "clock-jump":
-            return Step(at=at, do=kind, on=self._part(), seconds=round(random.uniform(-600, 600), 3))
+            return PlannedStep(at=at, do=kind, on=self._part(), seconds=round(random.uniform(-600, 600), 3))
         if kind in ("disk-full", "sync-errors", "compaction", "leader-loss"):
-            return Step(at=at, do=kind, seconds=seconds, share=round(random.uniform(0.1, 1.0), 3))
+            return PlannedStep(at=at, do=kind, seconds=seconds, share=round(random.uniform(0.1, 1.0), 3))
         if kind == "device-dies":
-            return Step(
+            return PlannedStep(
                 at=at, do=kind, on=self._node(), to=f"gpu-{random.randrange(self._setup.devices)}", seconds=seconds
             )
-        return Step(at=at, do=kind, on=self._node(), seconds=seconds, share=round(random.uniform(0.2, 1.0), 3))
+        return PlannedStep(at=at, do=kind, on=self._node(), seconds=seconds, share=round(random.uniform(0.2, 1.0), 3))
 
     def _new(self, kind: str) -> str:
         self._names[kind] += 1

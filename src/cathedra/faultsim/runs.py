@@ -16,11 +16,11 @@ import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.clock import run_virtual
-from cathedra.faultsim.invariants import Violation
+from cathedra.faultsim.invariants import BrokenInvariant
 from cathedra.faultsim.observation import allocated_devices, claim_names, ended
-from cathedra.faultsim.plan import Plan
+from cathedra.faultsim.plan import FaultPlan
 from cathedra.faultsim.users import DEFAULT
-from cathedra.faultsim.world import World
+from cathedra.faultsim.world import FaultedCluster
 from cathedra.semantics.conditions import find_condition
 
 REST_SECONDS: Final = 3600.0
@@ -36,7 +36,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     """Lines of the history."""
     hours: float
-    """Virtual time."""
+    """Hours of virtual time that the run took."""
     cpu: float
     """Seconds of processor time."""
     invariant: str = ""
@@ -55,7 +55,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.invariant)
 
 
-def run_plan(plan: Plan) -> Outcome:
+def run_plan(plan: FaultPlan) -> Outcome:
     """Run a plan in virtual time."""
     began = time.process_time()
     # The parts warn of every fault that they meet, thousands of times.
@@ -67,8 +67,8 @@ def run_plan(plan: Plan) -> Outcome:
     return msgspec.structs.replace(outcome, cpu=time.process_time() - began)
 
 
-async def _run(plan: Plan) -> Outcome:
-    world = World(plan)
+async def _run(plan: FaultPlan) -> Outcome:
+    world = FaultedCluster(plan)
     loop = asyncio.get_running_loop()
     # An error in a callback would otherwise be logged, and the run go on without what the callback was to do.
     loop.set_exception_handler(lambda _, context: world.ended("the event loop", _error_in(context)))
@@ -104,7 +104,7 @@ def _error_in(context: dict[str, Any]) -> BaseException:
     return error if isinstance(error, BaseException) else RuntimeError(str(context.get("message")))
 
 
-async def _play(world: World) -> None:
+async def _play(world: FaultedCluster) -> None:
     plan, clock = world.plan, world.clock
     await world.start()
     began = clock.monotonic()
@@ -123,14 +123,14 @@ async def _play(world: World) -> None:
     await _until(world, lambda: _emptied(world))
 
 
-async def _until(world: World, check: Callable[[], None]) -> None:
+async def _until(world: FaultedCluster, check: Callable[[], None]) -> None:
     """Wait until a check passes; the cluster has `REST_SECONDS`."""
     end = world.clock.monotonic() + REST_SECONDS
     while True:
         await world.clock.sleep(_POLL_SECONDS)
         try:
             check()
-        except Violation as violation:
+        except BrokenInvariant as violation:
             if world.clock.monotonic() >= end:
                 world.fail(violation)
                 # The run ends with the violation; this task is cancelled.
@@ -139,26 +139,28 @@ async def _until(world: World, check: Callable[[], None]) -> None:
             return
 
 
-def _settled(world: World) -> None:
+def _settled(world: FaultedCluster) -> None:
     for invariant in world.invariants:
         invariant.settled()
     _check_progress(world)
 
 
-def _emptied(world: World) -> None:
+def _emptied(world: FaultedCluster) -> None:
     for key in world.chronicle.state.pods:
-        raise Violation("Progress", f"pod {key} is still there after it was deleted")
+        raise BrokenInvariant("Progress", f"pod {key} is still there after it was deleted")
     for invariant in world.invariants:
         invariant.emptied()
 
 
-def _probed(world: World) -> None:
+def _probed(world: FaultedCluster) -> None:
     for key, pod in world.chronicle.state.pods.items():
         if pod.status.phase != "Running":
-            raise Violation("Progress", f"pod {key} is {pod.status.phase} though a device is free for it{_reason(pod)}")
+            raise BrokenInvariant(
+                "Progress", f"pod {key} is {pod.status.phase} though a device is free for it{_reason(pod)}"
+            )
 
 
-def _check_progress(world: World) -> None:
+def _check_progress(world: FaultedCluster) -> None:
     """Check that no pod waits that would fit: every node with enough free devices takes a pod.
 
     Only whole devices are counted here. For partitions and shares, only pods that were placed are checked.
@@ -167,11 +169,11 @@ def _check_progress(world: World) -> None:
     free = _free_devices(world) if world.plan.setup.supply == "whole" else {}
     for key, pod in sorted(state.pods.items()):
         if pod.metadata.deletion_timestamp is not None:
-            raise Violation("Progress", f"pod {key} is being deleted and does not go")
+            raise BrokenInvariant("Progress", f"pod {key} is being deleted and does not go")
         if ended(pod) or pod.status.phase == "Running":
             continue
         if pod.spec.node_name:
-            raise Violation("Progress", f"pod {key} has node {pod.spec.node_name} and does not run")
+            raise BrokenInvariant("Progress", f"pod {key} has node {pod.spec.node_name} and does not run")
         if key[0] != DEFAULT or pod.spec.scheduling_group is not None:
             continue
         wanted = _wanted(world, pod)
@@ -179,7 +181,9 @@ def _check_progress(world: World) -> None:
             continue
         for node, count in free.items():
             if count >= wanted:
-                raise Violation("Progress", f"pod {key} waits for {wanted} devices, {node} has {count}{_reason(pod)}")
+                raise BrokenInvariant(
+                    "Progress", f"pod {key} waits for {wanted} devices, {node} has {count}{_reason(pod)}"
+                )
 
 
 def _reason(pod: Pod) -> str:
@@ -187,7 +191,7 @@ def _reason(pod: Pod) -> str:
     return f": {condition.message}" if condition is not None and condition.message else ""
 
 
-def _free_devices(world: World) -> dict[str, int]:
+def _free_devices(world: FaultedCluster) -> dict[str, int]:
     state = world.chronicle.state
     free = dict.fromkeys(world.machines, world.plan.setup.devices)
     for claim in state.claims.values():
@@ -196,13 +200,13 @@ def _free_devices(world: World) -> dict[str, int]:
     return free
 
 
-def _wanted(world: World, pod: Pod) -> int | None:
+def _wanted(world: FaultedCluster, pod: Pod) -> int | None:
     """Return the number of devices that a pod waits for; None if that cannot be decided."""
     state = world.chronicle.state
     namespace = pod.metadata.namespace or ""
     names = list(claim_names(pod))
     if len(names) < len(pod.spec.resource_claims):
-        raise Violation("Progress", f"pod {namespace}/{pod.metadata.name} has no claim yet")
+        raise BrokenInvariant("Progress", f"pod {namespace}/{pod.metadata.name} has no claim yet")
     total = 0
     for name in names:
         claim: Any = state.claims.get((namespace, name))

@@ -12,17 +12,17 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from cathedra.faultsim.plan import Plan, Step
+from cathedra.faultsim.plan import FaultPlan, PlannedStep
 
-Fails = Callable[[Plan], bool]
+Fails = Callable[[FaultPlan], bool]
 """Returns True if a plan breaks the invariant that is looked for."""
 
 
-def shrink(plan: Plan, fails: Fails, seconds: float = 120.0) -> Plan:
+def shrink(plan: FaultPlan, fails: Fails, seconds: float = 120.0) -> FaultPlan:
     """Return the shortest failing plan that is found within ``seconds`` of the machine's time."""
     end = time.monotonic() + seconds
 
-    def tried(candidate: Plan) -> bool:
+    def tried(candidate: FaultPlan) -> bool:
         return time.monotonic() < end and fails(candidate)
 
     plan = _with_fewer_steps(plan, tried)
@@ -33,7 +33,7 @@ def shrink(plan: Plan, fails: Fails, seconds: float = 120.0) -> Plan:
     return _with_fewer_steps(plan, tried)
 
 
-def _with_fewer_steps(plan: Plan, tried: Fails) -> Plan:
+def _with_fewer_steps(plan: FaultPlan, tried: Fails) -> FaultPlan:
     """Remove halves of the steps, then quarters, down to single steps (Zeller's ddmin, complements only)."""
     size = max(len(plan.steps) // 2, 1)
     while plan.steps:
@@ -51,21 +51,21 @@ def _with_fewer_steps(plan: Plan, tried: Fails) -> Plan:
     return plan
 
 
-def _without(plan: Plan, start: int, end: int) -> Plan:
-    steps: tuple[Step, ...] = plan.steps[:start] + plan.steps[end:]
+def _without(plan: FaultPlan, start: int, end: int) -> FaultPlan:
+    steps: tuple[PlannedStep, ...] = plan.steps[:start] + plan.steps[end:]
     return replace(plan, steps=steps)
 
 
-def _shorter(plan: Plan) -> Plan:
+def _shorter(plan: FaultPlan) -> FaultPlan:
     last = max((step.at + step.seconds for step in plan.steps), default=0.0)
     return replace(plan, hours=min(plan.hours, round(last / 3600.0 + 0.01, 2)))
 
 
-def _setup(**change: Any) -> Callable[[Plan], Plan]:
+def _setup(**change: Any) -> Callable[[FaultPlan], FaultPlan]:
     return lambda plan: replace(plan, setup=replace(plan.setup, **change))
 
 
-_SIMPLIFICATIONS: Final[tuple[Callable[[Plan], Plan], ...]] = (
+_SIMPLIFICATIONS: Final[tuple[Callable[[FaultPlan], FaultPlan], ...]] = (
     _shorter,
     _setup(servers=1),
     _setup(schedulers=1),

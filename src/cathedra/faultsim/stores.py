@@ -188,7 +188,7 @@ class SharedMedium:
         return self.revision
 
     def compact(self) -> None:
-        """Forget the history."""
+        """Drop the history up to this revision."""
         self.compacted, self.history = self.revision, []
         self.wake()
 
@@ -300,11 +300,11 @@ class SharedStore:
         raise StoreUnavailable("the connection was closed")
 
     async def close(self) -> None:
-        """Disconnect."""
+        """Disconnect this server from the store."""
         self._alive = False
 
     def die(self) -> None:
-        """Disconnect at once."""
+        """Disconnect without waiting for writes."""
         self._alive = False
 
     async def _reach(self) -> None:

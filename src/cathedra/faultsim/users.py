@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from cathedra.api.core.apps_v1 import Deployment
@@ -30,7 +31,7 @@ from cathedra.client.resources import (
 from cathedra.client.transport import PatchType, ResourceRef
 from cathedra.clock import Clock
 from cathedra.faultsim.invariants import QUOTA_RESOURCE
-from cathedra.faultsim.plan import Setup, Step
+from cathedra.faultsim.plan import PlannedStep, Setup
 from cathedra.node.runtime.simulated import RUN_SECONDS
 
 DEFAULT: Final = "default"
@@ -51,7 +52,7 @@ class Users:
         self._clock = clock
         self._setup = setup
         self._gangs: dict[str, int] = {}
-        self._actions: Mapping[str, Callable[[Step], Awaitable[Any]]] = {
+        self._actions: Mapping[str, Callable[[PlannedStep], Awaitable[Any]]] = {
             "pod": self._pod,
             "delete-pod": lambda step: self._delete(PODS, step.on),
             "force-delete-pod": lambda step: self._delete(PODS, step.on, grace_period_seconds=0),
@@ -71,11 +72,11 @@ class Users:
             "uncordon": lambda step: self._cordon(step.on, unschedulable=False),
         }
 
-    def can(self, step: Step) -> bool:
+    def can(self, step: PlannedStep) -> bool:
         """Return True if the step is an action of users alone."""
         return step.do in self._actions
 
-    async def carry_out(self, step: Step) -> None:
+    async def carry_out(self, step: PlannedStep) -> None:
         """Carry out an action; what the server refuses is left."""
         await self._retried(lambda: self._actions[step.do](step))
 
@@ -94,10 +95,10 @@ class Users:
     async def restore(self, nodes: int) -> None:
         """Undo taints and drains, so that everything may run."""
         for number in range(nodes):
-            await self._retried(lambda number=number: self._cordon(f"node-{number}", unschedulable=False))  # type: ignore[misc]
+            await self._retried(partial(self._cordon, f"node-{number}", unschedulable=False))
         for number in range(self._setup.devices):
             name = f"taint-gpu-{number}"
-            await self._retried(lambda name=name: self._delete(DEVICETAINTRULES, name))  # type: ignore[misc]
+            await self._retried(partial(self._delete, DEVICETAINTRULES, name))
 
     async def clear(self) -> None:
         """Delete all workloads and claims."""
@@ -111,12 +112,12 @@ class Users:
                 lambda pod=pod: self._delete(PODS, pod.metadata.name, namespace=pod.metadata.namespace)  # type: ignore[misc]
             )
         for gang in sorted(self._gangs):
-            await self._retried(lambda gang=gang: self._delete(PODGROUPS, gang))  # type: ignore[misc]
+            await self._retried(partial(self._delete, PODGROUPS, gang))
 
     async def probe(self, count: int) -> None:
         """Create pods that need one device each."""
         for number in range(count):
-            await self._retried(lambda number=number: self._pod(Step(at=0.0, do="pod", on=f"probe-{number}", count=1)))  # type: ignore[misc]
+            await self._retried(partial(self._pod, PlannedStep(at=0.0, do="pod", on=f"probe-{number}", count=1)))
 
     async def delete_node(self, name: str) -> None:
         """Delete the Node object."""
@@ -149,22 +150,22 @@ class Users:
         where = namespace if ref.namespaced else ""
         await self._client.resource(ref, where).delete(name, **options)
 
-    async def _pod(self, step: Step, namespace: str = DEFAULT, **spec: Any) -> None:
+    async def _pod(self, step: PlannedStep, namespace: str = DEFAULT, **spec: Any) -> None:
         reference = {"resourceClaimTemplateName": f"gpus-{min(step.count, _MOST) or 1}"}
         await self._create(PODS, namespace, from_dict(Pod, pod_body(step.on, reference, step.seconds, **spec)))
 
-    async def _pod_with_quota(self, step: Step) -> None:
+    async def _pod_with_quota(self, step: PlannedStep) -> None:
         await self._pod(step, LIMITED)
 
-    async def _claim(self, step: Step) -> None:
+    async def _claim(self, step: PlannedStep) -> None:
         body = {"metadata": {"name": step.on}, "spec": self._devices(1)}
         await self._create(RESOURCECLAIMS, DEFAULT, from_dict(ResourceClaim, body))
 
-    async def _pod_of_claim(self, step: Step) -> None:
+    async def _pod_of_claim(self, step: PlannedStep) -> None:
         reference = {"resourceClaimName": step.to}
         await self._create(PODS, DEFAULT, from_dict(Pod, pod_body(step.on, reference, step.seconds)))
 
-    async def _job(self, step: Step) -> None:
+    async def _job(self, step: PlannedStep) -> None:
         template = pod_body("", {"resourceClaimTemplateName": "gpus-1"}, step.seconds)
         spec = {"completions": step.count, "parallelism": 2, "template": template}
         await self._create(JOBS, DEFAULT, from_dict(Job, {"metadata": {"name": step.on}, "spec": spec}))
@@ -176,19 +177,19 @@ class Users:
         spec = {"replicas": 0, "selector": {"matchLabels": {"app": "service"}}, "template": template}
         return {"metadata": {"name": "service"}, "spec": spec}
 
-    async def _scale(self, step: Step) -> None:
+    async def _scale(self, step: PlannedStep) -> None:
         patch = {"spec": {"replicas": step.count}}
         await self._client.resource(DEPLOYMENTS, DEFAULT).patch("service", PatchType.MERGE, patch)
 
-    async def _gang(self, step: Step) -> None:
+    async def _gang(self, step: PlannedStep) -> None:
         spec = {"schedulingPolicy": {"gang": {"minCount": step.count}}}
         self._gangs[step.on] = step.count
         await self._create(PODGROUPS, DEFAULT, from_dict(PodGroup, {"metadata": {"name": step.on}, "spec": spec}))
         for number in range(step.count):
-            member = Step(at=step.at, do="pod", on=f"{step.on}-{number}", count=1)
+            member = PlannedStep(at=step.at, do="pod", on=f"{step.on}-{number}", count=1)
             await self._pod(member, schedulingGroup={"podGroupName": step.on})
 
-    async def _delete_gang(self, step: Step) -> None:
+    async def _delete_gang(self, step: PlannedStep) -> None:
         for number in range(self._gangs.get(step.on, 0)):
             try:
                 await self._delete(PODS, f"{step.on}-{number}")
@@ -197,17 +198,17 @@ class Users:
                     raise
         await self._delete(PODGROUPS, step.on)
 
-    async def _quota(self, step: Step) -> None:
+    async def _quota(self, step: PlannedStep) -> None:
         body = {"metadata": {"name": "claims"}, "spec": {"hard": {QUOTA_RESOURCE: str(step.count)}}}
         await self._create(RESOURCEQUOTAS, LIMITED, from_dict(ResourceQuota, body))
 
-    async def _taint(self, step: Step) -> None:
+    async def _taint(self, step: PlannedStep) -> None:
         taint = {"key": "example.com/broken", "effect": "NoExecute"}
         spec = {"deviceSelector": {"driver": _CLASS, "device": step.on}, "taint": taint}
         body = {"metadata": {"name": f"taint-{step.on}"}, "spec": spec}
         await self._create(DEVICETAINTRULES, "", from_dict(DeviceTaintRule, body))
 
-    async def _drain(self, step: Step) -> None:
+    async def _drain(self, step: PlannedStep) -> None:
         await self._cordon(step.on, unschedulable=True)
         pods = (await self._client.resource(PODS).list(field_selector=f"spec.nodeName={step.on}")).items
         for pod in pods:

@@ -26,11 +26,11 @@ from cathedra.clock import LoopClock
 from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.controllers.nodes.lifecycle import LifecycleTiming, NodeLifecycleController
-from cathedra.faultsim.invariants import INVARIANTS, Invariant, Violation
+from cathedra.faultsim.invariants import INVARIANTS, BrokenInvariant, Invariant
 from cathedra.faultsim.machines import HEARTBEAT_SECONDS, DeathAtStep, Machine
-from cathedra.faultsim.network import Link, Network, PartClock, ServerLife, WatchStream
+from cathedra.faultsim.network import Link, Network, ObservedWatch, PartClock, ServerLife
 from cathedra.faultsim.observation import Chronicle, NodeView
-from cathedra.faultsim.plan import Plan, Step, part_names
+from cathedra.faultsim.plan import FaultPlan, PlannedStep, part_names
 from cathedra.faultsim.stores import Disk, DiskStore, SharedMedium, SharedStore
 from cathedra.faultsim.users import Users
 from cathedra.kinds.served import all_definitions
@@ -58,14 +58,14 @@ _HOOKS: Final = (
 
 
 def _implementing(hook: str, invariants: list[Invariant]) -> list[Callable[..., None]]:
-    """Return the methods that check something: there are 16 invariants, and most look at one or two hooks."""
+    """Return the methods that check something: there are 16 invariants, and most have one or two hooks."""
     return [getattr(one, hook) for one in invariants if getattr(type(one), hook) is not getattr(Invariant, hook)]
 
 
-class Part:
+class SupervisedPart:
     """A program that is started again whenever it ends."""
 
-    def __init__(self, name: str, make: Callable[[], Coroutine[Any, Any, None]], world: World) -> None:
+    def __init__(self, name: str, make: Callable[[], Coroutine[Any, Any, None]], world: FaultedCluster) -> None:
         self.name = name
         self.clock = PartClock(world.clock)
         self.link: Link | None = None
@@ -82,7 +82,7 @@ class Part:
             self._task = asyncio.ensure_future(self._live())
 
     async def stop(self) -> None:
-        """Die now."""
+        """End the program as a kill does."""
         task, self._task = self._task, None
         if self.link is not None:
             self.link.dead = True
@@ -122,17 +122,17 @@ def _expected(error: BaseException) -> bool:
     return isinstance(error, LostLeadership)
 
 
-class World:
+class FaultedCluster:
     """The cluster of one plan."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: FaultPlan) -> None:
         self.plan = plan
         setup = plan.setup
         self.clock = LoopClock(asyncio.get_running_loop())
         self.random = Random(plan.seed)
         self.release = setup.release
         self.gates = _gates(setup.release, setup.gates)
-        self.violation: Violation | None = None
+        self.violation: BrokenInvariant | None = None
         self.finished = asyncio.Event()
         """Set with the first violation."""
         self._served = asyncio.Event()
@@ -154,7 +154,7 @@ class World:
             for number in range(setup.nodes)
         }
         self.chronicle.nodes = {name: machine.view for name, machine in self.machines.items()}
-        self.parts = {name: Part(name, self._maker(name), self) for name in part_names(setup)}
+        self.parts = {name: SupervisedPart(name, self._maker(name), self) for name in part_names(setup)}
         for name in self.parts:
             if name.startswith(("node-", "driver-")):
                 self._death_of(name).on_death = partial(self._died, name, "a step")
@@ -180,7 +180,7 @@ class World:
         """A part received the answer to a write."""
         self._check("acknowledged", call, result)
 
-    def watched(self, stream: WatchStream, event: WatchEvent[Any]) -> None:
+    def watched(self, stream: ObservedWatch, event: WatchEvent[Any]) -> None:
         """A part received an event."""
         self._check("watched", stream, event)
 
@@ -195,7 +195,7 @@ class World:
         self._check("prepared", node, driver, claim)
 
     def unprepared(self, node: NodeView, driver: str, claim: str) -> None:
-        """A driver is told to take devices back."""
+        """The agent calls a driver to take devices back."""
         self.chronicle.note(f"{node.name} unprepare {claim}")
         self._check("unprepared", node, driver, claim)
 
@@ -213,7 +213,7 @@ class World:
         self.chronicle.note(f"{part} failed")
         self._check("ended", part, error)
 
-    def fail(self, violation: Violation) -> None:
+    def fail(self, violation: BrokenInvariant) -> None:
         """End the run; only the first violation counts."""
         # Recorded and not raised: an observer stands in the middle of the cluster's own code.
         if self.violation is None:
@@ -225,7 +225,7 @@ class World:
         for check in self._checks[hook]:
             try:
                 check(*seen)
-            except Violation as violation:
+            except BrokenInvariant as violation:
                 self.fail(violation)
 
     # Parts.
@@ -242,7 +242,7 @@ class World:
         await asyncio.sleep(30.0)
 
     async def close(self) -> None:
-        """Stop everything."""
+        """Stop all parts and servers of the cluster."""
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -343,12 +343,12 @@ class World:
             assert error is not None
             self.ended("the simulation", error)
 
-    def step(self, step: Step) -> None:
+    def step(self, step: PlannedStep) -> None:
         """Begin a step of the plan."""
         self.chronicle.note(f"step {step.do} {step.on} {step.to} {step.seconds} {step.share} {step.count}")
         self.spawn(self.users.carry_out(step) if self.users.can(step) else self._fault(step))
 
-    async def _fault(self, step: Step) -> None:
+    async def _fault(self, step: PlannedStep) -> None:
         began = self.clock.monotonic()
         try:
             with self.chronicle.disturbed():
@@ -356,7 +356,7 @@ class World:
         finally:
             self.met[step.do] = self.met.get(step.do, 0.0) + self.clock.monotonic() - began
 
-    async def _faulty(self, step: Step) -> None:
+    async def _faulty(self, step: PlannedStep) -> None:
         part = self.parts.get(step.on)
         machine = self.machines.get(step.on)
         if step.do == "upgrade":
@@ -390,7 +390,7 @@ class World:
         machine = self.machines[part.replace("driver", "node")]
         return machine.agent_death if part.startswith("node") else machine.driver_death
 
-    async def _reboot(self, step: Step, machine: Machine) -> None:
+    async def _reboot(self, step: PlannedStep, machine: Machine) -> None:
         driver = self.parts[step.on.replace("node", "driver")]
         async with AsyncExitStack() as stack:
             downs = [asyncio.ensure_future(one.down(step.seconds)) for one in (self.parts[step.on], driver)]
@@ -399,14 +399,14 @@ class World:
             machine.reboot()
             await asyncio.gather(*downs)
 
-    async def _flap(self, step: Step) -> None:
+    async def _flap(self, step: PlannedStep) -> None:
         end = self.clock.monotonic() + step.seconds
         driver = self.parts[step.on.replace("node", "driver")]
         while self.clock.monotonic() < end:
             await driver.down(self.network.random.uniform(0.1, _FLAP_SECONDS))
             await asyncio.sleep(self.network.random.uniform(0.1, _FLAP_SECONDS))
 
-    async def _kill_device(self, step: Step, machine: Machine) -> None:
+    async def _kill_device(self, step: PlannedStep, machine: Machine) -> None:
         machine.order("health", step.to, "Unhealthy", "it has failed")
         machine.order("taint", step.to, "example.com/dead:NoExecute")
         try:
@@ -415,7 +415,7 @@ class World:
             machine.order("untaint", step.to, "example.com/dead")
             machine.order("health", step.to, "Healthy")
 
-    async def _break_node(self, step: Step, machine: Machine) -> None:
+    async def _break_node(self, step: PlannedStep, machine: Machine) -> None:
         faults = machine.faults
         if step.do == "driver-hangs" and faults.hanging is None:
             faults.hanging = asyncio.Event()
@@ -431,7 +431,7 @@ class World:
             faults.end()
             machine.checkpoint.full = False
 
-    async def _break_store(self, step: Step) -> None:
+    async def _break_store(self, step: PlannedStep) -> None:
         medium = self.medium
         if isinstance(medium, SharedMedium):
             if step.do == "compaction":

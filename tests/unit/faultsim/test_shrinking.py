@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from cathedra.faultsim.plan import Plan, Setup, Step
+from cathedra.faultsim.plan import FaultPlan, PlannedStep, Setup
 from cathedra.faultsim.shrinking import shrink
 
 
-def plan(steps: int) -> Plan:
-    made = tuple(Step(at=float(number), do="pod", on=f"pod-{number}") for number in range(steps))
-    return Plan(seed=1, hours=5.0, setup=Setup(release="x", nodes=3, devices=2, servers=2), steps=made)
+def plan(steps: int) -> FaultPlan:
+    made = tuple(PlannedStep(at=float(number), do="pod", on=f"pod-{number}") for number in range(steps))
+    return FaultPlan(seed=1, hours=5.0, setup=Setup(release="x", nodes=3, devices=2, servers=2), steps=made)
 
 
 def test_only_the_steps_that_are_needed_together_are_left() -> None:
-    def fails(candidate: Plan) -> bool:
+    def fails(candidate: FaultPlan) -> bool:
         return {"pod-3", "pod-17"} <= {step.on for step in candidate.steps}
 
     short = shrink(plan(40), fails)
