@@ -2,7 +2,7 @@
 
     GET  /explain?pod=team-a/train     why a pod waits, and what would help; claim=…, subject=deployment/…, or nothing
     GET  /devices?node=node-0          devices, holders, totals; deviceClass=…, driver=…, free=true
-    GET  /usage?by=class&since=7d      who holds how many devices
+    GET  /usage?by=class&since=7d      devices in use by class, namespace, driver or node
     GET  /match?expression=…           the devices that a selector matches
     POST /explain, /simulate, /lint, /match     the same with the arguments as a JSON object
     GET  /openapi.json                 this interface, as an OpenAPI document
