@@ -296,8 +296,13 @@ class _ValueForm:
 
 
 def _storage_version(definition: AnyDefinition) -> str:
-    """The hub's version, or the last one of that shape where the hub's own is not served."""
+    """The definition's storage version, or one of the hub's shape where that has another."""
     names = [version.name for version in definition.versions if version.type is definition.type]
+    # Not always the newest version: the release before does not know that one, and has to read what is stored while
+    # servers of both run, and after a downgrade.
+    stored = definition.storage_version or definition.versions[0].name
+    if stored in names:
+        return stored
     hub: type[KubeStruct] = definition.type
     try:
         home = kind_of(hub).version

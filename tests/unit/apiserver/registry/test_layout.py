@@ -6,20 +6,24 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from cathedra.api.core.core_v1 import ConfigMap
+from cathedra.api.protobuf import has_message
 from cathedra.api.struct import encode, from_dict
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.registry.layout import SharedLayout
 from cathedra.apiserver.server import APIServer
+from cathedra.apiserver.storage.protocol import Record
 from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCECLAIMS, RESOURCESLICES
 from cathedra.client.transport import PatchType
 from cathedra.clock import LoopClock, run_virtual
-from cathedra.releases import FeatureGates
+from cathedra.kinds.served import all_definitions
+from cathedra.releases import RELEASES, FeatureGates
 from tests.unit.apiserver.registry.test_sharedcommitlog import FakeStore
 from tests.unit.kinds.objects import claim, definition_of, device, resource_slice
 
@@ -109,3 +113,14 @@ def test_readers_get_the_json_that_encoding_would_make(metadata: dict[str, Any])
     assert entry.body(definition.versions[0]) == encode(entry.object)
     assert entry.object.metadata.resource_version == "17"
     assert entry.size == len(encode(entry.object))
+
+
+@pytest.mark.parametrize(("older", "newer"), [*pairwise(RELEASES[RELEASES.index("1.33") :])])
+def test_the_release_before_knows_the_version_in_which_an_object_is_stored(older: str, newer: str) -> None:
+    known = {one.group_resource: one for one in all_definitions(FeatureGates.for_release(older))}
+    for definition in all_definitions(FeatureGates.for_release(newer)):
+        before = known.get(definition.group_resource)
+        if before is None or definition.stored_as is not None or not has_message(definition.type):
+            continue
+        value = SharedLayout(newer).write(definition, definition.type())
+        SharedLayout(older).read(before, Record("k", 1, value))
