@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from cathedra.client.client import Client
 from cathedra.clock import Clock
@@ -27,6 +27,8 @@ from cathedra.node.plugins.client import ClaimReference, PluginCallError, Prepar
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from cathedra.releases import FeatureGates
+
+T = TypeVar("T")
 
 PARTITIONS: Final = 2
 """Parts into which a GPU with partitions can be cut."""
@@ -62,6 +64,8 @@ class Machine:
         self.faults = DriverFaults(random)
         self.runner: DriverRunner | None = None
         """The driver that runs."""
+        self.driver_gone = asyncio.Event()
+        """Set when the driver that runs ends."""
         self._name = name
         self._setup = setup
         self._clock = clock
@@ -315,7 +319,7 @@ class MachinePlugin:
             self._witness.preparing(view, self.driver, claim.uid, recorded)
         service = await self._service()
         await machine.agent_death.reach()
-        answers = await service.prepare(claims)
+        answers = await self._answered(service.prepare(claims))
         for uid, answer in answers.items():
             if not answer.error:
                 view.prepared[self.driver, uid] = _unshared(self.driver, answer)
@@ -337,7 +341,7 @@ class MachinePlugin:
         for claim in claims:
             self._witness.unprepared(view, self.driver, claim.uid)
         service = await self._service()
-        answers = await service.unprepare(claims)
+        answers = await self._answered(service.unprepare(claims))
         for uid, error in answers.items():
             if not error:
                 view.prepared.pop((self.driver, uid), None)
@@ -353,6 +357,24 @@ class MachinePlugin:
             await asyncio.sleep(1.0)
             raise PluginCallError("Unavailable", "connection error: the driver is not there")
         return InProcessPlugin(runner.service)
+
+    async def _answered(self, call: Coroutine[Any, Any, T]) -> T:
+        """Return the answer of a call, which fails when the driver ends.
+
+        A call of this process would go on in the agent's task, or wait for good at the step where the driver died.
+        Between two processes the connection breaks.
+        """
+        gone = asyncio.ensure_future(self._machine.driver_gone.wait())
+        work = asyncio.ensure_future(call)
+        try:
+            await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise PluginCallError("Unavailable", "connection error: the driver has ended")
+            return work.result()
+        finally:
+            for task in (work, gone):
+                task.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
 
 
 class MachineHealth:

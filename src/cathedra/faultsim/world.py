@@ -323,10 +323,15 @@ class FaultedCluster:
         client = self._client(name, "system:serviceaccount:kube-system:gpu.example.com")
         runner = machine.driver(client, self.parts[name].clock, self.gates)
         machine.runner = runner
+        machine.driver_gone = gone = asyncio.Event()
         try:
             await runner.run()
         finally:
             machine.runner = None
+            gone.set()
+            # The stream of a driver that has died breaks; this board has no socket to break with.
+            if runner.health is not None:
+                runner.health.close()
 
     # Steps.
 
