@@ -33,6 +33,7 @@ T = TypeVar("T")
 PARTITIONS: Final = 2
 """Parts into which a GPU with partitions can be cut."""
 _CAPACITY: Final = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+_DYING_SECONDS: Final = 0.5
 HEARTBEAT_SECONDS: Final = 80.0
 """Interval of the nodes' lease renewals. With the default of ten seconds they would be most of a run."""
 
@@ -247,7 +248,10 @@ class DeathAtStep:
         self.left -= 1
         if not self.left:
             self.on_death()
-            await asyncio.get_running_loop().create_future()
+            # The program's tasks are cancelled now. One that is shielded ends after them, or the program, which waits
+            # for it, would never be gone.
+            await asyncio.sleep(_DYING_SECONDS)
+            raise asyncio.CancelledError
 
 
 class MortalFiles(MemoryFiles):
