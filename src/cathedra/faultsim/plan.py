@@ -175,7 +175,7 @@ GANGS: Final = "GenericWorkload"
 """The gate of pod groups with a minimum."""
 GROUP_CLAIMS: Final = "DRAWorkloadResourceClaims"
 """The gate without which pods of a group get no claims."""
-_BINDING_GATES: Final = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
+BINDING_GATES: Final = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
 _TOGGLED: Final = (
     "DRAAdminAccess",
     "DRAPrioritizedList",
@@ -255,6 +255,11 @@ def _setup(random: Random, options: Options) -> Setup:
         full = FeatureGates.for_release(release, gates)
     except (UnknownGate, ValueError) as error:
         raise InvalidPlan(str(error)) from error
+    binding = binding and all(full.get(gate, False) for gate in BINDING_GATES)
+    if binding:
+        # Set, so that they stay on in the release before, where they are off by default: with them off no scheduler
+        # takes a device with binding conditions.
+        gates |= dict.fromkeys(BINDING_GATES, True)
     return Setup(
         release=release,
         gates=gates,
@@ -264,7 +269,7 @@ def _setup(random: Random, options: Options) -> Setup:
         servers=servers,
         schedulers=schedulers,
         reports=reports,
-        binding=binding and all(full.get(gate, False) for gate in _BINDING_GATES),
+        binding=binding,
     )
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cathedra.faultsim.errors import InvalidPlan
-from cathedra.faultsim.plan import ACTIONS, FAULTS, Options, draw, part_names, plan_text, read_plan
+from cathedra.faultsim.plan import ACTIONS, BINDING_GATES, FAULTS, Options, draw, part_names, plan_text, read_plan
+from cathedra.releases import FeatureGates
 
 
 def test_a_seed_draws_the_same_plan_each_time_and_another_seed_another() -> None:
@@ -32,6 +33,14 @@ def test_options_take_decisions_from_the_seed() -> None:
     assert {step.do for step in plan.steps} & set(FAULTS) == {"kill"}
     assert max(step.at for step in plan.steps) <= 2 * 3600
     assert not {step.do for step in draw(1, Options(faults=())).steps} & set(FAULTS)
+
+
+def test_devices_with_binding_conditions_keep_their_gates_in_every_release() -> None:
+    setups = [setup for seed in range(80) if (setup := draw(seed, Options(release="1.36")).setup).binding]
+    assert setups
+    for setup in setups:
+        before = FeatureGates.for_release("1.35", {gate: setup.gates[gate] for gate in BINDING_GATES})
+        assert all(before[gate] for gate in BINDING_GATES)
 
 
 @pytest.mark.parametrize(
