@@ -37,6 +37,7 @@ from cathedra.client.denials import Denials
 from cathedra.client.http import request_line
 from cathedra.client.transport import APICall, Page, PatchType, ResourceRef, Verb, WatchEvent
 from cathedra.kinds.definition import AnyDefinition, VersionDefinition
+from cathedra.releases import git_version
 
 _READS: Final = frozenset({"get", "list"})
 _NAMED: Final = frozenset({"get", "update", "patch", "delete"})
@@ -186,11 +187,13 @@ class InProcessTransport:
             record.status = answer.status
 
     async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """The schemas of a group version, as on ``/openapi/v3/apis/apps/v1``.
+        """The version of the server, or the schemas of a group version, as on ``/openapi/v3/apis/apps/v1``.
 
         Raises:
             StatusError: 404, the path is another one.
         """
+        if path == "/version":
+            return encode({"gitVersion": git_version(self._server.gates.release)})
         from cathedra.apiserver.openapi.document import Documents  # start-up time: few clients read it
 
         documents = Documents(self._catalog, self._server.gates.release)

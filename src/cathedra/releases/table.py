@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Final
 
@@ -29,10 +30,24 @@ DEFAULT_CLASSIC: Final = "1.30"
 _PATCHES: Final = {"1.36": "v1.36.2", "1.37": "v1.37.1"}
 """The patch release whose answers are followed, where it is not the first."""
 
+_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
+
 
 def git_version(release: str) -> str:
     """Return the full version of a release, as ``/version`` and nodes show it."""
     return _PATCHES.get(release, f"v{release}.0")
+
+
+def nearest_release(version: str) -> str:
+    """Return the known release that is nearest to a version such as «v1.33.2», or "" if it is none."""
+    found = _VERSION.match(version)
+    if found is None:
+        return ""
+    given = (int(found[1]), int(found[2]))
+    known = [tuple(map(int, release.split("."))) for release in RELEASES]
+    # The nearest older release: behaviour of releases in between is that of the last one before them.
+    major, minor = max((one for one in known if one <= given), default=known[0])
+    return f"{major}.{minor}"
 
 
 @cache

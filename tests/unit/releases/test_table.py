@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cathedra.releases import NEWEST, RELEASES, git_version, order
+from cathedra.releases.table import nearest_release
 
 
 def test_releases_are_listed_from_the_oldest_to_the_newest() -> None:
@@ -18,3 +21,11 @@ def test_a_release_is_shown_as_the_patch_release_that_was_compared_with() -> Non
     assert git_version("1.37") == "v1.37.1"
     assert git_version("1.36") == "v1.36.2"
     assert git_version("1.35") == "v1.35.0"
+
+
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [("v1.33.2", "1.33"), ("1.34", "1.34"), ("v1.99.0-alpha", NEWEST), ("v1.2.3", RELEASES[0]), ("", ""), ("x", "")],
+)
+def test_the_nearest_release_is_the_last_one_that_is_not_newer(version: str, release: str) -> None:
+    assert nearest_release(version) == release

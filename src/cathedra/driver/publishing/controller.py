@@ -30,6 +30,7 @@ from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.clock import Clock
 from cathedra.driver.device import Pool
 from cathedra.driver.errors import DeviceError, DroppedFieldsError, PoolError
+from cathedra.driver.publishing.counterslices import counters_apart, counters_at_devices
 from cathedra.driver.publishing.layout import (
     DesiredPool,
     DesiredSlice,
@@ -41,6 +42,8 @@ from cathedra.driver.publishing.layout import (
     plan,
     without_refused,
 )
+from cathedra.releases import DEFAULT_RELEASE, behaviours
+from cathedra.releases.table import nearest_release
 
 MUTATION_CACHE_TTL = 60.0
 """Seconds for which a slice that was written counts although the watch has not shown it."""
@@ -61,6 +64,12 @@ class SliceStatistics:
     creates: int = 0
     updates: int = 0
     deletes: int = 0
+
+
+class _ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of the answer of ``/version`` that is read."""
+
+    git_version: str = ""
 
 
 class _Reduced(Exception):
@@ -289,6 +298,7 @@ class ResourceSliceController:
             await self._delete(existing)
             self._done(pool_name)
             return None
+        pool = await self._as_served(pool)
         todo = plan(pool, existing, await self._publisher())
         if todo.empty:
             self._done(pool_name)
@@ -298,6 +308,25 @@ class ResourceSliceController:
         # A created slice may have been deleted before the watch showed it: then no event comes, and only this check
         # finds out.
         return MUTATION_CACHE_TTL if todo.create else None
+
+    async def _as_served(self, pool: DesiredPool) -> DesiredPool:
+        """Return the pool with its counters where the server's release expects them."""
+        if not any(part.shared_counters for part in pool.slices):
+            return pool
+        # Read for each write, which is rare: the server may have been upgraded since the last one.
+        apart = behaviours.COUNTERS_IN_OWN_SLICES.holds_in(await self._release())
+        arranged = counters_apart(pool) if apart else counters_at_devices(pool)
+        if self._desired.get(pool.name) is pool:
+            self._desired[pool.name] = arranged
+        return arranged
+
+    async def _release(self) -> str:
+        try:
+            version = msgspec.json.decode(await self._client.read("/version"), type=_ServerVersion)
+        # Without an answer the form of the newest release is published, and the server reports what is wrong with it.
+        except (StatusError, msgspec.MsgspecError):
+            return DEFAULT_RELEASE
+        return nearest_release(version.git_version) or DEFAULT_RELEASE
 
     async def _execute(self, pool: DesiredPool, todo: Plan) -> bool:
         """Write; answers whether the pool is still what the driver wants."""

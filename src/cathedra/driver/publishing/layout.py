@@ -89,7 +89,18 @@ def lay_out(
 def _slices(pool: Pool, on_unusable: Callable[[DeviceError], None]) -> tuple[DesiredSlice, ...]:
     devices = tuple(made for device in pool.devices if (made := _usable(device, on_unusable)) is not None)
     per_device = True if any(_selects_node(device) for device in devices) else None
-    counters = pool.counter_sets()
+    return slices_of(devices, pool.counter_sets(), per_device)
+
+
+def slices_of(
+    devices: Sequence[resource.Device],
+    counters: tuple[resource.CounterSet, ...],
+    per_device: bool | None = None,
+) -> tuple[DesiredSlice, ...]:
+    """Return the slices of a pool: counter sets in slices of their own, then devices; an empty one if there are none.
+
+    ``per_device`` is True if devices select their nodes, else None.
+    """
     slices = [
         DesiredSlice(shared_counters=counters[i : i + MAX_COUNTER_SETS], per_device_node_selection=per_device)
         for i in range(0, len(counters), MAX_COUNTER_SETS)

@@ -18,10 +18,10 @@ from cathedra.api.core.core_v1 import Node
 from cathedra.insight.reading.state import ASSUMED, Note
 from cathedra.releases import DEFAULT_RELEASE, RELEASES, FeatureGates, state_of
 from cathedra.releases.served import lifetime
+from cathedra.releases.table import nearest_release
 
 GROUP: Final = "resource.k8s.io"
 NO_GATES: Final[Mapping[str, bool]] = MappingProxyType({})
-_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
 _METRIC: Final = re.compile(
     rb'^kubernetes_feature_enabled\{[^}\n]*?name="([A-Za-z0-9]+)"[^}\n]*\} ([01])(?:\.0)?\s*$', re.MULTILINE
 )
@@ -44,18 +44,6 @@ class RequestedRelease(msgspec.Struct, frozen=True):
     """The release; "": the cluster's own."""
     gates: Mapping[str, bool] = NO_GATES
     """The gates that differ from it, as of ``--feature-gates``."""
-
-
-def nearest_release(version: str) -> str:
-    """Return the known release that is nearest to a version such as «v1.33.2», or "" if it is none."""
-    found = _VERSION.match(version)
-    if found is None:
-        return ""
-    asked = (int(found[1]), int(found[2]))
-    known = [tuple(map(int, release.split("."))) for release in RELEASES]
-    # The nearest older release: behaviour of releases in between is that of the last one before them.
-    major, minor = max((one for one in known if one <= asked), default=known[0])
-    return f"{major}.{minor}"
 
 
 def reported_gates(metrics: bytes) -> dict[str, bool]:

@@ -24,7 +24,7 @@ from cathedra.api.undecodable import FAULTS, Undecodable, readable
 from cathedra.client.client import Client
 from cathedra.client.transport import RawTransport, ResourceRef
 from cathedra.insight.reading.dumps import DumpReader, definition_of
-from cathedra.insight.reading.features import NO_GATES, RequestedRelease, live_gates, nearest_release, reported_gates
+from cathedra.insight.reading.features import NO_GATES, RequestedRelease, live_gates, reported_gates
 from cathedra.insight.reading.state import (
     READ_KINDS,
     ClusterState,
@@ -35,6 +35,7 @@ from cathedra.insight.reading.state import (
     with_one_device_note,
 )
 from cathedra.releases import DEFAULT_RELEASE, FeatureGates
+from cathedra.releases.table import nearest_release
 
 __all__ = ["RawTransport", "ServerFeatures", "read_client", "read_features", "read_live", "served_refs"]
 

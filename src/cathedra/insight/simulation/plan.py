@@ -23,12 +23,14 @@ from cathedra.api.resource import (
     ResourceSliceSpec,
 )
 from cathedra.api.struct import replace
+from cathedra.driver.publishing.counterslices import counters_at_devices
 from cathedra.driver.publishing.layout import lay_out
 from cathedra.drivers.profiled import ProfiledDriver
 from cathedra.insight.explanation.explain import KINDS
 from cathedra.insight.explanation.question import find_workload
 from cathedra.insight.reading.state import ClusterState
 from cathedra.profiles import HardwareProfile, ProfileError, load_profile, node_capacity, node_labels
+from cathedra.releases import DEFAULT_RELEASE, behaviours
 
 EFFECTS: Final = ("NoSchedule", "NoExecute", "PreferNoSchedule", "None")
 MOST_PODS: Final = 150_000
@@ -102,7 +104,7 @@ def added_nodes(words: Iterable[str], state: ClusterState) -> Iterator[KubeObjec
         if profile is not None:
             yield from (one for one in profile.device_classes if state.get(DeviceClass, one.metadata.name) is None)
             for new in names:
-                yield from profiled_node(profile, new)
+                yield from profiled_node(profile, new, state.gates.release)
             continue
         slices = [piece for piece in state.all(ResourceSlice) if piece.spec.node_name == name]
         for new in names:
@@ -125,8 +127,9 @@ def copied_node(node: Node, slices: Iterable[ResourceSlice], new: str) -> Iterat
         )
 
 
-def profiled_node(profile: HardwareProfile, new: str) -> Iterator[KubeObject]:
-    """A node of a profile, with the slices that its drivers would publish."""
+def profiled_node(profile: HardwareProfile, new: str, release: str = DEFAULT_RELEASE) -> Iterator[KubeObject]:
+    """A node of a profile, with the slices that its drivers would publish to a server of the release."""
+    apart = behaviours.COUNTERS_IN_OWN_SLICES.holds_in(release)
     capacity = {name: Quantity(amount) for name, amount in {"pods": "110", **node_capacity(profile)}.items()}
     yield Node(
         metadata=ObjectMeta(name=new, labels={"kubernetes.io/hostname": new, **node_labels(profile, new)}),
@@ -135,7 +138,8 @@ def profiled_node(profile: HardwareProfile, new: str) -> Iterator[KubeObject]:
     for driver in profile.drivers:
         one = ProfiledDriver(profile, driver)
         one.node_name = new
-        for pool in lay_out(one.resources(), new).values():
+        for laid_out in lay_out(one.resources(), new).values():
+            pool = laid_out if apart else counters_at_devices(laid_out)
             for number, piece in enumerate(pool.slices):
                 where = ResourcePool(name=pool.name, generation=1, resource_slice_count=len(pool.slices))
                 yield ResourceSlice(
