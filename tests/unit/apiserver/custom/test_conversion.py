@@ -425,7 +425,7 @@ async def test_a_webhook_that_is_not_there_is_named(asgi: ASGIClient, converter:
 async def test_instances_go_with_their_definition(asgi: ASGIClient, converter: Converter) -> None:
     await asgi("POST", NEW, new())
     await asgi("DELETE", f"{CRDS}/pumps.d.x")
-    await asgi.settle()
+    await asgi.gone(f"{CRDS}/pumps.d.x")
     assert (await asgi("GET", NEW)).status == 404
     assert converter.asked == []
 
