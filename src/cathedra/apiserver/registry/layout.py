@@ -23,7 +23,7 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.nesting import WRAPPED_DEPTH, check_nesting
 from cathedra.api.protobuf import MAGIC, ProtobufError, decode_message, has_message, unwrap
 from cathedra.api.releasefields import of_release
-from cathedra.api.scheme import GroupResource, UnknownKind, kind_of
+from cathedra.api.scheme import GroupResource
 from cathedra.api.status import failure
 from cathedra.api.struct import KubeStruct, decode, encode, replace
 from cathedra.apiserver.registry.storedobject import StoredObject
@@ -184,7 +184,7 @@ class SharedLayout:
         """Return the state with readers' JSON, made from the store's."""
         form = self._form(definition)
         # Every stored object has a uid; tests make some without.
-        if not form.head or not obj.metadata.uid:
+        if not form.is_shown or not obj.metadata.uid:
             return StoredObject(key, stamped(obj, revision), revision)
         body = form.shown(value, revision)
         return StoredObject(key, stamped(obj, revision), revision, {definition.type: body}, size=len(body))
@@ -247,11 +247,23 @@ class _ValueForm:
         self.head = b""
         """The beginning of a value: kind and apiVersion. Values of custom resources have none, for an object has its
         own."""
+        self._stored: VersionDefinition | None = None
+        """The version that is written, where it has another shape than the hub."""
         if has_message(definition.type):
-            gvk = definition.gvk(_storage_version(definition))
+            version = _storage_version(definition)
+            gvk = definition.gvk(version.name)
             self.head = f'{{"kind":"{gvk.kind}","apiVersion":"{gvk.api_version}",'.encode()
+            if version.type is not definition.type:
+                self._stored = version
+
+    @property
+    def is_shown(self) -> bool:
+        """Return True if a written value has the JSON of the hub version."""
+        return bool(self.head) and self._stored is None
 
     def write(self, obj: KubeObject) -> bytes:
+        if self._stored is not None:
+            obj = replace(self._stored.from_hub(obj), kind="", api_version="")
         # The store assigns the revision. A stored number would be outdated as soon as it is written.
         body = encode(replace(obj, metadata=replace(obj.metadata, resource_version="")))
         return self.head + body[1:] if self.head else body
@@ -274,7 +286,7 @@ class _ValueForm:
         definition = self.definition
         # Values that this program wrote begin with exactly these bytes, so they need neither a scan for the version nor
         # a conversion.
-        if self.head and value.startswith(self.head):
+        if self.is_shown and value.startswith(self.head):
             return decoded(definition.type, b"{" + value[len(self.head) :])
         if value.startswith(MAGIC):
             found = unwrap(value)
@@ -295,17 +307,11 @@ class _ValueForm:
         raise ValueError(f"version {api_version!r} is not known")
 
 
-def _storage_version(definition: AnyDefinition) -> str:
-    """The definition's storage version, or one of the hub's shape where that has another."""
-    names = [version.name for version in definition.versions if version.type is definition.type]
-    # Not always the newest version: the release before does not know that one, and has to read what is stored while
-    # servers of both run, and after a downgrade.
-    stored = definition.storage_version or definition.versions[0].name
-    if stored in names:
-        return stored
-    hub: type[KubeStruct] = definition.type
-    try:
-        home = kind_of(hub).version
-    except UnknownKind:
-        home = ""
-    return home if home in names else names[-1]
+def _storage_version(definition: AnyDefinition) -> VersionDefinition:
+    """Return the declared storage version.
+
+    It is not always the newest: the release before does not know that one, and has to read what is stored while servers
+    of both run, and after a downgrade.
+    """
+    by_name = {version.name: version for version in definition.versions}
+    return by_name.get(definition.storage_version, definition.versions[0])
