@@ -58,7 +58,7 @@ __all__ = ["Sizes", "measured", "rows"]
 
 Row = tuple[str, float, str, str | float | None, str | float | None]
 
-NODES: Final = (1000, 10_000)
+NODES: Final = (1000,)
 PODS_EACH: Final = 10
 CLAIMS_EACH: Final = 5
 TICK: Final = 0.01

@@ -144,6 +144,8 @@ class HTTPTransport:
         # A cluster in one process never opens this transport, and aiohttp is a fifth of its start.
         import aiohttp
 
+        from cathedra.client.sendonce import send_once  # as above: it needs aiohttp
+
         headers = {"Accept": "application/json", "User-Agent": f"{user_agent}/{__version__}"}
         tls = tls_context(target) if target.server.startswith("https:") else None
         if tls is not None and target.token and target.token_file is None:
@@ -154,6 +156,7 @@ class HTTPTransport:
             connector=connector,
             headers=headers,
             auth=auth,
+            middlewares=(send_once,),
             # Watches stay silent for minutes; a request that needs a deadline sets its own around the call.
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
         )

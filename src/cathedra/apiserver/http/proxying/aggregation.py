@@ -216,7 +216,10 @@ class AggregatedServers:
         if self._session is None:
             import aiohttp  # as above
 
+            from cathedra.client.sendonce import send_once  # as above
+
             self._session = aiohttp.ClientSession(
+                middlewares=(send_once,),
                 # Bodies are passed on as they are, with their encoding.
                 auto_decompress=False,
                 connector=aiohttp.TCPConnector(limit=0),  # as in `connections`

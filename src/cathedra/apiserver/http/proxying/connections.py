@@ -20,6 +20,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from cathedra.apiserver.authentication.pki import KubeletTLS, NodeIdentity
 from cathedra.apiserver.http.proxying.upgrades import NodeAnswer, NodeRequestHead, ask_node
+from cathedra.client.sendonce import send_once
 
 _CONNECT_SECONDS: Final = 30.0
 
@@ -59,6 +60,7 @@ class KubeletConnections:
         self._scheme_suffix = "" if tls is None else "s"
         self._addresses = KnownAddresses()
         self.session = aiohttp.ClientSession(
+            middlewares=(send_once,),
             # Without a limit: what is passed on is counted before (`cathedra.apiserver.http.proxying.passing`), and a
             # pool that is full would let others wait without an end.
             connector=aiohttp.TCPConnector(

@@ -192,7 +192,10 @@ class ReverseProxy:
         if self._session is None:
             import aiohttp  # as above
 
+            from cathedra.client.sendonce import send_once  # as above
+
             self._session = aiohttp.ClientSession(
+                middlewares=(send_once,),
                 connector=aiohttp.TCPConnector(ssl=False, limit=0),  # as in `connections`
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
