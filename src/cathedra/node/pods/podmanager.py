@@ -38,6 +38,8 @@ class PodManager:
         self._workers: dict[str, PodWorker] = {}
         self._group: asyncio.TaskGroup | None = None
         self._found: dict[str, list[ContainerRun]] = {}
+        self._orphaned: set[str] = set()
+        """UIDs of pods that no longer exist and whose containers are being ended."""
         self._synced = False
         """True if every pod that is bound to the node has its worker."""
         self._ended: dict[str, ContainerRun] = {}
@@ -75,7 +77,8 @@ class PodManager:
         """Remove containers and sandboxes that an earlier agent left of pods that no longer exist."""
         for uid in uids:
             runs = self._found.pop(uid, [])
-            group.create_task(self._retried(f"containers of pod {uid}", partial(self._end_orphans, runs)))
+            self._orphaned.add(uid)
+            group.create_task(self._retried(f"containers of pod {uid}", partial(self._end_orphans, uid, runs)))
         group.create_task(self._retried("sandboxes of pods that are gone", self._remove_sandboxes))
 
     async def _retried(self, what: str, remove: Callable[[], Awaitable[None]]) -> None:
@@ -89,11 +92,13 @@ class PodManager:
                 _LOG.exception("%s: not removed; will try again in %g s", what, pause)
             await self._context.clock.sleep(pause)
 
-    async def _end_orphans(self, runs: Iterable[ContainerRun]) -> None:
-        """Kill and remove containers of pods that no longer exist."""
+    async def _end_orphans(self, uid: str, runs: Iterable[ContainerRun]) -> None:
+        """Kill and remove containers of a pod that no longer exists, then let its claims be unprepared."""
         for run in runs:
             await self._context.runtime.signal(run.id, signal.SIGKILL)
             await self._context.runtime.remove(run.id)
+        self._orphaned.discard(uid)
+        self._context.claims.look_again()
 
     async def _remove_sandboxes(self) -> None:
         """Remove sandboxes of pods that no longer exist."""
@@ -139,8 +144,9 @@ class PodManager:
 
     def active(self) -> set[str]:
         """UIDs of pods that are not over, as far as is known."""
-        # A pod that cannot be decoded may still use its claims; they must not be unprepared.
-        unknown = self._undecodable - self._workers.keys()
+        # A pod that cannot be decoded may still use its claims, and so do containers that an earlier agent left until
+        # they have ended; their claims must not be unprepared.
+        unknown = (self._undecodable | self._found.keys() | self._orphaned) - self._workers.keys()
         return unknown | {uid for uid, worker in self._workers.items() if not worker.over}
 
     def _changed(self, pod: Pod) -> None:

@@ -222,8 +222,10 @@ def test_orphans_that_cannot_be_removed_do_not_end_the_agent(monkeypatch: pytest
         source.synced.set()
         await one.clock.sleep(1)
         assert not running.done()
+        assert node.manager.active() == {"gone"}, "its claims are in use until its containers have ended"
         await one.clock.sleep(10)
         assert one.runtime.specs == {}
+        assert node.manager.active() == set()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
