@@ -58,6 +58,17 @@ _ADDED: Final = {
 """Answers beside the fields."""
 
 
+def _order_alternatives(value: Any) -> None:
+    """Put null behind the other alternatives of each ``anyOf``: its place depends on the version of msgspec."""
+    if isinstance(value, dict):
+        if "anyOf" in value:
+            value["anyOf"].sort(key=lambda one: one == {"type": "null"})
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            _order_alternatives(one)
+
+
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """The schema of one answer."""
     found: dict[str, Any] = msgspec.json.schema(kind, schema_hook=lambda _: {"type": "string"})
@@ -70,6 +81,7 @@ def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
         # Python 3.13 takes the indentation out of docstrings itself.
         if "description" in definition:
             definition["description"] = inspect.cleandoc(definition["description"])
+        _order_alternatives(definition)
     for name in _ADDED.get(kind.__name__, ()):
         definitions[kind.__name__]["properties"][name] = {"type": "boolean"}
     head = {"apiVersion": {"const": API_VERSION}, "kind": {"const": kind.__name__}}
