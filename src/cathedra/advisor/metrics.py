@@ -56,7 +56,7 @@ LARGEST: Final = _gauge(
 )
 FURTHER: Final = _gauge(
     "cathedra_further_requests",
-    "Claims for so many devices of a class on one node that fit at once, by counts of free devices.",
+    "Claims for a number of devices of a class on one node that fit at once, by counts of free devices.",
     *("device_class", "devices"),
 )
 STRANDED: Final = _gauge(

@@ -29,7 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="first seed (default: a random one, which is printed)")
     parser.add_argument("--seeds", type=_positive, default=1, metavar="N", help="number of seeds (default 1)")
     parser.add_argument("--hours", type=_hours, default=6.0, help="virtual hours of each seed (default 6)")
-    parser.add_argument("--seconds", type=_hours, help="begin no further seed after so many seconds")
+    parser.add_argument("--seconds", type=_hours, help="time after which no further seed begins")
     parser.add_argument("--nodes", type=_positive, help="number of nodes (default: the seed decides)")
     parser.add_argument("--release", help="Kubernetes release (default: the seed decides)")
     parser.add_argument(

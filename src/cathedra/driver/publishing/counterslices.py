@@ -1,4 +1,4 @@
-"""Where the counter sets of a pool are published: in slices of their own, or beside the devices that consume them.
+"""Placement of the counter sets of a pool: in slices of their own, or beside the devices that consume them.
 
 From Kubernetes 1.35 on, counter sets are in slices without devices. Before, a device consumes counters of its own slice
 alone, and a slice has no more than 32 counters (docs/spec/driver-sdk.md §10). `layout` makes the first form; the
