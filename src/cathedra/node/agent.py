@@ -37,7 +37,7 @@ from cathedra.node.nodestatus import (
     node_allocatable,
     node_capacity,
 )
-from cathedra.node.plugins.client import HealthClient, MakeDial, PluginClient
+from cathedra.node.plugins.client import HealthClient, LimitedPlugin, MakeDial, PluginClient
 from cathedra.node.plugins.health import HealthCache, HealthFollower
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener, SliceWiper
 from cathedra.node.pods.context import PodContext
@@ -345,7 +345,7 @@ class NodeAgent:
     def _register_plugins(self, group: asyncio.TaskGroup) -> None:
         for driver, client in self._given.plugins.items():
             health = self._given.plugin_health.get(driver)
-            self.registry.add(PluginInstance(driver, "in-process", client, health, connected=True))
+            self.registry.add(PluginInstance(driver, "in-process", LimitedPlugin(client), health, connected=True))
         root = self.config.root
         if root is None:
             return

@@ -6,14 +6,20 @@ sockets nor files, so thousands of nodes fit into one process.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from cathedra.clock import Clock
 from cathedra.node.metrics import NodeMetrics
+
+T = TypeVar("T")
+
+CALL_TIMEOUT: Final = 45.0
+"""Time limit of prepare and unprepare calls, in seconds."""
 
 
 class ClaimReference(NamedTuple):
@@ -57,6 +63,45 @@ class PluginClient(Protocol):
 
     async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
         """Unprepare the claims. Return an error text or "" by claim UID."""
+
+
+class LimitedPlugin:
+    """A driver of this process under the time limit that gRPC sets to a driver behind a socket.
+
+    A driver that hangs would otherwise keep its pod's worker, and the calls behind it, for good.
+    """
+
+    def __init__(self, plugin: PluginClient, *, timeout: float = CALL_TIMEOUT) -> None:
+        """``timeout`` in seconds."""
+        self._plugin = plugin
+        self._timeout = timeout
+
+    async def prepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, PrepareOutcome]:
+        """Make the claims' devices ready; by claim UID.
+
+        Raises:
+            PluginCallError: the call failed as a whole; code DeadlineExceeded if it took too long.
+        """
+        return await self._limited(self._plugin.prepare(claims))
+
+    async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
+        """Unprepare the claims. Return an error text or "" by claim UID.
+
+        Raises:
+            PluginCallError: the call failed as a whole; code DeadlineExceeded if it took too long.
+        """
+        return await self._limited(self._plugin.unprepare(claims))
+
+    async def _limited(self, call: Awaitable[T]) -> T:
+        limit = asyncio.timeout(self._timeout)
+        try:
+            async with limit:
+                return await call
+        except TimeoutError as error:
+            # A TimeoutError of the driver itself is its own failure, not the end of the time.
+            if not limit.expired():
+                raise
+            raise PluginCallError("DeadlineExceeded", "context deadline exceeded") from error
 
 
 class DeviceCondition(Enum):

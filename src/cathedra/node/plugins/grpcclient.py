@@ -24,6 +24,7 @@ from cathedra.clock import Clock
 from cathedra.node.grpcsocket import go_status, open_channel
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import (
+    CALL_TIMEOUT,
     ClaimReference,
     DeviceCondition,
     PluginCallError,
@@ -31,9 +32,6 @@ from cathedra.node.plugins.client import (
     PrepareOutcome,
     ReportedHealth,
 )
-
-CALL_TIMEOUT: Final = 45.0
-"""Time limit of prepare and unprepare calls, in seconds."""
 
 _LONGEST_PAUSE: Final = 5.0
 """Before another connection to a driver that ends each one, in seconds."""

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from cathedra.clock import run_virtual
 from cathedra.node.plugins.client import (
+    CALL_TIMEOUT,
     ClaimReference,
     DeviceCondition,
+    LimitedPlugin,
     PluginCallError,
     PluginDevice,
     PluginError,
@@ -53,3 +61,70 @@ def test_what_is_wrong_with_a_driver_is_of_one_family_and_a_failed_call_is_not()
 def test_a_driver_that_is_not_there_is_a_failed_lookup() -> None:
     assert issubclass(PluginNotRegistered, LookupError)
     assert not issubclass(RegistrationError, LookupError)
+
+
+CLAIM = ClaimReference("ns", "u", "c")
+
+
+class Hanging:
+    """A driver that serves one call at a time, each for some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.lock = asyncio.Lock()
+        self.ended: list[str] = []
+
+    async def prepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, PrepareOutcome]:
+        await self._work("prepare")
+        return {claim.uid: PrepareOutcome() for claim in claims}
+
+    async def unprepare(self, claims: Sequence[ClaimReference]) -> Mapping[str, str]:
+        await self._work("unprepare")
+        return {claim.uid: "" for claim in claims}
+
+    async def _work(self, method: str) -> None:
+        async with self.lock:
+            try:
+                await asyncio.sleep(self.seconds)
+            finally:
+                self.ended.append(method)
+
+
+@pytest.mark.parametrize("method", ["prepare", "unprepare"])
+def test_a_driver_in_the_process_that_hangs_fails_its_call_after_45_seconds_and_serves_the_next(method: str) -> None:
+    async def main() -> None:
+        driver = Hanging(3600)
+        with pytest.raises(PluginCallError) as failed:
+            await getattr(LimitedPlugin(driver), method)([CLAIM])
+        assert str(failed.value) == "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
+        assert asyncio.get_running_loop().time() == CALL_TIMEOUT
+        assert driver.ended == [method]
+        driver.seconds = 44
+        assert list(await getattr(LimitedPlugin(driver), method)([CLAIM])) == ["u"]
+
+    run_virtual(main())
+
+
+def test_a_caller_that_gives_up_cancels_the_call_and_gets_no_error_of_the_driver() -> None:
+    async def main() -> None:
+        driver = Hanging(3600)
+        call = asyncio.create_task(LimitedPlugin(driver).prepare([CLAIM]))
+        await asyncio.sleep(1)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert (driver.ended, driver.lock.locked()) == (["prepare"], False)
+
+    run_virtual(main())
+
+
+def test_a_time_out_of_the_driver_itself_is_no_end_of_the_calls_time() -> None:
+    class Impatient(Hanging):
+        async def _work(self, method: str) -> None:
+            raise TimeoutError("the device did not answer")
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError, match="the device did not answer"):
+            await LimitedPlugin(Impatient(0)).prepare([CLAIM])
+
+    run_virtual(main())
