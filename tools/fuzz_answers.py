@@ -35,10 +35,6 @@ CALL_SECONDS: Final = (0.3, 10.0)
 """For one call: many malformed answers leave the client waiting. What differs is compared again with more time."""
 
 
-CLOSING_SECONDS: Final = 0.003
-"""After which the client has seen that the webhook has closed; aiohttp cannot close a connection that is ending."""
-
-
 class Unequal(Exception):
     """Two forms of one answer were read differently."""
 
@@ -145,7 +141,6 @@ class _Webhook:
         except WebhookCallFailed:
             return None
         finally:
-            await asyncio.sleep(CLOSING_SECONDS)
             await client.close()
 
 

@@ -55,7 +55,7 @@ from cathedra.files.private import files_in_memory
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["LONGEST_PAUSE", "RETRIES", "HTTPTransport", "request_line", "tls_context"]
+__all__ = ["LONGEST_PAUSE", "RETRIES", "HTTPTransport", "close_session", "request_line", "tls_context"]
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -87,6 +87,15 @@ class _Outcome:
 
     def __init__(self) -> None:
         self.code = NO_ANSWER
+
+
+async def close_session(session: aiohttp.ClientSession) -> None:
+    """Close an HTTP client and its connections."""
+    # A malformed answer in two pieces closes asyncio's TLS transport twice, which takes its protocol away. Until the
+    # loop reports the loss, aiohttp has the connection in its pool and fails to read `get_extra_info` of it. By then
+    # its pool is empty; that connection ends by itself, and other idle ones when their server closes them.
+    with contextlib.suppress(AttributeError):
+        await session.close()
 
 
 class HTTPTransport:
@@ -206,7 +215,7 @@ class HTTPTransport:
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
-        await self._session.close()
+        await close_session(self._session)
 
     async def call(self, call: APICall) -> Any:
         """Send a call as one HTTP request."""

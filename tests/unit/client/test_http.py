@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, web
 
 from cathedra.api.core.core_v1 import Binding, ObjectReference, Pod
 from cathedra.api.core.meta_v1 import DeleteOptions, ObjectMeta, Preconditions
 from cathedra.api.status import StatusError
 from cathedra.api.undecodable import UndecodableObject
+from cathedra.certificates.authority import Authority
 from cathedra.client import answers
-from cathedra.client.http import HTTPTransport
+from cathedra.client.http import HTTPTransport, close_session
 from cathedra.client.kubeconfig import Target
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
 from cathedra.client.transport import APICall, EventType, ListOptions, MalformedAnswer, PatchType, WriteOptions
@@ -396,3 +400,32 @@ async def test_texts_of_an_object_are_read_as_go_reads_them() -> None:
         async with api.watch(APICall("watch", PODS, "ns")) as events:
             pods += [one.object async for one in events]
     assert [pod.metadata.labels for pod in pods] == [{"a": "\ufffd\ufffd"}] * 3
+
+
+async def test_a_session_closes_while_malformed_data_behind_an_answer_ends_its_idle_tls_connection(
+    tmp_path: Path,
+) -> None:
+    authority = Authority.make(time.time(), "test")
+    pair = authority.server(("127.0.0.1",), time.time(), name="server")
+    (tmp_path / "pair").write_bytes(pair.certificate + pair.key)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(tmp_path / "pair")
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        with contextlib.suppress(OSError):
+            await reader.read()
+        writer.close()
+
+    trusted = ssl.create_default_context(cadata=authority.pair.certificate.decode())
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls) as server:
+        session = ClientSession()
+        async with session.get(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/", ssl=trusted) as answered:
+            assert answered.status == 200
+        assert session.connector is not None
+        ((idle, _),) = (one for kept in session.connector._conns.values() for one in kept)
+        for _ in range(2):  # two reads in one turn of the loop, each of a part of what is no answer
+            idle.data_received(b"\x00 malformed\r\n\r\n")
+        await close_session(session)
+        assert session.closed

@@ -18,6 +18,7 @@ from cathedra.apiserver.answerbody import BodyTooLarge, read_whole
 from cathedra.apiserver.networktexts import network_text
 from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.registry.serviceendpoints import NoEndpoint, service_endpoint
+from cathedra.client.http import close_session
 
 if TYPE_CHECKING:
     import aiohttp
@@ -45,7 +46,7 @@ class WebhookClient:
     async def close(self) -> None:
         """Close the connections; a later call opens new ones."""
         if self._session is not None:
-            await self._session.close()
+            await close_session(self._session)
             self._session = None
 
     async def post(self, config: WebhookClientConfig, review: dict[str, Any], timeout_seconds: float) -> bytes:

@@ -38,6 +38,7 @@ from cathedra.apiserver.registry.serviceendpoints import NoEndpoint, service_end
 from cathedra.apiserver.requestinfo import RequestInfo
 from cathedra.asgi.application import Send
 from cathedra.asgi.upgrade import UPGRADE, Upgrade
+from cathedra.client.http import close_session
 
 if TYPE_CHECKING:
     import aiohttp
@@ -74,7 +75,7 @@ class AggregatedServers:
         """Close the connections to other servers."""
         for session in (self._session, self._by_name):
             if session is not None:
-                await session.close()
+                await close_session(session)
 
     def services(self) -> dict[tuple[str, str], APIService]:
         """Return the APIServices with a service, by group and version."""

@@ -20,6 +20,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from cathedra.apiserver.authentication.pki import KubeletTLS, NodeIdentity
 from cathedra.apiserver.http.proxying.upgrades import NodeAnswer, NodeRequestHead, ask_node
+from cathedra.client.http import close_session
 from cathedra.client.sendonce import send_once
 
 _CONNECT_SECONDS: Final = 30.0
@@ -73,7 +74,7 @@ class KubeletConnections:
 
     async def close(self) -> None:
         """Close the connections to nodes."""
-        await self.session.close()
+        await close_session(self.session)
 
     def url(self, scheme: str, node: str, address: str, port: int, path: str, query: Any = None) -> str:
         """Return the URL of ``path`` on a node; ``scheme`` is ``http`` or ``ws``."""

@@ -38,6 +38,7 @@ from cathedra.apiserver.request import Call
 from cathedra.apiserver.requestinfo import RequestInfo
 from cathedra.asgi.application import Send
 from cathedra.asgi.upgrade import UPGRADE, Upgrade
+from cathedra.client.http import close_session
 
 if TYPE_CHECKING:
     import aiohttp
@@ -95,7 +96,7 @@ class ReverseProxy:
     async def close(self) -> None:
         """Close the connections to pods and services."""
         if self._session is not None:
-            await self._session.close()
+            await close_session(self._session)
 
     async def forward(self, request: Request, call: Call, send: Send) -> Response | None:
         """Pass an authorized request on, and its answer back as it arrives.
