@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tools.soak.__main__ import soaked
 from tools.soak.churn import Churn
-from tools.soak.figures import Census, Sample, grown, grown_types
+from tools.soak.figures import Census, Sample, grown, grown_types, slope
 
 STEADY = Sample(0.0, 100.0, 50, 12, 400, 10.0, 40, {"socket": 50})
 
@@ -34,7 +34,14 @@ def test_steady_figures_are_no_growth() -> None:
 
 def test_a_descriptor_left_by_each_round_is_found_and_named() -> None:
     leaking = [replace(STEADY, descriptors=50 + n, kinds={"socket": 50, "/var/x": n}) for n in range(30)]
-    assert grown(leaking) == ["descriptors has grown from 64.5 to 74.5: 19 more /var/x"]
+    assert grown(leaking) == ["descriptors has grown from 57.0 to 72.0: 29 more /var/x"]
+
+
+def test_the_slope_of_steady_figures_with_peaks_is_zero_and_that_of_a_leak_is_its_rate() -> None:
+    peaks = [replace(STEADY, seconds=20.0 * n, memory=100.0 + (50.0 if n % 7 == 3 else 0.0)) for n in range(30)]
+    leaking = [replace(STEADY, seconds=20.0 * n, memory=100.0 + n) for n in range(30)]
+    assert slope(peaks, "memory") == 0.0
+    assert slope(leaking, "memory") == 1 / 20
 
 
 def test_an_object_left_by_each_round_is_found_by_its_type() -> None:

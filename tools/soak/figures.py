@@ -6,12 +6,12 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from statistics import median
 from typing import Final
 
-__all__ = ["BOUNDED", "LIMITS", "Census", "Sample", "grown", "grown_types", "processes", "sampled"]
+__all__ = ["BOUNDED", "LIMITS", "Census", "Sample", "grown", "grown_types", "halves", "processes", "sampled", "slope"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a figure may grow by: a share of what it was, and as much more; and up to ``always`` in any case."""
+    """What a figure may grow by: a share of what it was, and as much more."""
 
     share: float
     more: float
-    always: float = 0.0
 
 
 LIMITS: Final[Mapping[str, Limit]] = {
@@ -45,11 +44,10 @@ LIMITS: Final[Mapping[str, Limit]] = {
     "descriptors": Limit(0.0, 4.0),
     "threads": Limit(0.0, 2.0),
     "tasks": Limit(0.0, 4.0),
-    # Up to 32 MiB of outdated writes are kept, and pages and write-ahead log double that.
-    "store": Limit(0.1, 4.0, always=96.0),
+    "store": Limit(0.1, 4.0),
     "files": Limit(0.0, 8.0),
 }
-"""Growth from the second third of a soak to its last third. The first third fills caches."""
+"""Growth from the first half of a soak to its second half."""
 BOUNDED: Final = frozenset(
     {"cathedra.client.events._Similar", "cathedra.client.events._Written", "cathedra.client.backoff.TokenBucket"}
 )
@@ -60,14 +58,33 @@ TYPE_SHARE: Final = 0.1
 
 def grown(samples: Sequence[Sample]) -> list[str]:
     """Return a line for each figure that has grown beyond its limit."""
-    third = len(samples) // 3
-    middle, end = samples[third : 2 * third], samples[2 * third :]
     lines = []
     for name, limit in LIMITS.items():
-        before, after = (median(getattr(one, name) for one in part) for part in (middle, end))
-        if after > limit.always and after - before > limit.share * before + limit.more:
-            lines.append(f"{name} has grown from {before:,.1f} to {after:,.1f}{_named(name, middle[0], end[-1])}")
+        before, after = halves(samples, name)
+        if after - before > limit.share * before + limit.more:
+            named = _named(name, samples[0], samples[-1])
+            lines.append(f"{name} has grown from {before:,.1f} to {after:,.1f}{named}")
     return lines
+
+
+def halves(samples: Sequence[Sample], name: str) -> tuple[float, float]:
+    """Return the medians of a figure in both halves of a soak."""
+    half = len(samples) // 2
+    before, after = (median(getattr(one, name) for one in part) for part in (samples[:half], samples[half:]))
+    return before, after
+
+
+def slope(samples: Sequence[Sample], name: str) -> float:
+    """Return the growth of a figure in a second: the median over all pairs of samples (Theil and Sen).
+
+    Single peaks, and a step of a few samples, do not move it.
+    """
+    pairs = [
+        (getattr(after, name) - getattr(before, name)) / (after.seconds - before.seconds)
+        for before, after in combinations(samples, 2)
+        if after.seconds > before.seconds
+    ]
+    return median(pairs) if pairs else 0.0
 
 
 def _named(name: str, before: Sample, after: Sample) -> str:

@@ -1,8 +1,9 @@
-"""Distribution of one port's connections among the processes of a server.
+"""Acceptance of one port's connections, and their distribution among the processes of a server.
 
-One process accepts them and passes a share to each other one, as file descriptors over a pair of sockets that the other
-inherited. So one process alone listens, and a second server on the same port is refused as usual. What cannot be passed
-on stays with the accepting process, so a process that takes no connections delays its own clients alone.
+One process accepts them. It serves all itself, or passes a share to each other process, as file descriptors over a pair
+of sockets that the other inherited. So one process alone listens, and a second server on the same port is refused as
+usual. What cannot be passed on stays with the accepting process, so a process that takes no connections delays its own
+clients alone.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from cathedra.asgi.serving import ConnectionServer, TLSFiles
 LOG: Final = logging.getLogger(__name__)
 SHARES: Final = 2
 """Connections for each other process to one for the process that accepts: this one has the store's work as well."""
+BACKLOG: Final = 2048
+"""Connections that the kernel holds until they are accepted."""
 _AT_ONCE: Final = 64
 """Connections that are accepted in one turn of the loop."""
 _PAUSE_SECONDS: Final = 1.0
@@ -45,7 +48,9 @@ class Dealer:
         self._turns: Iterator[socket.socket | None] = itertools.repeat(None)
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
+        self._failing = False
         listening.setblocking(False)
+        listening.listen(BACKLOG)
         self._loop.add_reader(listening.fileno(), self._accept)
 
     def join(self, line: socket.socket) -> None:
@@ -76,11 +81,16 @@ class Dealer:
             except ConnectionAbortedError:
                 continue
             except OSError as error:
-                LOG.error("no connection can be accepted now: %s", error)
+                if not self._failing:
+                    self._failing = True
+                    LOG.error("no connection can be accepted now, and they wait: %s", error.strerror or error)
                 descriptor = self._listening.fileno()
                 self._loop.remove_reader(descriptor)
                 self._pause = self._loop.call_later(_PAUSE_SECONDS, self._loop.add_reader, descriptor, self._accept)
                 return
+            if self._failing:
+                self._failing = False
+                LOG.warning("connections are accepted again")
             line = next(self._turns)
             if line is None or not self._pass_on(line, connected):
                 self._serve(connected)
@@ -109,7 +119,7 @@ class DealtConnections:
 
     async def start(self) -> None:
         """Start the server, and take connections from the first process."""
-        await self._server.start()
+        self._server.start()
         self._line.setblocking(False)
         asyncio.get_running_loop().add_reader(self._line.fileno(), self._receive)
 

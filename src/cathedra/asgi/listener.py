@@ -45,16 +45,19 @@ class Listener:
         return self._port
 
     async def start(self) -> None:
-        """Begin to serve; returns once connections are accepted."""
-        await self._server.start(self._socket)
+        """Begin to serve; returns once connections are accepted.
+
+        Raises:
+            OSError, ssl.SSLError: a file of TLS cannot be read, or is no certificate with its key.
+        """
+        self._server.start()
+        # Not the loop's own server: without a free descriptor, uvloop's closes connections and reports nothing.
+        self._dealer = Dealer(self._socket, self._server.serve)
 
     def deal_to(self, line: socket.socket) -> None:
         """Let the process at the other end of ``line`` serve its share of the connections that come from now on; there
         they arrive as `cathedra.asgi.dealing.DealtConnections`. The line is this listener's to close."""
-        if self._dealer is None:
-            accepting = self._socket.dup()  # what has not been accepted yet waits in it
-            self._server.stop_accepting()
-            self._dealer = Dealer(accepting, self._server.serve)
+        assert self._dealer is not None
         self._dealer.join(line)
 
     def show_certificate(self, certificate: Path, key: Path | None = None) -> None:
@@ -73,5 +76,6 @@ class Listener:
         """Close every connection and the socket; what is being answered has a second."""
         if self._dealer is not None:
             self._dealer.close()
+            self._dealer = None
         await self._server.stop()
         self._socket.close()

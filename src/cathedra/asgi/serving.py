@@ -1,7 +1,7 @@
 """HTTP and TLS on connections, on an event loop that is shared with the rest of the process.
 
-Where connections come from is another matter: from sockets that are listened on here (`cathedra.asgi.listener`), or
-from the process that accepts them (`cathedra.asgi.dealing`).
+Connections are accepted elsewhere: by this process (`cathedra.asgi.listener`), or by the one that deals them out
+(`cathedra.asgi.dealing`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import msgspec
 
 from cathedra.asgi.serverstate import KEEP_ALIVE_SECONDS, ServerState
 
-BACKLOG: Final = 2048
 GRACE_SECONDS: Final = 1
 _DATE_SECONDS: Final = 1.0
 LOG: Final = logging.getLogger(__name__)
@@ -43,35 +42,26 @@ class ConnectionServer:
         self._files = tls
         self._tls: ssl.SSLContext | None = None
         self._state = ServerState(app, keep_alive_seconds=KEEP_ALIVE_SECONDS)
-        self._servers: list[asyncio.Server] = []
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._beginning: set[asyncio.Task[None]] = set()
         """Connections whose TLS handshake is under way."""
 
-    async def start(self, *listening: socket.socket) -> None:
-        """Begin to serve; returns once connections are accepted on these sockets.
+    def start(self) -> None:
+        """Begin to serve.
 
         Raises:
             OSError, ssl.SSLError: a file of TLS cannot be read, or is no certificate with its key.
         """
         if self._files is not None:
             self._tls = _tls_context(self._files)
-        loop = asyncio.get_running_loop()
-        for each in listening:
-            self._servers.append(await loop.create_server(self._protocol, sock=each, ssl=self._tls, backlog=BACKLOG))
         self._task = asyncio.create_task(self._keep_date(), name="listener")
 
     def serve(self, connected: socket.socket) -> None:
-        """Serve a connection that was accepted elsewhere; it is closed here, also if its client cannot agree on TLS."""
+        """Serve a connection; it is closed here, also if its client cannot agree on TLS."""
         beginning = asyncio.create_task(self._begin(connected), name="connection")
         self._beginning.add(beginning)
         beginning.add_done_callback(self._beginning.discard)
-
-    def stop_accepting(self) -> None:
-        """Close the sockets that are listened on; connections go on."""
-        for each in self._servers:
-            each.close()
 
     def show_certificate(self, certificate: Path, key: Path | None = None) -> None:
         """Show another certificate from the next connection on; without ``key`` the file holds that too.
@@ -92,7 +82,6 @@ class ConnectionServer:
         self._stopping.set()
         if self._task is not None:
             await self._task
-        self.stop_accepting()
         for beginning in tuple(self._beginning):
             beginning.cancel()
         for connection in list(self._state.connections):

@@ -136,7 +136,9 @@ async def test_dealt_connections_have_tls_and_a_client_without_it_ends_alone(tmp
         writer.close()
 
 
-async def test_too_many_open_files_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_open_files_are_waited_for_and_reported_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     class Exhausted:
         """A socket on which nothing can be accepted at first."""
 
@@ -162,5 +164,9 @@ async def test_too_many_open_files_are_waited_for(monkeypatch: pytest.MonkeyPatc
     _, writer = await asyncio.open_connection(*listening.getsockname())
     (await served.get()).close()
     assert exhausted.failures == 0
+    assert caplog.messages == [
+        "no connection can be accepted now, and they wait: too many open files",
+        "connections are accepted again",
+    ]
     writer.close()
     dealer.close()

@@ -19,7 +19,7 @@ async def hello(scope: Any, receive: Any, send: Any) -> None:
 
 async def test_a_connection_that_was_accepted_elsewhere_is_served_and_closed_in_the_end() -> None:
     server = ConnectionServer(hello, None)
-    await server.start()
+    server.start()
     ours, theirs = socket.socketpair()
     server.serve(theirs)
     reader, writer = await asyncio.open_connection(sock=ours)
@@ -51,7 +51,7 @@ async def test_streams_that_are_open_when_the_server_ends_are_no_errors(
 
     monkeypatch.setattr(serving, "GRACE_SECONDS", 0.01)
     server = ConnectionServer(stream, None)
-    await server.start()
+    server.start()
     ours, theirs = socket.socketpair()
     server.serve(theirs)
     _, writer = await asyncio.open_connection(sock=ours)

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from websockets.server import ServerProtocol
 
-from cathedra.asgi.serving import ConnectionServer
+from cathedra.asgi.listener import Listener
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -20,12 +20,12 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 @asynccontextmanager
 async def serving(app: Application) -> AsyncIterator[int]:
     listening = socket.create_server(("127.0.0.1", 0))
-    server = ConnectionServer(app, None)
-    await server.start(listening)
+    listener = Listener(app, listening, None)
+    await listener.start()
     try:
-        yield listening.getsockname()[1]
+        yield listener.port
     finally:
-        await server.stop()
+        await listener.stop()
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
