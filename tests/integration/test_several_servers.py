@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import os
@@ -289,6 +290,20 @@ def test_nothing_that_was_acknowledged_is_lost_whichever_process_is_killed(parts
         for account in writers:
             account.check(found)
     assert acknowledged(writers) > 40
+
+
+def test_a_server_that_is_stopped_is_replaced_and_its_clients_go_on(parts: Parts, folder: Path) -> None:
+    admin = start(parts, folder)
+    (stopped, *_) = children(folder)
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        wait_for(lambda: stopped not in children(folder), "the stopped process is killed")
+        wait_for(lambda: len(children(folder)) == COUNT - 1, "another process is started")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(stopped, signal.SIGKILL)
+    for _ in range(2 * COUNT):
+        admin.must("GET", MAPS.format("default"))
 
 
 def test_a_whole_cluster_has_several_servers(start_cluster: Any) -> None:

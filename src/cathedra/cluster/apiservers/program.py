@@ -21,8 +21,8 @@ from random import Random
 from typing import Any, Final
 
 from cathedra.apiserver.storage.primary import PrimaryStore
-from cathedra.clock import SystemClock
-from cathedra.cluster.apiservers.supervisor import LINE_LIMIT, READY, next_line
+from cathedra.clock import Clock, SystemClock
+from cathedra.cluster.apiservers.supervisor import ALIVE, ALIVE_SECONDS, LINE_LIMIT, READY, next_line
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.parts.gctuning import collected_by_memory, suspend_collection
 from cathedra.cluster.process.logs import configure_logging
@@ -80,13 +80,15 @@ async def _serve(config: ClusterConfig, port: int, inherited: Mapping[str, socke
         line.ready()
         async with collected_by_memory(SystemClock()):
             # A primary that has cut this process off may still hold the line open.
-            await (line.listen() if primary is None else first_of(line.listen(), primary.lost()))
+            lost = () if primary is None else (primary.lost(),)
+            await first_of(line.listen(), line.report_life(SystemClock()), *lost)
     finally:
         await server.close()
 
 
 class Line:
-    """The child's end of the line: it reports that it is ready and requests the figures of simulated nodes' pods."""
+    """The child's end of the line: it reports that it is ready and that it runs, and requests the figures of simulated
+    nodes' pods."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -96,6 +98,12 @@ class Line:
     def ready(self) -> None:
         """Report that connections can be passed to this process."""
         self._writer.write(READY)
+
+    async def report_life(self, clock: Clock) -> None:
+        """Show the first process that this event loop runs, until cancelled."""
+        while True:
+            self._writer.write(ALIVE)
+            await clock.sleep(ALIVE_SECONDS)
 
     def usage(self, node: str) -> Awaitable[Any]:
         """Request the figures of a node's pods; None if they are not known."""

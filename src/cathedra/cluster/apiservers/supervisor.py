@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import logging
 import pickle
@@ -29,8 +30,14 @@ from cathedra.cluster.process.background import SERVER_PROGRAM
 
 LOG: Final = logging.getLogger("cathedra.cluster")
 READY: Final = b"\n"
-"""Line of a child that serves. Every other line is the name of a node, to which the figures of its pods are the answer,
-in one line of JSON."""
+"""Line of a child that serves. Beside this and `ALIVE`, every line is the name of a node, to which the figures of its
+pods are the answer, in one line of JSON."""
+ALIVE: Final = b".\n"
+"""Line that the event loop of a child which serves sends every `ALIVE_SECONDS`."""
+ALIVE_SECONDS: Final = 2.0
+SILENT_SECONDS: Final = 6.0
+"""Time without a line, twice in a row, after which a child counts as hung. It still is dealt connections, so their
+clients wait for that long."""
 LINE_LIMIT: Final = 16 * 1024 * 1024
 """Bytes of a line."""
 PROGRAM: Final = (sys.executable, "-m", SERVER_PROGRAM)
@@ -105,8 +112,11 @@ class Supervisor:
         say: Callable[[str], None],
         usage: Usage,
         program: Sequence[str] = PROGRAM,
+        silence: float = SILENT_SECONDS,
     ) -> None:
+        """A child that has sent no line for twice ``silence`` seconds is killed and started again."""
         self._config, self._clock, self._say, self._usage, self._program = config, clock, say, usage, program
+        self._silence = silence
         self._launched: list[_Child] = []
         self._missing = config.apiserver_count - 1
         """Children that have not been ready yet. While there are any, one that ends is an error of the start."""
@@ -157,15 +167,31 @@ class Supervisor:
         # Only between processes of one program over an inherited socket, so pickle is safe here.
         order = pickle.dumps((self._config, server.port))
         child.writer.write(base64.b64encode(order) + b"\n")
-        while line := await next_line(child.reader):
-            if line != READY:
+        while line := await self._next_line_of(child):
+            if line not in (READY, ALIVE):
                 figures = await self._usage(line.decode().rstrip("\n"))
                 child.writer.write(json.dumps(figures).encode() + b"\n")
-            elif child.connections is not None:
+            elif line == READY and child.connections is not None:
                 # Connections are dealt out only once the child serves: they would wait in its socket for seconds.
                 connections, child.connections = child.connections, None
                 server.deal_to(connections)
                 self._count_ready(server.url)
+
+    async def _next_line_of(self, child: _Child) -> bytes:
+        """Return the next line of a child. It is empty if the child closed its end, or was killed because it hung."""
+        starts = child.connections is not None
+        if starts:
+            return await next_line(child.reader)
+        # Twice: if this process was suspended itself, the first limit ends before the lines that wait can be read.
+        for _ in range(2):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._silence):
+                    return await next_line(child.reader)
+        silent = 2 * self._silence
+        LOG.error("the API server in process %d has hung for %g s and is killed", child.process.pid, silent)
+        # A stopped process reacts to no other signal, and not to the closed line.
+        child.process.kill()
+        return b""
 
     def _count_ready(self, url: str) -> None:
         if self._missing:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import base64
 import os
 import pickle
+import signal
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
-from cathedra.cluster.apiservers.supervisor import READY
+from cathedra.cluster.apiservers.supervisor import ALIVE, READY
 
 
 def _live(folder: Path, line: socket.socket) -> None:
@@ -34,6 +36,14 @@ def _live(folder: Path, line: socket.socket) -> None:
     stream.flush()
     (folder / "usage").write_bytes(stream.readline())
     if life == "ends later":
+        sys.exit(3)
+    if life == "is stopped":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if life == "reports":
+        for _ in range(15):
+            time.sleep(0.1)
+            stream.write(ALIVE)
+            stream.flush()
         sys.exit(3)
     stream.readline()
 

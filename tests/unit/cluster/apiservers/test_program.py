@@ -6,11 +6,15 @@ import asyncio
 import socket
 import subprocess
 import sys
+from typing import Any
 
+from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.apiservers.program import Line
+from cathedra.cluster.apiservers.supervisor import ALIVE, ALIVE_SECONDS
 
 SCRIPT = """
 import sys
+from typing import Any
 import cathedra.cluster.apiservers.program
 parts = ("cathedra.node.agent", "cathedra.driver", "cathedra.drivers", "cathedra.cluster.parts.inprocessnodes")
 print(sorted(name for name in sys.modules if name in parts))
@@ -45,3 +49,22 @@ async def test_figures_are_unknown_once_the_first_process_has_ended() -> None:
     assert await unanswered is None
     assert cancelled.cancelled()
     writer.close()
+
+
+def test_a_child_shows_every_two_seconds_that_its_loop_runs() -> None:
+    class Written:
+        def __init__(self) -> None:
+            self.data = b""
+
+        def write(self, data: bytes) -> None:
+            self.data += data
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        written: Any = Written()
+        reporting = asyncio.create_task(Line(asyncio.StreamReader(), written).report_life(LoopClock(loop)))
+        await asyncio.sleep(3 * ALIVE_SECONDS + 1)
+        reporting.cancel()
+        assert written.data == 4 * ALIVE
+
+    run_virtual(main())

@@ -45,7 +45,7 @@ class Impatient(SystemClock):
 class Case:
     """A supervisor of one child, and the first server as it sees it."""
 
-    def __init__(self, folder: Path, lives: tuple[str, ...], store: str = "sqlite") -> None:
+    def __init__(self, folder: Path, lives: tuple[str, ...], store: str = "sqlite", silence: float = 60.0) -> None:
         (folder / "plan").write_text("\n".join(lives))
         self.config = ClusterConfig(data_dir=folder, nodes=1, apiserver_count=2, store=store)
         self.clock = Impatient()
@@ -55,7 +55,12 @@ class Case:
         self.port, self.url = 6443, URL
         program = (sys.executable, scripted_child.__file__, str(folder))
         self.children = Supervisor(
-            self.config, clock=self.clock, say=self.said.put_nowait, usage=self.usage, program=program
+            self.config,
+            clock=self.clock,
+            say=self.said.put_nowait,
+            usage=self.usage,
+            program=program,
+            silence=silence,
         )
 
     async def usage(self, node: str) -> Any:
@@ -75,8 +80,8 @@ class Case:
 
 
 @asynccontextmanager
-async def running(folder: Path, *lives: str, store: str = "sqlite") -> AsyncIterator[Case]:
-    case = Case(folder, lives, store)
+async def running(folder: Path, *lives: str, store: str = "sqlite", silence: float = 60.0) -> AsyncIterator[Case]:
+    case = Case(folder, lives, store, silence)
     await case.children.launch()
     task = asyncio.create_task(case.children.run(cast("APIServer", case)))
     try:
@@ -114,6 +119,24 @@ async def test_a_child_is_passed_connections_once_it_is_ready_and_again_in_each_
         assert 0 < case.clock.slept[0] <= 1
         assert len(case.stores) == 2, "each life has a socket to the store of its own"
         assert scripted_child.ordered(tmp_path) == (case.config, case.port)
+
+
+async def test_a_child_that_is_stopped_is_killed_and_started_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, "is stopped", "second life", silence=0.5) as case:
+        (await case.dealt.get()).close()
+        assert await case.said.get() == f"2 processes answer on {URL}"
+        assert "was ended by SIGKILL; it is started again" in await case.said.get()
+        assert "has hung for 1 s and is killed" in caplog.text
+        (await case.dealt.get()).close()
+
+
+async def test_a_child_that_reports_its_life_goes_on(tmp_path: Path) -> None:
+    async with running(tmp_path, "reports", "second life", silence=0.5) as case:
+        (await case.dealt.get()).close()
+        await case.said.get()
+        assert "ended with code 3; it is started again" in await case.said.get()
 
 
 async def test_a_child_gets_the_figures_of_pods_that_the_first_process_knows(tmp_path: Path) -> None:
