@@ -107,7 +107,8 @@ def compose(
         quotas = informers.of(RESOURCEQUOTAS).store
         chosen.append(DeviceQuota(quotas, devices.held_in, devices.usable_claims, devices.device_of))
     if JointPlacement.name in there:
-        chosen.append(JointPlacement(informers.of(RESOURCESLICES).store, configuration.joint_trials))
+        slices = informers.of(RESOURCESLICES).store
+        chosen.append(JointPlacement(slices, devices.allocation_of, devices.device_of, configuration.joint_trials))
     if gates.gang_scheduling:
         chosen.append(GangScheduling(StoredGroups.of(informers, gates), has_place))
     profile = Profile(chosen, configuration.name, configuration.plugins, observer)

@@ -288,7 +288,7 @@ def _trial(state: CycleState, node: NodeInfo, beside: tuple[PodInfo, ...] = ()) 
     gone = {uid: pod for uid, pod in real.pods.items() if uid not in node.pods} if real is not None else {}
     before = state.supposed.gone if state.supposed is not None else {}
     supposed = Supposition({**before, **gone}, beside, node)
-    return CycleState(state.snapshot.with_node(node), state.group, state.attempt, supposed)
+    return CycleState(state.snapshot.with_node(node), state.group, state.attempt, supposed, state.narrowing)
 
 
 def _run(profile: Profile, pod: PodInfo, trial: CycleState) -> Status | None:

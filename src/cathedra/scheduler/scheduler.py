@@ -38,16 +38,18 @@ from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, Sche
 from cathedra.scheduler.eventhandlers import EventHandlers
 from cathedra.scheduler.failure import Failures, SharedState
 from cathedra.scheduler.framework.attempt import Attempt
-from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
+from cathedra.scheduler.framework.diagnosis import UnschedulablePod
 from cathedra.scheduler.framework.plugin import CycleState, PluginContext, Supposition
 from cathedra.scheduler.framework.status import DEFECTS, Status, defect_status, error
 from cathedra.scheduler.groupconditions import PodGroupConditions, PodGroupOutcome
 from cathedra.scheduler.groupcycle import GroupCycle, in_order
 from cathedra.scheduler.grouppreemption import GroupPreemption
+from cathedra.scheduler.narrowing import Narrowing
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
 from cathedra.scheduler.plugins.gangs import StoredGroups
 from cathedra.scheduler.plugins.joint_placement import JointPlacement
 from cathedra.scheduler.plugins.preemption import DefaultPreemption
+from cathedra.scheduler.podsearch import Found, PodSearch, Scope
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
@@ -77,7 +79,7 @@ class _Framework(msgspec.Struct, frozen=True):
 
     profile: Profile
     recorder: EventRecorder
-    search: NodeSearch
+    search: PodSearch
     failures: Failures
     binding: BindingCycle
     groups: GroupCycle
@@ -178,17 +180,14 @@ class Scheduler:
         failures = Failures(client, self._clock, self._pods.store, shared, recorder)
         on_bound = None if self._metrics is None else self._metrics.pod_bound
         binding = BindingCycle(profile, shared, failures, recorder, on_bound)
-        search = NodeSearch(profile, self._nominations, random, percentage=percentage)
+        nodes = NodeSearch(profile, self._nominations, random, percentage=percentage)
+        search = PodSearch(profile, nodes, self._devices.usable_claims)
 
-        async def find(
-            entry: QueuedPodInfo, group: dict[str, Any]
-        ) -> tuple[SelectedNode | UnschedulablePod | Status, CycleState]:
+        async def find(entry: QueuedPodInfo, group: dict[str, Any]) -> Found:
             attempt = Attempt(self._clock.monotonic)
             while True:
-                # A fresh snapshot after each interruption: nodes and devices may have changed while others were tried.
-                state = CycleState(self._cache.snapshot(), group, attempt)
                 try:
-                    return await _find(profile, search, entry, state), state
+                    return await search.find(entry, partial(self._state, attempt, group))
                 except (LongSearch, TimeSliceOver) as rest:
                     await self._beside_others(entry, attempt, rest)
 
@@ -196,41 +195,43 @@ class Scheduler:
         units = self._unit_cycle(profile, search, binding, failures)
         return _Framework(profile, recorder, search, failures, binding, groups, units)
 
+    def _state(self, attempt: Attempt | None, group: dict[str, Any] | None, narrowing: Narrowing | None) -> CycleState:
+        """Return the state of a cycle on a fresh snapshot: while others were tried, nodes and devices may have
+        changed."""
+        return CycleState(self._cache.snapshot(), group, attempt, narrowing=narrowing)
+
     def _unit_cycle(
-        self, profile: Profile, search: NodeSearch, binding: BindingCycle, failures: Failures
+        self, profile: Profile, search: PodSearch, binding: BindingCycle, failures: Failures
     ) -> UnitCycle | None:
         """Return the cycle of groups from 1.37 on."""
         groups = self._stored_groups
         if groups is None or not self._as_units:
             return None
 
-        def state_of(group: dict[str, Any], within: frozenset[str] | None, attempt: Attempt | None) -> CycleState:
-            snapshot = self._cache.snapshot()
-            return CycleState(snapshot if within is None else snapshot.within(within), group, attempt)
+        def state_of(
+            group: dict[str, Any], scope: Scope, attempt: Attempt | None, narrowing: Narrowing | None
+        ) -> CycleState:
+            state = self._state(attempt, group, narrowing)
+            if scope.nodes is not None:
+                state.snapshot = state.snapshot.within(scope.nodes)
+            return state
 
-        async def find(
-            entry: QueuedPodInfo, group: dict[str, Any], within: frozenset[str] | None, excluded: frozenset[str]
-        ) -> tuple[SelectedNode | UnschedulablePod | Status, CycleState]:
+        async def find(entry: QueuedPodInfo, group: dict[str, Any], scope: Scope) -> Found:
             attempt = Attempt(self._clock.monotonic)
             while True:
-                state = state_of(group, within, attempt)
                 try:
-                    return _searched(search, entry, state, excluded), state
+                    return await search.find_within(entry, partial(state_of, group, scope, attempt), scope)
                 except (LongSearch, TimeSliceOver) as rest:
                     await self._beside_others(entry, attempt, rest)
 
         async def find_at_once(
-            gone: Mapping[str, PodInfo],
-            entry: QueuedPodInfo,
-            group: dict[str, Any],
-            within: frozenset[str] | None,
-            excluded: frozenset[str],
-        ) -> tuple[SelectedNode | UnschedulablePod | Status, CycleState]:
-            state = state_of(group, within, None)
+            gone: Mapping[str, PodInfo], entry: QueuedPodInfo, group: dict[str, Any], scope: Scope
+        ) -> Found:
+            state = state_of(group, scope, None, Narrowing(scope.values) if scope.values else None)
             # Copied: the trial's caller puts pods back between trials, and plugins keep the state.
             state.supposed = Supposition(dict(gone))
             try:
-                return _searched(search, entry, state, excluded), state
+                return search.searched(entry, state, scope.excluded)
             except LongSearch:
                 return error("the allocation takes too long for a trial of a preemption"), state
 
@@ -240,14 +241,23 @@ class Scheduler:
 
         topology = self._gates.get("TopologyAwareWorkloadScheduling", False)
         joint = next((one for one in profile.plugins if isinstance(one, JointPlacement)), None)
-        options = UnitOptions(self._cache.snapshot, placed, topology, joint, self._devices.usable_claims)
+        options = UnitOptions(
+            self._cache.snapshot,
+            placed,
+            topology,
+            joint,
+            self._devices.usable_claims,
+            search.wishes,
+            lambda key: groups.pods(key.namespace, key.name),
+        )
         preemption = next((one for one in profile.plugins if isinstance(one, DefaultPreemption)), None)
 
         async def make_room(result: GroupResult, pending: Pending) -> Room:
             await _free_claims(profile, result)
             if preemption is None:
                 return Room()
-            greedy = msgspec.structs.replace(options, joint=joint.without_search() if joint is not None else None)
+            plugin = joint.without_search() if joint is not None else None
+            greedy = msgspec.structs.replace(options, joint=plugin, wishes=lambda pod: ())
 
             def trial(tried: Pending, gone: Mapping[str, PodInfo]) -> Trial:
                 return Trial(binding, partial(find_at_once, gone), tried, greedy)
@@ -408,8 +418,7 @@ class Scheduler:
         if self._is_pointless(framework, pod):
             self._queue.done(pod.uid)
             return ""
-        state = CycleState(self._cache.snapshot(), attempt=attempt)
-        outcome = await _find(framework.profile, framework.search, entry, state)
+        outcome, state = await framework.search.find(entry, partial(self._state, attempt, None))
         if isinstance(outcome, SelectedNode):
             await framework.binding.start(entry, state, outcome.node)
             return "scheduled"
@@ -544,20 +553,6 @@ class Scheduler:
         return self._cache.is_assumed(pod.uid)
 
 
-async def _find(
-    profile: Profile, search: NodeSearch, entry: QueuedPodInfo, state: CycleState
-) -> SelectedNode | UnschedulablePod | Status:
-    """The node of one pod; why there is none, after plugins have tried to make room; or what broke."""
-    pod = entry.info
-    outcome = search.find(state, pod)
-    if not isinstance(outcome, Diagnosis):
-        return outcome
-    if not outcome.nodes:
-        return UnschedulablePod(outcome)
-    outcome.postfilter_message, nomination = await profile.post_filter(state, pod, outcome)
-    return UnschedulablePod(outcome, nomination.node if nomination is not None else None)
-
-
 async def _free_claims(profile: Profile, result: GroupResult) -> None:
     """Have a claim freed that is allocated where the pods of a group cannot use it, as PostFilter does for one pod.
 
@@ -568,14 +563,6 @@ async def _free_claims(profile: Profile, result: GroupResult) -> None:
     for one in result.pods:
         if isinstance(one.outcome, UnschedulablePod):
             await profile.post_filter(one.state, one.entry.info, one.outcome.diagnosis, {DefaultPreemption.name})
-
-
-def _searched(
-    search: NodeSearch, entry: QueuedPodInfo, state: CycleState, excluded: frozenset[str]
-) -> SelectedNode | UnschedulablePod | Status:
-    """The same without PostFilter, which from 1.37 on acts for a group as a whole."""
-    outcome = search.find(state, entry.info, excluded)
-    return UnschedulablePod(outcome) if isinstance(outcome, Diagnosis) else outcome
 
 
 def _different_schedulers(entries: Sequence[QueuedPodInfo]) -> Status | None:

@@ -16,7 +16,6 @@ import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.goquote import go_quote
-from cathedra.api.resource import ResourceClaim
 from cathedra.scheduler.bindingcycle import BindingCycle, HeldPod
 from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER
 from cathedra.scheduler.failure import Failures
@@ -25,9 +24,11 @@ from cathedra.scheduler.framework.plugin import TOGETHER, CycleState
 from cathedra.scheduler.framework.status import Code, Status, error, unschedulable
 from cathedra.scheduler.groupconditions import PodGroupOutcome
 from cathedra.scheduler.jointsearch import JointPod, JointSearch, Trials, joint_pods, tree_status
+from cathedra.scheduler.narrowing import Wish
 from cathedra.scheduler.nodesearch import SelectedNode
 from cathedra.scheduler.plugins.gangs import placement_feasible
-from cathedra.scheduler.plugins.joint_placement import JointPlacement, Placements
+from cathedra.scheduler.plugins.joint_placement import Domain, JointPlacement, Members, Placements
+from cathedra.scheduler.podsearch import ClaimsOf, Found, Scope
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.podgroups import GroupKey, GroupNode, topology_key
@@ -37,15 +38,11 @@ _RESOURCES: Final = ("cpu", "memory")
 _PREEMPTS: Final = "PreemptLowerPriority"
 UNSCHEDULABLE: Final = "pod group is unschedulable"
 
-Within = frozenset[str] | None
-"""Names of the nodes that a group may use; None for all."""
+Within = Domain | None
+"""Nodes, and values of devices, that a group may use; None for all."""
 
-FindWithin = Callable[
-    [QueuedPodInfo, dict[str, Any], Within, frozenset[str]],
-    Awaitable[tuple[SelectedNode | UnschedulablePod | Status, CycleState]],
-]
-"""Searches the node of one pod among some nodes, given the plugins' state of the group. The last argument has nodes
-that are not tried, and are there nevertheless: plugins that compare nodes count them."""
+FindWithin = Callable[[QueuedPodInfo, dict[str, Any], Scope], Awaitable[Found]]
+"""Searches the node of one pod, given the plugins' state of the group."""
 
 PlacedPods = Callable[[GroupKey], Sequence[str]]
 """Returns the nodes of the pods of a PodGroup that have one."""
@@ -96,7 +93,7 @@ class GroupResult(msgspec.Struct):
             yield from child.all()
 
 
-def _no_claims(pod: Pod) -> Sequence[ResourceClaim]:
+def _none_of(what: object) -> Sequence[Any]:
     return ()
 
 
@@ -110,8 +107,11 @@ class UnitOptions(msgspec.Struct, frozen=True):
     """True if topology constraints hold (gate TopologyAwareWorkloadScheduling)."""
     joint: JointPlacement | None = None
     """Has all pods of a group placed together where one after the other is not enough."""
-    claims: Callable[[Pod], Sequence[ResourceClaim] | None] = _no_claims
-    """Returns the claims of a pod; None if one of them cannot be used."""
+    claims: ClaimsOf = _none_of
+    wishes: Callable[[Pod], Sequence[Wish]] = _none_of
+    """Returns the preferred constraints of a pod's claims."""
+    pods: Callable[[GroupKey], Iterable[Pod]] = _none_of
+    """Returns all pods of a PodGroup."""
 
 
 MakeRoom = Callable[[GroupResult, Pending], Awaitable[Room]]
@@ -127,13 +127,15 @@ class Trial:
         self._pending = pending
         self._options = options
         self._shared: dict[str, Any] = {}
+        self._strict = False
+        """True while the preferences of all claims are required."""
         self._held: list[HeldPod] = []
         """All that is held now, the latest last."""
 
     async def run(self, root: GroupNode) -> GroupResult:
         """Try the hierarchy. If a plugin raises, nothing stays held."""
         try:
-            result = await self._group(root, None)
+            result = await self._preferred(root) or await self._group(root, None)
         # Cancellation included: pods that stay assumed would block their nodes until the scheduler restarts.
         except BaseException:
             await self.give_up()
@@ -142,6 +144,18 @@ class Trial:
             # All children that are needed run already, and none of the waiting pods fits.
             result.status = unschedulable(UNSCHEDULABLE)
         return result
+
+    async def _preferred(self, root: GroupNode) -> GroupResult | None:
+        """Try the hierarchy with the preferences of all claims; return None if it does not fit so."""
+        if not any(self._options.wishes(entry.info.pod) for entry in self._entries(root)):
+            return None
+        self._strict = True
+        result = await self._group(root, None)
+        self._strict = False
+        if result.status is None and self._held:
+            return result
+        await self.give_up()
+        return None
 
     async def give_up(self, down_to: int = 0) -> None:
         """Release what was held after the first ``down_to`` pods."""
@@ -153,24 +167,24 @@ class Trial:
         chosen_sets = self._placements(node, within)
         if chosen_sets is None:
             return await self._children(node, within)
-        placements = chosen_sets.sets
+        placements = chosen_sets.domains
         # A nomination comes from a preemption for this very placement, which is therefore tried first.
         wanted = {entry.info.pod.status.nominated_node_name for entry in self._entries(node)} - {""}
-        placements.sort(key=lambda names: -len(wanted & names))
+        placements.sort(key=lambda domain: -len(wanted & domain.nodes))
         best: tuple[float, ...] | None = None
-        chosen: frozenset[str] | None = None
+        chosen: Domain | None = None
         first: GroupResult | None = None
-        for names in placements:
+        for domain in placements:
             before = len(self._held)
-            result = await self._children(node, names)
-            score = (len(self._held) - before, utilisation(self._options.snapshot(), names))
+            result = await self._children(node, domain)
+            score = (len(self._held) - before, utilisation(self._options.snapshot(), domain.nodes))
             await self.give_up(before)
             if result.status is not None and not result.status.rejected:
                 return result
             first = first or result
             if result.status is None and (best is None or score > best):
-                best, chosen = score, names
-            if result.status is None and wanted & names:
+                best, chosen = score, domain
+            if result.status is None and wanted & domain.nodes:
                 break
         if chosen is not None:
             # Tried again instead of restored: plugins keep no decision of a pod that was released.
@@ -191,14 +205,21 @@ class Trial:
             return None
         placed = [name for leaf in node.leaves() for name in self._options.placed(leaf.key)]
         snapshot = self._options.snapshot()
+
+        def members() -> Members:
+            pods = [pod for leaf in node.leaves() for pod in self._options.pods(leaf.key)]
+            return Members(tuple(placed), tuple([one for pod in pods for one in self._options.claims(pod) or ()]))
+
+        near = joint.placements(node.group, snapshot, within, members) if joint is not None else None
         if not key:
-            return joint.placements(node.group, snapshot, within, placed) if joint is not None else None
-        sets = domains(snapshot, key, within, placed)
-        near = joint.placements(node.group, snapshot, within, placed) if joint is not None else None
+            return near
+        values = within.values if within is not None else ()
+        names = within.nodes if within is not None else None
+        labelled = [Domain(one, values) for one in domains(snapshot, key, names, placed)]
         if near is None:
-            return Placements(sets)
-        both = [common for one in sets for other in near.sets if (common := one & other)]
-        return Placements([*both, *sets] if near.others else both)
+            return Placements(labelled)
+        both = [common for one in labelled for other in near.domains if (common := other.within(one)).nodes]
+        return Placements([*both, *labelled] if near.others else both)
 
     def _entries(self, node: GroupNode) -> Iterator[QueuedPodInfo]:
         for leaf in node.leaves():
@@ -236,7 +257,7 @@ class Trial:
             await self.give_up(len(self._held) - 1)
 
         async def look(entry: QueuedPodInfo) -> SelectedNode | UnschedulablePod | Status:
-            outcome, _ = await self._find(entry, self._shared, within, frozenset())
+            outcome, _ = await self._find(entry, self._shared, self._scope(within))
             return outcome
 
         async def hold(
@@ -244,7 +265,7 @@ class Trial:
         ) -> tuple[HeldPod | UnschedulablePod | Status, CycleState]:
             return await self._try(entry, within, excluded)
 
-        names = frozenset(info.name for info in self._options.snapshot().nodes) if within is None else within
+        names = within.nodes if within is not None else frozenset(one.name for one in self._options.snapshot().nodes)
         pods = joint_pods(pending, self._options.claims)
         trials, most = Trials(look, hold, release), joint.most_trials
         search = JointSearch(node, placed, names, trials, most, order_matters=joint.has_common_devices())
@@ -263,6 +284,11 @@ class Trial:
         elif refused.status is not None:
             refused.status = unschedulable(*refused.status.reasons, search.refusal())
         return refused
+
+    def _scope(self, within: Within, excluded: frozenset[str] = frozenset()) -> Scope:
+        if within is None:
+            return Scope(None, excluded, strict=self._strict)
+        return Scope(within.nodes, excluded, within.values, self._strict)
 
     async def _groups(self, result: GroupResult, within: Within) -> Status | None:
         scheduled, remaining = 0, len(result.node.children)
@@ -296,7 +322,7 @@ class Trial:
     async def _try(
         self, entry: QueuedPodInfo, within: Within, excluded: frozenset[str] = frozenset()
     ) -> tuple[HeldPod | UnschedulablePod | Status, CycleState]:
-        outcome, state = await self._find(entry, self._shared, within, excluded)
+        outcome, state = await self._find(entry, self._shared, self._scope(within, excluded))
         if not isinstance(outcome, SelectedNode):
             return outcome, state
         held = await self._binding.hold(entry, state, outcome.node)

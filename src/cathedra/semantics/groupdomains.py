@@ -8,12 +8,14 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Final
 
+import msgspec
+
 from cathedra.api.core.core_v1 import Node
-from cathedra.api.resource import ResourceSlice
+from cathedra.api.resource import Device, DeviceAttribute, ResourceSlice
 from cathedra.api.selectors import node_selector_matches
-from cathedra.api.struct import encode
 from cathedra.remembering import IDENTITY, remembered
 
 SAME_LABEL: Final = "scheduling.cathedra.dev/same-node-label"
@@ -23,6 +25,19 @@ PREFER_ATTRIBUTE: Final = "scheduling.cathedra.dev/prefer-same-device-attribute"
 
 Domains = list[frozenset[str]]
 """Sets of names of nodes."""
+
+
+class AttributeValue(msgspec.Struct, frozen=True):
+    """A value of an attribute that the devices of a group have in common."""
+
+    name: str
+    """Qualified name of the attribute."""
+    value: DeviceAttribute
+    """A single value. A device whose list contains it has it too."""
+    drivers: tuple[str, ...]
+    """Drivers that publish the attribute. Devices of all others are not compared."""
+    lists: bool = False
+    """True if some device has a list of values."""
 
 
 def domains_by_label(key: str, nodes: Iterable[Node]) -> Domains:
@@ -36,34 +51,79 @@ def domains_by_label(key: str, nodes: Iterable[Node]) -> Domains:
 
 def domains_by_attribute(name: str, slices: Iterable[ResourceSlice], nodes: Sequence[Node]) -> Domains:
     """Return the sets of nodes whose devices have one value of an attribute; nodes with several are in none."""
-    by_value: dict[bytes, set[str]] = {}
+    by_value: dict[DeviceAttribute, set[str]] = {}
     for node, values in values_by_node(name, slices, nodes).items():
         if len(values) == 1:
             by_value.setdefault(next(iter(values)), set()).add(node)
     return [frozenset(names) for names in by_value.values()]
 
 
-def values_by_node(name: str, slices: Iterable[ResourceSlice], nodes: Sequence[Node]) -> dict[str, set[bytes]]:
-    """Return the values of an attribute among the devices of each node, encoded; nodes without one are left out."""
-    found: dict[str, set[bytes]] = {}
+def domains_by_value(
+    name: str, slices: Sequence[ResourceSlice], nodes: Sequence[Node]
+) -> list[tuple[AttributeValue, frozenset[str]]]:
+    """Return each value of an attribute with the nodes that have a device with it. A node may be in several."""
+    drivers = tuple(sorted({piece.spec.driver for piece in slices if _values(piece, name)}))
+    lists = any(map(_has_lists, slices, repeat(name)))
+    by_value: dict[DeviceAttribute, set[str]] = {}
+    for node, values in values_by_node(name, slices, nodes).items():
+        for value in values:
+            by_value.setdefault(value, set()).add(node)
+    return [(AttributeValue(name, value, drivers, lists), frozenset(names)) for value, names in by_value.items()]
+
+
+def values_by_node(
+    name: str, slices: Iterable[ResourceSlice], nodes: Sequence[Node]
+) -> dict[str, dict[DeviceAttribute, None]]:
+    """Return the values of an attribute among the devices of each node, in order; nodes without one are left out."""
+    found: dict[str, dict[DeviceAttribute, None]] = {}
     for piece in slices:
         values = _values(piece, name)
         if values:
             for node in _nodes_of(piece, nodes):
-                found.setdefault(node, set()).update(values)
+                found.setdefault(node, {}).update(values)
     return found
 
 
 @remembered("values of an attribute in slices", key=IDENTITY, size=8192)
-def _values(piece: ResourceSlice, name: str) -> frozenset[bytes]:
-    driver, _, identifier = name.rpartition("/")
-    return frozenset(
-        encode(value)
+def _values(piece: ResourceSlice, name: str) -> dict[DeviceAttribute, None]:
+    # A dict and not a set: the order of the domains decides which of two equal ones is used.
+    return {
+        value: None
         for device in piece.spec.devices or ()
-        for key, value in device.attributes.items()
-        # An attribute without a domain belongs to the driver of the slice.
-        if key == name or (key == identifier and piece.spec.driver == driver)
+        for value in single_values(attribute_of(device, piece.spec.driver, name))
+    }
+
+
+@remembered("lists of an attribute in slices", key=IDENTITY, size=8192)
+def _has_lists(piece: ResourceSlice, name: str) -> bool:
+    return any(
+        attribute is not None and next(single_values(attribute), attribute) is not attribute
+        for device in piece.spec.devices or ()
+        for attribute in (attribute_of(device, piece.spec.driver, name),)
     )
+
+
+def attribute_of(device: Device, driver: str, name: str) -> DeviceAttribute | None:
+    """Return the value of an attribute by its qualified name; None if the device lacks it."""
+    found = device.attributes.get(name)
+    if found is not None:
+        return found
+    domain, _, identifier = name.rpartition("/")
+    # An attribute without a domain belongs to the driver of the slice.
+    return device.attributes.get(identifier) if domain == driver else None
+
+
+def single_values(attribute: DeviceAttribute | None) -> Iterator[DeviceAttribute]:
+    """Yield the values of an attribute: itself, or the elements of its list."""
+    if attribute is None:
+        return
+    lists = (attribute.ints, attribute.bools, attribute.strings, attribute.versions)
+    if not any(lists):
+        yield attribute
+    yield from (DeviceAttribute(int_=one) for one in attribute.ints)
+    yield from (DeviceAttribute(bool_=one) for one in attribute.bools)
+    yield from (DeviceAttribute(string=one) for one in attribute.strings)
+    yield from (DeviceAttribute(version=one) for one in attribute.versions)
 
 
 def _nodes_of(piece: ResourceSlice, nodes: Iterable[Node]) -> Iterator[str]:

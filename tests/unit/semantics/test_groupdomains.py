@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from cathedra.api.core.core_v1 import Node
-from cathedra.api.resource import ResourceSlice
-from cathedra.api.struct import from_dict
-from cathedra.semantics.groupdomains import domains_by_attribute, domains_by_label
+from cathedra.api.resource import DeviceAttribute, ResourceSlice
+from cathedra.api.struct import from_dict, replace
+from cathedra.semantics.groupdomains import domains_by_attribute, domains_by_label, domains_by_value, single_values
 
 
 def node(name: str, **labels: str) -> Node:
@@ -43,3 +43,21 @@ def test_a_device_that_several_nodes_reach_counts_for_each_of_them() -> None:
     nodes = [node("a", rack="1"), node("b", rack="2"), node("c", rack="1")]
     assert domains_by_attribute("d.example.com/clique", slices, nodes) == [{"a", "c"}]
     assert domains_by_attribute("d.example.com/clique", [piece(["x"], allNodes=True)], nodes) == [{"a", "b", "c"}]
+
+
+def test_a_node_is_in_the_domain_of_each_value_of_its_devices() -> None:
+    slices = [piece(["x", "y"], nodeName="a"), piece(["y"], nodeName="b")]
+    found = domains_by_value("d.example.com/clique", slices, [])
+    assert [(one.value.string, one.drivers, one.lists, names) for one, names in found] == [
+        ("x", ("d.example.com",), False, {"a"}),
+        ("y", ("d.example.com",), False, {"a", "b"}),
+    ]
+
+
+def test_a_device_with_a_list_is_in_the_domain_of_each_element() -> None:
+    listed = DeviceAttribute(strings=("x", "y"))
+    assert [one.string for one in single_values(listed)] == ["x", "y"]
+    one = piece(["x"], nodeName="a")
+    devices = tuple(replace(device, attributes={"clique": listed}) for device in one.spec.devices or ())
+    found = domains_by_value("d.example.com/clique", [replace(one, spec=replace(one.spec, devices=devices))], [])
+    assert [(value.value.string, value.lists) for value, _ in found] == [("x", True), ("y", True)]

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from cathedra.allocation import Allocation, AllocationError, Refusal
 from cathedra.allocation.supply.devices import DeviceRecord
 from cathedra.api.core.core_v1 import Event, Pod
-from cathedra.api.resource import DeviceRequestAllocationResult, ResourceClaim
+from cathedra.api.resource import Device, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.insight.explanation.report import ClaimReport, HeldDevice
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.rendering import attribute_text
+from cathedra.printable import counted
 from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.podobstacles import warnings_about
 from cathedra.semantics.pods import is_terminal
+from cathedra.semantics.preferredconstraints import constraint_text, holds, preferences_of, with_constraints
 
 FAILED_PREPARATION: Final = "FailedPrepareDynamicResources"
 _SHORT: Final = 24
@@ -31,7 +34,42 @@ def claim_report(claim: ResourceClaim, origin: str, pod: Pod | None, state: Clus
         prepared=_is_prepared(claim, pod, state) if pod is not None and allocation is not None else None,
         reserved_for=tuple(f"{one.resource.removesuffix('s')} {one.name}" for one in claim.status.reserved_for),
         devices=tuple(_device(claim, result, state) for result in allocation.devices.results) if allocation else (),
+        preferences=tuple(_preferences(claim, state)),
     )
+
+
+def _preferences(claim: ResourceClaim, state: ClusterState) -> Iterator[str]:
+    """Yield the preferred constraints of a claim, with whether they hold, or on how many nodes they can hold now."""
+    found = preferences_of(claim)
+    if found.problem:
+        yield f"has no preferences: {found.problem}"
+
+    def device_of(result: DeviceRequestAllocationResult) -> Device | None:
+        record = _record(result, state)
+        return record.device if record is not None else None
+
+    for constraint in found.constraints:
+        text = f"prefers {constraint_text(constraint)}"
+        if claim.status.allocation is None:
+            yield f"{text}: can hold on {_nodes_for(with_constraints(claim, (constraint,)), state)}"
+        elif holds(constraint, claim.status.allocation, device_of):
+            yield f"{text}: holds"
+        else:
+            yield f"{text}: does not hold"
+
+
+def _nodes_for(claim: ResourceClaim, state: ClusterState) -> str:
+    """Return the number of nodes that have the devices for a claim, in words."""
+    try:
+        answers = state.cluster.allocator().prepare([claim]).on_each(state.nodes)
+        results = [answers[place] for place in range(len(state.nodes))]
+    # What is wrong with the claim itself is a cause of its own.
+    except AllocationError:
+        return "no node"
+    fitting = sum(isinstance(one, Allocation) for one in results)
+    stopped = sum(isinstance(one, Refusal) and bool(one.stopped) for one in results)
+    beside = f"; the search for {counted(stopped, 'node')} ended at its bound" if stopped else ""
+    return f"{fitting} of {counted(len(results), 'node')}{beside}"
 
 
 def claim_state(claim: ResourceClaim) -> str:

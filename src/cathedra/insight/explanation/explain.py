@@ -295,9 +295,8 @@ class Explainer:
     def template(self, template: ResourceClaimTemplate, state: ClusterState) -> Explanation:
         """A claim as it would be made from the template."""
         name = f"{template.metadata.name}-new"
-        metadata = replace(
-            template.metadata, name=name, uid=f"ResourceClaim/{template.metadata.namespace}/{name}", resource_version=""
-        )
+        given, namespace = template.spec.metadata, template.metadata.namespace
+        metadata = replace(given, name=name, namespace=namespace, uid=f"ResourceClaim/{namespace}/{name}")
         made = validated([ResourceClaim(metadata=metadata, spec=template.spec.spec)], state)
         claim = next(one for one in made if isinstance(one, ResourceClaim))
         found = self.claim(claim, state.including([claim]))

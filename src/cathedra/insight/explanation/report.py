@@ -150,6 +150,8 @@ class ClaimReport(msgspec.Struct, frozen=True, rename="camel"):
     """True if the node has prepared it; None if that is not known."""
     reserved_for: tuple[str, ...] = ()
     devices: tuple[HeldDevice, ...] = ()
+    preferences: tuple[str, ...] = ()
+    """Its preferred constraints (JointPlacement), with whether they hold, or on how many nodes they can hold."""
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
@@ -341,6 +343,8 @@ def _claim(claim: ClaimReport, width: int) -> Iterator[str]:
     yield from wrapped(f"{claim.name}{origin}: {claim.state}{since}{prepared}", width, "  ", "    ")
     for request in claim.requests:
         yield from wrapped(request, width, "    ", "      ")
+    for preference in claim.preferences:
+        yield from wrapped(preference, width, "    ", "      ")
     if claim.reserved_for:
         yield from wrapped(f"used by {names_text(claim.reserved_for)}", width, "    ", "      ")
     for device in claim.devices[:_DEVICES]:

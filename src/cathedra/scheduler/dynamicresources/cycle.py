@@ -11,7 +11,15 @@ from typing import Final
 
 import msgspec
 
-from cathedra.allocation import Allocation, Answers, FatalError, NodeError, PreparedRequests, Refusal
+from cathedra.allocation import (
+    Allocation,
+    Answers,
+    FatalError,
+    NodeError,
+    PreparedRequests,
+    Refusal,
+    SearchAllowance,
+)
 from cathedra.api.core.core_v1 import Node, NodeSelector
 from cathedra.api.resource import AllocationResult, ResourceClaim
 from cathedra.api.selectors import node_selector_matches
@@ -20,6 +28,7 @@ from cathedra.scheduler.dynamicresources.extended_resources import (
 )
 from cathedra.scheduler.dynamicresources.suppositions import SupposedDevices
 from cathedra.scheduler.framework.attempt import Attempt
+from cathedra.scheduler.narrowing import Narrowing
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
@@ -201,6 +210,8 @@ class ClaimCycle(msgspec.Struct):
     """True if each node is searched by itself, because one of them fails the claims."""
     batches: dict[frozenset[str], Batch] = msgspec.field(default_factory=dict)
     """Extended resources that devices must provide → the results of all nodes."""
+    narrowing: Narrowing | None = None
+    """Demands of the search beyond those of the claims."""
     supposed: SupposedDevices | None = None
     """Devices of a trial of preemption; None: those of the cluster."""
     results: dict[str, FoundAllocations] = msgspec.field(default_factory=dict)
@@ -270,6 +281,20 @@ class ClaimCycle(msgspec.Struct):
         if not self.placements:
             return self.claims
         return [claim for index, claim in enumerate(self.claims) if index not in self.placements]
+
+    def narrowed(self, claims: Sequence[ResourceClaim]) -> Sequence[ResourceClaim]:
+        """Return claims as they are searched in this cycle."""
+        return claims if self.narrowing is None else [self.narrowing.claim(claim) for claim in claims]
+
+    @property
+    def allowance(self) -> Attempt | SearchAllowance | None:
+        """The attempt whose time the searches use, or an allowance of their own."""
+        return self.attempt if self.narrowing is None else self.narrowing.allowance or self.attempt
+
+    @property
+    def is_optional(self) -> bool:
+        """True if a search without preferred constraints follows, which reports errors and time-outs."""
+        return self.narrowing is not None and bool(self.narrowing.wishes)
 
     @property
     def all_claims(self) -> list[ResourceClaim]:

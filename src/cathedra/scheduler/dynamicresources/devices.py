@@ -130,10 +130,14 @@ class FreeDevices:
     # --- decisions
 
     def prepare(
-        self, claims: Sequence[ResourceClaim], attempt: Attempt | None = None, ledger: LedgerSnapshot | None = None
+        self,
+        claims: Sequence[ResourceClaim],
+        attempt: Attempt | SearchAllowance | None = None,
+        ledger: LedgerSnapshot | None = None,
     ) -> PreparedRequests:
         """Return the part of the allocation of ``claims`` that is the same on all nodes.
 
+        An allowance is that of a search which does not count for the attempt.
         ``ledger`` has the devices in use in a trial; None: those of this moment.
 
         Raises:
@@ -143,7 +147,10 @@ class FreeDevices:
         return self._allocator(ledger).prepare(claims, None if attempt is None else self._allowance(attempt))
 
     def prepare_anew(
-        self, claims: Sequence[ResourceClaim], decided: Sequence[ResourceClaim], attempt: Attempt | None
+        self,
+        claims: Sequence[ResourceClaim],
+        decided: Sequence[ResourceClaim],
+        attempt: Attempt | SearchAllowance | None,
     ) -> PreparedRequests:
         """Do the same as if the devices of ``decided``, whose allocations are not written yet, were free.
 
@@ -155,8 +162,10 @@ class FreeDevices:
         allowance = SearchAllowance(_BRIEF) if attempt is None else self._allowance(attempt)
         return self._allocator(ledger.snapshot()).prepare(claims, allowance)
 
-    def _allowance(self, attempt: Attempt) -> SearchAllowance:
+    def _allowance(self, attempt: Attempt | SearchAllowance) -> SearchAllowance:
         """The time of all searches of ``attempt``, with what those in the thread have found out."""
+        if isinstance(attempt, SearchAllowance):
+            return attempt
         allowance: SearchAllowance | None = attempt.data.get(_ALLOWANCE)
         if allowance is None:
             allowance = attempt.data[_ALLOWANCE] = SearchAllowance(self._budget)
@@ -268,9 +277,13 @@ class FreeDevices:
     def held_in(self, namespace: str) -> Iterator[tuple[ResourceClaim, AllocationResult]]:
         """Yield the claims of a namespace that hold devices, with what is decided for them or stored."""
         for claim in self._claims.of_namespace(namespace):
-            allocation = self._in_flight.get(claim.metadata.uid) or claim.status.allocation
+            allocation = self.allocation_of(claim)
             if allocation is not None:
                 yield claim, allocation
+
+    def allocation_of(self, claim: ResourceClaim) -> AllocationResult | None:
+        """Return what is decided for a claim, or stored."""
+        return self._in_flight.get(claim.metadata.uid) or claim.status.allocation
 
     def device_of(self, result: DeviceRequestAllocationResult) -> Device | None:
         """Return a device that is allocated; None if no driver publishes it any more."""

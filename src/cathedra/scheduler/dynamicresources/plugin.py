@@ -37,12 +37,7 @@ from cathedra.scheduler.dynamicresources.cycle import (
     preferences,
 )
 from cathedra.scheduler.dynamicresources.devices import FreeDevices
-from cathedra.scheduler.dynamicresources.extended_resources import (
-    Demand,
-    demand_of,
-    nodes_by_resources,
-    special_claim,
-)
+from cathedra.scheduler.dynamicresources.extended_resources import Demand, demand_of, nodes_by_resources, special_claim
 from cathedra.scheduler.dynamicresources.hints import QueueingHints
 from cathedra.scheduler.dynamicresources.node_allocatable import ClaimUse, NodeAllocatable, Unaccountable
 from cathedra.scheduler.dynamicresources.node_mappings import NodeMappings
@@ -80,6 +75,7 @@ from cathedra.semantics.podclaims import ClaimNotCreated
 
 _SKIP = Status(Code.SKIP)
 _TEXT_NO_FIT: Final = "cannot allocate all claims"
+_TEXT_TIMEOUT: Final = "timed out trying to allocate devices"
 _NO_FIT = unresolvable(_TEXT_NO_FIT).of("DynamicResources")
 _NO_FIT_YET = unschedulable(_TEXT_NO_FIT).of("DynamicResources")
 _NOT_HERE = unresolvable("resourceclaim not available on the node").of("DynamicResources")
@@ -189,6 +185,10 @@ class DynamicResources(
         """Yield the claims of a namespace that hold devices, or for which that is decided."""
         return self.devices.held_in(namespace)
 
+    def allocation_of(self, claim: ResourceClaim) -> AllocationResult | None:
+        """Return what is stored or decided for a claim."""
+        return self.devices.allocation_of(claim)
+
     def device_of(self, result: DeviceRequestAllocationResult) -> Device | None:
         """Return a device that is allocated; None if no driver publishes it any more."""
         return self.devices.device_of(result)
@@ -227,7 +227,7 @@ class DynamicResources(
         supposed = self._supposed(state)
         if supposed is not None and supposed.freed:
             claims = [freed_claim(claim) if claim.metadata.uid in supposed.freed else claim for claim in claims]
-        cycle = ClaimCycle(claims, demand, state.attempt, supposed=supposed)
+        cycle = ClaimCycle(claims, demand, state.attempt, narrowing=state.narrowing, supposed=supposed)
         if state.group is not None:
             cycle.group = state.group.setdefault(self.name, GroupClaims())
             # Amounts that devices take of a node are counted for each pod when it is tried, and not again.
@@ -244,11 +244,10 @@ class DynamicResources(
             if refusal is not None:
                 return refusal
         try:
-            if unallocated := cycle.unallocated:
-                ledger = supposed.ledger if supposed is not None else None
-                cycle.prepared[frozenset()] = self.devices.prepare(unallocated, cycle.attempt, ledger)
+            if cycle.unallocated:
+                cycle.prepared[frozenset()] = self._prepare(cycle, frozenset())
         except AllocationError as broken:
-            return error(str(broken))
+            return self._no_fit if cycle.is_optional else error(str(broken))
         state.data[self.name] = cycle
         return None
 
@@ -379,13 +378,13 @@ class DynamicResources(
         except NodeError as problem:
             return unresolvable(str(problem))
         except AllocationError as broken:
-            return error(str(broken))
+            return self._no_fit if cycle.is_optional else error(str(broken))
         if isinstance(answer, Allocation):
             cycle.results[name] = FoundAllocations(partial(getattr, answer, "results"), resources)
             return None
         if cycle.together and self._repacker.fits(cycle, resources, node):
             return None
-        return self._timed_out(name) if answer.stopped else self._no_fit
+        return self._timed_out(name) if answer.stopped and not cycle.is_optional else self._no_fit
 
     def _sharing_refusal(self, claim: ResourceClaim, pod: Pod, node: NodeInfo) -> str:
         if self._node_allocatable is None or self._resolver.is_reserved(pod, claim):
@@ -446,23 +445,24 @@ class DynamicResources(
             return None
 
     def _timed_out(self, node: str) -> Status:
-        text = "timed out trying to allocate devices"
         is_error = self._gates.has(behaviours.FILTER_TIMEOUT_IS_ERROR)
-        return error(f"node {node}: {text}") if is_error else unresolvable(text)
+        return error(f"node {node}: {_TEXT_TIMEOUT}") if is_error else unresolvable(_TEXT_TIMEOUT)
 
     def _prepared(self, cycle: ClaimCycle, resources: frozenset[str]) -> PreparedRequests | None:
         """The allocator's work for the unallocated claims and these extended resources; None: nothing to allocate."""
         prepared = cycle.prepared.get(resources)
         if prepared is None and resources and cycle.demand is not None:
-            ledger = cycle.supposed.ledger if cycle.supposed is not None else None
-            claims = self._to_allocate(cycle, resources)
-            prepared = cycle.prepared[resources] = self.devices.prepare(claims, cycle.attempt, ledger)
+            prepared = cycle.prepared[resources] = self._prepare(cycle, resources)
         return prepared
 
+    def _prepare(self, cycle: ClaimCycle, resources: frozenset[str]) -> PreparedRequests:
+        ledger = cycle.supposed.ledger if cycle.supposed is not None else None
+        return self.devices.prepare(self._to_allocate(cycle, resources), cycle.allowance, ledger)
+
     @staticmethod
-    def _to_allocate(cycle: ClaimCycle, resources: frozenset[str]) -> list[ResourceClaim]:
+    def _to_allocate(cycle: ClaimCycle, resources: frozenset[str]) -> Sequence[ResourceClaim]:
         special = [cycle.demand.claim(resources)] if cycle.demand is not None and resources else []
-        return [*cycle.unallocated, *special]
+        return cycle.narrowed([*cycle.unallocated, *special] if special else cycle.unallocated)
 
     # --- when no node will do
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cathedra.allocation import Allocation, AllocationError
+from cathedra.allocation import Allocation, AllocationError, SearchAllowance
 from cathedra.api.resource import AllocationResult, ResourceClaim
 from cathedra.api.struct import encode, replace
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle, FoundAllocations, GroupClaims, Repacking
 from cathedra.scheduler.dynamicresources.devices import FreeDevices
 from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.plugin import TOGETHER, CycleState
+from cathedra.scheduler.narrowing import Narrowing
 from cathedra.scheduler.state.node_info import NodeInfo
 
 
@@ -40,9 +41,15 @@ class Repacker:
         own = list(cycle.unallocated)
         if resources and cycle.demand is not None:
             own.append(cycle.demand.claim(resources))
-        if _are_alike([*others, *own]) and self._devices.are_plain(name):
+        own = list(cycle.narrowed(own))
+        claims = [*_narrowed(group, name, others), *own]
+        if _are_alike(claims) and self._devices.are_plain(name):
             return False
-        found = self._allocate([*others, *own], others, node, cycle.attempt)
+        found = self._allocate(claims, others, node, cycle.allowance)
+        if found is None and not cycle.is_optional:
+            # Preferences of the other pods are given up, but not before every search with one of this pod has failed.
+            forms = _narrowed(group, name, others, preferring=False)
+            found = self._allocate([*forms, *own], others, node, cycle.allowance)
         if found is None:
             return False
         repacking = Repacking(list(zip(others, found, strict=False)), found[len(others) :])
@@ -69,8 +76,9 @@ class Repacker:
             del group.held[node]
         # After the search the decisions of the others are being written.
         elif state.group is not None and TOGETHER in state.group and node in cycle.repackings:
-            others = _movable(group, node)
-            found = self._allocate(others, others, state.snapshot.by_name[node], None) if others else None
+            others, info = _movable(group, node), state.snapshot.by_name[node]
+            forms = (_narrowed(group, node, others, preferring=prefers) for prefers in (True, False))
+            found = next((one for form in forms if others and (one := self._allocate(form, others, info, None))), None)
             # Searched and not restored: what they had may belong to a pod of another group by now.
             if found is not None:
                 self._decide(group, node, list(zip(others, found, strict=True)))
@@ -80,7 +88,7 @@ class Repacker:
         claims: Sequence[ResourceClaim],
         decided: Sequence[ResourceClaim],
         node: NodeInfo,
-        attempt: Attempt | None,
+        attempt: Attempt | SearchAllowance | None,
     ) -> tuple[AllocationResult, ...] | None:
         try:
             answer = self._devices.prepare_anew(claims, decided, attempt).on(node.node)
@@ -100,6 +108,18 @@ class Repacker:
             for holder in group.held[node]:
                 if uid in holder.chosen:
                     holder.chosen[uid] = allocation
+
+
+def _narrowed(
+    group: GroupClaims | None, node: str, claims: Sequence[ResourceClaim], *, preferring: bool = True
+) -> list[ResourceClaim]:
+    """Return claims of pods on ``node`` as they were searched, ``preferring`` with their preferred constraints."""
+    found: dict[str, Narrowing] = {}
+    for holder in group.held.get(node, ()) if group is not None else ():
+        if holder.narrowing is not None:
+            narrowing = holder.narrowing if preferring else holder.narrowing.required()
+            found.update((uid, narrowing) for uid in holder.chosen)
+    return [found[uid].claim(claim) if (uid := claim.metadata.uid) in found else claim for claim in claims]
 
 
 def _are_alike(claims: Sequence[ResourceClaim]) -> bool:

@@ -39,6 +39,7 @@ from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from cathedra.scheduler.narrowing import Narrowing
     from cathedra.scheduler.podplugins import PodPlugins
 
 MAX_SCORE = 100
@@ -69,7 +70,18 @@ class Supposition(msgspec.Struct, frozen=True):
 class CycleState:
     """State of the plugins between the extension points of one cycle of one pod, by plugin name."""
 
-    __slots__ = ("attempt", "data", "group", "measured", "plugins", "skipped_filters", "snapshot", "supposed", "taken")
+    __slots__ = (
+        "attempt",
+        "data",
+        "group",
+        "measured",
+        "narrowing",
+        "plugins",
+        "skipped_filters",
+        "snapshot",
+        "supposed",
+        "taken",
+    )
 
     def __init__(
         self,
@@ -77,6 +89,7 @@ class CycleState:
         group: dict[str, Any] | None = None,
         attempt: Attempt | None = None,
         supposed: Supposition | None = None,
+        narrowing: Narrowing | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.supposed = supposed
@@ -87,6 +100,8 @@ class CycleState:
         self.group = group
         """State of the plugins between the pods of a PodGroup that are tried together, by plugin name; None for a pod
         alone."""
+        self.narrowing = narrowing
+        """Demands on devices beyond those of the pod's claims; None for the claims as they are."""
         self.measured = False
         """True if the duration of every plugin is measured in this cycle, filters on every node."""
         self.plugins: PodPlugins | None = None
@@ -371,6 +386,10 @@ class ClaimPlugin(Plugin):
     def held_in(self, namespace: str) -> Iterable[tuple[ResourceClaim, AllocationResult]]:
         """Return the claims of a namespace that hold devices, or for which that is decided."""
         return ()
+
+    def allocation_of(self, claim: ResourceClaim) -> AllocationResult | None:
+        """Return what is stored or decided for a claim."""
+        return claim.status.allocation
 
     def device_of(self, result: DeviceRequestAllocationResult) -> Device | None:
         """Return a device that is allocated; None if no driver publishes it any more."""

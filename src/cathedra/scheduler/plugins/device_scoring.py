@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from cathedra.api.resource import ResourceSlice
+from cathedra.api.resource import DeviceAttribute, ResourceSlice
 from cathedra.client.store import Store
 from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, ScorePlugin
 from cathedra.scheduler.state.node_info import NodeInfo
@@ -52,7 +52,7 @@ class DeviceScoring(ScorePlugin):
     def _spread(self, room: Room, snapshot: Snapshot, nodes: Sequence[NodeInfo]) -> Sequence[int]:
         """Return the free share of each node's domains; 0 for nodes whose devices lack the attribute."""
         domains = values_by_node(self._attribute, self._slices.list(), [info.node for info in snapshot.nodes])
-        totals: dict[bytes, tuple[int, int]] = {}
+        totals: dict[DeviceAttribute, tuple[int, int]] = {}
         for node in snapshot.nodes:
             here = room(node) if node.name in domains else (0, 0)
             for domain in domains.get(node.name, ()):

@@ -13,7 +13,8 @@ from cathedra.insight.explanation.report import Explanation
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
 from cathedra.insight.rendering import attribute_text
-from tests.insight.building import Object, claim, device, device_class, held, node, pod, slice_of
+from cathedra.semantics.preferredconstraints import PREFERRED
+from tests.insight.building import Object, claim, device, device_class, held, node, pod, request, slice_of
 
 
 def named(state: ClusterState, name: str) -> ResourceClaim:
@@ -98,3 +99,36 @@ def test_a_shared_claim_is_prepared_where_another_pod_runs_with_it() -> None:
     assert prepared(pod("claim:shared", nodeName="n1")) is True
     # A claim of devices that several nodes reach is prepared on each of them.
     assert prepared(pod("claim:shared", nodeName="n2")) is None
+
+
+NEAR = '[{"requests": ["gpu"], "matchAttribute": "gpu.example.com/numa"}]'
+
+
+def preferring(one: Object, annotation: str = NEAR) -> Object:
+    metadata = {**one["metadata"], "annotations": {PREFERRED: annotation}}
+    return {**one, "metadata": metadata}
+
+
+def two_numa_nodes(*numas: str, where: str) -> Object:
+    return slice_of(*(device(f"gpu-{at}", numa=numa) for at, numa in enumerate(numas)), node=where)
+
+
+@pytest.mark.parametrize(("second", "text"), [("x", "holds"), ("y", "does not hold")])
+def test_a_report_says_whether_a_preference_holds(second: str, text: str) -> None:
+    taken = held("taken", "gpu-0", "gpu-1", by="q")
+    state = read_dump([node(), two_numa_nodes("x", second, where="n1"), preferring(taken)])
+    found = claim_report(named(state, "taken"), "named", None, state, made=False)
+    assert found.preferences == (f"prefers the same gpu.example.com/numa for gpu: {text}",)
+
+
+def test_a_waiting_claim_says_on_how_many_nodes_its_preference_can_hold() -> None:
+    nodes = [node(), node("n2"), two_numa_nodes("x", "y", where="n1"), two_numa_nodes("x", "x", where="n2")]
+    state = read_dump([*nodes, device_class(), preferring(claim("c", request("gpu", count=2)))])
+    text = str(explain(state, "claim/c"))
+    assert "prefers the same gpu.example.com/numa for gpu: can hold on 1 of 2 nodes" in text
+
+
+def test_a_preference_that_cannot_be_read_is_reported() -> None:
+    state = read_dump([node(), device_class(), slice_of(device("gpu-0")), preferring(claim("c"), "{")])
+    text = " ".join(str(explain(state, "claim/c")).split())
+    assert f"has no preferences: {PREFERRED} is not a JSON list of constraints" in text
