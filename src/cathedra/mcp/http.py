@@ -28,10 +28,10 @@ from cathedra.api.status import StatusError, bad_request, failure, internal_erro
 from cathedra.api.undecodable import FAULTS
 from cathedra.asgi.application import ASGIApplication, Receive, Scope, Send
 from cathedra.client.client import Client
+from cathedra.client.reviews import RequestAuthenticator, ReviewUnavailable
 from cathedra.clock import Clock
 from cathedra.mcp.answering import AnswerLimits, StateSource, UserAnswers
 from cathedra.mcp.tools import MOST_CHARACTERS, TOOLS, AgentTool, question_of, short_answer
-from cathedra.node.server.access import RequestAuthenticator, ReviewUnavailable
 
 TOKEN_SECONDS: Final = 10.0
 """Time for which a token is not reviewed again, and may have been revoked."""

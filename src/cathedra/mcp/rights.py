@@ -21,10 +21,10 @@ from cathedra.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, R
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import forbidden
 from cathedra.client.client import Client
+from cathedra.client.reviews import AccessReviews, ExpiringCache
 from cathedra.clock import Clock
 from cathedra.insight.reading.state import ClusterState, ReadKind, read_kind
 from cathedra.mcp.redaction import Visibility
-from cathedra.node.server.access import AccessReviews, ExpiringCache
 
 KEPT_SECONDS: Final = 10.0
 """Time for which the outcome of a review is used."""

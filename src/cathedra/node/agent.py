@@ -378,8 +378,8 @@ class NodeAgent:
     ) -> None:
         # start-up time: a simulated node serves nothing
         from cathedra.asgi.listener import Listener, bind
-        from cathedra.node.server.access import RequestAuthenticator, RequestAuthorizer
-        from cathedra.node.server.app import NodeApp, ServedNode
+        from cathedra.client.reviews import RequestAuthenticator
+        from cathedra.node.server.app import NodeApp, RequestAuthorizer, ServedNode
         from cathedra.node.server.podresources import PodResourcesServer
 
         listening = bind(self.config.listen_address or self.config.address, self.config.port)

@@ -96,7 +96,7 @@ class HealthApplication:
         beside: PathApplication | None = None,
     ) -> None:
         """``denials`` are shown by ``/readyz?verbose``; ``beside`` serves further paths."""
-        from cathedra.node.server.access import AccessReviews, RequestAuthenticator  # start-up time: port alone
+        from cathedra.client.reviews import AccessReviews, RequestAuthenticator  # start-up time: port alone
 
         self._authenticator = RequestAuthenticator(client, clock)
         self._reviews = AccessReviews(client)

@@ -16,11 +16,15 @@ from typing import Final
 
 import msgspec
 
+from cathedra.api.core.authentication_v1 import UserInfo
+from cathedra.api.core.authorization_v1 import ResourceAttributes
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, bad_request, failure, not_found
 from cathedra.api.struct import Time, to_dict
 from cathedra.api.timestamp import TimeError
 from cathedra.asgi.application import Receive, Scope, Send
+from cathedra.client.client import Client
+from cathedra.client.reviews import AccessReviews, ExpiringCache, RequestAuthenticator
 from cathedra.clock import Clock
 from cathedra.node.containers.logfiles import LogOptions, LogWrites, read_log
 from cathedra.node.containers.records import ContainerRecord
@@ -29,7 +33,6 @@ from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.pods.usage import UsageMeter
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import Runtime
-from cathedra.node.server.access import RequestAuthenticator, RequestAuthorizer
 from cathedra.node.server.request import NodeRequest, parsed
 from cathedra.node.server.streams import StreamServer
 from cathedra.node.setup.directories import log_directory
@@ -251,3 +254,73 @@ async def _answer_error(scope: Scope, receive: Receive, send: Send, error: Statu
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
     await send({"type": "websocket.http.response.start", "status": error.code, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": body})
+
+
+# Authorization of requests to the node's server.
+#
+# As a kubelet with webhook authorization, SubjectAccessReviews decide: a request needs a verb on a sub-resource of the
+# node, ``nodes/proxy`` or a narrower one (KEP-2862). Positive results are cached for five minutes, negative ones for 30
+# seconds.
+
+ALLOWED_SECONDS: Final = 300.0
+REFUSED_SECONDS: Final = 30.0
+
+_VERBS: Final = {"POST": "create", "GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_PROXY: Final = "proxy"
+_SUBRESOURCES: Final = {
+    "stats": ("stats",),
+    "metrics": ("metrics",),
+    "logs": ("log",),
+    "pods": ("pods", _PROXY),
+    "runningPods": ("pods", _PROXY),
+    "healthz": ("healthz", _PROXY),
+    "configz": ("configz", _PROXY),
+}
+"""By the first part of the path. Each of the sub-resources alone suffices."""
+
+_Question = tuple[str, tuple[str, ...], str, str]
+
+
+def subresources_of(path: str) -> tuple[str, ...]:
+    """Return the sub-resources of the node of which one must be allowed for ``path``, in the order of the reviews.
+
+    Only a path that begins with exactly such a name gets its sub-resource: others need ``proxy``.
+    """
+    first = path.removeprefix("/").partition("/")[0] if path.startswith("/") else ""
+    return _SUBRESOURCES.get(first, (_PROXY,))
+
+
+class RequestAuthorizer:
+    """Checks with the API server that users may use this node's server."""
+
+    def __init__(self, client: Client, node: str, clock: Clock) -> None:
+        self._reviews = AccessReviews(client)
+        self._node = node
+        self._known: ExpiringCache[_Question, bool] = ExpiringCache(clock, 8192)
+
+    async def authorize(self, user: UserInfo, method: str, path: str) -> None:
+        """Check that ``user`` may make the request.
+
+        Raises:
+            StatusError: 403, the user may not; 500, the API server does not answer.
+        """
+        verb, subresources = _VERBS.get(method, ""), subresources_of(path)
+        what = f"user={user.username}, verb={verb}, resource=nodes, subresource(s)=[{' '.join(subresources)}]"
+        for subresource in subresources:
+            try:
+                allowed = await self._allowed(user, verb, subresource)
+            except (StatusError, ConnectionError) as error:
+                raise failure(500, "InternalError", f"Authorization error ({what})") from error
+            if allowed:
+                return
+        raise failure(403, "Forbidden", f"Forbidden ({what})")
+
+    async def _allowed(self, user: UserInfo, verb: str, subresource: str) -> bool:
+        question = (user.username, user.groups, verb, subresource)
+        known = self._known.get(question)
+        if known is not None:
+            return known
+        wanted = ResourceAttributes(verb=verb, version="v1", resource="nodes", subresource=subresource, name=self._node)
+        allowed = await self._reviews.allows(user, wanted)
+        self._known.put(question, allowed, ALLOWED_SECONDS if allowed else REFUSED_SECONDS)
+        return allowed

@@ -11,13 +11,13 @@ import pytest
 from cathedra.api.status import StatusError
 from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate
 from cathedra.client.client import Client
-from cathedra.clock import run_virtual
-from cathedra.node.server.access import (
+from cathedra.client.reviews import (
     TOKEN_SECONDS,
     ExpiringCache,
     RequestAuthenticator,
     certificate_user,
 )
+from cathedra.clock import run_virtual
 from tests.unit.node.fakes import NodeTransport
 
 SUBJECT = {"subject": ((("organizationName", "a"),), (("organizationName", "b"),), (("commonName", "carol"),))}
