@@ -9,7 +9,7 @@ from typing import Any, Final
 from cathedra.api.quantity import Quantity, QuantityError
 from cathedra.api.selectors import SelectorError, parse_field_selector, parse_label_selector
 from cathedra.api.timestamp import MicroTime, Time, TimeError
-from cathedra.kinds.batch.schedule import ScheduleError, most_recent, parse_schedule
+from cathedra.kinds.batch.cronjobs import ScheduleError, most_recent, parse_schedule
 from tools.fuzzing import Layer
 
 __all__ = ["NAMES", "Unstable", "layer"]

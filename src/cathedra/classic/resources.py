@@ -13,7 +13,7 @@ from cathedra.api.core import resource_v1alpha1 as v1alpha1
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.struct import reshape
-from cathedra.classic.kinds import conversion
+from cathedra.classic.kinds import definitions
 from cathedra.classic.kinds.definitions import GROUP
 from cathedra.client.client import Client
 from cathedra.client.negotiation import NegotiatedTransport, OlderVersion, OlderVersions
@@ -60,22 +60,22 @@ def _named(resource_class: KubeObject) -> resource.DeviceClass:
 
 _OLDER: Final[OlderVersions] = {
     (GROUP, "v1alpha2", "resourceclaims"): (
-        OlderVersion("v1alpha1", v1alpha1.ResourceClaim, conversion.claim_to_hub, conversion.claim_from_hub),
+        OlderVersion("v1alpha1", v1alpha1.ResourceClaim, definitions.claim_to_hub, definitions.claim_from_hub),
     ),
     (GROUP, "v1alpha2", "resourceclaimtemplates"): (
         OlderVersion(
-            "v1alpha1", v1alpha1.ResourceClaimTemplate, conversion.template_to_hub, conversion.template_from_hub
+            "v1alpha1", v1alpha1.ResourceClaimTemplate, definitions.template_to_hub, definitions.template_from_hub
         ),
     ),
     (GROUP, "v1alpha2", "resourceclasses"): (
-        OlderVersion("v1alpha1", v1alpha1.ResourceClass, conversion.class_to_hub, conversion.class_from_hub),
+        OlderVersion("v1alpha1", v1alpha1.ResourceClass, definitions.class_to_hub, definitions.class_from_hub),
     ),
     (GROUP, "v1alpha2", "podschedulingcontexts"): (
         OlderVersion(
             "v1alpha1",
             v1alpha1.PodScheduling,
-            conversion.context_to_hub,
-            conversion.context_from_hub,
+            definitions.context_to_hub,
+            definitions.context_from_hub,
             resource="podschedulings",
             kind="PodScheduling",
         ),
@@ -86,7 +86,7 @@ _OLDER: Final[OlderVersions] = {
     ),
     (GROUP, "v1", "resourceclaims"): (
         OlderVersion("v1alpha2", v1alpha2.ResourceClaim, seen_by_node),
-        OlderVersion("v1alpha1", v1alpha1.ResourceClaim, lambda claim: seen_by_node(conversion.claim_to_hub(claim))),
+        OlderVersion("v1alpha1", v1alpha1.ResourceClaim, lambda claim: seen_by_node(definitions.claim_to_hub(claim))),
     ),
 }
 

@@ -22,7 +22,7 @@ from cathedra.node.plugins.grpcclient import (
     PluginServices,
     RegistrationSocket,
 )
-from cathedra.node.plugins.sockets import SocketWatcher
+from cathedra.node.plugins.registration import SocketWatcher
 
 _START_SECONDS: Final = 10.0
 """From a socket's appearance until it is served."""

@@ -15,7 +15,7 @@ from cathedra.api.formats import dns_label
 from cathedra.api.resource import Device, DeviceClass, DeviceClassSpec, ResourceSlice
 from cathedra.api.struct import to_dict
 from cathedra.insight.reading.state import ClusterState
-from cathedra.profiles.expansion import escaped
+from cathedra.profiles.loading import escaped
 from cathedra.profiles.model import Follows, Group, HardwareProfile, NodeShape, PoolTemplate
 
 _LABELS: Final = ("kubernetes.io/arch", "node.kubernetes.io/instance-type")

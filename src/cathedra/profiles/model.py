@@ -1,7 +1,7 @@
 """The form of a profile: a YAML document with ``apiVersion: cathedra.dev/v1`` and ``kind: Profile``.
 
 Devices stand in it as they do in a ResourceSlice of ``resource.k8s.io/v1``, with placeholders where devices or nodes
-differ (`cathedra.profiles.expansion`).
+differ (`cathedra.profiles.loading`).
 """
 
 from __future__ import annotations

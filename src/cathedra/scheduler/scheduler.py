@@ -41,8 +41,7 @@ from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.diagnosis import UnschedulablePod
 from cathedra.scheduler.framework.plugin import CycleState, PluginContext, Supposition
 from cathedra.scheduler.framework.status import DEFECTS, Status, defect_status, error
-from cathedra.scheduler.groupconditions import PodGroupConditions, PodGroupOutcome
-from cathedra.scheduler.groupcycle import GroupCycle, in_order
+from cathedra.scheduler.groupcycle import GroupCycle, PodGroupConditions, PodGroupOutcome, in_order
 from cathedra.scheduler.grouppreemption import GroupPreemption
 from cathedra.scheduler.narrowing import Narrowing
 from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode

@@ -22,7 +22,7 @@ from cathedra.scheduler.failure import Failures
 from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
 from cathedra.scheduler.framework.plugin import TOGETHER, CycleState
 from cathedra.scheduler.framework.status import Code, Status, error, unschedulable
-from cathedra.scheduler.groupconditions import PodGroupOutcome
+from cathedra.scheduler.groupcycle import PodGroupOutcome
 from cathedra.scheduler.jointsearch import JointPod, JointSearch, Trials, joint_pods, tree_status
 from cathedra.scheduler.narrowing import Wish
 from cathedra.scheduler.nodesearch import SelectedNode

@@ -1,8 +1,8 @@
 """Whole clusters in tests: the fixtures of the pytest plugin, and their parts.
 
 `plugin` is loaded by pytest; it imports nothing else of this program until a fixture is used. `cluster` is the object
-of a test; `actions` runs its work on the cluster's own event loop, which runs in a thread of its own (`loop`) and whose
-time can be advanced.
+of a test; `actions` runs its work on the cluster's own event loop, which runs in a thread of its own and whose time can
+be advanced.
 """
 
 from __future__ import annotations

@@ -27,8 +27,7 @@ from cathedra.insight.explanation.explain import explain
 from cathedra.insight.explanation.report import Explanation
 from cathedra.insight.reading.state import ClusterState
 from cathedra.profiles import ProfileError, load_profile
-from cathedra.testing.actions import Actions, Condition, NotInTime
-from cathedra.testing.loop import AdvanceableLoop
+from cathedra.testing.actions import Actions, AdvanceableLoop, Condition, NotInTime
 from cathedra.testing.options import ClusterOptions
 
 T = TypeVar("T")

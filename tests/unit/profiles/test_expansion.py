@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api.resource import Device
-from cathedra.profiles.expansion import escaped, expanded_pools, node_capacity, node_labels
+from cathedra.profiles.loading import escaped, expanded_pools, node_capacity, node_labels
 from cathedra.profiles.model import (
     Group,
     HardwareProfile,

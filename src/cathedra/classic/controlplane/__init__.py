@@ -2,8 +2,8 @@
 
 That release introduced today's device model and still had the negotiation, behind the gate DRAControlPlaneController.
 The parts are today's, with what the gate adds: `kinds` (claims, classes and scheduling contexts in v1alpha3),
-`resources` (their client), `plugin` (for the scheduler), `claimcontroller` (for the controller manager), `controller`
-(the library for drivers) and `testcontroller` (the driver that Kubernetes' own tests used).
+`plugin` (for the scheduler), `claimcontroller` (for the controller manager), `controller` (the library for drivers,
+with their client) and `testcontroller` (the driver that Kubernetes' own tests used).
 
 Spec: docs/spec/api.md §7.4; docs/spec/scheduling.md §18.
 """

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from cathedra.api import resource
+from cathedra.api.core import resource_v1alpha3 as v1alpha3
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import not_found
 from cathedra.api.struct import replace, reshape
 from cathedra.classic.controller.controller import WORKERS, NegotiatingController
 from cathedra.classic.controller.driver import AllocatingDriver, WantedClaim
+from cathedra.classic.controlplane.kinds import definitions
 from cathedra.classic.controlplane.kinds.types import ControlledAllocation, ControlledClaim
-from cathedra.classic.controlplane.resources import control_plane_client
+from cathedra.classic.kinds.definitions import GROUP
 from cathedra.client.client import Client
+from cathedra.client.negotiation import NegotiatedTransport, OlderVersion, OlderVersions
 from cathedra.client.resources import DEVICECLASSES, RESOURCECLAIMS
 from cathedra.clock import Clock
 
@@ -79,3 +83,29 @@ class ControlPlaneController(NegotiatingController[ControlledClaim, ControllerAl
     def emptied(self, claim: ControlledClaim) -> ControlledClaim:
         """The claim without allocation."""
         return replace(claim, status=replace(claim.status, allocation=None, deallocation_requested=False))
+
+
+_OLDER: Final[OlderVersions] = {
+    (GROUP, "v1", "resourceclaims"): (
+        OlderVersion("v1alpha3", v1alpha3.ResourceClaim, definitions.claim_to_hub, definitions.claim_from_hub),
+    ),
+    (GROUP, "v1", "resourceclaimtemplates"): (
+        OlderVersion(
+            "v1alpha3", v1alpha3.ResourceClaimTemplate, definitions.template_to_hub, definitions.template_from_hub
+        ),
+    ),
+    (GROUP, "v1", "deviceclasses"): (
+        OlderVersion("v1alpha3", v1alpha3.DeviceClass, definitions.class_to_hub, definitions.class_from_hub),
+    ),
+    (GROUP, "v1alpha2", "podschedulingcontexts"): (
+        OlderVersion(
+            "v1alpha3", v1alpha3.PodSchedulingContext, definitions.context_to_hub, definitions.context_from_hub
+        ),
+    ),
+}
+
+
+def control_plane_client(client: Client) -> Client:
+    """Return a client that keeps the fields for controllers in claims and classes of 1.31."""
+    transport = NegotiatedTransport(client.transport, _OLDER)
+    return Client(transport, clock=client.clock, field_manager=client.field_manager)

@@ -17,8 +17,8 @@ from cathedra.api.struct import replace
 from cathedra.classic.controlplane.kinds.types import ControlledClaim, controller_of, suitable_nodes
 from cathedra.classic.resources import CONTEXTS
 from cathedra.classic.scheduling.claims import PodClaim, Unresolved, pod_claims
-from cathedra.classic.scheduling.hints import context_registration
 from cathedra.classic.scheduling.negotiating import Cycle, Negotiating, forward
+from cathedra.classic.scheduling.plugin import context_registration
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer, SharedInformers
 from cathedra.client.resources import DEVICECLASSES, RESOURCECLAIMS

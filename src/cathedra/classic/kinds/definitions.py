@@ -6,14 +6,24 @@ None is served by default.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from cathedra.api.core import resource_v1alpha1 as v1alpha1
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.meta_v1 import KubeObject
-from cathedra.classic.kinds import conversion, strategies
+from cathedra.api.field import ErrorList
+from cathedra.api.struct import KubeStruct, replace, reshape
+from cathedra.classic.kinds import validation
 from cathedra.kinds.columns import AGE, NAME, age
-from cathedra.kinds.definition import AnyDefinition, Column, ResourceDefinition, Strategy, VersionDefinition
+from cathedra.kinds.definition import (
+    AnyDefinition,
+    Column,
+    RequestContext,
+    ResourceDefinition,
+    Strategy,
+    VersionDefinition,
+)
+from cathedra.kinds.strategies import StatusStrategy, kept_metadata
 from cathedra.releases import FeatureGates, classic
 
 GROUP: Final = "resource.k8s.io"
@@ -34,7 +44,7 @@ def classic_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
         classic_kind(
             v1alpha2.ResourceClass,
             names["ResourceClass"],
-            strategies.ClassicClassStrategy(),
+            ClassicClassStrategy(),
             columns=CLASS_COLUMNS,
             cells=class_cells,
             plural="resourceclasses",
@@ -43,15 +53,15 @@ def classic_definitions(gates: FeatureGates) -> tuple[AnyDefinition, ...]:
         classic_kind(
             v1alpha2.ResourceClaim,
             names["ResourceClaim"],
-            strategies.ClassicClaimStrategy(),
-            status=strategies.ClassicClaimStatusStrategy(),
+            ClassicClaimStrategy(),
+            status=ClassicClaimStatusStrategy(),
             columns=CLAIM_COLUMNS,
             cells=claim_cells,
         ),
         classic_kind(
             v1alpha2.ResourceClaimTemplate,
             names["ResourceClaimTemplate"],
-            strategies.ClassicTemplateStrategy(),
+            ClassicTemplateStrategy(),
             columns=TEMPLATE_COLUMNS,
             cells=template_cells,
         ),
@@ -65,8 +75,8 @@ def context_definition(versions: Versions, kind: str = "PodSchedulingContext") -
     return classic_kind(
         v1alpha2.PodSchedulingContext,
         versions,
-        strategies.ContextStrategy(),
-        status=strategies.ContextStatusStrategy(),
+        ContextStrategy(),
+        status=ContextStatusStrategy(),
         columns=CONTEXT_COLUMNS,
         cells=context_cells,
         kind=kind,
@@ -108,15 +118,95 @@ def _only(
     return (VersionDefinition(name, kind, to_hub, from_hub, served_by_default=False),)
 
 
+# Between v1alpha1 (1.26) and v1alpha2 (1.27 to 1.30): one resource handle or several, and PodScheduling's new name.
+#
+# A handle of v1alpha1 is the data for the one driver that the claim's status names (docs/spec/api.md §7.1).
+
+K = TypeVar("K", bound=KubeStruct)
+
+
+def claim_to_hub(claim: v1alpha1.ResourceClaim) -> v1alpha2.ResourceClaim:
+    """The same claim; its handle becomes the handle of the driver that the status names."""
+    status = claim.status
+    allocation: v1alpha2.AllocationResult | None = None
+    if status.allocation is not None:
+        handle = status.allocation.resource_handle
+        allocation = v1alpha2.AllocationResult(
+            resource_handles=(v1alpha2.ResourceHandle(driver_name=status.driver_name, data=handle),) if handle else (),
+            available_on_nodes=status.allocation.available_on_nodes,
+            shareable=status.allocation.shareable,
+        )
+    return v1alpha2.ResourceClaim(
+        metadata=claim.metadata,
+        spec=reshape(claim.spec, v1alpha2.ResourceClaimSpec),
+        status=replace(
+            reshape(replace(status, allocation=None), v1alpha2.ResourceClaimStatus),
+            allocation=allocation,
+        ),
+    )
+
+
+def claim_from_hub(claim: v1alpha2.ResourceClaim) -> v1alpha1.ResourceClaim:
+    """The same claim with one handle; v1alpha1 never had more."""
+    status = claim.status
+    allocation: v1alpha1.AllocationResult | None = None
+    if status.allocation is not None:
+        handles = status.allocation.resource_handles
+        allocation = v1alpha1.AllocationResult(
+            resource_handle=handles[0].data if handles else "",
+            available_on_nodes=status.allocation.available_on_nodes,
+            shareable=status.allocation.shareable,
+        )
+    return v1alpha1.ResourceClaim(
+        metadata=claim.metadata,
+        spec=reshape(claim.spec, v1alpha1.ResourceClaimSpec),
+        status=replace(
+            reshape(replace(status, allocation=None), v1alpha1.ResourceClaimStatus),
+            allocation=allocation,
+        ),
+    )
+
+
+def template_to_hub(template: v1alpha1.ResourceClaimTemplate) -> v1alpha2.ResourceClaimTemplate:
+    """Convert a template to its stored form."""
+    return _renamed(template, v1alpha2.ResourceClaimTemplate)
+
+
+def template_from_hub(template: v1alpha2.ResourceClaimTemplate) -> v1alpha1.ResourceClaimTemplate:
+    """Convert a template from its stored form."""
+    return _renamed(template, v1alpha1.ResourceClaimTemplate)
+
+
+def class_to_hub(resource_class: v1alpha1.ResourceClass) -> v1alpha2.ResourceClass:
+    """Convert a class to its stored form."""
+    return _renamed(resource_class, v1alpha2.ResourceClass)
+
+
+def class_from_hub(resource_class: v1alpha2.ResourceClass) -> v1alpha1.ResourceClass:
+    """Convert a class from its stored form."""
+    return _renamed(resource_class, v1alpha1.ResourceClass)
+
+
+def context_to_hub(scheduling: v1alpha1.PodScheduling) -> v1alpha2.PodSchedulingContext:
+    """The same object under its later name."""
+    return _renamed(scheduling, v1alpha2.PodSchedulingContext)
+
+
+def context_from_hub(context: v1alpha2.PodSchedulingContext) -> v1alpha1.PodScheduling:
+    """The same object under its earlier name."""
+    return _renamed(context, v1alpha1.PodScheduling)
+
+
+def _renamed(obj: KubeStruct, kind: type[K]) -> K:
+    """``obj`` as the struct of another version; neither carries kind and apiVersion inside the system."""
+    return replace(reshape(obj, kind), kind="", api_version="")
+
+
 _V1ALPHA1: Final = {
-    "ResourceClass": _only("v1alpha1", v1alpha1.ResourceClass, conversion.class_to_hub, conversion.class_from_hub),
-    "ResourceClaim": _only("v1alpha1", v1alpha1.ResourceClaim, conversion.claim_to_hub, conversion.claim_from_hub),
-    "ResourceClaimTemplate": _only(
-        "v1alpha1", v1alpha1.ResourceClaimTemplate, conversion.template_to_hub, conversion.template_from_hub
-    ),
-    "PodSchedulingContext": _only(
-        "v1alpha1", v1alpha1.PodScheduling, conversion.context_to_hub, conversion.context_from_hub
-    ),
+    "ResourceClass": _only("v1alpha1", v1alpha1.ResourceClass, class_to_hub, class_from_hub),
+    "ResourceClaim": _only("v1alpha1", v1alpha1.ResourceClaim, claim_to_hub, claim_from_hub),
+    "ResourceClaimTemplate": _only("v1alpha1", v1alpha1.ResourceClaimTemplate, template_to_hub, template_from_hub),
+    "PodSchedulingContext": _only("v1alpha1", v1alpha1.PodScheduling, context_to_hub, context_from_hub),
 }
 _V1ALPHA2: Final = {
     kind.__name__: _only("v1alpha2", kind)
@@ -184,3 +274,141 @@ def context_cells(context: v1alpha2.PodSchedulingContext, now: float) -> list[An
     """Cells of a PodScheduling or PodSchedulingContext."""
     metadata = context.metadata
     return [metadata.name, context.spec.selected_node, age(metadata.creation_timestamp, now)]
+
+
+WAIT: str = "WaitForFirstConsumer"
+
+
+def _defaulted(spec: v1alpha2.ResourceClaimSpec) -> v1alpha2.ResourceClaimSpec:
+    return spec if spec.allocation_mode else replace(spec, allocation_mode=WAIT)
+
+
+class ClassicClaimStrategy(Strategy[v1alpha2.ResourceClaim]):
+    """The claim itself: its spec never changes, its status comes through its sub-resource."""
+
+    metadata_checks = 2
+
+    def default(self, obj: v1alpha2.ResourceClaim, context: RequestContext) -> v1alpha2.ResourceClaim:
+        """Wait for the first consumer, unless the author wants the claim allocated at once."""
+        return replace(obj, spec=_defaulted(obj.spec))
+
+    def prepare_create(self, obj: v1alpha2.ResourceClaim, context: RequestContext) -> v1alpha2.ResourceClaim:
+        """Empty the status: its sub-resource alone writes it."""
+        return replace(obj, status=v1alpha2.ResourceClaimStatus())
+
+    def validate_create(self, obj: v1alpha2.ResourceClaim, context: RequestContext) -> ErrorList:
+        """All rules of a new claim."""
+        return validation.validate_claim(obj)
+
+    def prepare_update(
+        self, new: v1alpha2.ResourceClaim, old: v1alpha2.ResourceClaim, context: RequestContext
+    ) -> v1alpha2.ResourceClaim:
+        """Keep the stored status: its sub-resource alone changes it."""
+        return replace(new, status=old.status)
+
+    def validate_update(
+        self, new: v1alpha2.ResourceClaim, old: v1alpha2.ResourceClaim, context: RequestContext
+    ) -> ErrorList:
+        """The spec is immutable."""
+        return validation.validate_claim_update(new, old)
+
+
+class ClassicClaimStatusStrategy(StatusStrategy[v1alpha2.ResourceClaim]):
+    """The claim's status: the driver's allocation, its consumers, and the request to deallocate it."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda claim: replace(claim, spec=_defaulted(claim.spec)))
+
+    def prepare_update(
+        self, new: v1alpha2.ResourceClaim, old: v1alpha2.ResourceClaim, context: RequestContext
+    ) -> v1alpha2.ResourceClaim:
+        """Keep the spec; since 1.30 the metadata too."""
+        kept = replace(new, spec=old.spec)
+        if context.gates.has(classic.STATUS_KEEPS_METADATA):
+            return replace(kept, metadata=kept_metadata(new.metadata, old.metadata))
+        return kept
+
+    def validate_update(
+        self, new: v1alpha2.ResourceClaim, old: v1alpha2.ResourceClaim, context: RequestContext
+    ) -> ErrorList:
+        """All rules of a status."""
+        return validation.validate_claim_status(new, old, context)
+
+
+class ClassicTemplateStrategy(Strategy[v1alpha2.ResourceClaimTemplate]):
+    """A template: its spec never changes."""
+
+    metadata_checks = 2
+
+    def default(self, obj: v1alpha2.ResourceClaimTemplate, context: RequestContext) -> v1alpha2.ResourceClaimTemplate:
+        """Apply the defaults of claims."""
+        return replace(obj, spec=replace(obj.spec, spec=_defaulted(obj.spec.spec)))
+
+    def validate_create(self, obj: v1alpha2.ResourceClaimTemplate, context: RequestContext) -> ErrorList:
+        """All rules of a new template."""
+        return validation.validate_template(obj)
+
+    def validate_update(
+        self, new: v1alpha2.ResourceClaimTemplate, old: v1alpha2.ResourceClaimTemplate, context: RequestContext
+    ) -> ErrorList:
+        """The spec is immutable."""
+        return validation.validate_template_update(new, old)
+
+
+class ClassicClassStrategy(Strategy[v1alpha2.ResourceClass]):
+    """A class, freely changeable."""
+
+    def validate_create(self, obj: v1alpha2.ResourceClass, context: RequestContext) -> ErrorList:
+        """All rules of a class."""
+        return validation.validate_class(obj)
+
+    def validate_update(
+        self, new: v1alpha2.ResourceClass, old: v1alpha2.ResourceClass, context: RequestContext
+    ) -> ErrorList:
+        """Apply the rules of a new object."""
+        return validation.validate_class(new)
+
+
+class ContextStrategy(Strategy[v1alpha2.PodSchedulingContext]):
+    """The scheduler's side of the negotiation about one pod."""
+
+    def prepare_create(
+        self, obj: v1alpha2.PodSchedulingContext, context: RequestContext
+    ) -> v1alpha2.PodSchedulingContext:
+        """Empty the status: its sub-resource alone writes it."""
+        return replace(obj, status=v1alpha2.PodSchedulingContextStatus())
+
+    def validate_create(self, obj: v1alpha2.PodSchedulingContext, context: RequestContext) -> ErrorList:
+        """All rules of a new one."""
+        return validation.validate_context(obj)
+
+    def prepare_update(
+        self, new: v1alpha2.PodSchedulingContext, old: v1alpha2.PodSchedulingContext, context: RequestContext
+    ) -> v1alpha2.PodSchedulingContext:
+        """Keep the stored status: its sub-resource alone changes it."""
+        return replace(new, status=old.status)
+
+    def validate_update(
+        self, new: v1alpha2.PodSchedulingContext, old: v1alpha2.PodSchedulingContext, context: RequestContext
+    ) -> ErrorList:
+        """Apply the rules of a new object."""
+        return validation.validate_context(new)
+
+
+class ContextStatusStrategy(StatusStrategy[v1alpha2.PodSchedulingContext]):
+    """The drivers' side of the negotiation."""
+
+    def prepare_update(
+        self, new: v1alpha2.PodSchedulingContext, old: v1alpha2.PodSchedulingContext, context: RequestContext
+    ) -> v1alpha2.PodSchedulingContext:
+        """Keep the spec; since 1.30 the metadata too."""
+        kept = replace(new, spec=old.spec)
+        if context.gates.has(classic.STATUS_KEEPS_METADATA):
+            return replace(kept, metadata=kept_metadata(new.metadata, old.metadata))
+        return kept
+
+    def validate_update(
+        self, new: v1alpha2.PodSchedulingContext, old: v1alpha2.PodSchedulingContext, context: RequestContext
+    ) -> ErrorList:
+        """All rules of the status."""
+        return validation.validate_context_status(new)

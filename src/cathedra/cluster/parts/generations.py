@@ -98,9 +98,9 @@ def _control_plane(gates: FeatureGates) -> Generation:
     """1.31: the scheduler allocates, and so do controllers where the gate for them is open."""
     # start-up time: with that release alone
     from cathedra.classic.controlplane.claimcontroller import ControlPlaneClaimController
+    from cathedra.classic.controlplane.controller import control_plane_client
     from cathedra.classic.controlplane.kinds.definitions import control_plane_definitions
     from cathedra.classic.controlplane.plugin import control_plane_plugin
-    from cathedra.classic.controlplane.resources import control_plane_client
 
     controllers = {"resourceclaim-controller": ControlPlaneClaimController}
     return Generation(

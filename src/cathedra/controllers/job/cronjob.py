@@ -22,7 +22,7 @@ from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.expectations import Expectations
 from cathedra.controllers.job.outcome import has_finished
-from cathedra.kinds.batch.schedule import Schedule, ScheduleError, most_recent, parse_schedule
+from cathedra.kinds.batch.cronjobs import Schedule, ScheduleError, most_recent, parse_schedule
 from cathedra.semantics.conditions import is_true
 from cathedra.semantics.owners import controller_of, controller_reference
 

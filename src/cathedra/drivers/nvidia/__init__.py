@@ -2,7 +2,7 @@
 
 `nvml` calls the library; `devices` publishes devices, counters and attributes with the names of NVIDIA's own driver,
 creates and deletes MIG devices, and computes the edits of containers as NVIDIA's toolkit does; `sharing` configures
-time-slicing and MPS; `monitor` turns errors into taints and health; `driver` implements the SDK's driver.
+time-slicing and MPS; `driver` implements the SDK's driver, and turns errors into taints and health.
 
     cathedra driver --module cathedra.drivers.nvidia:NvidiaDriver --node node-0
 

@@ -1,6 +1,6 @@
 """DRA drivers on this node: discovery, registration, calls, health, and cleanup.
 
-`sockets` watches the directory of registration sockets, and `registration` registers the drivers behind them in
-`registry`, which also deletes the slices of drivers that are gone. `client` is the interface of a driver, implemented
+`registration` watches the directory of registration sockets, and registers the drivers behind them in `registry`,
+which also deletes the slices of drivers that are gone. `client` is the interface of a driver, implemented
 over gRPC (`grpcclient`, with the handshake) or in the same process. `health` receives the health of devices.
 """

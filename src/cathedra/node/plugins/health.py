@@ -22,8 +22,8 @@ from cathedra.api.nesting import load_json
 from cathedra.clock import Clock
 from cathedra.files.atomic import write_atomic
 from cathedra.node.claims.claiminfo import ClaimInfoCache
-from cathedra.node.claims.devices import claim_devices, container_claims
 from cathedra.node.claims.errors import PrepareError
+from cathedra.node.claims.manager import claim_devices, container_claims
 from cathedra.node.plugins.client import DeviceCondition, PluginCallError, PluginDevice, ReportedHealth
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener
 from cathedra.releases import FeatureGates

@@ -33,8 +33,7 @@ from cathedra.node.pods.podmanager import PodManager
 from cathedra.node.pods.usage import UsageMeter
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import Runtime
-from cathedra.node.server.request import NodeRequest, parsed
-from cathedra.node.server.streams import StreamServer
+from cathedra.node.server.streams import NodeRequest, StreamServer, parsed
 from cathedra.node.setup.directories import log_directory
 
 _PODS: Final = GroupResource("", "pods")

@@ -20,9 +20,8 @@ from cathedra._proto import (
 )
 from cathedra.client.backoff import TokenBucket
 from cathedra.clock import Clock
-from cathedra.node.claims.devices import claim_devices, container_claims
 from cathedra.node.claims.errors import PrepareError
-from cathedra.node.claims.manager import ClaimManager
+from cathedra.node.claims.manager import ClaimManager, claim_devices, container_claims
 from cathedra.node.grpcsocket import serve_at
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.pods.podmanager import PodManager

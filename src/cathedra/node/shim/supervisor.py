@@ -18,10 +18,9 @@ from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.shim import kernel
 from cathedra.node.shim.children import Children, run_to_end, start_process
 from cathedra.node.shim.container import ShimContainer
-from cathedra.node.shim.logfile import LogFile
 from cathedra.node.shim.pins import mount_pins, release_pins
 from cathedra.node.shim.processes import Belongs, has_variable, in_cgroup, in_session, kill
-from cathedra.node.shim.streams import ContainerStreams
+from cathedra.node.shim.streams import ContainerStreams, LogFile
 
 _OWN_DIRECTORIES: Final = frozenset({"pins", "rootfs", "runtime"})
 

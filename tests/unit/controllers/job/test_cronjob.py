@@ -14,7 +14,7 @@ from cathedra.api.core.batch_v1 import CronJob, Job, JobCondition
 from cathedra.api.struct import Time, from_dict, replace
 from cathedra.client.resources import CRONJOBS, JOBS
 from cathedra.controllers.job.cronjob import CronJobController
-from cathedra.kinds.batch.schedule import ScheduleError, most_recent, parse_schedule
+from cathedra.kinds.batch.cronjobs import ScheduleError, most_recent, parse_schedule
 from tests.unit.controllers.world import World, play
 
 

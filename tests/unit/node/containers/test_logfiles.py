@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from cathedra.files.inotify import Inotify
 from cathedra.node.containers import logfiles
 from cathedra.node.containers.logfiles import LogOptions, LogWrites, read_log
-from cathedra.node.shim import logfile
-from cathedra.node.shim.logfile import LogFile
+from cathedra.node.shim import streams
+from cathedra.node.shim.streams import LogFile
 
 LINES = (
     b"2026-01-01T00:00:01.5Z stdout F one\n"
@@ -173,7 +173,7 @@ def test_every_line_says_when_it_was_written_on_which_stream_and_whether_it_is_w
 
 
 def test_a_log_that_grows_too_long_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logfile, "ROTATE_BYTES", 100)
+    monkeypatch.setattr(streams, "ROTATE_BYTES", 100)
     path = tmp_path / "0.log"
     log = LogFile(str(path))
     for _ in range(3):

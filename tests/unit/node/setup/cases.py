@@ -28,7 +28,7 @@ from cathedra.client.transport import APICall
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.node.resources.nodefacts import NodeFacts
 from cathedra.node.setup.directories import PodDirectories
-from cathedra.node.setup.environment import container_environment
+from cathedra.node.setup.launch import container_environment
 from cathedra.node.setup.references import References
 from cathedra.node.setup.volumes import VolumeMaker
 from tests.unit.node.fakes import GATES, NodeTransport, make_pod

@@ -14,9 +14,8 @@ from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.nodeselectors import validate_node_selector, validate_single_term
 from cathedra.kinds.resource.binding import validate_binding_conditions
 from cathedra.kinds.resource.names import ItemRules, validate_items, validate_qualified_name, validate_taint
-from cathedra.kinds.resource.slices.counters import validate_consumptions
+from cathedra.kinds.resource.slices.counters import validate_consumptions, validate_policy
 from cathedra.kinds.resource.slices.defaults import BareName
-from cathedra.kinds.resource.slices.policies import validate_policy
 from cathedra.releases import FeatureGates, behaviours
 
 MAX_PROPERTIES: Final = 32

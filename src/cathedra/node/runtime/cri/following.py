@@ -22,7 +22,7 @@ from cathedra.node.concurrency import Wakeup
 from cathedra.node.runtime.cri.configuration import CONTAINER_NAME, LOG, NODE, pod_of
 from cathedra.node.runtime.cri.endpoint import CRIEndpoint, CRIError
 from cathedra.node.runtime.runtime import LOST_MESSAGE, LOST_REASON, ContainerRun
-from cathedra.node.shim.logfile import ROTATE_BYTES, rotate_files
+from cathedra.node.shim.streams import ROTATE_BYTES, rotate_files
 
 LOOK_SECONDS: Final = 1.0
 EVENTED_SECONDS: Final = 300.0

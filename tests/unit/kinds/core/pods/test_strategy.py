@@ -10,7 +10,7 @@ from cathedra.api.core import core_v1
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import from_dict, replace
 from cathedra.kinds.core.pods.strategy import PodDeletion, pod_definition, qos_class
-from tests.unit.kinds.objects import NOW, context, created, definition_of, pod, updated
+from tests.unit.kinds.objects import NOW, context, created, definition_of, pod, row, updated
 
 STRATEGY = definition_of("pods").strategy
 STATUS = definition_of("pods").subresources["status"]
@@ -163,3 +163,40 @@ def test_a_second_request_shortens_the_time_and_never_lengthens_it() -> None:
     leaving = from_dict(Pod, {"metadata": metadata, "spec": {"nodeName": "n"}})
     assert PodDeletion().grace_period(leaving, 5) == 5
     assert PodDeletion().grace_period(leaving, 60) == 10
+
+
+# Rows of pods.
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [
+        ({"phase": "Pending"}, "Pending"),
+        ({"phase": "Failed", "reason": "Evicted"}, "Evicted"),
+        (
+            {
+                "phase": "Pending",
+                "containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}],
+            },
+            "ContainerCreating",
+        ),
+        (
+            {
+                "phase": "Running",
+                "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}],
+            },
+            "Error",
+        ),
+        (
+            {"phase": "Running", "containerStatuses": [{"name": "c", "ready": True, "state": {"running": {}}}]},
+            "Running",
+        ),
+    ],
+)
+def test_a_pod_says_what_holds_it_up(status: dict[str, Any], shown: str) -> None:
+    assert row("pods", pod(status=status))["Status"] == shown
+
+
+def test_ready_containers_are_counted() -> None:
+    running = {"name": "c", "ready": True, "state": {"running": {}}}
+    assert row("pods", pod(status={"phase": "Running", "containerStatuses": [running]}))["Ready"] == "1/1"

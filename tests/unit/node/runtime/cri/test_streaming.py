@@ -15,7 +15,7 @@ from cathedra.node.runtime.runtime import STDERR, STDOUT, PortFailure, RuntimeFa
 from cathedra.node.server.bytechannel import UpgradedChannel
 from cathedra.node.server.portforward import SocketConnection, serve_tunnel
 from cathedra.node.server.remotecommand import AnnouncedStreams
-from cathedra.node.server.spdycommand import serve_spdy_command
+from cathedra.node.server.streams import serve_spdy_command
 
 Serve = Callable[[UpgradedChannel], Awaitable[None]]
 

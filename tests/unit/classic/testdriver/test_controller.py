@@ -9,7 +9,7 @@ import pytest
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.classic.controller.driver import WantedClaim
-from cathedra.classic.testdriver.counting import AllocatedClaims
+from cathedra.classic.testdriver.controller import AllocatedClaims
 from cathedra.classic.testdriver.resources import TestResources
 
 

@@ -7,7 +7,7 @@ import asyncio
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES, PODS
-from cathedra.cluster.draining import drain
+from cathedra.cluster.cluster import drain
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.spoiled import SPOILED, SpoiledTransport

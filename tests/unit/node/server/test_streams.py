@@ -11,9 +11,9 @@ import pytest
 
 from cathedra.api.status import internal_error
 from cathedra.node.runtime.runtime import STDERR, STDOUT, ExecProcess
-from cathedra.node.server import spdycommand
+from cathedra.node.server import streams
 from cathedra.node.server.remotecommand import AnnouncedStreams
-from cathedra.node.server.spdycommand import serve_spdy_command
+from cathedra.node.server.streams import serve_spdy_command
 from cathedra.node.spdy import Data, Frame, FrameReader, OpenStream, Reset, Writer
 
 ALL = AnnouncedStreams(stdin=True, stdout=True, stderr=True)
@@ -199,7 +199,7 @@ async def test_a_stream_that_was_not_announced_is_reset() -> None:
 
 
 async def test_a_client_that_opens_no_streams_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spdycommand, "CREATION_SECONDS", 0.01)
+    monkeypatch.setattr(streams, "CREATION_SECONDS", 0.01)
     async with serving(ALL, starting(Program())) as (kubectl, task):
         await task
     assert kubectl.channel.refused
