@@ -35,7 +35,7 @@ from cathedra.drivers.example.driver import ExampleDriver
 from cathedra.node.agent import NodeAgent, NodeDependencies
 from cathedra.node.claims.checkpoint import MemoryCheckpoint
 from cathedra.node.config import NodeConfig
-from cathedra.node.deviceplugins.client import DevicePluginClient
+from cathedra.node.deviceplugins.manager import DevicePluginClient
 from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.node.runtime.simulated import Act, SimulatedRuntime
 from cathedra.releases import FeatureGates

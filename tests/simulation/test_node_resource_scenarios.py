@@ -20,8 +20,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.struct import from_dict, replace
 from cathedra.client.resources import PODS
 from cathedra.driver import Device
-from cathedra.node.resources.cgroups import cpu_weight
-from cathedra.node.resources.pods import shares_of
+from cathedra.node.resources import cpu_weight, shares_of
 from tests.simulation.actors import Actors, a_driver, play
 
 GATES = ("--feature-gates", "DRANodeAllocatableResources=true")

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.core_v1 import Pod
-from cathedra.classic.controlplane.kinds.types import ControlledClaim
+from cathedra.classic.controlplane.kinds import ControlledClaim
 from cathedra.classic.resources import CLAIMS
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.client.transport import ResourceRef

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from cathedra.client.queuemetrics import QueueMetrics
-    from cathedra.controllers.certificates.signers import Signer
+    from cathedra.controllers.certificates import Signer
 
 
 class ControllerContext(msgspec.Struct, frozen=True):

@@ -36,20 +36,16 @@ from cathedra.controllers.administration.podgroups import PodGroupProtectionCont
 from cathedra.controllers.administration.policystatus import ValidatingAdmissionPolicyStatusController
 from cathedra.controllers.administration.quotas import ResourceQuotaController
 from cathedra.controllers.administration.volumes import ClaimProtectionController, VolumeProtectionController
-from cathedra.controllers.bootstraptokens.cleaning import TokenCleanerController
-from cathedra.controllers.bootstraptokens.signing import BootstrapSignerController
-from cathedra.controllers.certificates.approving import CSRApprovingController
-from cathedra.controllers.certificates.cleaning import CSRCleanerController
-from cathedra.controllers.certificates.signing import CSRSigningController
+from cathedra.controllers.bootstraptokens import BootstrapSignerController, TokenCleanerController
+from cathedra.controllers.certificates import CSRApprovingController, CSRCleanerController, CSRSigningController
 from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
 from cathedra.controllers.endpointslices.controller import EndpointSliceController
-from cathedra.controllers.garbagecollector.controller import GarbageCollector
+from cathedra.controllers.garbagecollector import GarbageCollector
 from cathedra.controllers.job.controller import JobController
 from cathedra.controllers.job.cronjob import CronJobController
 from cathedra.controllers.job.ttl import TTLAfterFinishedController
-from cathedra.controllers.namespaces.defaults import RootCAPublisher, ServiceAccountController
-from cathedra.controllers.namespaces.deletion import NamespaceController
+from cathedra.controllers.namespaces import NamespaceController, RootCAPublisher, ServiceAccountController
 from cathedra.controllers.nodes.lifecycle import NodeLifecycleController
 from cathedra.controllers.nodes.podgc import PodGarbageCollector
 from cathedra.controllers.nodes.tainteviction import TaintEvictionController
@@ -67,7 +63,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from cathedra.client.queuemetrics import QueueMetrics
-    from cathedra.controllers.certificates.signers import Signer
+    from cathedra.controllers.certificates import Signer
 
 FIELD_MANAGER: Final = "kube-controller-manager"
 

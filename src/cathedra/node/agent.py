@@ -25,8 +25,7 @@ from cathedra.clock import Clock
 from cathedra.node.claims.checkpoint import CheckpointStore, FileCheckpoint, MemoryCheckpoint
 from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.config import NodeConfig
-from cathedra.node.deviceplugins.client import DevicePluginClient
-from cathedra.node.deviceplugins.manager import DeviceManager
+from cathedra.node.deviceplugins.manager import DeviceManager, DevicePluginClient
 from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.nodestatus import (
@@ -43,8 +42,7 @@ from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, Regis
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podmanager import InformerPods, PodManager, PodSource
 from cathedra.node.pods.usage import UsageMeter
-from cathedra.node.resources.cgroups import MOUNT, PodCgroups, is_usable
-from cathedra.node.resources.nodefacts import NodeFacts
+from cathedra.node.resources import MOUNT, NodeFacts, PodCgroups, is_usable
 from cathedra.node.runtime.runtime import ContainerRun, Runtime
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from cathedra.releases import FeatureGates, behaviours

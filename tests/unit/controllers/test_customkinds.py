@@ -16,8 +16,8 @@ from cathedra.client.transport import ResourceRef
 from cathedra.controllers.administration.quotas import ResourceQuotaController
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.customkinds import CustomKinds
-from cathedra.controllers.garbagecollector.controller import GarbageCollector
-from cathedra.controllers.namespaces.deletion import NamespaceController
+from cathedra.controllers.garbagecollector import GarbageCollector
+from cathedra.controllers.namespaces import NamespaceController
 from tests.unit.controllers.world import World, play
 
 

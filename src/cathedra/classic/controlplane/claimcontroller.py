@@ -11,7 +11,7 @@ from cathedra.api.core.core_v1 import Pod, PodResourceClaim
 from cathedra.api.resource import ResourceClaim, ResourceClaimStatus
 from cathedra.api.struct import replace
 from cathedra.classic.claimcontroller import ask_for_allocation
-from cathedra.classic.controlplane.kinds.types import allocated_by, controller_of
+from cathedra.classic.controlplane.kinds import allocated_by, controller_of
 from cathedra.classic.resources import CONTEXTS
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.resourceclaim.controller import ResourceClaimController

@@ -17,8 +17,8 @@ from cathedra.api.status import not_found
 from cathedra.api.struct import replace, reshape
 from cathedra.classic.controller.controller import WORKERS, NegotiatingController
 from cathedra.classic.controller.driver import AllocatingDriver, WantedClaim
-from cathedra.classic.controlplane.kinds import definitions
-from cathedra.classic.controlplane.kinds.types import ControlledAllocation, ControlledClaim
+from cathedra.classic.controlplane import kinds
+from cathedra.classic.controlplane.kinds import ControlledAllocation, ControlledClaim
 from cathedra.classic.kinds.definitions import GROUP
 from cathedra.client.client import Client
 from cathedra.client.negotiation import NegotiatedTransport, OlderVersion, OlderVersions
@@ -87,20 +87,16 @@ class ControlPlaneController(NegotiatingController[ControlledClaim, ControllerAl
 
 _OLDER: Final[OlderVersions] = {
     (GROUP, "v1", "resourceclaims"): (
-        OlderVersion("v1alpha3", v1alpha3.ResourceClaim, definitions.claim_to_hub, definitions.claim_from_hub),
+        OlderVersion("v1alpha3", v1alpha3.ResourceClaim, kinds.claim_to_hub, kinds.claim_from_hub),
     ),
     (GROUP, "v1", "resourceclaimtemplates"): (
-        OlderVersion(
-            "v1alpha3", v1alpha3.ResourceClaimTemplate, definitions.template_to_hub, definitions.template_from_hub
-        ),
+        OlderVersion("v1alpha3", v1alpha3.ResourceClaimTemplate, kinds.template_to_hub, kinds.template_from_hub),
     ),
     (GROUP, "v1", "deviceclasses"): (
-        OlderVersion("v1alpha3", v1alpha3.DeviceClass, definitions.class_to_hub, definitions.class_from_hub),
+        OlderVersion("v1alpha3", v1alpha3.DeviceClass, kinds.class_to_hub, kinds.class_from_hub),
     ),
     (GROUP, "v1alpha2", "podschedulingcontexts"): (
-        OlderVersion(
-            "v1alpha3", v1alpha3.PodSchedulingContext, definitions.context_to_hub, definitions.context_from_hub
-        ),
+        OlderVersion("v1alpha3", v1alpha3.PodSchedulingContext, kinds.context_to_hub, kinds.context_from_hub),
     ),
 }
 

@@ -14,7 +14,7 @@ from typing import Final
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace
-from cathedra.classic.controlplane.kinds.types import ControlledClaim, controller_of, suitable_nodes
+from cathedra.classic.controlplane.kinds import ControlledClaim, controller_of, suitable_nodes
 from cathedra.classic.resources import CONTEXTS
 from cathedra.classic.scheduling.claims import PodClaim, Unresolved, pod_claims
 from cathedra.classic.scheduling.negotiating import Cycle, Negotiating, forward

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic
 from cathedra.api.core.core_v1 import Node, NodeSelector, Pod, PodResourceClaim
 from cathedra.api.selectors import node_selector_matches
 from cathedra.classic.anyclaim import AnyClaim, C
-from cathedra.classic.controlplane.kinds.types import ControlledClaim
+from cathedra.classic.controlplane.kinds import ControlledClaim
 from cathedra.releases import classic
 from cathedra.scheduler.framework.status import Status
 from cathedra.semantics.owners import is_controlled_by

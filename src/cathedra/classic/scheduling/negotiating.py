@@ -18,7 +18,7 @@ from cathedra.api.core.core_v1 import NodeSelector, Pod
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.classic.anyclaim import AnyClaim, C, consumer_of, ref_of
-from cathedra.classic.controlplane.kinds.types import ControlledClaim
+from cathedra.classic.controlplane.kinds import ControlledClaim
 from cathedra.classic.resources import CONTEXTS
 from cathedra.classic.scheduling.claims import (
     PodClaim,

@@ -99,7 +99,7 @@ def _control_plane(gates: FeatureGates) -> Generation:
     # start-up time: with that release alone
     from cathedra.classic.controlplane.claimcontroller import ControlPlaneClaimController
     from cathedra.classic.controlplane.controller import control_plane_client
-    from cathedra.classic.controlplane.kinds.definitions import control_plane_definitions
+    from cathedra.classic.controlplane.kinds import control_plane_definitions
     from cathedra.classic.controlplane.plugin import control_plane_plugin
 
     controllers = {"resourceclaim-controller": ControlPlaneClaimController}

@@ -34,7 +34,7 @@ from cathedra.session.opening import open_transport
 
 if TYPE_CHECKING:
     from cathedra.apiserver.server import APIServer
-    from cathedra.controllers.certificates.signers import Signer
+    from cathedra.controllers.certificates import Signer
     from cathedra.scheduler.configuration.reading import LeaseConfiguration, SchedulerConfiguration
 
 Say = Callable[[str], None]

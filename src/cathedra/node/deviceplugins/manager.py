@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -22,7 +22,6 @@ from cathedra.api.nesting import load_json
 from cathedra.cdi.spec import DeviceNode
 from cathedra.clock import Clock
 from cathedra.files.atomic import write_atomic
-from cathedra.node.deviceplugins.client import DeviceGrant, DevicePluginClient, PluginOptions
 from cathedra.node.plugins.client import PluginCallError
 from cathedra.node.runtime.runtime import BindMount, RuntimeFailure
 from cathedra.semantics.pods import is_sidecar
@@ -33,6 +32,42 @@ KEPT_SECONDS: Final = 300.0
 
 class DevicesUnavailable(Exception):
     """A container cannot get its devices. The text is the kubelet's."""
+
+
+class PluginOptions(msgspec.Struct, frozen=True):
+    """Optional calls that a plugin supports."""
+
+    pre_start: bool = False
+    preferred: bool = False
+
+
+class DeviceGrant(msgspec.Struct, frozen=True):
+    """Environment, mounts, device nodes and CDI devices of a container's allocated devices."""
+
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
+    mounts: tuple[BindMount, ...] = ()
+    nodes: tuple[DeviceNode, ...] = ()
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
+    cdi_devices: tuple[str, ...] = ()
+
+
+class DevicePluginClient(Protocol):
+    """A device plugin. Each call raises `PluginCallError` when it fails."""
+
+    async def options(self) -> PluginOptions:
+        """Return the optional calls that the plugin supports."""
+
+    def watch(self) -> AsyncIterator[Mapping[str, bool]]:
+        """All its devices, by ID, and whether each is healthy; again at each change, until it goes away."""
+
+    async def preferred(self, available: Sequence[str], needed: Sequence[str], size: int) -> Sequence[str]:
+        """Return ``size`` of the available devices, including all ``needed`` ones."""
+
+    async def allocate(self, devices: Sequence[str]) -> DeviceGrant:
+        """Give these devices to a container."""
+
+    async def pre_start(self, devices: Sequence[str]) -> None:
+        """A container with these devices is about to start."""
 
 
 class _Plugin(msgspec.Struct, eq=False):

@@ -18,8 +18,7 @@ from cathedra._proto import deviceplugin_v1beta1_pb2 as api
 from cathedra._proto import deviceplugin_v1beta1_pb2_grpc as stubs
 from cathedra.api.formats import qualified_name
 from cathedra.cdi.spec import DeviceNode
-from cathedra.node.deviceplugins.client import DeviceGrant, PluginOptions
-from cathedra.node.deviceplugins.manager import DeviceManager
+from cathedra.node.deviceplugins.manager import DeviceGrant, DeviceManager, PluginOptions
 from cathedra.node.grpcsocket import go_status, open_channel, serve_at
 from cathedra.node.plugins.client import PluginCallError
 from cathedra.node.runtime.runtime import BindMount

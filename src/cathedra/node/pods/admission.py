@@ -16,7 +16,7 @@ from cathedra.api.selectors import SelectorError, node_selector_matches
 from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES
-from cathedra.node.resources.pods import pod_requests
+from cathedra.node.resources import pod_requests
 from cathedra.releases import FeatureGates
 from cathedra.semantics.pods import long_running_containers
 from cathedra.semantics.tolerations import first_untolerated

@@ -15,8 +15,7 @@ from cathedra.node.config import NodeConfig
 from cathedra.node.deviceplugins.manager import DeviceManager
 from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.plugins.health import HealthCache
-from cathedra.node.resources.cgroups import PodCgroups
-from cathedra.node.resources.nodefacts import NodeFacts
+from cathedra.node.resources import NodeFacts, PodCgroups
 from cathedra.node.runtime.runtime import Runtime
 from cathedra.node.setup.directories import PodDirectories
 from cathedra.releases import FeatureGates

@@ -21,8 +21,7 @@ from cathedra.api.struct import Time, replace, to_dict
 from cathedra.node.containers.records import ContainerTable
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podobject import PodObject
-from cathedra.node.resources.containers import container_limits
-from cathedra.node.resources.pods import pod_requests
+from cathedra.node.resources import container_limits, pod_requests
 from cathedra.node.runtime.runtime import RuntimeFailure
 from cathedra.releases import FeatureGates, behaviours
 from cathedra.semantics.pods import is_sidecar

@@ -28,7 +28,7 @@ from cathedra.node.containers.records import (
     will_restart,
 )
 from cathedra.node.containers.termination import GracePeriod, Terminator, run_hook, with_termination_message
-from cathedra.node.deviceplugins.client import DeviceGrant
+from cathedra.node.deviceplugins.manager import DeviceGrant
 from cathedra.node.images import ImagePuller, ImageUnavailable, PullSecrets
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.podobject import PodObject

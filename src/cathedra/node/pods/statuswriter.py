@@ -38,7 +38,7 @@ from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.lifecycle import PodLifecycle
 from cathedra.node.pods.podobject import PodObject
 from cathedra.node.pods.resizer import PodResizer
-from cathedra.node.resources.pods import as_quantities, pod_requirements, taken_by_claims
+from cathedra.node.resources import as_quantities, pod_requirements, taken_by_claims
 from cathedra.node.runtime.runtime import ContainerRun
 from cathedra.node.setup.launch import identity_of
 from cathedra.releases import behaviours

@@ -25,8 +25,7 @@ from typing import Final
 import msgspec
 
 from cathedra.api.core.core_v1 import Container, EnvVar, Pod, PodDNSConfigOption, VolumeMount
-from cathedra.node.resources.containers import container_limits
-from cathedra.node.resources.nodefacts import NodeFacts
+from cathedra.node.resources import NodeFacts, container_limits
 from cathedra.node.runtime.runtime import BindMount, ContainerSpec, PodIdentity, SandboxSpec, SeccompSource
 from cathedra.node.setup.directories import PodDirectories
 from cathedra.node.setup.errors import ContainerConfigError

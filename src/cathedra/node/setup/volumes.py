@@ -32,7 +32,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import SERVICEACCOUNTS
 from cathedra.clock import Clock
 from cathedra.files.atomic import replacement
-from cathedra.node.resources.nodefacts import NodeFacts
+from cathedra.node.resources import NodeFacts
 from cathedra.node.setup.directories import EMPTY_DIR, PodDirectories
 from cathedra.node.setup.errors import ContainerConfigError, VolumeError
 from cathedra.node.setup.references import References, field_value, resource_value

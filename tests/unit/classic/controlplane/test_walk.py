@@ -6,8 +6,7 @@ from typing import Any
 
 from cathedra.api import resource
 from cathedra.api.core.core_v1 import Pod
-from cathedra.classic.controlplane.kinds.definitions import controlled_claim_state
-from cathedra.classic.controlplane.kinds.types import allocated_by
+from cathedra.classic.controlplane.kinds import allocated_by, controlled_claim_state
 from cathedra.classic.resources import CONTEXTS
 from cathedra.classic.testdriver.resources import DRIVER_NAME
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS

@@ -14,9 +14,9 @@ from cathedra.api.struct import from_dict
 from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
+from cathedra.classic.controlplane import kinds
 from cathedra.classic.controlplane.controller import ControlPlaneController, control_plane_client
-from cathedra.classic.controlplane.kinds import definitions
-from cathedra.classic.controlplane.kinds.types import ControlledClaim, ControlledClass, ControlledTemplate
+from cathedra.classic.controlplane.kinds import ControlledClaim, ControlledClass, ControlledTemplate
 from cathedra.classic.controlplane.testcontroller import ControlPlaneTestDriver, ControlPlaneTestPlugin
 from cathedra.classic.testdriver.resources import DRIVER_NAME, TestResources
 from cathedra.client.client import Client
@@ -45,7 +45,7 @@ ON = {"DynamicResourceAllocation": True, "DRAControlPlaneController": True}
 
 def device_class(name: str = "ctl", **spec: Any) -> ControlledClass:
     """A class, of all devices unless it selects some."""
-    return definitions.class_to_hub(from_dict(v1alpha3.DeviceClass, {"metadata": {"name": name}, "spec": spec}))
+    return kinds.class_to_hub(from_dict(v1alpha3.DeviceClass, {"metadata": {"name": name}, "spec": spec}))
 
 
 def _spec(class_name: str, controller: str, more: dict[str, Any]) -> dict[str, Any]:
@@ -59,14 +59,14 @@ def claim(
     """A claim in the namespace default."""
     metadata = {"name": name, "namespace": "default"}
     wanted = {"metadata": metadata, "spec": _spec(class_name, controller, devices)}
-    return definitions.claim_to_hub(from_dict(v1alpha3.ResourceClaim, wanted))
+    return kinds.claim_to_hub(from_dict(v1alpha3.ResourceClaim, wanted))
 
 
 def template(name: str = "t", *, class_name: str = "ctl", controller: str = DRIVER_NAME) -> ControlledTemplate:
     """A template in the namespace default."""
     metadata = {"name": name, "namespace": "default"}
     wanted = {"metadata": metadata, "spec": {"spec": _spec(class_name, controller, {})}}
-    return definitions.template_to_hub(from_dict(v1alpha3.ResourceClaimTemplate, wanted))
+    return kinds.template_to_hub(from_dict(v1alpha3.ResourceClaimTemplate, wanted))
 
 
 def pod(name: str = "p", *, runs: int | None = None, node: str = "", **entries: str) -> Pod:

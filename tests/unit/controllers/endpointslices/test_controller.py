@@ -20,7 +20,7 @@ from cathedra.controllers.endpointslices.controller import (
     endpoint_of,
     ports_of,
 )
-from cathedra.controllers.garbagecollector.controller import GarbageCollector
+from cathedra.controllers.garbagecollector import GarbageCollector
 from tests.unit.controllers.endpointslices.objects import pod, service
 from tests.unit.controllers.nodes.objects import node
 from tests.unit.controllers.world import World, play

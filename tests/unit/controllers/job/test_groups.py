@@ -15,7 +15,7 @@ from cathedra.api.struct import from_dict, replace, to_dict
 from cathedra.client.resources import JOBS, PODGROUPS, PODS, WORKLOADS
 from cathedra.controllers.administration.podgroups import PodGroupProtectionController
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.garbagecollector.controller import GarbageCollector
+from cathedra.controllers.garbagecollector import GarbageCollector
 from cathedra.controllers.job.controller import JobController
 from cathedra.controllers.job.groups import pod_group_name, workload_name
 from cathedra.releases import FeatureGates

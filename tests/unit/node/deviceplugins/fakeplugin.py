@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from cathedra.cdi.spec import DeviceNode
-from cathedra.node.deviceplugins.client import DeviceGrant, PluginOptions
+from cathedra.node.deviceplugins.manager import DeviceGrant, PluginOptions
 from cathedra.node.plugins.client import PluginCallError
 from cathedra.node.runtime.runtime import BindMount
 

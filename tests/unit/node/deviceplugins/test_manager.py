@@ -11,8 +11,7 @@ import pytest
 from cathedra.api.core.core_v1 import Container, Pod
 from cathedra.api.struct import from_dict
 from cathedra.clock import LoopClock, run_virtual
-from cathedra.node.deviceplugins.client import PluginOptions
-from cathedra.node.deviceplugins.manager import KEPT_SECONDS, DeviceManager, DevicesUnavailable
+from cathedra.node.deviceplugins.manager import KEPT_SECONDS, DeviceManager, DevicesUnavailable, PluginOptions
 from cathedra.node.runtime.runtime import RuntimeFailure
 from tests.unit.node.deviceplugins.fakeplugin import RESOURCE, FakePlugin
 

@@ -26,7 +26,7 @@ from cathedra.node.pods.lifecycle import PodLifecycle
 from cathedra.node.pods.podobject import PodObject
 from cathedra.node.pods.preparation import PodPreparation
 from cathedra.node.pods.resizer import Neighbours, PodResizer, ResourceGrants
-from cathedra.node.resources.nodefacts import NodeFacts
+from cathedra.node.resources import NodeFacts
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from tests.unit.node.fakes import DRIVER, GATES, NODE, FakeDriver, NodeTransport, make_pod
 

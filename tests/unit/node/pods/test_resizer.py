@@ -25,7 +25,7 @@ from cathedra.node.pods.resizer import (
     postponement,
     requests_resize,
 )
-from cathedra.node.resources.nodefacts import NodeFacts
+from cathedra.node.resources import NodeFacts
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, ResourceLimits, RuntimeFailure
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from cathedra.node.setup.launch import identity_of

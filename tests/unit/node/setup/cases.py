@@ -26,7 +26,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, SECRETS
 from cathedra.client.transport import APICall
 from cathedra.clock import LoopClock, run_virtual
-from cathedra.node.resources.nodefacts import NodeFacts
+from cathedra.node.resources import NodeFacts
 from cathedra.node.setup.directories import PodDirectories
 from cathedra.node.setup.launch import container_environment
 from cathedra.node.setup.references import References

@@ -6,8 +6,8 @@ from typing import Any
 
 from cathedra.api.core import resource_v1alpha3 as v1alpha3
 from cathedra.api.struct import from_dict
-from cathedra.classic.controlplane.kinds import definitions
-from cathedra.classic.controlplane.kinds.types import ControlledClaim, ControlledClass
+from cathedra.classic.controlplane import kinds
+from cathedra.classic.controlplane.kinds import ControlledClaim, ControlledClass
 from cathedra.kinds.definition import RequestContext
 from cathedra.releases import FeatureGates
 
@@ -32,9 +32,9 @@ def claim(
     request = {"name": "r", "deviceClassName": "k", "allocationMode": "ExactCount", "count": 1}
     spec = {"controller": controller, "devices": {"requests": [request], **devices}}
     whole = {"metadata": metadata, "spec": spec, "status": status or {}}
-    return definitions.claim_to_hub(from_dict(v1alpha3.ResourceClaim, whole))
+    return kinds.claim_to_hub(from_dict(v1alpha3.ResourceClaim, whole))
 
 
 def device_class(**spec: Any) -> ControlledClass:
     """A class named ``k``."""
-    return definitions.class_to_hub(from_dict(v1alpha3.DeviceClass, {"metadata": {"name": "k"}, "spec": spec}))
+    return kinds.class_to_hub(from_dict(v1alpha3.DeviceClass, {"metadata": {"name": "k"}, "spec": spec}))

@@ -28,7 +28,7 @@ from cathedra.client.resources import (
 )
 from cathedra.client.transport import APICall, EventType
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.garbagecollector.controller import (
+from cathedra.controllers.garbagecollector import (
     FOREGROUND,
     GarbageCollector,
     NotServed,

@@ -10,19 +10,17 @@ from hypothesis import strategies as st
 
 from cathedra.api.core import resource_v1alpha3 as v1alpha3
 from cathedra.api.struct import from_dict, replace, to_dict
-from cathedra.classic.controlplane.kinds import definitions
-from cathedra.classic.controlplane.kinds.definitions import (
+from cathedra.classic.controlplane import kinds
+from cathedra.classic.controlplane.kinds import (
+    ControlledClaimSpec,
     ControlledClaimStatusStrategy,
     ControlledClaimStrategy,
     ControlledClassStrategy,
-    ControlledTemplateStrategy,
-    controlled_claim_state,
-)
-from cathedra.classic.controlplane.kinds.types import (
-    ControlledClaimSpec,
     ControlledTemplate,
     ControlledTemplateSpec,
+    ControlledTemplateStrategy,
     allocated_by,
+    controlled_claim_state,
     controller_of,
     deallocation_requested,
     suitable_nodes,
@@ -85,27 +83,27 @@ def test_a_claim_comes_back_as_it_was(
         status["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "u"}]
     spec = {"controller": controller, "devices": {"requests": [request]}}
     old = from_dict(v1alpha3.ResourceClaim, {"metadata": {"name": "c"}, "spec": spec, "status": status})
-    assert definitions.claim_from_hub(definitions.claim_to_hub(old)) == old
+    assert kinds.claim_from_hub(kinds.claim_to_hub(old)) == old
 
 
 def test_no_admin_access_was_the_same_as_nothing_said() -> None:
     request = {"name": "r", "deviceClassName": "k", "adminAccess": False}
     old = from_dict(v1alpha3.ResourceClaim, {"spec": {"devices": {"requests": [request]}}})
-    new = to_dict(definitions.claim_from_hub(definitions.claim_to_hub(old)))
+    new = to_dict(kinds.claim_from_hub(kinds.claim_to_hub(old)))
     assert "adminAccess" not in new["spec"]["devices"]["requests"][0]
 
 
 def test_templates_classes_and_contexts_come_back_too() -> None:
     spec = {"controller": "d.example.com", "devices": {"requests": [{"name": "r", "deviceClassName": "k"}]}}
     template = from_dict(v1alpha3.ResourceClaimTemplate, {"metadata": {"name": "t"}, "spec": {"spec": spec}})
-    assert definitions.template_from_hub(definitions.template_to_hub(template)) == template
+    assert kinds.template_from_hub(kinds.template_to_hub(template)) == template
     device_class = from_dict(v1alpha3.DeviceClass, {"metadata": {"name": "k"}, "spec": {"suitableNodes": SELECTOR}})
-    assert definitions.class_from_hub(definitions.class_to_hub(device_class)) == device_class
+    assert kinds.class_from_hub(kinds.class_to_hub(device_class)) == device_class
     status = {"resourceClaims": [{"name": "a", "unsuitableNodes": ["n"]}]}
     context = from_dict(
         v1alpha3.PodSchedulingContext, {"metadata": {"name": "p"}, "spec": {"selectedNode": "n"}, "status": status}
     )
-    assert definitions.context_from_hub(definitions.context_to_hub(context)) == context
+    assert kinds.context_from_hub(kinds.context_to_hub(context)) == context
 
 
 # Rules of claims and templates in 1.31: docs/spec/api.md §7.4.

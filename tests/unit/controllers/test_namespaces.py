@@ -6,10 +6,11 @@ import msgspec
 
 from cathedra.api.core.core_v1 import ConfigMap, Container, Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS, SERVICEACCOUNTS
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.namespaces.deletion import NamespaceController
+from cathedra.controllers.namespaces import NamespaceController, RootCAPublisher, ServiceAccountController
 from tests.unit.controllers.namespaces.objects import make
 from tests.unit.controllers.world import World, play
 from tests.unit.spoiled import SPOILED, SpoiledTransport
@@ -136,3 +137,27 @@ def test_what_cannot_be_decoded_goes_too_and_a_namespace_with_it_left_stays() ->
         assert not await exists(world)
 
     play(emptier, story, through=SpoiledTransport)
+
+
+# What every namespace has.
+
+
+def publisher(context: ControllerContext) -> RootCAPublisher:
+    return RootCAPublisher(msgspec.structs.replace(context, root_ca="PEM"))
+
+
+def test_every_active_namespace_has_account_and_certificate_and_gets_them_back() -> None:
+    async def story(world: World) -> None:
+        await make(world)
+        await world.quiet()
+        assert await world.names(SERVICEACCOUNTS, "ns") == ["default"]
+        published = await world.of(CONFIGMAPS, "ns").get("kube-root-ca.crt")
+        assert published.data == {"ca.crt": "PEM"}
+        await world.of(SERVICEACCOUNTS, "ns").delete("default")
+        await world.of(CONFIGMAPS, "ns").update(replace(published, data={"ca.crt": "other"}))
+        await world.quiet()
+        assert await world.names(SERVICEACCOUNTS, "ns") == ["default"]
+        assert (await world.of(CONFIGMAPS, "ns").get("kube-root-ca.crt")).data == {"ca.crt": "PEM"}
+        assert await world.names(SERVICEACCOUNTS, "kube-system") == ["default"]
+
+    play((ServiceAccountController, publisher), story)

@@ -1,4 +1,7 @@
-"""The garbage collector: foreground, background and orphaning deletion (docs/spec/controllers.md §5)."""
+"""The garbage collector: foreground, background and orphaning deletion (docs/spec/controllers.md §5).
+
+It deletes objects that have lost their owners: pods of jobs, claims of pods, slices of nodes.
+"""
 
 from __future__ import annotations
 

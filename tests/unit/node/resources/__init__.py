@@ -1,1 +1,0 @@
-"""How much of the node pods get."""
