@@ -49,6 +49,8 @@ FINDING_SECONDS: Final = 10.0
 """Time between two rounds of findings."""
 POOLS_AT_ONCE: Final = 250
 """Pools that are counted in one turn."""
+AGGREGATED: Final = 256
+"""Events that are remembered for aggregation."""
 WAIT_LOGGED: Final = 30.0
 """Seconds after which kinds that cannot be listed are named in the log."""
 
@@ -91,7 +93,8 @@ class Advisor:
         self.usage = UsageTracker(self.model, clock)
         self.findings = AdvisorFindings(self.model, self.figures, clock)
         self.alarm = Alarm(self.model, self.pods, clock, options.bounds)
-        self._recorder = EventRecorder(client, COMPONENT, clock)
+        # `AdvisorEvents` writes each reason once for an object, so there is little to aggregate.
+        self._recorder = EventRecorder(client, COMPONENT, clock, remembered=AGGREGATED)
         self.events = AdvisorEvents(
             self._recorder,
             self.model.informers,

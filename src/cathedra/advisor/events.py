@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from cathedra.advisor.sentences import shape_of
-from cathedra.api.core.core_v1 import Event
-from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.core.core_v1 import Event, ObjectReference
+from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.client.backoff import TokenBucket
 from cathedra.client.events import EventRecorder, shortened
 from cathedra.client.informer import SharedInformers
@@ -63,6 +63,7 @@ class AdvisorEvents:
         """Reports by what became of them."""
         if enabled:
             own = informers.of(EVENTS, field_selector=f"reportingComponent={COMPONENT}")
+            own.set_transform(_bare)
             own.add_handler(self._read, lambda _, event: self._read(event), self._expired)
 
     def report(self, about: KubeObject, reason: str, message: str) -> bool:
@@ -114,3 +115,23 @@ class AdvisorEvents:
         known = self._written.get(key)
         if known is not None and known.name == event.metadata.name:
             del self._written[key]
+
+
+def _bare(event: Event) -> Event:
+    """Return what `AdvisorEvents` reads of an event. A whole event takes three times as much memory.
+
+    Events outlive their objects by up to an hour. With pods that come and go, they are what grows in an advisor.
+    """
+    metadata = event.metadata
+    return Event(
+        metadata=ObjectMeta(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+        ),
+        involved_object=ObjectReference(uid=event.involved_object.uid),
+        reason=event.reason,
+        message=event.message,
+        last_timestamp=event.last_timestamp,
+    )

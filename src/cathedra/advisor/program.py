@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from random import Random
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
@@ -29,6 +30,9 @@ from cathedra.insight.reading.live import read_features
 from cathedra.session.opening import open_transport
 
 LEASE = "cathedra-advisor"
+GROWTH: Final = 1 / 16
+"""Growth after which garbage is collected and freed memory returned, as a share of the process. An explanation leaves
+cycles of objects, as many as the cluster has devices. Up to the default of 64 MiB, a small process would double."""
 Say = Callable[[str], None]
 """Receives lines of progress."""
 Answers = Callable[[Advisor, Client, Clock], AbstractAsyncContextManager[PathApplication]]
@@ -88,5 +92,5 @@ async def run_advisor(config: AdvisorConfig, *, say: Say) -> None:
                 beside = await stack.enter_async_context(config.answers(advisor, client, clock))
             health = dataclasses.replace(part.health, client_authority=target.certificate_authority, beside=beside)
             await stack.enter_async_context(serving_health(health, client, registry, elector, denials=denials, say=say))
-            await stack.enter_async_context(collected_by_memory(clock))
+            await stack.enter_async_context(collected_by_memory(clock, GROWTH))
             await run_until(stopped, advisor.run() if elector is None else elector.run(advisor.run))

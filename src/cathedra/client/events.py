@@ -35,7 +35,7 @@ EventType = Literal["Normal", "Warning"]
 _LOG = logging.getLogger(__name__)
 
 REMEMBERED: Final = 4096
-"""Maximum number of events, and of spam sources, that are remembered."""
+"""Maximum number of events, and of spam sources, that are remembered, as in client-go."""
 QUEUED: Final = 1000
 """Maximum number of events that wait to be written; more are dropped."""
 _MESSAGE_LENGTH: Final = 1024
@@ -56,8 +56,8 @@ V = TypeVar("V")
 class _Recent(Generic[V]):
     """The most recently used values by key, made when missing."""
 
-    def __init__(self, make: Callable[[], V]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], V], most: int) -> None:
+        self._make, self._most = make, most
         self._values: OrderedDict[Hashable, V] = OrderedDict()
 
     def of(self, key: Hashable) -> V:
@@ -65,7 +65,7 @@ class _Recent(Generic[V]):
         if value is None:
             value = self._make()
             self._values[key] = value
-            if len(self._values) > REMEMBERED:
+            if len(self._values) > self._most:
                 # The least recently used one: a forgotten event only loses its count.
                 self._values.popitem(last=False)
         else:
@@ -114,18 +114,32 @@ def shortened(message: str) -> str:
 class EventRecorder:
     """Records the events of one component. Nothing is written unless `run` runs."""
 
-    def __init__(self, client: Client, component: str, clock: Clock, *, host: str = "", instance: str = "") -> None:
-        """``host`` is the node for node agents; ``instance`` names this process in events of the newer form."""
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        clock: Clock,
+        *,
+        host: str = "",
+        instance: str = "",
+        remembered: int = REMEMBERED,
+    ) -> None:
+        """``host`` is the node for node agents; ``instance`` names this process in events of the newer form.
+
+        ``remembered`` bounds the events that are kept for aggregation: each takes a kilobyte and a half.
+        """
         self._client = client
         self._component = component
         self._clock = clock
         self._host = host
         self._instance = instance or host or component
         self._queue: asyncio.Queue[_Note] = asyncio.Queue(QUEUED)
-        self._similar: _Recent[_Similar] = _Recent(lambda: _Similar(set()))
-        self._spam: _Recent[TokenBucket] = _Recent(lambda: TokenBucket(clock, rate=SPAM_RATE, burst=SPAM_BURST))
-        self._counted: _Recent[_Written] = _Recent(_Written)
-        self._series: _Recent[_Written] = _Recent(_Written)
+        self._similar: _Recent[_Similar] = _Recent(lambda: _Similar(set()), remembered)
+        self._spam: _Recent[TokenBucket] = _Recent(
+            lambda: TokenBucket(clock, rate=SPAM_RATE, burst=SPAM_BURST), remembered
+        )
+        self._counted: _Recent[_Written] = _Recent(_Written, remembered)
+        self._series: _Recent[_Written] = _Recent(_Written, remembered)
         self._last_nanoseconds = 0
         self.dropped = 0
 

@@ -103,6 +103,7 @@ class Informer(Generic[T]):
         self._resync_seconds = resync_seconds
         self._observer = observer or Unobserved()
         self._handlers: list[Handler[T]] = []
+        self._transform: Callable[[T], T] | None = None
         self._on_add: list[Callable[[T], None]] = []
         self._on_update: list[Callable[[T, T], None]] = []
         self.synced = False
@@ -123,6 +124,13 @@ class Informer(Generic[T]):
     async def wait_synced(self) -> None:
         """Wait for the first list."""
         await self._first_list.wait()
+
+    def set_transform(self, transform: Callable[[T], T]) -> None:
+        """Apply ``transform`` to each object before it is stored and before handlers are called (as client-go does).
+
+        It must keep the object's name, namespace, UID and resource version. Set it before the informer runs.
+        """
+        self._transform = transform
 
     def add_handler(
         self,
@@ -257,6 +265,8 @@ class Informer(Generic[T]):
         self._resolve(what.key, None)
 
     def _put(self, obj: T) -> None:
+        if self._transform is not None:
+            obj = self._transform(obj)
         metadata = obj.metadata
         if self.store.undecodable:
             self._resolve((metadata.namespace, metadata.name), obj)

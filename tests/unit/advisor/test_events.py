@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from cathedra.advisor.events import COMPONENT, EXPLAINED, SETTLE_SECONDS, AdvisorEvents
+from cathedra.api.core.core_v1 import Event
 from cathedra.client.events import EventRecorder
 from cathedra.client.resources import EVENTS
 from tests.unit.advisor.world import World, with_world
@@ -59,7 +60,24 @@ def test_a_reason_whose_event_has_expired_is_written_again() -> None:
     with_world(body)
 
 
-async def _written(world: World, count: int) -> tuple[object, ...]:
+def test_what_is_kept_of_an_event_is_enough_to_repeat_nothing_after_a_restart() -> None:
+    async def body(world: World) -> None:
+        events_of(world).report(pod("a"), EXPLAINED, "needs 4, 2 are free")
+        (written,) = await _written(world, 1)
+        await world.stop()
+        again = events_of(world)
+        await world.api.informers.wait_synced()
+        (kept,) = world.api.informers.of(EVENTS, field_selector=f"reportingComponent={COMPONENT}").store
+        assert (kept.message, kept.metadata.name) == (written.message, written.metadata.name)
+        # What an event carries beyond that, such as its object and source, is not kept in memory.
+        assert (kept.involved_object.name, kept.source.component, kept.first_timestamp) == ("", "", None)
+        assert again.report(pod("a"), EXPLAINED, "needs 4, 1 are free")
+        assert again.counts == {"written": 0, "repeated": 1, "deferred": 0}
+
+    with_world(body)
+
+
+async def _written(world: World, count: int) -> tuple[Event, ...]:
     while len(found := await world.events()) < count:
         await world.clock.sleep(0.1)
     return tuple(found)

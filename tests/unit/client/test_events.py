@@ -18,10 +18,10 @@ from tests.unit.client.fake_transport import FakeTransport
 POD = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u1", resource_version="7"))
 
 
-def events(body: Callable[[EventRecorder], Awaitable[None]]) -> list[Event]:
+def events(body: Callable[[EventRecorder], Awaitable[None]], **options: int) -> list[Event]:
     async def main() -> list[Event]:
         server = FakeTransport()
-        recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock())
+        recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock(), **options)
         task = asyncio.ensure_future(recorder.run())
         await body(recorder)
         await recorder.flush()
@@ -67,6 +67,15 @@ def test_many_similar_events_are_folded_into_one() -> None:
     assert len(found) == 10
     (folded,) = (event for event in found if event.message.startswith("(combined from similar events): "))
     assert (folded.count, folded.message) == (6, "(combined from similar events): attempt 14")
+
+
+def test_an_event_beyond_the_number_that_is_remembered_loses_its_count() -> None:
+    async def body(recorder: EventRecorder) -> None:
+        for name in ("a", "b", "c", "a", "c"):
+            recorder.record(Node(metadata=ObjectMeta(name=name)), "Normal", "Same", "again")
+
+    found = events(body, remembered=2)
+    assert sorted((one.involved_object.name, one.count) for one in found) == [("a", 1), ("a", 1), ("b", 1), ("c", 2)]
 
 
 def test_one_object_is_told_about_twenty_five_times_and_then_rarely() -> None:

@@ -142,6 +142,22 @@ def test_a_late_handler_hears_of_what_is_there() -> None:
     play(body)
 
 
+def test_a_transform_applies_before_objects_are_stored_and_handlers_called() -> None:
+    seen: list[str] = []
+
+    async def body(setting: Setting) -> None:
+        await setting.create("before")
+        setting.informer.set_transform(lambda pod: replace(pod, spec=PodSpec(node_name="x")))
+        setting.informer.add_handler(on_add=lambda pod: seen.append(f"{pod.metadata.name} {pod.spec.node_name}"))
+        await setting.informer.wait_synced()
+        await setting.create("after")
+        await asyncio.sleep(1)
+        assert {pod.spec.node_name for pod in setting.informer.store} == {"x"}
+
+    play(body)
+    assert seen == ["before x", "after x"]
+
+
 def test_shared_informers_are_one_per_resource_and_start_late_ones_too() -> None:
     async def main() -> None:
         server = FakeTransport()

@@ -52,11 +52,14 @@ def tune_collection() -> None:
 
 
 @asynccontextmanager
-async def collected_by_memory(clock: Clock) -> AsyncIterator[None]:
-    """`tune_collection`, and collect also when this process grows, as long as the block lasts."""
+async def collected_by_memory(clock: Clock, young_share: float = 1.0) -> AsyncIterator[None]:
+    """`tune_collection`, and collect also when this process grows, as long as the block lasts.
+
+    Younger objects are collected after a growth by ``young_share`` of what the process had, or by `YOUNG_GROWTH`.
+    """
     tune_collection()
     gc.callbacks.append(_exempt_survivors)
-    watching = asyncio.create_task(MemoryWatch().run(clock), name="memory watch")
+    watching = asyncio.create_task(MemoryWatch(young_share=young_share).run(clock), name="memory watch")
     try:
         yield
     finally:
@@ -84,11 +87,16 @@ class MemoryWatch:
     """Collects garbage when a process has grown."""
 
     def __init__(
-        self, resident: Callable[[], int] | None = None, collect: Callable[[int], object] = collect_everything
+        self,
+        resident: Callable[[], int] | None = None,
+        collect: Callable[[int], object] = collect_everything,
+        *,
+        young_share: float = 1.0,
     ) -> None:
         """``resident`` returns the process's memory in bytes; ``collect`` collects a generation and the
-        younger ones.
+        younger ones. ``young_share`` is as in `collected_by_memory`.
         """
+        self._young_share = young_share
         self._resident = resident or resident_bytes
         self._collect = collect
         self._after_young = self._after_full = self._resident()
@@ -125,7 +133,7 @@ class MemoryWatch:
         if self._later[-1] > 0:
             return False
         self._later.pop()
-        if self._resident() - self._before > YOUNG_GROWTH // 4:
+        if self._resident() - self._before > self._young_growth() / 4:
             return True
         self._later.clear()
         return False
@@ -138,11 +146,14 @@ class MemoryWatch:
             self._collect(2)
             self._after_young = self._after_full = self._resident()
             return True
-        if held - self._after_young > YOUNG_GROWTH:
+        if held - self._after_young > self._young_growth():
             self._collect(1)
             self._after_young = self._resident()
             return True
         return False
+
+    def _young_growth(self) -> float:
+        return min(YOUNG_GROWTH, self._after_young * self._young_share)
 
     def note(self) -> None:
         """Count growth from here on, where freed memory was given back."""

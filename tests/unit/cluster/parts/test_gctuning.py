@@ -146,3 +146,13 @@ def test_objects_that_survived_a_collection_are_examined_again_only_with_everyth
     finally:
         gc.unfreeze()
         gc.set_threshold(*before)
+
+
+def test_growth_by_a_share_of_a_small_process_is_enough() -> None:
+    process = Process()
+    process.size = 64 * 1024 * 1024
+    watch = MemoryWatch(process.resident, process.collected.append, young_share=1 / 16)
+    process.size += 4 * 1024 * 1024
+    assert not watch.look()
+    process.size += 1
+    assert watch.look()
