@@ -7,7 +7,7 @@ and groups of different workloads or priorities.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -100,6 +100,37 @@ def topology_key(group: Group) -> str:
     """Return the node label whose value all pods of the group must share; "" if there is no such constraint."""
     constraints = group.spec.scheduling_constraints
     return constraints.topology[0].key if constraints is not None and constraints.topology else ""
+
+
+def ancestry(group: Group | None, lister: GroupLister) -> Iterator[Group]:
+    """Yield a group and the groups above it that exist, the lowest first."""
+    # Parents that form a cycle must not keep this from ending.
+    for _ in range(MAX_LEVELS):
+        if group is None:
+            return
+        yield group
+        above = parent_name(group)
+        group = lister.composite(group.metadata.namespace, above) if above else None
+
+
+def disrupted_as_one(group: Group | None, lister: GroupLister) -> Group | None:
+    """Return the highest group whose pods can only be disrupted together, of a group and those above it; None if there
+    is none."""
+    return highest(group, lister, is_disrupted_whole)
+
+
+def highest(group: Group | None, lister: GroupLister, matches: Callable[[Group], bool]) -> Group | None:
+    """Return the highest group for which ``matches`` is true, of a group and those above it."""
+    found = None
+    for one in ancestry(group, lister):
+        found = one if matches(one) else found
+    return found
+
+
+def is_disrupted_whole(group: Group) -> bool:
+    """Return True if the disruption mode of the group is All: its pods are evicted together or not at all."""
+    mode = group.spec.disruption_mode
+    return mode is not None and mode.all is not None
 
 
 def root_of(group: Group, lister: GroupLister) -> Group | None:

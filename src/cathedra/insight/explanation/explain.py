@@ -352,7 +352,7 @@ class Explainer:
         changes = self._remedies(stuck, stuck_in, lambda remedy: helps_gang(subject.pod, subject.state, remedy))
         said = [one for one in causes_of(stuck) if not (subject.faults and one.kind == "claims")]
         said = [*_rollout_causes(changes), *with_largest_counts(said, stuck, changes)]
-        if not found.fitting and not subject.faults:
+        if not subject.faults and (not found.fitting or (gang is not None and not gang.fits)):
             said += preemption_causes(subject.pod, subject.state, self.filters(subject.state))
         blocked = bool(causes)
         summary = summary_of(found, (*causes, *said)) if not (blocked and found.fitting) else causes[0].text

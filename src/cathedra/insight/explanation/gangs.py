@@ -55,9 +55,11 @@ class GangFit(msgspec.Struct, frozen=True):
     """The state in which it found none."""
     within: Within = None
     """The nodes that it could use, if a topology constraint limits them."""
+    nodes: frozenset[str] = frozenset()
+    """The nodes that the waiting pods got here."""
 
 
-class _StateGroups:
+class StateGroups:
     """The groups of a state."""
 
     def __init__(self, state: ClusterState) -> None:
@@ -128,7 +130,7 @@ def gang_fit(pod: Pod, state: ClusterState) -> GangFit | None:
     group = group_of(pod, state)
     if group is None:
         return None
-    groups = _StateGroups(state)
+    groups = StateGroups(state)
     is_nested = bool(parent_name(group)) and state.gates.get("CompositePodGroup", False)
     if group.spec.scheduling_policy.gang is None and not is_nested:
         return None
@@ -156,7 +158,12 @@ def gang_fit(pod: Pod, state: ClusterState) -> GangFit | None:
         trial.obstacle,
         trial.state,
         trial.within,
+        frozenset(now.spec.node_name for one in waiting if (now := _current(one, after)) is not None) - {""},
     )
+
+
+def _current(pod: Pod, state: ClusterState) -> Pod | None:
+    return state.get(Pod, pod.metadata.name, pod.metadata.namespace)
 
 
 def _is_short(leaf: GroupNode, state: ClusterState) -> bool:

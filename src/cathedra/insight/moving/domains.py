@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
-from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import ResourceSlice
+from cathedra.insight.explanation.gangs import StateGroups, group_of
 from cathedra.insight.reading.state import ClusterState
 from cathedra.semantics.groupdomains import SAME_ATTRIBUTE, SAME_LABEL, Domains, domains_by_attribute, domains_by_label
 from cathedra.semantics.podclaims import pod_group_name
-from cathedra.semantics.podgroups import MAX_LEVELS, GroupKey, group_key, parent_name, topology_key
+from cathedra.semantics.podgroups import Group, GroupKey, ancestry, group_key, topology_key
 from cathedra.semantics.pods import is_terminal
 
 
@@ -35,7 +34,7 @@ class GangDomains:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._topology = state.gates.gang_scheduling and state.gates.get("TopologyAwareWorkloadScheduling", False)
-        self._composites = state.gates.get("CompositePodGroup", False)
+        self._groups = StateGroups(state)
         self._rules: dict[GroupKey, tuple[_Rule, ...]] = {}
         self._members: dict[GroupKey, list[Pod]] = {}
         for pod in state.pods:
@@ -68,20 +67,16 @@ class GangDomains:
                 self._rules[key] = tuple(_Rule(key, _numbered(one)) for one in self._domains(group))
             yield from self._rules[key]
 
-    def _groups_of(self, pod: Pod) -> Iterator[PodGroup | CompositePodGroup]:
+    def _groups_of(self, pod: Pod) -> Iterator[Group]:
         """Yield the group of the pod and those above it."""
-        name, namespace = pod_group_name(pod), pod.metadata.namespace
-        if not name or not self._state.gates.gang_scheduling:
-            return
-        group: PodGroup | CompositePodGroup | None = self._state.get(PodGroup, name, namespace)
-        for _ in range(MAX_LEVELS):
-            if group is None:
-                return
-            yield group
-            above = parent_name(group) if self._composites else ""
-            group = self._state.get(CompositePodGroup, above, namespace) if above else None
+        yield from ancestry(group_of(pod, self._state), self._groups)
 
-    def _domains(self, group: PodGroup | CompositePodGroup) -> Iterator[Domains]:
+    def is_constrained(self, group: Group) -> bool:
+        """Return True if the group itself has a constraint, whether nodes have the label or not."""
+        notes = group.metadata.annotations
+        return bool((self._topology and topology_key(group)) or notes.get(SAME_LABEL) or notes.get(SAME_ATTRIBUTE))
+
+    def _domains(self, group: Group) -> Iterator[Domains]:
         nodes, notes = self._state.nodes, group.metadata.annotations
         keys = {topology_key(group) if self._topology else "", notes.get(SAME_LABEL, "")} - {""}
         yield from (domains_by_label(key, nodes) for key in sorted(keys))

@@ -1,13 +1,16 @@
 """Units of pods and claims that can be moved, and the reasons why others stay where they are.
 
-Pods that share a claim, and the pods of a gang, move together or not at all. A unit stays if a pod of it has a higher
-priority than the pod that needs the room, if a disruption budget does not allow its eviction, or if its eviction would
-not free a device: pods of daemon sets come back to the same node.
+Pods that share a claim move together. So do those of a group whose disruption mode is All, of all groups below a
+CompositePodGroup with that mode, and of a group that is bound to one domain of nodes. The pods of other gangs move one
+by one, but none of them is left without a node unless all of the gang are: the rest would wait for it.
+
+A unit stays if a pod of it has a higher priority than the pod that needs the room, if a disruption budget does not
+allow its eviction, or if its eviction would not free a device: pods of daemon sets come back to the same node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -15,14 +18,15 @@ import msgspec
 from cathedra.api.core.core_v1 import Container, Pod, PodResourceClaim, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.core.policy_v1 import PodDisruptionBudget
-from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.struct import replace
-from cathedra.insight.explanation.gangs import group_of
+from cathedra.insight.explanation.gangs import StateGroups, group_of
+from cathedra.insight.moving.domains import GangDomains
 from cathedra.insight.reading.state import ClusterState
 from cathedra.semantics.owners import controller_of
 from cathedra.semantics.podclaims import pod_group_name
+from cathedra.semantics.podgroups import Group, GroupKey, group_key, highest, is_disrupted_whole
 from cathedra.semantics.pods import is_terminal
 
 ORPHAN: Final = "cathedra.dev/orphaned-claim"
@@ -61,7 +65,7 @@ class Unit(msgspec.Struct, frozen=True):
 
     @property
     def is_gang(self) -> bool:
-        """True if its pods are those of a pod group."""
+        """True if it has several pods, all of pod groups."""
         return len(self.pods) > 1 and all(pod_group_name(pod) for pod in self.pods)
 
     @property
@@ -83,6 +87,8 @@ class Movables(msgspec.Struct, frozen=True):
     state: ClusterState
     """The state with a pod for each allocated claim without a consumer."""
     units: tuple[Unit, ...]
+    wholes: tuple[Unit, ...]
+    """The units if all gangs are whole, for plans that leave pods without a node."""
     staying: tuple[Staying, ...]
     budgets: Mapping[str, int]
     """Name of a disruption budget → the evictions that it allows."""
@@ -103,31 +109,58 @@ def movables(state: ClusterState, priority: int, subjects: Iterable[str]) -> Mov
     """Return the units that may be moved for pods of a ``priority``; ``subjects`` are the UIDs of these pods."""
     state = state.including(_stand_ins(state))
     budgets, covered = _budgets(state)
-    units: list[Unit] = []
-    staying: dict[str, list[str]] = {}
-    own = set(subjects)
-    for members, claims in _components(state):
-        if any(pod.metadata.uid in own for pod in members):
-            continue
-        why = _obstacle(members, claims, priority, state)
-        exceeded = [name for pod in members for name in covered.get(pod.metadata.uid, ()) if not budgets[name]]
-        if not why and exceeded:
-            why = f"PodDisruptionBudget {exceeded[0]} allows no eviction"
-        if why:
-            staying.setdefault(why, []).extend(map(_name, members))
-            continue
-        units.append(
-            Unit(
-                min(pod.metadata.uid for pod in members),
-                tuple(members),
-                tuple(claims),
-                max((pod.spec.priority or 0 for pod in members), default=0),
-                any(controller_of(pod) is None and ORPHAN not in pod.metadata.annotations for pod in members),
-                sum(_age(pod, state.now) for pod in members),
-            )
-        )
+    domains = GangDomains(state)
+
+    def moves_whole(group: Group) -> bool:
+        return is_disrupted_whole(group) or domains.is_constrained(group)
+
+    found = _Units(state, priority, frozenset(subjects), budgets, covered)
+    units, staying = found.joined(moves_whole)
+    wholes, _ = found.joined(lambda group: moves_whole(group) or group.spec.scheduling_policy.gang is not None)
     listed = tuple(Staying(tuple(names), why) for why, names in staying.items())
-    return Movables(state, tuple(units), listed, budgets, covered)
+    return Movables(state, units, wholes, listed, budgets, covered)
+
+
+class _Units(msgspec.Struct, frozen=True):
+    """What the units of a state are made from."""
+
+    state: ClusterState
+    priority: int
+    own: frozenset[str]
+    """UIDs of the pods that need the room."""
+    budgets: Mapping[str, int]
+    covered: Mapping[str, tuple[str, ...]]
+
+    def joined(self, together: Callable[[Group], bool]) -> tuple[tuple[Unit, ...], dict[str, list[str]]]:
+        """Return the units that may be moved, if the pods of groups are one where ``together`` is true; and the reasons
+        why pods stay, with their names."""
+        units: list[Unit] = []
+        staying: dict[str, list[str]] = {}
+        for members, claims in _components(self.state, together):
+            if any(pod.metadata.uid in self.own for pod in members):
+                continue
+            why = _obstacle(members, claims, self.priority, self.state) or self._exhausted(members)
+            if why:
+                staying.setdefault(why, []).extend(map(_name, members))
+            else:
+                units.append(_unit(members, claims, self.state.now))
+        return tuple(units), staying
+
+    def _exhausted(self, pods: Iterable[Pod]) -> str:
+        """Return the reason why disruption budgets keep the pods; "" if they do not."""
+        names = (name for pod in pods for name in self.covered.get(pod.metadata.uid, ()) if not self.budgets[name])
+        return next((f"PodDisruptionBudget {name} allows no eviction" for name in names), "")
+
+
+def _unit(pods: Sequence[Pod], claims: Iterable[ResourceClaim], now: float | None) -> Unit:
+    return Unit(
+        min(pod.metadata.uid for pod in pods),
+        tuple(pods),
+        tuple(claims),
+        max((pod.spec.priority or 0 for pod in pods), default=0),
+        any(controller_of(pod) is None and ORPHAN not in pod.metadata.annotations for pod in pods),
+        sum(_age(pod, now) for pod in pods),
+    )
 
 
 def lifted(units: Iterable[Unit], state: ClusterState) -> ClusterState:
@@ -182,8 +215,10 @@ def _stand_ins(state: ClusterState) -> Iterator[Pod]:
         )
 
 
-def _components(state: ClusterState) -> Iterator[tuple[list[Pod], list[ResourceClaim]]]:
-    """Yield the pods that are connected by shared claims or by a gang, with their allocated claims."""
+def _components(
+    state: ClusterState, together: Callable[[Group], bool]
+) -> Iterator[tuple[list[Pod], list[ResourceClaim]]]:
+    """Yield the pods that are connected by shared claims or by a group, with their allocated claims."""
     pods = {
         pod.metadata.uid: pod
         for pod in state.pods
@@ -209,11 +244,12 @@ def _components(state: ClusterState) -> Iterator[tuple[list[Pod], list[ResourceC
         if users:
             join(users)
             claims.setdefault(users[0], []).append(claim)
-    gangs: dict[str, list[str]] = {}
+    gangs: dict[GroupKey, list[str]] = {}
+    groups = StateGroups(state)
     for uid, pod in pods.items():
-        group = group_of(pod, state)
-        if group is not None and _is_one(group):
-            gangs.setdefault(group.metadata.uid, []).append(uid)
+        group = highest(group_of(pod, state), groups, together)
+        if group is not None:
+            gangs.setdefault(group_key(group), []).append(uid)
     for uids in gangs.values():
         join(uids)
     found: dict[str, tuple[list[Pod], list[ResourceClaim]]] = {}
@@ -222,11 +258,6 @@ def _components(state: ClusterState) -> Iterator[tuple[list[Pod], list[ResourceC
         members.append(pod)
         held.extend(claims.get(uid, ()))
     yield from found.values()
-
-
-def _is_one(group: PodGroup) -> bool:
-    mode = group.spec.disruption_mode
-    return group.spec.scheduling_policy.gang is not None or (mode is not None and mode.all is not None)
 
 
 def _obstacle(pods: Sequence[Pod], claims: Iterable[ResourceClaim], priority: int, state: ClusterState) -> str:

@@ -24,6 +24,7 @@ from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
 from cathedra.client.transport import PatchType
+from cathedra.insight.moving.descent import first_moves
 from cathedra.insight.moving.domains import GangDomains
 from cathedra.insight.moving.movable import Movables, Unit, lifted, movables
 from cathedra.insight.moving.report import Move, MovePlan, MoveStep
@@ -70,6 +71,8 @@ def plan_for(
     priority = min(pod.spec.priority or 0 for pod in wanted.pods)
     known = movables(wanted.state, priority, [*settled, *(pod.metadata.uid for pod in wanted.pods)])
     found = fewest_moves(known, wanted.pods, options)
+    if found.solution is None and not found.complete:
+        found = structs.replace(found, solution=first_moves(known, wanted.pods, options.moves))
     plan = MovePlan(
         wanted.name,
         "no moves found",

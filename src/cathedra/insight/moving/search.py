@@ -22,6 +22,8 @@ MOST_TRIALS: Final = 5_000
 """Default bound on the trials of one search; a trial takes about 3 ms."""
 MOST_MOVES: Final = 8
 """Default bound on the claims that are moved."""
+_NODES_PER_TRIAL: Final = 20
+"""A pod is tried on all nodes at once in the time that this many nodes take in a trial of one."""
 _ALL_SUBSETS: Final = 8
 """Largest number of units on a node of which all subsets are tried; of more only those without a smaller one."""
 _ALTERNATIVES: Final = 24
@@ -79,48 +81,57 @@ class _TooManyTrials(Exception):
 
 
 def fewest_moves(movables: Movables, wanted: Sequence[Pod], options: MoveOptions = DEFAULT_OPTIONS) -> FoundMoves:
-    """Return the solution that moves the fewest claims, or does the least harm."""
-    search = _Search(movables, wanted, options)
-    try:
-        found = search.run()
-    except _TooManyTrials:
-        return FoundMoves(search.best, search.trials, False)
-    return FoundMoves(found, search.trials, True)
+    """Return the solution that moves the fewest claims, or does the least harm.
+
+    Pods are left without a node only where moves alone do not help.
+    """
+    trials = 0
+    phases = [(movables.units, 0), *([(movables.wholes, options.moves)] if options.evict else [])]
+    for units, evictions in phases:
+        search = _Search(movables, units, wanted, options, trials)
+        try:
+            found = search.run(evictions)
+        except _TooManyTrials:
+            return FoundMoves(search.best, search.trials, False)
+        trials = search.trials
+        if found is not None:
+            return FoundMoves(found, trials, True)
+    return FoundMoves(None, trials, True)
 
 
 class _Search:
-    def __init__(self, movables: Movables, wanted: Sequence[Pod], options: MoveOptions) -> None:
+    def __init__(
+        self, movables: Movables, units: Sequence[Unit], wanted: Sequence[Pod], options: MoveOptions, trials: int
+    ) -> None:
+        """``trials``: those of searches before."""
         self._movables = movables
         self._wanted = {pod.metadata.uid for pod in wanted}
         self._priority = min(pod.spec.priority or 0 for pod in wanted)
         self._todo = tuple(wanted)
         self._options = options
         self._start = World(movables.state.including(wanted), MoveLayout(movables.state))
-        self._units_of = {pod.metadata.uid: unit for unit in movables.units for pod in unit.pods}
-        self._claim_units = {claim.metadata.uid: unit for unit in movables.units for claim in unit.claims}
+        self._units_of = {pod.metadata.uid: unit for unit in units for pod in unit.pods}
+        self._claim_units = {claim.metadata.uid: unit for unit in units for claim in unit.claims}
         self._domains = GangDomains(self._start.state)
         self._fits: dict[Hashable, bool] = {}
-        self.trials = 0
+        self.trials = trials
         self.best: MoveSolution | None = None
 
-    def run(self) -> MoveSolution | None:
-        """Return the best solution; None if there is none.
+    def run(self, evictions: int) -> MoveSolution | None:
+        """Return the best solution that leaves at most ``evictions`` pods without a node; None if there is none.
 
         Raises:
             _TooManyTrials: the bound is reached; `best` is the best one so far.
         """
-        for evictions in (0, self._options.moves) if self._options.evict else (0,):
-            for size in range(self._options.moves + 1):
-                self._failed: dict[Hashable, int] = {}
-                found = self._solve(self._start, self._todo, size, (), (), evictions)
-                for solution in islice(found, _ALTERNATIVES):
-                    self._note(solution)
-                    if not solution.moved:
-                        break
-                if self.best is not None and not self._options.cheapest:
-                    return self.best
-            if self.best is not None:
-                break
+        for size in range(self._options.moves + 1):
+            self._failed: dict[Hashable, int] = {}
+            found = self._solve(self._start, self._todo, size, (), (), evictions)
+            for solution in islice(found, _ALTERNATIVES):
+                self._note(solution)
+                if not solution.moved:
+                    break
+            if self.best is not None and not self._options.cheapest:
+                return self.best
         return self.best
 
     def _note(self, solution: MoveSolution) -> None:
@@ -181,14 +192,14 @@ class _Search:
     def _may_evict(self, pod: Pod) -> bool:
         return pod.metadata.uid not in self._wanted and (pod.spec.priority or 0) < self._priority
 
-    def _count(self) -> None:
+    def _count(self, trials: int = 1) -> None:
         if self.trials >= self._options.trials:
             raise _TooManyTrials
-        self.trials += 1
+        self.trials += trials
 
     def _direct(self, world: World, pod: Pod) -> Iterator[str]:
         """Yield the nodes that a pod fits on, one of each form."""
-        self._count()
+        self._count(1 + len(world.state.nodes) // _NODES_PER_TRIAL)
         seen: set[Hashable] = set()
         for node in world.fitting(pod).nodes:
             # Before the forms: of two equal nodes one may be in another domain than the rest of the gang.

@@ -23,10 +23,10 @@ from cathedra.scheduler.framework.status import Code, Status, unresolvable, unsc
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.podclaims import pod_group_name
 from cathedra.semantics.podgroups import (
-    MAX_LEVELS,
     GroupKey,
     GroupNode,
     InvalidHierarchy,
+    disrupted_as_one,
     least_count,
     parent_name,
     root_of,
@@ -101,17 +101,8 @@ class StoredGroups:
 
     def disrupted_as_one(self, pod: Pod) -> PodGroup | CompositePodGroup | None:
         """Return the highest group of the pod whose pods can only be disrupted together; None if there is none."""
-        namespace = pod.metadata.namespace
-        found: PodGroup | CompositePodGroup | None = None
-        group: PodGroup | CompositePodGroup | None = self.pod_group(namespace, pod_group_name(pod))
-        for _ in range(MAX_LEVELS):
-            if group is None:
-                break
-            mode = group.spec.disruption_mode
-            if mode is not None and mode.all is not None:
-                found = group
-            group = self.composite(namespace, parent_name(group)) if parent_name(group) else None
-        return found
+        group = self.pod_group(pod.metadata.namespace, pod_group_name(pod))
+        return disrupted_as_one(group, self)
 
     def pods_below(self, group: PodGroup | CompositePodGroup) -> Iterator[Pod]:
         """Yield the pods of a group and of all groups below it that have not ended."""

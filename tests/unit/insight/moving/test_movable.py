@@ -8,8 +8,9 @@ import pytest
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
-from cathedra.insight.moving.movable import ORPHAN, lifted, movables
-from tests.unit.insight.moving.clusters import node, pod, state_of
+from cathedra.insight.moving.movable import ORPHAN, Movables, lifted, movables
+from cathedra.insight.reading.dumps import read_dump
+from tests.unit.insight.moving.clusters import CLASS, node, pod, state_of
 
 DAEMON = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}]
 NODE = node("a", 4)
@@ -96,3 +97,54 @@ def test_lifted_pods_have_neither_node_nor_devices() -> None:
     assert after.spec.node_name == ""
     assert claim.status.allocation is None
     assert claim.status.reserved_for == ()
+
+
+ALL: dict[str, Any] = {"disruptionMode": {"all": {}}}
+
+
+def gang_of_two(mode: dict[str, Any], parent: dict[str, Any] | None = None) -> Movables:
+    """The units of two groups, each a gang with a running pod; the mode is that of the groups, or of their parent."""
+    gates = {"GenericWorkload": True, "CompositePodGroup": True}
+    objects: list[dict[str, Any]] = [*NODE]
+    if parent is not None:
+        policy = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}}
+        metadata = {"name": "top", "namespace": "default", "uid": "top"}
+        objects.append(
+            {
+                "apiVersion": "scheduling.k8s.io/v1alpha3",
+                "kind": "CompositePodGroup",
+                "metadata": metadata,
+                "spec": policy | parent,
+            }
+        )
+    for number in range(2):
+        metadata = {"name": f"g{number}", "namespace": "default", "uid": f"g{number}"}
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, **mode}
+        spec |= {"parentCompositePodGroupName": "top"} if parent is not None else {}
+        objects.append(
+            {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+        )
+        for place in range(2):
+            member = {"schedulingGroup": {"podGroupName": f"g{number}"}}
+            objects += pod(f"p{number}{place}", 1, "a", [f"gpu-{2 * number + place}"], **member)
+    return movables(read_dump([CLASS, *objects], release="1.37", feature_gates=gates), 0, [])
+
+
+@pytest.mark.parametrize(
+    ("mode", "parent", "sizes"),
+    [
+        ({}, None, [1, 1, 1, 1]),
+        (ALL, None, [2, 2]),
+        ({}, {}, [1, 1, 1, 1]),
+        ({}, ALL, [4]),
+        (ALL, {}, [2, 2]),
+    ],
+    ids=["single", "all", "composite single", "composite all", "groups all"],
+)
+def test_pods_of_a_gang_move_as_their_disruption_mode_says(
+    mode: dict[str, Any], parent: dict[str, Any] | None, sizes: list[int]
+) -> None:
+    found = gang_of_two(mode, parent)
+    assert sorted(len(unit.pods) for unit in found.units) == sizes
+    # None of a gang is left without a node alone.
+    assert sorted(len(unit.pods) for unit in found.wholes) == ([2, 2] if parent is None else [4])
