@@ -15,7 +15,6 @@ from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import replace
-from cathedra.insight.explanation.grouppreemption import preemption_for_gang
 from cathedra.insight.explanation.report import Cause
 from cathedra.insight.reading.state import ClusterState, Note
 from cathedra.insight.rendering import names_text
@@ -71,19 +70,13 @@ def gang_causes(pod: Pod, state: ClusterState, counted: str) -> Iterator[Cause]:
 
 
 def preemption_causes(pod: Pod, state: ClusterState, filters: Filters) -> Iterator[Cause]:
-    """Yield what the scheduler would evict for a pod that fits on no node, or for a gang that does not fit, or why it
-    would not (gate DRAPreemption)."""
-    if not state.gates.get("DRAPreemption", False):
-        return
-    if pod_group_name(pod) and state.gates.gang_scheduling:
-        yield from _group_preemption_causes(_with_priority(pod, state), state)
-        return
-    found = filters.preemption(_with_priority(pod, state))
+    """Yield what the scheduler would evict for a pod that fits on no node, or why it would not."""
+    found = filters.preemption(with_priority(pod, state))
     if not found.victims:
         if found.why:
             yield Cause("preemption", f"preemption evicts no pod: {found.why}")
         return
-    victims = _victims_text(found.victims)
+    victims = victims_text(found.victims)
     against = f", against the disruption budget of {counted(found.violations, 'pod')}" if found.violations else ""
     text = f"preemption evicts {victims} and nominates {found.node}{against}"
     if all(one.metadata.deletion_timestamp is not None for one in found.victims):
@@ -91,26 +84,14 @@ def preemption_causes(pod: Pod, state: ClusterState, filters: Filters) -> Iterat
     yield Cause("preemption", text)
 
 
-def _group_preemption_causes(pod: Pod, state: ClusterState) -> Iterator[Cause]:
-    found = preemption_for_gang(pod, state)
-    if found is None:
-        return
-    if not found.victims:
-        yield Cause("preemption", f"preemption for the whole group evicts no pod: {found.why}")
-        return
-    whole = f"; {names_text(found.together)} as a whole (disruptionMode all)" if found.together else ""
-    against = f", against the disruption budget of {counted(found.violations, 'pod')}" if found.violations else ""
-    text = f"preemption for the whole group evicts {_victims_text(found.victims)}{whole}{against}"
-    yield Cause("preemption", text)
-
-
-def _victims_text(pods: Iterable[Pod]) -> str:
+def victims_text(pods: Iterable[Pod]) -> str:
+    """Return the names of evicted pods with their priorities."""
     return names_text(
         [f"{one.metadata.namespace}/{one.metadata.name} (priority {one.spec.priority or 0})" for one in pods]
     )
 
 
-def _with_priority(pod: Pod, state: ClusterState) -> Pod:
+def with_priority(pod: Pod, state: ClusterState) -> Pod:
     """Return the pod with the priority and policy of its class, which admission fills in when a pod is created."""
     priority_class = state.get(PriorityClass, pod.spec.priority_class_name) if pod.spec.priority is None else None
     if priority_class is None:

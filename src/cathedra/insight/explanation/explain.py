@@ -28,10 +28,12 @@ from cathedra.insight.explanation.causes import causes_of, place_of, summary_of
 from cathedra.insight.explanation.claims import claim_report, claim_state
 from cathedra.insight.explanation.freeing import ROLLOUT
 from cathedra.insight.explanation.gangs import gang_fit, gang_text, helps_gang
+from cathedra.insight.explanation.grouppreemption import gang_preemption_causes
 from cathedra.insight.explanation.question import (
     WORKLOADS,
     PodSubject,
     Workload,
+    exceeded_held_quotas,
     exceeded_quotas,
     find_workload,
     manifest_subjects,
@@ -336,6 +338,7 @@ class Explainer:
             made = [one for one in self._claims(subject) if one.metadata.name in subject.made]
             quotas = exceeded_quotas(None if subject.exists else subject.pod, made, state)
             causes += [Cause("quota", text) for text in quotas]
+        causes += [Cause("quota", text) for text in exceeded_held_quotas(subject)]
         causes += binding_causes(subject.pod, self._claims(subject), state)
         found = analyse_pod(subject.state, subject.pod, self.filters(subject.state), self.only)
         gang = gang_fit(subject.pod, subject.state) if found.fitting else None
@@ -353,7 +356,7 @@ class Explainer:
         said = [one for one in causes_of(stuck) if not (subject.faults and one.kind == "claims")]
         said = [*_rollout_causes(changes), *with_largest_counts(said, stuck, changes)]
         if not subject.faults and (not found.fitting or (gang is not None and not gang.fits)):
-            said += preemption_causes(subject.pod, subject.state, self.filters(subject.state))
+            said += self._preemption(subject)
         blocked = bool(causes)
         summary = summary_of(found, (*causes, *said)) if not (blocked and found.fitting) else causes[0].text
         if blocked and not found.fitting:
@@ -372,6 +375,15 @@ class Explainer:
             changes,
             notes,
         )
+
+    def _preemption(self, subject: PodSubject) -> Iterator[Cause]:
+        gates = subject.state.gates
+        if not gates.get("DRAPreemption", False):
+            return
+        if pod_group_name(subject.pod) and gates.gang_scheduling:
+            yield from gang_preemption_causes(subject.pod, subject.state)
+        else:
+            yield from preemption_causes(subject.pod, subject.state, self.filters(subject.state))
 
     def _claims(self, subject: PodSubject) -> Iterator[ResourceClaim]:
         namespace = subject.pod.metadata.namespace

@@ -18,8 +18,12 @@ from cathedra.api.core.policy_v1 import PodDisruptionBudget
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.selectors import from_label_selector
 from cathedra.api.struct import replace
+from cathedra.insight.explanation.afterfilters import victims_text, with_priority
 from cathedra.insight.explanation.gangs import GangFit, StateGroups, gang_fit, group_of
+from cathedra.insight.explanation.report import Cause
 from cathedra.insight.reading.state import ClusterState
+from cathedra.insight.rendering import names_text
+from cathedra.printable import counted
 from cathedra.semantics.podgroups import GroupKey, disrupted_as_one, group_key
 from cathedra.semantics.pods import is_terminal
 
@@ -83,6 +87,20 @@ def preemption_for_gang(pod: Pod, state: ClusterState) -> GroupPreemption | None
         tuple(f"{unit.group.kind} {unit.group.name}" for unit in ordered if unit.group is not None),
         sum(one.metadata.uid in protected for unit in victims for one in unit.pods),
     )
+
+
+def gang_preemption_causes(pod: Pod, state: ClusterState) -> Iterator[Cause]:
+    """Yield what the scheduler would evict for the gang of a pod, or why it would not (gate DRAPreemption)."""
+    found = preemption_for_gang(with_priority(pod, state), state)
+    if found is None:
+        return
+    if not found.victims:
+        yield Cause("preemption", f"preemption for the whole group evicts no pod: {found.why}")
+        return
+    whole = f"; {names_text(found.together)} as a whole (disruptionMode all)" if found.together else ""
+    against = f", against the disruption budget of {counted(found.violations, 'pod')}" if found.violations else ""
+    text = f"preemption for the whole group evicts {victims_text(found.victims)}{whole}{against}"
+    yield Cause("preemption", text)
 
 
 def _kept(pod: Pod, unit: _Unit, found: GangFit, gone: Mapping[str, Pod], state: ClusterState) -> GangFit | None:

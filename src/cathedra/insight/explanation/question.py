@@ -26,9 +26,10 @@ from cathedra.api.core.core_v1 import (
     ResourceQuota,
 )
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.field import ErrorList
 from cathedra.api.quantity import Quantity
-from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from cathedra.api.scheme import kind_of
 from cathedra.api.struct import replace
 from cathedra.controllers.resourceclaim.maker import (
@@ -42,10 +43,13 @@ from cathedra.insight.reading.dumps import definition_of
 from cathedra.insight.reading.state import ClusterState, Key, key_of
 from cathedra.kinds.core.pods.usage import pod_in_scopes, pod_usage
 from cathedra.kinds.definition import RequestContext
+from cathedra.kinds.resource.claims.devicequota import exceeded, held_by_namespace, held_limits, least_devices, total
 from cathedra.kinds.resource.claims.usage import claim_usage
 from cathedra.kinds.resource.claims.validation import ADMIN_LABEL, ADMIN_LABEL_OF_133
+from cathedra.semantics.conditions import find_condition
 from cathedra.semantics.owners import controller_reference
 from cathedra.semantics.podclaims import pod_group_name
+from cathedra.semantics.podgroups import least_count
 from cathedra.semantics.pods import is_terminal
 
 WORKLOADS: Final = (Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job, CronJob)
@@ -325,6 +329,47 @@ def exceeded_quotas(pod: Pod | None, claims: Sequence[ResourceClaim], state: Clu
             for name, amount in pod_usage(pod, extended=extended).items():
                 mine[name] = max(mine[name], amount) if name in mine else amount
         yield from _exceeded(quota, mine)
+
+
+def exceeded_held_quotas(subject: PodSubject) -> Iterator[str]:
+    """Yield the limit on held devices that a pod would exceed, with its gang, as far as requests name devices.
+
+    The scheduler's plugin DeviceQuota enforces such limits, and nothing else reads them. Of a pod that a scheduler has
+    refused its own words are known.
+    """
+    state, namespace = subject.state, subject.pod.metadata.namespace
+    quotas = [one for one in state.all(ResourceQuota) if one.metadata.namespace == namespace and held_limits(one)]
+    if not quotas or find_condition(subject.pod.status.conditions, "PodScheduled") is not None:
+        return
+    wanted: dict[str, ResourceClaim] = {}
+    for pod in _gang_of(subject.pod, state):
+        one = with_claims(pod, state)
+        found = (one.state.get(ResourceClaim, name, namespace) for name in one.origins)
+        wanted.update((claim.metadata.uid, claim) for claim in found if claim is not None)
+    waiting = [claim for claim in wanted.values() if claim.status.allocation is None]
+    held = held_by_namespace(state.all(ResourceClaim), state.all(ResourceSlice)).get(namespace, {})
+    over = exceeded(quotas, held, total(map(least_devices, waiting)))
+    if over is not None:
+        yield str(over)
+
+
+def _gang_of(pod: Pod, state: ClusterState) -> Sequence[Pod]:
+    """Return the pod, with those of its gang that must have nodes with it."""
+    name, namespace = pod_group_name(pod), pod.metadata.namespace
+    group = state.get(PodGroup, name, namespace) if name and state.gates.gang_scheduling else None
+    if group is None:
+        return (pod,)
+    others = [
+        one
+        for one in state.pods
+        if one.metadata.namespace == namespace
+        and pod_group_name(one) == name
+        and not is_terminal(one)
+        and one.metadata.name != pod.metadata.name
+    ]
+    # Those that run hold their devices already, and count towards the minimum.
+    others.sort(key=lambda one: not one.spec.node_name)
+    return (pod, *(one for one in others[: least_count(group) - 1] if not one.spec.node_name))
 
 
 def _exceeded(quota: ResourceQuota, usage: Mapping[str, Quantity]) -> Iterator[str]:

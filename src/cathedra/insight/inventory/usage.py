@@ -17,7 +17,7 @@ from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.insight.inventory.holdings import ClaimHolding, holdings_of
 from cathedra.insight.reading.state import ClusterState, Note
 from cathedra.insight.rendering import API_VERSION, Style, plain, table_lines, wrapped
-from cathedra.kinds.resource.claims.devicequota import Amounts, amount, held_amounts, held_limits, total
+from cathedra.kinds.resource.claims.devicequota import Amounts, amount, held_by_namespace, held_limits
 from cathedra.kinds.resource.claims.usage import COUNT_CLAIMS, DEVICES_SUFFIX
 from cathedra.printable import printable_values
 
@@ -153,7 +153,7 @@ def _quotas(state: ClusterState, namespace: str) -> Iterator[QuotaUse]:
         if namespace not in ("", metadata.namespace):
             continue
         if limits := held_limits(quota):
-            held = held if held is not None else _held_by_namespace(state)
+            held = held if held is not None else held_by_namespace(state.all(ResourceClaim), state.all(ResourceSlice))
             for resource, hard in sorted(limits.items()):
                 nanos = held.get(metadata.namespace, {}).get(resource, 0)
                 yield QuotaUse(metadata.namespace, metadata.name, resource, str(amount(nanos, hard)), str(hard))
@@ -161,20 +161,6 @@ def _quotas(state: ClusterState, namespace: str) -> Iterator[QuotaUse]:
             if resource == COUNT_CLAIMS or resource.endswith(DEVICES_SUFFIX):
                 used = quota.status.used.get(resource)
                 yield QuotaUse(metadata.namespace, metadata.name, resource, str(used or 0), str(hard))
-
-
-def _held_by_namespace(state: ClusterState) -> dict[str, Amounts]:
-    devices = {
-        (piece.spec.driver, piece.spec.pool.name, device.name): device
-        for piece in state.all(ResourceSlice)
-        for device in piece.spec.devices or ()
-    }
-    held: dict[str, Amounts] = {}
-    for claim in state.all(ResourceClaim):
-        if (allocation := claim.status.allocation) is not None:
-            more = held_amounts(claim, allocation, lambda one: devices.get((one.driver, one.pool, one.device)))
-            held[claim.metadata.namespace] = total((held.get(claim.metadata.namespace, {}), more))
-    return held
 
 
 # --- text

@@ -11,7 +11,19 @@ from cathedra.api.core.apps_v1 import Deployment
 from cathedra.insight import PlannedChanges, explain, simulate
 from cathedra.insight.explanation.question import exceeded_quotas, find_workload, next_pod, pods_of, with_claims
 from cathedra.insight.reading.dumps import read_dump
-from tests.insight.building import Object, claim, device_class, gpus, node, pod, quota, request, template
+from tests.insight.building import (
+    Object,
+    claim,
+    device_class,
+    gpus,
+    held,
+    node,
+    pod,
+    pod_group,
+    quota,
+    request,
+    template,
+)
 
 
 def deployment(name: str = "web", namespace: str = "default") -> dict[str, Any]:
@@ -134,3 +146,39 @@ def test_admin_access_is_refused_in_a_namespace_without_the_label() -> None:
         explain(state, manifests=ADMIN)
     with pytest.raises(InvalidInput, match="admin access to devices requires"):
         simulate(state, PlannedChanges(apply=ADMIN), copies=0)
+
+
+HELD = "gpu.deviceclass.scheduling.cathedra.dev/devices"
+
+
+def held_quota(most: int) -> list[Object]:
+    """A cluster with a limit on what the namespace holds, of which one device is in use."""
+    return [node(), device_class(), gpus(4), held("old", "gpu-0", namespace="default"), quota({HELD: str(most)}, {})]
+
+
+@pytest.mark.parametrize(("most", "fits"), [(2, True), (1, False)])
+def test_a_limit_on_held_devices_is_compared_with_the_claims_of_manifests(most: int, fits: bool) -> None:
+    found = explain(read_dump(held_quota(most)), manifests=[template("t", request()), pod("template:t")])
+    assert found.fits == fits
+    if not fits:
+        over = f"exceeded quota: limits, requested: {HELD}=1, used: {HELD}=1, limited: {HELD}=1"
+        assert [(one.kind, one.text) for one in found.causes] == [("quota", over)]
+
+
+def test_a_limit_on_held_devices_is_compared_with_the_claims_of_a_whole_gang() -> None:
+    pods = [pod("template:t", name=name) for name in ("a", "b")]
+    for one in pods:
+        one["spec"]["schedulingGroup"] = {"podGroupName": "pair"}
+    gates = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
+    state = read_dump(held_quota(2), release="1.37", feature_gates=gates)
+    found = explain(state, manifests=[template("t", request()), pod_group("pair", 2), *pods])
+    over = f"exceeded quota: limits, requested: {HELD}=2, used: {HELD}=1, limited: {HELD}=2"
+    assert {one.text for part in found.parts for one in part.causes if one.kind == "quota"} == {over}
+
+
+def test_of_a_pod_that_the_scheduler_has_refused_its_own_words_are_reported() -> None:
+    waiting = pod("template:t")
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    waiting["status"] = {"phase": "Pending", "conditions": [condition]}
+    state = read_dump([*held_quota(1), template("t", request()), waiting])
+    assert [one.kind for one in explain(state, "pod/p").causes] == []

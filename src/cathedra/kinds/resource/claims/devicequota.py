@@ -15,7 +15,7 @@ import msgspec
 
 from cathedra.api.core.core_v1 import ResourceQuota
 from cathedra.api.quantity import NANO, Format, Quantity
-from cathedra.api.resource import AllocationResult, Device, DeviceRequestAllocationResult, ResourceClaim
+from cathedra.api.resource import AllocationResult, Device, DeviceRequestAllocationResult, ResourceClaim, ResourceSlice
 from cathedra.kinds.resource.claims.usage import classes_by_request
 
 HELD_INFIX: Final = ".deviceclass.scheduling.cathedra.dev/"
@@ -64,6 +64,21 @@ def held_amounts(claim: ResourceClaim, allocation: AllocationResult, device_of: 
         held[f"{class_}{DEVICES}"] = held.get(f"{class_}{DEVICES}", 0) + NANO
         for name, quantity in _capacity(one, device_of):
             held[f"{class_}{name}"] = held.get(f"{class_}{name}", 0) + quantity.nanos
+    return held
+
+
+def held_by_namespace(claims: Iterable[ResourceClaim], slices: Iterable[ResourceSlice]) -> dict[str, Amounts]:
+    """Return what the allocated claims of each namespace hold, by the names of limits."""
+    devices = {
+        (piece.spec.driver, piece.spec.pool.name, device.name): device
+        for piece in slices
+        for device in piece.spec.devices or ()
+    }
+    held: dict[str, Amounts] = {}
+    for claim in claims:
+        if (allocation := claim.status.allocation) is not None:
+            more = held_amounts(claim, allocation, lambda one: devices.get((one.driver, one.pool, one.device)))
+            held[claim.metadata.namespace] = total((held.get(claim.metadata.namespace, {}), more))
     return held
 
 
