@@ -131,6 +131,7 @@ def cluster_config(arguments: argparse.Namespace) -> ClusterConfig:
         runtime=arguments.runtime,
         cri_socket=arguments.cri_socket,
         pod_network=arguments.pod_network,
+        scheduler_file=absolute(arguments.scheduler_config),
         faults=tuple(_fault(entry) for entry in arguments.fail),
         driver=driver_config(arguments),
         profile=load_profile(arguments.profile) if arguments.profile else None,

@@ -340,6 +340,12 @@ CLUSTER: Final = (
     CRI_SOCKET,
     POD_NETWORK,
     CommandOption(
+        name="--scheduler-config",
+        type=Path,
+        metavar="FILE",
+        about="KubeSchedulerConfiguration of the cluster's scheduler (profiles, plugins)",
+    ),
+    CommandOption(
         name="--fail",
         repeatable=True,
         metavar="PROFILE[=SHARE]",

@@ -44,6 +44,12 @@ from cathedra.controllers.controller_manager import served_resources
 from cathedra.printable import counted
 from cathedra.profiles import HardwareProfile
 from cathedra.releases import FeatureGates
+from cathedra.scheduler.configuration.reading import (
+    DEFAULT_CONFIGURATION,
+    ConfigurationError,
+    SchedulerConfiguration,
+    read_configuration,
+)
 from cathedra.semantics.owners import controller_of
 
 Say = Callable[[str], None]
@@ -89,6 +95,12 @@ class RunningCluster:
     """The parts of one cluster, composed."""
 
     def __init__(self, config: ClusterConfig, *, clock: Clock, random: Random, say: Say) -> None:
+        """Compose a cluster of ``config``.
+
+        Raises:
+            ConfigurationError: the scheduler's file cannot be used.
+            OSError: it cannot be read.
+        """
         self.config = config
         self.gates = FeatureGates.for_release(config.release, config.gates)
         self._generation = generation_of(self.gates)
@@ -96,6 +108,8 @@ class RunningCluster:
         self._random = random
         self._say = say
         self._began = clock.monotonic()
+        # Before anything is opened: a mistake in the file must not leave a half-started cluster.
+        self._scheduling = _scheduling(config.scheduler_file, say)
         self.denials = Denials(clock)
         """Requests of the parts that were refused because a permission is missing."""
         self._server: APIServer | None = None
@@ -284,6 +298,7 @@ class RunningCluster:
             plain_client=self._part_client,
             clock=self._clock,
             random=self._random,
+            scheduling=self._scheduling,
         )
 
     def _served(self) -> Served:
@@ -339,6 +354,18 @@ class RunningCluster:
 def _needs(profile: HardwareProfile) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of drivers and classes that nodes of a profile need."""
     return profile.drivers, tuple(one.metadata.name for one in profile.device_classes)
+
+
+def _scheduling(file: Path | None, say: Say) -> SchedulerConfiguration:
+    if file is None:
+        return DEFAULT_CONFIGURATION
+    try:
+        found = read_configuration(file.read_bytes())
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--scheduler-config {file}: {error}") from error
+    for name in found.without_effect:
+        say(f"{name} of {file}: not in this scheduler, without effect")
+    return found
 
 
 PATIENCE: Final = 60.0

@@ -256,6 +256,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str = "auto"
     cri_socket: str = ""
     """Socket of the container runtime; "": the usual places, with the runtime ``cri``."""
+    scheduler_file: Path | None = None
+    """File with a KubeSchedulerConfiguration; None: the scheduler's defaults."""
     pod_network: str = ""
     """Subnet of the addresses of pods; "": pods share the node's network."""
     faults: tuple[NodeFault, ...] = ()

@@ -31,7 +31,7 @@ from cathedra.clock import Clock
 from cathedra.cluster.config import ClusterConfig, InvalidOption, KubeletOptions
 from cathedra.cluster.data.datadir import DataDir, socket_of
 from cathedra.cluster.data.directories import own_context
-from cathedra.cluster.identity.permissions import install_kubelet_permissions
+from cathedra.cluster.identity.permissions import install_kubelet_permissions, install_scheduler_permissions
 from cathedra.cluster.parts.generations import generation_of
 from cathedra.files.atomic import write_durable
 from cathedra.releases import FeatureGates
@@ -66,7 +66,9 @@ async def open_server(config: ClusterConfig, *, gates: FeatureGates, clock: Cloc
     reach, options = config.reach, _serve_options(config, port, clock)
     try:
         await server.serve(options)
-        await install_kubelet_permissions(Client(server.transport(), clock=clock))
+        client = Client(server.transport(), clock=clock)
+        await install_kubelet_permissions(client)
+        await install_scheduler_permissions(client)
     except StatusError as error:
         await server.close()
         raise _unusable(config, error) from error

@@ -19,10 +19,12 @@ from cathedra.apiserver.storage import compaction
 from cathedra.apiserver.storage.protocol import StorageError, Write
 from cathedra.cli.errors import error_line
 from cathedra.clock import SystemClock
+from cathedra.cluster.cluster import RunningCluster
 from cathedra.cluster.config import ClusterConfig
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.serving import open_server
 from cathedra.releases import FeatureGates
+from cathedra.scheduler.configuration.reading import ConfigurationError
 
 
 async def started(folder: Path, policy: Path | None = None) -> None:
@@ -83,6 +85,17 @@ async def test_a_store_that_a_full_disk_refuses_is_named(tmp_path: Path, monkeyp
     with pytest.raises(StorageError) as refused:
         await started(tmp_path / "data")
     assert str(refused.value).startswith(f"what every cluster has could not be written to {tmp_path / 'data'}: ")
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", b"profiles: 1", b"kind: Pod"])
+def test_a_scheduler_configuration_that_cannot_be_read_is_named_before_the_cluster_starts(
+    tmp_path: Path, content: bytes
+) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_bytes(content)
+    config = ClusterConfig(data_dir=tmp_path / "data", scheduler_file=file)
+    with pytest.raises(ConfigurationError, match=f"--scheduler-config {file}: "):
+        RunningCluster(config, clock=SystemClock(), random=random.Random(1), say=print)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff"])

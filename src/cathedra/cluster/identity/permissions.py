@@ -72,6 +72,20 @@ async def install_kubelet_permissions(client: Client) -> None:
     await install(client, wanted)
 
 
+async def install_scheduler_permissions(client: Client) -> None:
+    """Create the permission that the scheduler's plugin DeviceQuota needs, and that kube-scheduler's role lacks: to
+    read quotas. Existing objects stay as they are."""
+    name = "cathedra:device-quota"
+    rule = PolicyRule(verbs=("list", "watch"), api_groups=("",), resources=("resourcequotas",))
+    binding = ClusterRoleBinding(
+        metadata=ObjectMeta(name=name),
+        subjects=(Subject(kind="User", api_group=_RBAC, name=SCHEDULER.name),),
+        role_ref=RoleRef(api_group=_RBAC, kind="ClusterRole", name=name),
+    )
+    role = ClusterRole(metadata=ObjectMeta(name=name), rules=(rule,))
+    await install(client, ((resources.CLUSTERROLES, role), (resources.CLUSTERROLEBINDINGS, binding)))
+
+
 def _metrics_reader() -> ClusterRole:
     """As a metrics server brings it: part of the roles ``view``, ``edit`` and ``admin``."""
     labels = {f"{_RBAC}/aggregate-to-{role}": "true" for role in ("view", "edit", "admin")}

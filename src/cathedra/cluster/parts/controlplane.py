@@ -26,6 +26,7 @@ from cathedra.cluster.identity.permissions import CONTROLLER_MANAGER, SCHEDULER,
 from cathedra.cluster.parts.generations import Generation
 from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.releases import FeatureGates
+from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
 from cathedra.scheduler.scheduler import Scheduler, SchedulerDependencies
 
 _LOG: Final = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     """Returns the API as a user, without the generation's adaptation."""
     clock: Clock
     random: Random
+    scheduling: SchedulerConfiguration = DEFAULT_CONFIGURATION
 
     @property
     def has_drivers(self) -> bool:
@@ -146,6 +148,7 @@ def _scheduler(base: Foundation, informers: SharedInformers) -> Scheduler:
         clock=base.clock,
         random=base.random,
         gates=base.gates,
+        configuration=base.scheduling,
         dependencies=SchedulerDependencies(informers=informers, make_claim_plugin=base.generation.make_claim_plugin),
     )
 

@@ -71,6 +71,10 @@ class RequestFunnel(msgspec.Struct, frozen=True, rename="camel"):
     """Shortage of constraints of one form, if that is decisive; the same for all their requests."""
 
 
+_OF_POD: Final = frozenset({"quota", "consumers", "pod group", "being deleted"})
+"""Kinds of causes that keep a pod waiting whatever its nodes have."""
+
+
 class NodeGroup(msgspec.Struct, frozen=True, rename="camel"):
     """Nodes on which the answer is the same."""
 
@@ -312,8 +316,12 @@ def _lines(one: Explanation, width: int, style: Style) -> Iterator[str]:
         yield ""
         yield style("Nodes", "title")
         shown = one.groups[:GROUPS]
+        waits = any(cause.kind in _OF_POD for cause in one.causes)
+        why = "the pod waits" if waits else "the error on another node ends every attempt of the scheduler"
         for group in shown:
             yield from _group(group, width, style)
+            if group.fits:
+                yield f"    would fit, but {why}"
         if len(one.groups) > GROUPS:
             rest = sum(len(group.nodes) for group in one.groups[GROUPS:])
             groups = counted(len(one.groups) - GROUPS, "group")
@@ -379,8 +387,6 @@ def _group(group: NodeGroup, width: int, style: Style) -> Iterator[str]:
         yield from wrapped(f"✗ {group.refusal} (DynamicResources)", width, "    ", "      ")
     for request in group.requests:
         yield from _request_lines(request, width, style)
-    if group.fits:
-        yield "    would fit, but the error on another node ends every attempt of the scheduler"
 
 
 def _request_lines(one: RequestFunnel, width: int, style: Style) -> Iterator[str]:

@@ -8,19 +8,22 @@ import random
 import pytest
 
 from cathedra.api.core.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
+from cathedra.api.core.core_v1 import ResourceQuota
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.resource import DeviceClass
 from cathedra.api.status import StatusError
 from cathedra.apiserver.authentication.pki import KUBELET_CLIENT
 from cathedra.client.client import Client
 from cathedra.client.leaderelection import make_elector
-from cathedra.client.resources import DEVICECLASSES, PODS, RESOURCESLICES, SECRETS
+from cathedra.client.resources import DEVICECLASSES, PODS, RESOURCEQUOTAS, RESOURCESLICES, SECRETS
 from cathedra.client.transport import ResourceRef
 from cathedra.cluster.identity.permissions import (
+    SCHEDULER,
     controller_account,
     fabric_objects,
     install_driver_permissions,
     install_kubelet_permissions,
+    install_scheduler_permissions,
 )
 from cathedra.driver import FabricController
 from tests.unit.apiserver.guarded import Guarded, guarded, refused
@@ -64,6 +67,19 @@ def test_beyond_nodes_it_may_nothing() -> None:
         ):
             assert not await may(api, verb, resource, subresource), (verb, resource)
         await refused(api.of(KUBELET_CLIENT).resource(PODS, "default").list())
+
+    guarded(body)
+
+
+def test_the_scheduler_may_read_quotas_and_nothing_more_of_them() -> None:
+    async def body(api: Guarded) -> None:
+        quotas = api.of(SCHEDULER.name).resource(RESOURCEQUOTAS)
+        await refused(quotas.list())
+        for _ in range(2):  # the second start finds it there
+            await install_scheduler_permissions(api.admin)
+        assert (await quotas.list()).items == ()
+        quota = ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"))
+        await refused(api.of(SCHEDULER.name).resource(RESOURCEQUOTAS, "default").create(quota))
 
     guarded(body)
 

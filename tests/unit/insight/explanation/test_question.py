@@ -182,3 +182,9 @@ def test_of_a_pod_that_the_scheduler_has_refused_its_own_words_are_reported() ->
     waiting["status"] = {"phase": "Pending", "conditions": [condition]}
     state = read_dump([*held_quota(1), template("t", request()), waiting])
     assert [one.kind for one in explain(state, "pod/p").causes] == []
+
+
+def test_a_node_that_has_room_is_not_said_to_lie_beside_one_with_an_error() -> None:
+    found = explain(read_dump(held_quota(1)), manifests=[template("t", request()), pod("template:t")])
+    assert "would fit, but the pod waits" in str(found)
+    assert "error" not in str(found)

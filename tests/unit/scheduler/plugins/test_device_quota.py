@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from cathedra.api.core.core_v1 import Pod, ResourceQuota
-from cathedra.api.core.rbac_v1 import ClusterRole, ClusterRoleBinding
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import from_dict, replace
+from cathedra.cluster.identity.permissions import install_scheduler_permissions
 from cathedra.scheduler.configuration.reading import read_configuration
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.test_unitcycle import GATES, gang, make_group
@@ -41,13 +41,8 @@ async def refusal(world: World, name: str) -> str:
 
 
 async def cluster(world: World) -> None:
-    rule = {"apiGroups": [""], "resources": ["resourcequotas"], "verbs": ["list", "watch"]}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "quotas"}
-    user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:kube-scheduler"}
-    await world.create(
-        from_dict(ClusterRole, {"metadata": {"name": "quotas"}, "rules": [rule]}),
-        from_dict(ClusterRoleBinding, {"metadata": {"name": "quotas"}, "roleRef": role, "subjects": [user]}),
-    )
+    # The scheduler is an ordinary user here: it has kube-scheduler's role and these permissions, as in a cluster.
+    await install_scheduler_permissions(world.client)
     memory = {"memory": {"value": "40Gi"}}
     await world.create(node("n"), slice_("n", 8, capacity=memory), device_class())
 
