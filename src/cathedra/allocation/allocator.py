@@ -302,7 +302,7 @@ class PreparedRequests:
         failure = self.allowance.failures.get((self._specs.key, node_class))
         # The failure was found in the thread; raising it there would end the thread's task instead of this attempt.
         if failure is not None:
-            raise failure
+            raise failure.with_traceback(None)  # it serves all nodes of the class, and its traceback would grow
         try:
             return self._searched(node, supply, node_class, self.allowance)
         except TimeSliceOver:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import traceback
 import uuid
 
 import pytest
@@ -50,6 +51,18 @@ def test_asking_changes_nothing() -> None:
     assert isinstance(first, Allocation)
     assert isinstance(second, Allocation)
     assert first.results == second.results
+
+
+def test_the_traceback_of_a_faulty_claim_does_not_grow_with_the_nodes() -> None:
+    """One error serves all nodes. In WebAssembly, freeing a traceback of thousands of entries overflows the stack."""
+    prepared = world().allocator().prepare([claim(exactly("r", 1, allocationMode="Several"))])
+
+    def entries() -> int:
+        with pytest.raises(FatalError) as caught:
+            prepared.on(NODES[0])
+        return len(traceback.extract_tb(caught.value.__traceback__))
+
+    assert entries() == entries()
 
 
 def test_prepared_claims_are_put_to_nodes_in_any_order() -> None:

@@ -189,7 +189,9 @@ def expand(problem: Problem) -> None:
             choices: list[Choice] = []
             for option in request.options:
                 if isinstance(option, Obstacle):
-                    raise option.error
+                    # One error serves all nodes. Each raise would add to its traceback, until freeing the chain
+                    # overflows the stack of WebAssembly.
+                    raise option.error.with_traceback(None)
                 choices.append(_choice(problem, option))
             # The smallest alternative counts: the claim exceeds the limit only if each of them does.
             wanted = min((choice.count for choice in choices), default=0)
@@ -205,7 +207,7 @@ def expand(problem: Problem) -> None:
                 f"{plan.where}: number of requested devices {total} exceeds the claim limit of {CLAIM_LIMIT}"
             )
         if plan.obstacle is not None:
-            raise plan.obstacle.error
+            raise plan.obstacle.error.with_traceback(None)  # as above
         problem.requests.append(requests)
 
 

@@ -132,7 +132,7 @@ class Batch:
         answer = self._look(self._snapshot.places[node])
         if isinstance(answer, Refusal):
             return answer
-        raise answer
+        raise answer.with_traceback(None)  # it is kept, and its traceback would grow with each raise
 
     def refused(self, nodes: Collection[NodeInfo]) -> Collection[NodeInfo]:
         """Return those of ``nodes`` whose search was finished and without an error. The claims fit on none of
