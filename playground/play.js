@@ -1,7 +1,7 @@
 // The page without a server: a dump is dropped, chosen or pasted, and the device map opens on it.
 
 import { start } from "./app.js";
-import { droppedFiles, isReadable, sentFile } from "./files.js";
+import { droppedFiles, isReadable } from "./files.js";
 import { WorkerEngine } from "./worker-engine.js";
 
 const EXAMPLE = "cluster.yaml";
@@ -24,11 +24,9 @@ export function play(place) {
     try {
       const readable = named.filter(([name]) => named.length === 1 || isReadable(name));
       if (!readable.length) throw new Error("none of the files is .yaml, .json or an archive");
-      const files = [];
-      for (const [name, blob] of readable) files.push(await sentFile(name, blob));
       const slow = readable.reduce((sum, [name, blob]) => sum + (/\.json/.test(name) ? 0 : blob.size), 0);
       say(slow > SLOW ? "reading … YAML of this size takes minutes; JSON is read thirty times faster" : "reading …");
-      const found = await engine.load(files);
+      const found = await engine.load(readable);
       form.hidden = true;
       say("");
       history.replaceState(null, "", "#");

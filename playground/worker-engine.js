@@ -6,6 +6,8 @@ import { EngineError, resultOf } from "./engine.js";
 const LIMIT = 120;
 // Reading is longer than any question: YAML without libyaml takes 3 s for each megabyte.
 const LOAD_LIMIT = 900;
+// Number of the message that loads the files again; questions count from 1.
+const RELOAD = 0;
 
 export class WorkerEngine {
   #makeWorker;
@@ -35,23 +37,24 @@ export class WorkerEngine {
     for (let ready = null; ready === null || ready !== this.#ready; ) await (ready = this.start());
   }
 
-  async load(files, fields = {}) {
-    const found = await this.#ask("load", { files, ...fields }, LOAD_LIMIT);
-    this.#loaded = { files, ...fields };
+  // `files` are [name, blob].
+  async load(files) {
+    const found = await this.#ask((id) => ({ load: { question: "load", id }, files }), LOAD_LIMIT);
+    this.#loaded = files;
     return found;
   }
 
   ask(question, fields = {}) {
-    return this.#ask(question, fields, this.limit);
+    return this.#ask((id) => JSON.stringify({ question, id, ...fields }), this.limit);
   }
 
-  async #ask(question, fields, limit) {
+  async #ask(message, limit) {
     await this.#startedLast();
     const id = this.#next++;
     const answer = await new Promise((resolve, reject) => {
       const timer = setTimeout(() => this.#giveUp(limit), limit * 1000);
       this.#waiting.set(id, { resolve, reject, timer });
-      this.#worker.postMessage(JSON.stringify({ question, id, ...fields }));
+      this.#worker.postMessage(message(id));
     });
     return resultOf(answer);
   }
@@ -77,11 +80,17 @@ export class WorkerEngine {
     this.cancel(`there was no answer after ${limit} s; the engine was started again`);
   }
 
-  #reload(loaded) {
+  #reload(files) {
     return new Promise((resolve, reject) => {
-      this.#waiting.set(0, { resolve, reject, timer: 0 });
-      this.#worker.postMessage(JSON.stringify({ question: "load", id: 0, ...loaded }));
+      this.#waiting.set(RELOAD, { resolve, reject, timer: 0 });
+      this.#worker.postMessage({ load: { question: "load", id: RELOAD }, files });
     });
+  }
+
+  // Files that end the engine again while they are read are given up. It would end forever.
+  #ended(text) {
+    if (this.#waiting.has(RELOAD)) this.#loaded = null;
+    this.cancel(`the engine ended, and was started again: ${text}`);
   }
 
   #started() {
@@ -94,6 +103,7 @@ export class WorkerEngine {
       worker.onerror = (event) => failed(event.message || "the worker cannot be started");
       worker.onmessage = ({ data }) => {
         if (typeof data === "string") return this.#answered(JSON.parse(data));
+        if (data.ended) return this.#ended(data.ended);
         if (data.progress) return this.progress(data.progress);
         if (data.failed) return failed(data.failed);
         resolve(data.ready);

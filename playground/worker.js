@@ -1,9 +1,12 @@
 // The Web Worker: questions in, answers out, both as JSON text. Its first message is { start: assets }, where `assets` is
 // null or maps the names of files to their bytes; then it reports { progress }, and { ready } or { failed }.
+// { load: fields, files } loads files: they are read here, because a large one would stop the page. { ended } reports that
+// WebAssembly has ended; the worker answers nothing more.
 
 import { loadPyodide } from "./pyodide/pyodide.mjs";
 import createPyodideModule from "./pyodide/pyodide.asm.mjs";
 import { openEngine } from "./boot.js";
+import { sentFile } from "./files.js";
 
 const FOLDERS = { "cathedra.zip": "./" };
 
@@ -12,7 +15,8 @@ const fetchFromSite = self.fetch.bind(self);
 let engine = null;
 
 self.onmessage = async ({ data }) => {
-  if (typeof data === "string") return self.postMessage(answered(data));
+  if (typeof data === "string") return respond(data);
+  if (data.load) return load(data);
   try {
     engine = await openEngine({
       runtime: { loadPyodide, createPyodideModule },
@@ -25,15 +29,25 @@ self.onmessage = async ({ data }) => {
   }
 };
 
-function answered(question) {
+async function load({ load: fields, files }) {
   try {
-    return engine.answer(question);
+    respond(JSON.stringify({ ...fields, files: await Promise.all(files.map(([name, blob]) => sentFile(name, blob))) }));
   } catch (error) {
-    // WebAssembly has ended, out of memory or of stack. The engine answers everything else itself.
-    const { id = null, question: name = "" } = JSON.parse(question);
-    const fault = { reason: "internal", text: String(error?.message ?? error), line: 0, column: 0 };
-    return JSON.stringify({ kind: "Answer", id, question: name, result: null, text: "", leftOut: [], error: fault });
+    // A file that was removed meanwhile, or whose text is longer than the browser allows.
+    const fault = { reason: "invalid", text: `the files cannot be read: ${error?.message ?? error}`, line: 0, column: 0 };
+    self.postMessage(JSON.stringify({ kind: "Answer", id: fields.id, question: "load", result: null, text: "", leftOut: [], error: fault }));
   }
+}
+
+function respond(question) {
+  let answer;
+  try {
+    answer = engine.answer(question);
+  } catch (error) {
+    // Out of memory or of stack. The engine answers everything else itself.
+    answer = { ended: String(error?.message ?? error) };
+  }
+  self.postMessage(answer);
 }
 
 async function fetched(name) {
