@@ -32,6 +32,7 @@ from cathedra.insight.explanation.report import Explanation, ExplanationOverview
 from cathedra.insight.inventory.clustermap import ClusterMap, cluster_map
 from cathedra.insight.inventory.compactmap import compact_map
 from cathedra.insight.inventory.listing import devices
+from cathedra.insight.inventory.livemap import LiveMap
 from cathedra.insight.inventory.report import devices_text
 from cathedra.insight.inventory.usage import UsagePeriod, usage, usage_text
 from cathedra.insight.linting.lint import lint
@@ -77,9 +78,16 @@ class Engine:
         if state is not None:
             self.replace(state)
 
-    def replace(self, state: ClusterState) -> None:
-        """Set the state to which later questions refer, without devices beyond the limit."""
-        self._state, self._left_out = with_few_devices(state, self._limits.devices)
+    def replace(self, state: ClusterState, live: LiveMap | None = None) -> None:
+        """Set the state to which later questions refer, without devices beyond the limit.
+
+        ``live`` has the map of the state that was set before; it computes that of ``state``, and may do so in another
+        thread than that of the questions.
+        """
+        few, left_out = with_few_devices(state, self._limits.devices)
+        if live is not None:
+            self._map = (few, _without_gone(live.of(few), left_out))
+        self._state, self._left_out = few, left_out
 
     @property
     def map(self) -> ClusterMap:
@@ -90,16 +98,8 @@ class Engine:
         """
         state, known = self.state, self._map
         if known is None or known[0] is not state:
-            known = self._map = (state, self._bounded_map(state))
+            known = self._map = (state, _without_gone(cluster_map(state), self._left_out))
         return known[1]
-
-    def _bounded_map(self, state: ClusterState) -> ClusterMap:
-        found = cluster_map(state)
-        if not self._left_out:
-            return found
-        # Without its slice a held device would be shown as gone. Which ones are is not known of a part of the slices.
-        there = tuple(one for one in found.devices if one.state != "gone")
-        return msgspec.structs.replace(found, devices=there)
 
     @property
     def state(self) -> ClusterState:
@@ -345,6 +345,14 @@ class Engine:
         if known is None or known[0] is not state:
             known = self._session = (state, ReplSession(state))
         return known[1]
+
+
+def _without_gone(found: ClusterMap, left_out: Sequence[str]) -> ClusterMap:
+    """Return the map without devices of which no slice is known, if slices were left out: the slice may be one of
+    those, and the device would be shown as gone."""
+    if not left_out:
+        return found
+    return msgspec.structs.replace(found, devices=tuple(one for one in found.devices if one.state != "gone"))
 
 
 def _invalid(error: Exception, question: Question) -> AnswerError:

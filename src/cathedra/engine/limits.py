@@ -196,7 +196,7 @@ def with_few_devices(state: ClusterState, most: int) -> tuple[ClusterState, Sequ
     text = _beyond(devices, len(dropped), most)
     names = frozenset(key_of(one) for one in dropped)
     kept = {key: one for key, one in state.objects[ResourceSlice].items() if key not in names}
-    return dataclasses.replace(state, objects={**state.objects, ResourceSlice: kept}), (text,)
+    return dataclasses.replace(state, objects={**state.objects, ResourceSlice: kept}, followed=None), (text,)
 
 
 # --- answers

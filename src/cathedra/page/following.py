@@ -1,7 +1,8 @@
 """Following of a cluster: informers, and from their stores a new state for the engine and a new map for the pages.
 
 Changes that come together are handled together: a state is made at most every `PAUSE` seconds, and at most for a
-third of the time, so that a large cluster with many changes does not occupy the processor.
+third of the time, so that a large cluster with many changes does not occupy the processor. A state shares everything
+that has not changed with the one before, and the map is computed where it differs (`LiveMap`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 from cathedra.api.core.core_v1 import Event
@@ -23,11 +25,12 @@ from cathedra.client.transport import APICall, Transport, WatchEvent
 from cathedra.clock import Clock
 from cathedra.engine import Engine
 from cathedra.insight.inventory.clustermap import ClusterMap
-from cathedra.insight.reading.state import READ_KINDS, ClusterState, note_on
+from cathedra.insight.inventory.livemap import LiveMap
+from cathedra.insight.reading.state import READ_KINDS, ClusterState, Key, note_on
 from cathedra.page.history import KEPT_SECONDS, MapEvent, MapHistory
 
-PAUSE: Final = 0.3
-"""Seconds in which changes are collected."""
+PAUSE: Final = 0.05
+"""Seconds in which changes are collected: a few frames of a page."""
 _SHARE: Final = 2.0
 """Pause after a state was made, as a multiple of the time that it took."""
 _CONTACT_SECONDS: Final = 2.0
@@ -96,7 +99,8 @@ class ClusterFollower:
     def __init__(
         self, engine: Engine, transport: Transport, *, namespace: str, clock: Clock, executor: Executor
     ) -> None:
-        """``engine`` has the state that was read last; kinds that could not be read are not followed."""
+        """``engine`` has the state that was read last; kinds that could not be read are not followed. Maps are computed
+        on ``executor``, which is not that of the engine's questions: a long one would hold up the picture."""
         self._engine, self._clock, self._executor = engine, clock, executor
         self._contact = ContactTransport(transport, clock)
         client = Client(self._contact, clock=clock)
@@ -106,13 +110,18 @@ class ClusterFollower:
             for kind, selected in _followed(self._first, namespace)
         ]
         self._changed = asyncio.Event()
+        self._objects: dict[type[KubeObject], dict[Key, KubeObject]] = {}
+        self._outdated: set[type[KubeObject]] = {one.ref.type for one in self._informers}
+        """Kinds of which `_objects` is not what the informer has."""
+        self._live = LiveMap()
         self._news: dict[str, MapEvent] = {}
         self.history = MapHistory(engine.map, self._first.now or clock.now(), self._past_events())
         for informer in self._informers:
+            note = partial(self._note, informer.ref.type)
             if informer.ref.type is Event:
                 informer.add_handler(self._note_event, lambda _, new: self._note_event(new))
             else:
-                informer.add_handler(self._note, self._note, self._note, on_undecodable=self._note)
+                informer.add_handler(note, note, note, on_undecodable=note)
 
     @property
     def lost_since(self) -> float | None:
@@ -146,22 +155,18 @@ class ClusterFollower:
         self.history.advance(made, state.now or 0.0, news)
 
     def _map_of(self, state: ClusterState) -> ClusterMap:
-        # In the thread of the engine: a question that is answered meanwhile has the former state.
-        self._engine.replace(state)
+        self._engine.replace(state, self._live)
         return self._engine.map
 
     def _state(self) -> ClusterState:
-        objects: list[KubeObject] = []
         undecodable: list[Undecodable] = []
-        followed = set()
         for informer in self._informers:
-            followed.add(informer.ref.type)
-            objects.extend(informer.store.list())
+            if informer.ref.type in self._outdated:
+                # A copy, which the thread reads while the informer goes on.
+                self._objects[informer.ref.type] = dict(informer.store.by_key)
             undecodable.extend(informer.store.undecodable.values())
-        for kind, items in self._first.objects.items():
-            if kind not in followed:
-                objects.extend(items.values())
-        found = ClusterState.of(objects, self._first.source)
+        self._outdated.clear()
+        found = ClusterState.keyed({**self._first.objects, **self._objects}, self._first.source)
         notes = (one for one in self._first.notes if one.problem != "undecodable")
         return dataclasses.replace(
             self._first,
@@ -171,10 +176,12 @@ class ClusterFollower:
             now=self._clock.now(),
         )
 
-    def _note(self, *_: object) -> None:
+    def _note(self, kind: type[KubeObject], *_: object) -> None:
+        self._outdated.add(kind)
         self._changed.set()
 
     def _note_event(self, event: Event) -> None:
+        self._outdated.add(Event)
         found = _map_event(event)
         # The first list repeats the events that the first map has.
         if found is not None and _time_of(event) > (self._first.now or 0.0) and len(self._news) < _MOST_EVENTS:

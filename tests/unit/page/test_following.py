@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+import pytest
+
+from cathedra.allocation.supply.devices import PoolID
 from cathedra.api.core.core_v1 import Event, Node, ObjectReference
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.api.resource import Device, ResourcePool, ResourceSlice, ResourceSliceSpec
+from cathedra.api.resource import Device, DeviceTaint, ResourcePool, ResourceSlice, ResourceSliceSpec
+from cathedra.api.struct import replace
 from cathedra.api.timestamp import Time
 from cathedra.client.resources import EVENTS, NODES, RESOURCESLICES
 from cathedra.client.transport import APICall, Transport, WatchEvent
 from cathedra.engine import Engine
+from cathedra.insight.inventory.listing import DeviceListing
+from cathedra.insight.inventory.report import DeviceEntry
 from cathedra.insight.reading.live import read_client
 from cathedra.page.following import ClusterFollower
 from tests.unit.inprocess import API, with_api
@@ -102,6 +108,37 @@ def test_a_new_device_is_in_the_state_of_the_engine_and_in_a_change() -> None:
             assert [one["device"] for one in change["devices"]] == ["gpu-0"]
             assert change["nodes"][0]["labels"] == {"zone": "a"}
             assert engine.state.get(ResourceSlice, "n1") is not None
+
+    with_api(body)
+
+
+def test_a_change_computes_the_devices_of_its_own_pool_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 changes per second are followed if none of them costs the whole cluster."""
+    computed: list[PoolID] = []
+    of_pool = DeviceListing.of_pool
+
+    def counted(listing: DeviceListing, pool: PoolID) -> Iterator[DeviceEntry]:
+        computed.append(pool)
+        return of_pool(listing, pool)
+
+    async def body(api: API) -> None:
+        slices = api.client.resource(RESOURCESLICES)
+        for number in range(20):
+            await slices.create(slice_of(f"n{number}"))
+        async with following(api, api.transport) as (_, follower):
+            lines = follower.lines()
+            await next_of(lines, "start")
+            # The first state that the informers have is computed as a whole.
+            await slices.create(slice_of("n20"))
+            await next_of(lines, "change")
+            monkeypatch.setattr(DeviceListing, "of_pool", counted)
+            for number in range(5):
+                one = await slices.get(f"n{number}")
+                device = replace(one.spec.devices[0], taints=(DeviceTaint(key="broken", effect="NoSchedule"),))  # type: ignore[index]
+                await slices.update(replace(one, spec=replace(one.spec, devices=(device,))))
+                change = await next_of(lines, "change")
+                assert [one["taints"] for one in change["devices"]] == [["broken:NoSchedule"]]
+            assert computed == [("gpu.example.com", f"n{number}") for number in range(5)]
 
     with_api(body)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -75,6 +76,22 @@ def test_a_node_that_goes_takes_its_devices_along() -> None:
     assert {one.node for one in found.before} == {"node-1"}
     assert [one.name for one in found.before_nodes] == ["node-1"]
     assert len(found.gone_devices) == 2
+
+
+def test_the_difference_of_maps_that_share_entries_is_that_of_their_contents() -> None:
+    chosen = random.Random(5)
+    one = map_at(1, taken=3, nodes=4)
+    for _ in range(40):
+        devices = [device for device in one.devices if chosen.random() < 0.9]
+        other = structs.replace(
+            one, devices=tuple(structs.replace(d, health="Unknown") if chosen.random() < 0.2 else d for d in devices)
+        )
+        for old, new in ((one, other), (other, one)):
+            found = difference(old, new, 2)
+            before, after = ({d.pool + d.device: d for d in each.devices} for each in (old, new))
+            assert {d.pool + d.device for d in found.devices} == {k for k, d in after.items() if before.get(k) != d}
+            assert len(found.gone_devices) == len(before.keys() - after.keys())
+            assert {d.pool + d.device for d in found.before} == {k for k, d in before.items() if after.get(k) != d}
 
 
 def test_equal_maps_make_no_change() -> None:

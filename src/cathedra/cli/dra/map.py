@@ -55,12 +55,12 @@ async def _serve_cluster(arguments: argparse.Namespace) -> None:
     from cathedra.page.server import serving_page
 
     target = target_of(arguments)
-    with ThreadPoolExecutor(1, "engine") as executor:
+    with ThreadPoolExecutor(1, "engine") as executor, ThreadPoolExecutor(1, "map") as drawing:
         async with await HTTPTransport.open(target) as transport:
             engine = Engine(await read_from(transport, target, arguments))
             negotiated = NegotiatedTransport(transport)
             follower = ClusterFollower(
-                engine, negotiated, namespace=target.namespace, clock=SystemClock(), executor=executor
+                engine, negotiated, namespace=target.namespace, clock=SystemClock(), executor=drawing
             )
             async with serving_page(engine, follower, executor, port=arguments.port) as address:
                 executor.submit(engine.answer_json, _FIRST)

@@ -6,7 +6,7 @@ A map has everything that a page needs to draw and to search without further que
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -87,7 +87,30 @@ class ClusterMap(msgspec.Struct, frozen=True, rename="camel"):
 
 def cluster_map(state: ClusterState) -> ClusterMap:
     """Return the map of a state."""
-    subjects = list(_subjects(state))
+    owners: set[tuple[str, str]] = set()
+    subjects = list(map(claim_subject, state.all(ResourceClaim)))
+    for pod in state.pods:
+        subject = pod_subject(pod)
+        if subject is None:
+            continue
+        subjects.append(subject)
+        owner = controller_of(pod)
+        if owner is not None:
+            owners.add((pod.metadata.namespace, owner.uid))
+    subjects += [*workload_subjects(state, owners), *group_subjects(state)]
+    nodes = tuple(map(map_node, state.nodes))
+    return assembled(state, devices=device_rows(state), nodes=nodes, subjects=subjects, pools=pool_problems(state))
+
+
+def assembled(
+    state: ClusterState,
+    *,
+    devices: tuple[DeviceEntry, ...],
+    nodes: tuple[MapNode, ...],
+    subjects: list[MapSubject],
+    pools: tuple[str, ...],
+) -> ClusterMap:
+    """Return the map of these parts, with the names of classes, profiles and rules."""
     notes = state.notes
     if len(subjects) > MOST_SUBJECTS:
         # Those that wait are what a reader looks for.
@@ -96,19 +119,20 @@ def cluster_map(state: ClusterState) -> ClusterMap:
         notes = (*notes, Note("subjects", "partial", f"{more:,} claims, pods and workloads beyond {MOST_SUBJECTS:,}"))
     return ClusterMap(
         source=state.source,
-        devices=device_rows(state),
-        nodes=tuple(map(_node, state.nodes)),
+        devices=devices,
+        nodes=nodes,
         subjects=tuple(subjects[:MOST_SUBJECTS]),
         classes=tuple(sorted(one.metadata.name for one in state.all(DeviceClass))),
         profiles=profile_names(),
         taint_rules=tuple(sorted(one.metadata.name for one in state.all(DeviceTaintRule))),
-        pools=pool_problems(state),
+        pools=pools,
         now=state.now,
         notes=notes,
     )
 
 
-def _node(node: Node) -> MapNode:
+def map_node(node: Node) -> MapNode:
+    """Return the entry of a node."""
     return MapNode(
         name=node.metadata.name,
         labels=dict(node.metadata.labels or {}),
@@ -122,34 +146,25 @@ def _node(node: Node) -> MapNode:
     )
 
 
-def _subjects(state: ClusterState) -> Iterator[MapSubject]:
-    for claim in state.all(ResourceClaim):
-        owner = controller_of(claim)
-        yield MapSubject(
-            "claim",
-            claim.metadata.namespace,
-            claim.metadata.name,
-            claim_state(claim),
-            waits=claim.status.allocation is None,
-            owner=f"{owner.kind.lower()}/{owner.name}" if owner is not None else "",
-            since=str(claim.metadata.creation_timestamp or ""),
-        )
-    owners: set[tuple[str, str]] = set()
-    for pod in state.pods:
-        names = tuple(claim_names(pod))
-        group = pod_group_name(pod)
-        if is_terminal(pod) or not (names or pod.spec.resource_claims or group):
-            continue
-        owner = controller_of(pod)
-        if owner is not None:
-            owners.add((pod.metadata.namespace, owner.uid))
-        yield _pod(pod, names, group)
-    yield from _workloads(state, owners)
-    for one in state.all(PodGroup):
-        yield MapSubject("podgroup", one.metadata.namespace, one.metadata.name)
+def claim_subject(claim: ResourceClaim) -> MapSubject:
+    """Return the entry of a claim."""
+    owner = controller_of(claim)
+    return MapSubject(
+        "claim",
+        claim.metadata.namespace,
+        claim.metadata.name,
+        claim_state(claim),
+        waits=claim.status.allocation is None,
+        owner=f"{owner.kind.lower()}/{owner.name}" if owner is not None else "",
+        since=str(claim.metadata.creation_timestamp or ""),
+    )
 
 
-def _pod(pod: Pod, names: tuple[str, ...], group: str) -> MapSubject:
+def pod_subject(pod: Pod) -> MapSubject | None:
+    """Return the entry of a pod; None if it has ended or uses no devices."""
+    names, group = tuple(claim_names(pod)), pod_group_name(pod)
+    if is_terminal(pod) or not (names or pod.spec.resource_claims or group):
+        return None
     owner = controller_of(pod)
     return MapSubject(
         "pod",
@@ -163,8 +178,8 @@ def _pod(pod: Pod, names: tuple[str, ...], group: str) -> MapSubject:
     )
 
 
-def _workloads(state: ClusterState, owners: set[tuple[str, str]]) -> Iterator[MapSubject]:
-    """Yield the workloads whose pods use claims: by their template, or by an existing pod."""
+def workload_subjects(state: ClusterState, owners: Collection[tuple[str, str]]) -> Iterator[MapSubject]:
+    """Yield the workloads whose pods use claims: by their template, or because ``owners`` (namespace, UID) has them."""
     for kind in WORKLOADS:
         for one in state.all(kind):
             if controller_of(one) is not None:
@@ -179,6 +194,12 @@ def _workloads(state: ClusterState, owners: set[tuple[str, str]]) -> Iterator[Ma
                 replicas=getattr(spec, "replicas", None),
                 since=str(one.metadata.creation_timestamp or ""),
             )
+
+
+def group_subjects(state: ClusterState) -> Iterator[MapSubject]:
+    """Yield the pod groups."""
+    for one in state.all(PodGroup):
+        yield MapSubject("podgroup", one.metadata.namespace, one.metadata.name)
 
 
 def _template_claims(one: Any) -> Iterable[object]:

@@ -14,13 +14,14 @@ from msgspec import structs
 from cathedra.allocation import InvalidInput, Inventory
 from cathedra.allocation.checks.selectors import SelectorCache, SelectorList
 from cathedra.allocation.supply.devices import DeviceRecord, PoolID, SliceRecord
+from cathedra.allocation.supply.inventory import InventorySnapshot
 from cathedra.allocation.supply.ledger import qualified
 from cathedra.allocation.supply.undecodable import effect_of
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceClass, DeviceRequestAllocationResult, ResourceClaim
 from cathedra.api.undecodable import Undecodable
-from cathedra.insight.explanation.causes import unusual_pools
+from cathedra.insight.explanation.causes import problems_of_slices, unusual_pools
 from cathedra.insight.inventory.placement import CounterKey, PlacedPartition, placements
 from cathedra.insight.inventory.report import DeviceEntry, DeviceGroup, DeviceHolder, DeviceList, Total
 from cathedra.insight.reading.state import ClusterState
@@ -28,6 +29,8 @@ from cathedra.insight.rendering import attribute_text
 from cathedra.semantics.tolerations import HARD_EFFECTS
 
 DeviceKey = tuple[str, str, str]
+_MOST_TEXTS: Final = 100_000
+"""Signatures whose texts are kept."""
 _STATES: Final = ("free", "held", "blocked", "tainted", "unusable")
 
 
@@ -80,6 +83,14 @@ def pool_problems(state: ClusterState, driver: str = "") -> tuple[str, ...]:
     )
 
 
+def problems_of_pool(pool: PoolID, snapshot: InventorySnapshot) -> tuple[str, ...]:
+    """Return the same sentences for one pool."""
+    pieces = [record.source for record in snapshot.pools.get(pool, ())]
+    texts = problems_of_slices(pieces) if pieces else ()
+    withheld = (f"is {snapshot.withheld[pool]}",) if pool in snapshot.withheld else ()
+    return tuple(f"pool {pool[0]}/{pool[1]} {text}" for text in (*withheld, *texts))
+
+
 def _listing(state: ClusterState) -> DeviceListing:
     return DeviceListing(state, holders(state.all(ResourceClaim), state.undecodable), health_of(state.pods))
 
@@ -118,6 +129,14 @@ class DeviceListing:
         ]
         self.known_classes: dict[int, tuple[str, ...]] = {}
         self.texts: dict[int, tuple[dict[str, str], dict[str, str]]] = {}
+
+    def follow(self, state: ClusterState, health: Mapping[str, str]) -> None:
+        """Set the next state, which has the same classes and the same inventory with other slices."""
+        self.state, self.health = state, health
+        self.snapshot = self.inventory.snapshot()
+        # Texts of devices that are gone. Their signatures' numbers are not given again.
+        if len(self.texts) > _MOST_TEXTS:
+            self.texts, self.known_classes = {}, {}
 
     def rows(self) -> Iterator[DeviceEntry]:
         """Yield all devices, and those that claims hold and no slice has any more."""

@@ -4,7 +4,7 @@ read."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
 from functools import cached_property
@@ -215,6 +215,13 @@ class ClusterState:
         """The state with these objects, which are of the newest version; a later one replaces an earlier one."""
         return ClusterState(source, _with_merged_rules(_sorted_in(objects)), **more)
 
+    @staticmethod
+    def keyed(objects: ByKind, source: str, **more: Any) -> ClusterState:
+        """The state with objects of an API server, by kind and by the keys of `key_of`."""
+        if any(objects.get(DeviceTaintRule, {})):
+            objects = _with_merged_rules(objects)
+        return ClusterState(source, objects, **more)
+
     def is_known(self, kind: type[KubeObject]) -> bool:
         """Return True if the objects of that kind were read, so that one that is not there does not exist."""
         return kind not in self.unknown
@@ -241,6 +248,19 @@ class ClusterState:
         """The object of that name."""
         found: Mapping[Key, Any] = self.objects.get(kind, {})
         return found.get((namespace, name))
+
+    def changes_since(self, before: ClusterState, kind: type[T]) -> Iterator[tuple[Key, T | None, T | None]]:
+        """Yield key, former and present object of each that differs, by identity; None where there is none."""
+        old: Mapping[Key, Any] = before.objects.get(kind, {})
+        new: Mapping[Key, Any] = self.objects.get(kind, {})
+        if old is new:
+            return
+        for key, one in new.items():
+            if (former := old.get(key)) is not one:
+                yield key, former, one
+        for key, former in old.items():
+            if key not in new:
+                yield key, former, None
 
     def allocating_from(self, cluster: Cluster) -> ClusterState:
         """The same objects, with devices allocated from ``cluster``."""
@@ -332,7 +352,7 @@ def _sorted_in(objects: Iterable[KubeObject]) -> dict[type[KubeObject], dict[Key
     return found
 
 
-def _with_merged_rules(objects: dict[type[KubeObject], dict[Key, KubeObject]]) -> ByKind:
+def _with_merged_rules(objects: ByKind) -> ByKind:
     """The same with the taints of rules of 1.33 and 1.34 in the slices, where rules could choose by class, too."""
     known: Mapping[type[Any], Mapping[Key, Any]] = objects
     slices, rules = merged_rules(
