@@ -12,6 +12,7 @@ from typing import Any, Final
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import ResourceClaim
+from cathedra.api.status import StatusError
 from cathedra.client.transport import APICall, WatchEvent
 from cathedra.faultsim.network import ObservedWatch
 from cathedra.faultsim.observation import (
@@ -24,6 +25,9 @@ from cathedra.faultsim.observation import (
     ended,
 )
 from cathedra.node.runtime.runtime import ContainerSpec
+
+_CALM_SECONDS: Final = 60.0
+"""Time without a fault after which nothing of it is left."""
 
 
 class BrokenInvariant(Exception):
@@ -49,6 +53,9 @@ class Invariant:
 
     def acknowledged(self, call: APICall, result: Any) -> None:
         """Check a write that a part has received the answer of."""
+
+    def refused(self, call: APICall, error: StatusError) -> None:
+        """Check an allocation that a server has refused because another claim holds the devices."""
 
     def watched(self, stream: ObservedWatch, event: WatchEvent[Any]) -> None:
         """Check an event that a part has received."""
@@ -156,6 +163,28 @@ class CapacityIsNeverExceeded(Invariant):
             yield from self._consumption.get((one.driver, one.pool, one.device), ())
             for name, amount in (one.consumed_capacity or {}).items():
                 yield (one.driver, one.pool, one.device, str(name)), _number(amount)
+
+
+LOST_ALLOCATIONS: Final = "lost-allocations"
+"""Name in the figures: allocations that a server has refused because another claim holds the devices."""
+
+
+def lost_allocation(call: APICall, error: StatusError) -> bool:
+    """Return True if a server has refused to allocate what another claim holds."""
+    if call.ref.resource != "resourceclaims" or not error.is_conflict:
+        return False
+    return any(text in str(error) for text in ("is allocated to claim", "and claims would use"))
+
+
+class LoneSchedulersFindFreeDevices(Invariant):
+    """Refusals of the API server, behind which an error of a scheduler could hide."""
+
+    sentence = "While there is no fault, no allocation of a scheduler that works alone is refused as taken."
+
+    def refused(self, call: APICall, error: StatusError) -> None:
+        """Look for a reason: another scheduler, or a write of a former life that was still on its way."""
+        if not self.chronicle.rivals and self.chronicle.is_calm(_CALM_SECONDS):
+            raise self.broken(str(error))
 
 
 class ContainersHaveTheirClaims(Invariant):
@@ -322,10 +351,6 @@ class QuotasHold(Invariant):
 QUOTA_RESOURCE: Final = "count/resourceclaims.resource.k8s.io"
 
 
-_CALM_SECONDS: Final = 60.0
-"""Time without a fault after which nothing of it is left."""
-
-
 class GangsStartWhole(Invariant):
     """Minimum of a gang."""
 
@@ -452,6 +477,7 @@ class PartsDoNotFail(Invariant):
 INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     DevicesAreHeldOnce,
     CapacityIsNeverExceeded,
+    LoneSchedulersFindFreeDevices,
     ContainersHaveTheirClaims,
     NothingIsUnpreparedInUse,
     PreparedDevicesDoNotOverlap,

@@ -111,6 +111,8 @@ class Chronicle:
         self.nodes: dict[str, NodeView] = {}
         self.lines: deque[str] = deque(maxlen=_SHOWN)
         self.count = 0
+        self.rivals = False
+        """True if several schedulers work at the same time."""
         self.disturbances = 0
         """Number of faults that are active."""
         self.disturbed_at = float("-inf")
@@ -135,6 +137,10 @@ class Chronicle:
     def is_calm(self, seconds: float) -> bool:
         """Return True if no fault is active, and none was for so long."""
         return not self.disturbances and self._now() - self.disturbed_at > seconds
+
+    def calm_since(self, moment: float) -> float:
+        """Return the seconds that have passed without a fault since ``moment``."""
+        return 0.0 if self.disturbances else self._now() - max(moment, self.disturbed_at)
 
     @property
     def digest(self) -> str:

@@ -43,8 +43,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     schedulers: int = 1
     """Schedulers; of several one leads."""
     elected: bool = True
-    """False: several schedulers work at the same time. Seeds never draw that: Kubernetes' would then allocate devices
-    twice."""
+    """False: several schedulers work at the same time, on the same devices."""
+    named: bool = False
+    """True if the second scheduler takes only pods that name it, and the first one the others."""
     reports: bool = False
     """True if the driver reports its devices in the status of claims."""
     binding: bool = False
@@ -245,7 +246,10 @@ def _setup(random: Random, options: Options) -> Setup:
     toggled = [(gate, random.random() < 0.5) for gate in _TOGGLED if random.random() < 0.2]
     gangs = random.random() < 0.7
     servers = random.choice((1, 1, 2))
-    schedulers = random.choice((1, 1, 2))
+    schedulers = random.choice((1, 1, 2, 2))
+    # Active schedulers beside each other need a server that sees all allocations (docs/deviations.md).
+    elected, named = random.random() < 0.5, random.random() < 0.5
+    elected = elected or schedulers == 1 or servers > 1
     nodes = random.randint(1, 3)
     devices = random.randint(1, 3)
     gates = _gates(release, supply, toggled, gangs=gangs)
@@ -268,6 +272,8 @@ def _setup(random: Random, options: Options) -> Setup:
         supply=supply,
         servers=servers,
         schedulers=schedulers,
+        elected=elected,
+        named=named and not elected,
         reports=reports,
         binding=binding,
     )

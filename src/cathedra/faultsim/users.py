@@ -37,6 +37,8 @@ from cathedra.node.runtime.simulated import RUN_SECONDS
 DEFAULT: Final = "default"
 LIMITED: Final = "limited"
 """The namespace with a quota."""
+SECOND_SCHEDULER: Final = "scheduler-1"
+"""Name of the second scheduler, as a part and in pods."""
 _CLASS: Final = "gpu.example.com"
 _MOST: Final = 2
 """Devices of the largest template."""
@@ -152,6 +154,9 @@ class Users:
 
     async def _pod(self, step: PlannedStep, namespace: str = DEFAULT, **spec: Any) -> None:
         reference = {"resourceClaimTemplateName": f"gpus-{min(step.count, _MOST) or 1}"}
+        # The pods of a group have one scheduler, as Kubernetes demands.
+        if self._setup.named and "schedulingGroup" not in spec and sum(step.on.encode()) % 2:
+            spec["schedulerName"] = SECOND_SCHEDULER
         await self._create(PODS, namespace, from_dict(Pod, pod_body(step.on, reference, step.seconds, **spec)))
 
     async def _pod_with_quota(self, step: PlannedStep) -> None:

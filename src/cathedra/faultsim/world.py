@@ -26,16 +26,27 @@ from cathedra.clock import LoopClock
 from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.controllers.nodes.lifecycle import LifecycleTiming, NodeLifecycleController
-from cathedra.faultsim.invariants import INVARIANTS, BrokenInvariant, Invariant
+from cathedra.faultsim.invariants import (
+    INVARIANTS,
+    LOST_ALLOCATIONS,
+    BrokenInvariant,
+    Invariant,
+    lost_allocation,
+)
 from cathedra.faultsim.machines import HEARTBEAT_SECONDS, DeathAtStep, Machine
 from cathedra.faultsim.network import Link, Network, ObservedWatch, PartClock, ServerLife
 from cathedra.faultsim.observation import Chronicle, NodeView
 from cathedra.faultsim.plan import FaultPlan, PlannedStep, part_names
 from cathedra.faultsim.stores import Disk, DiskStore, SharedMedium, SharedStore
-from cathedra.faultsim.users import Users
+from cathedra.faultsim.users import SECOND_SCHEDULER, Users
 from cathedra.kinds.served import all_definitions
 from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.releases import FeatureGates, UnknownGate
+from cathedra.scheduler.configuration.reading import (
+    DEFAULT_CONFIGURATION,
+    ProfileConfiguration,
+    SchedulerConfiguration,
+)
 from cathedra.scheduler.scheduler import Scheduler
 
 _RUNTIME_CONFIG: Final = {"scheduling.k8s.io/v1beta1": True, "resource.k8s.io/v1beta2": True}
@@ -43,11 +54,14 @@ _RESTART_SECONDS: Final = 1.0
 _LEASE: Final = LeaseTiming(lease=120.0, renew_deadline=90.0, retry=30.0)
 """Longer than the default: with two schedulers most writes of an idle cluster would be renewals."""
 _FLAP_SECONDS: Final = 5.0
+_SECOND: Final = SchedulerConfiguration(profiles=(ProfileConfiguration(name=SECOND_SCHEDULER),))
+"""The configuration of a scheduler that takes only pods that name it."""
 
 
 _HOOKS: Final = (
     "written",
     "acknowledged",
+    "refused",
     "watched",
     "preparing",
     "prepared",
@@ -58,7 +72,7 @@ _HOOKS: Final = (
 
 
 def _implementing(hook: str, invariants: list[Invariant]) -> list[Callable[..., None]]:
-    """Return the methods that check something: there are 16 invariants, and most have one or two hooks."""
+    """Return the methods that check something: there are some 20 invariants, and most have one or two hooks."""
     return [getattr(one, hook) for one in invariants if getattr(type(one), hook) is not getattr(Invariant, hook)]
 
 
@@ -153,6 +167,7 @@ class FaultedCluster:
             f"node-{number}": Machine(f"node-{number}", setup, self.clock, self._random(), self)
             for number in range(setup.nodes)
         }
+        self.chronicle.rivals = not setup.elected
         self.chronicle.nodes = {name: machine.view for name, machine in self.machines.items()}
         self.parts = {name: SupervisedPart(name, self._maker(name), self) for name in part_names(setup)}
         for name in self.parts:
@@ -179,6 +194,12 @@ class FaultedCluster:
     def acknowledged(self, call: APICall, result: Any) -> None:
         """A part received the answer to a write."""
         self._check("acknowledged", call, result)
+
+    def refused(self, part: str, call: APICall, error: StatusError) -> None:
+        """A server refused a call of a part."""
+        if lost_allocation(call, error):
+            self.network.met[LOST_ALLOCATIONS] = self.network.met.get(LOST_ALLOCATIONS, 0) + 1
+            self._check("refused", call, error)
 
     def watched(self, stream: ObservedWatch, event: WatchEvent[Any]) -> None:
         """A part received an event."""
@@ -271,7 +292,12 @@ class FaultedCluster:
         # At once: the task that kills the part runs a turn of the loop later.
         if link is not None:
             link.dead = True
-        self.spawn(self.parts[part].down(_RESTART_SECONDS * 5))
+        self.spawn(self._dead(part))
+
+    async def _dead(self, part: str) -> None:
+        # A fault as each other: its consequences must not be taken for those of a calm time.
+        with self.chronicle.disturbed():
+            await self.parts[part].down(_RESTART_SECONDS * 5)
 
     async def _serve(self, name: str) -> None:
         config = ServerConfig(release=self.release, gates=self.gates, runtime_config=_RUNTIME_CONFIG)
@@ -297,8 +323,13 @@ class FaultedCluster:
         client = self._client(name, "system:kube-scheduler")
         clock = self.parts[name].clock
 
+        configuration = _SECOND if self.plan.setup.named and name == SECOND_SCHEDULER else DEFAULT_CONFIGURATION
+
         async def lead() -> None:
-            await Scheduler(client, clock=clock, random=self._random(), gates=self.gates).run()
+            scheduler = Scheduler(
+                client, clock=clock, random=self._random(), gates=self.gates, configuration=configuration
+            )
+            await scheduler.run()
 
         if self.plan.setup.schedulers == 1 or not self.plan.setup.elected:
             await lead()

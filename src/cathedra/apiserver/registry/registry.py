@@ -14,6 +14,7 @@ from typing import Any
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.scheme import GroupResource
 from cathedra.apiserver.registry.commitlog import CommitLog, WriteConflict
+from cathedra.apiserver.registry.deviceholders import guard_devices
 from cathedra.apiserver.registry.layout import LogLayout, SharedLayout
 from cathedra.apiserver.registry.replication import serve_replica
 from cathedra.apiserver.registry.sharedcommitlog import SharedCommitLog
@@ -68,6 +69,7 @@ class Registry:
             StorageError: it cannot be read.
         """
         await self._log.load()
+        guard_devices(self._tables)
 
     async def serve_replica(self, connected: socket.socket) -> None:
         """Serve this store to an API server in a child process, at the other end of a connected unix socket.
@@ -187,7 +189,8 @@ class Registry:
 
         Raises:
             WriteConflict: ``previous`` is no longer the latest state.
-            StatusError: 500, the object is too large; 500, 503 or 504, from the future: the store failed.
+            StatusError: 409, it contradicts another object (`Table.check`); 500, the object is too large; 500, 503 or
+                504, from the future: the store failed.
         """
         if table.get(key) is not previous:
             raise WriteConflict(key)
@@ -199,6 +202,8 @@ class Registry:
         # Two writes of one object would be compared with the same state, and the second would overwrite the first.
         if key in table.under_way:
             raise WriteConflict(key)
+        if table.check is not None:
+            table.check(key, previous, obj)
         writing = self._log.put(table, key, previous, obj)
         if not writing.done():  # a store may settle a write at once
             table.under_way[key] = []

@@ -12,10 +12,12 @@ import logging
 import socket
 from typing import Any, Final
 
+from cathedra.api.status import StatusError
 from cathedra.apiserver.registry.commitlog import CommitLog, Origin
+from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.storage import primary
-from cathedra.apiserver.storage.protocol import Write
+from cathedra.apiserver.storage.protocol import Record, StorageError, Write
 from cathedra.frames import FrameError, MessageReader, MessageWriter
 
 LOG: Final = logging.getLogger(__name__)
@@ -98,7 +100,7 @@ class ReplicaConnection(asyncio.Protocol):
             ended.add_done_callback(lambda _: self._write(message))
             waiting.append(ended)
             return
-        if current != message.expected:
+        if current != message.expected or not self._agrees(message, located):
             self._send(primary.Refused(message.id, current))
             return
         # Reserved before the log is called: it may settle at once, and a later message must already find the key taken.
@@ -108,6 +110,22 @@ class ReplicaConnection(asyncio.Protocol):
             self._send(primary.Refused(message.id, 0, error))
 
         self._log.take(message.key, message.value, located, (self, message.id), failed)
+
+    def _agrees(self, message: primary.Forward, located: tuple[Table, str] | None) -> bool:
+        """Return False if the write contradicts another object. The server that sent it compares it by itself then,
+        with all that was settled here before the refusal."""
+        if located is None or message.value is None or (check := located[0].check) is None:
+            return True
+        table, key = located
+        record = Record(message.key, message.expected, message.value)
+        try:
+            check(key, table.get(key), self._tables.layout.read(table.definition, record))
+        except StatusError:
+            return False
+        # What cannot be read allocates nothing here; `Tables.take` passes over it.
+        except StorageError:
+            return True
+        return True
 
     def _send(self, message: Any, size: int = 0) -> None:
         if self._outgoing is not None:

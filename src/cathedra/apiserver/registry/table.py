@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, cast
 
+from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.apiserver.registry.selection import Selection, getter
 from cathedra.apiserver.registry.storedobject import StoredObject, split_key
 from cathedra.apiserver.registry.watching import StoredChange, Watcher, Watchers
@@ -48,6 +49,9 @@ class Table:
         self.under_way: dict[str, list[asyncio.Future[None]]] = {}
         """By key with a write under way: futures to be set at its end. This is the lock of an object: no request begins
         a write on a key that is here, so each is compared with a settled state."""
+        self.check: Callable[[str, StoredObject | None, KubeObject], None] | None = None
+        """Compares an object that is to be written with others of the table, which no lock of a single object covers.
+        It is called in the same turn in which the write is put into the log, and raises the refusal."""
         self._entries: dict[str, StoredObject] = {}
         self.get = self._entries.get
         """Return the object of a key; None if there is none. The bound method of the dictionary, since a write calls it

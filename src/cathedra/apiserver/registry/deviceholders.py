@@ -1,0 +1,251 @@
+"""Devices that claims hold. An allocation of what another claim holds already is refused.
+
+The optimistic lock of a claim covers that claim alone. Two schedulers that work at the same time, or a late request of
+a former leader, could therefore allocate one device to two claims: Kubernetes has no guard there. Here the write is
+compared with all claims in the same turn of the loop in which it is put into the log, and the loser is answered with
+409, as after any other lost race. A scheduler withdraws its decision then, and tries the pod again.
+
+Only devices that slices publish are compared: for others there is no rule that an allocation could break. On a store
+that several servers share, what other servers write at the same moment is not seen (docs/deviations.md).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from cathedra.allocation.supply.ledger import qualified
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.quantity import Quantity
+from cathedra.api.resource import Device, DeviceRequestAllocationResult, ResourceSlice
+from cathedra.api.scheme import GroupResource
+from cathedra.api.status import conflict
+from cathedra.apiserver.registry.storedobject import StoredObject, split_key
+from cathedra.apiserver.registry.table import Table
+from cathedra.apiserver.registry.tables import Tables
+from cathedra.apiserver.registry.watching import StoredChange
+
+CLAIMS: Final = GroupResource("resource.k8s.io", "resourceclaims")
+SLICES: Final = GroupResource("resource.k8s.io", "resourceslices")
+
+_Pool = tuple[str, str]
+"""Driver and name of a pool."""
+_Counter = tuple[str, str]
+"""Counter set and name of a counter."""
+_Results = tuple[DeviceRequestAllocationResult, ...]
+
+
+class _Supply(msgspec.Struct, frozen=True, gc=False):
+    """The newest generation of a pool."""
+
+    devices: dict[str, Device]
+    counters: dict[_Counter, Quantity]
+
+
+class DeviceHolders:
+    """Compares allocations with what other claims hold."""
+
+    def __init__(self, claims: Table, slices: Table) -> None:
+        self._claims, self._slices = claims, slices
+        self._held: dict[_Pool, dict[str, dict[str, _Results]]] = {}
+        """Pool → device → key of a claim → what it holds of the device."""
+        self._under_way: dict[str, _Results] = {}
+        """By key of a claim: allocations that are put into the log and not settled yet, or that failed."""
+        self._published: dict[_Pool, dict[str, None]] = {}
+        """The keys of the slices of each pool."""
+        self._supplies: dict[_Pool, _Supply] = {}
+        """Of the pools from which something was allocated since their slices last changed. Made for each allocation,
+        they would cost a walk over the pool."""
+        for entry in claims.entries():
+            self._enter(entry.key, _held_by(entry.object))
+        for entry in slices.entries():
+            self._published.setdefault(_pool_of(entry.object), {})[entry.key] = None
+        claims.observe(self._claim_changed)
+        slices.observe(self._slice_changed)
+
+    def check(self, key: str, previous: StoredObject | None, claim: KubeObject) -> None:
+        """Compare a claim that is to be written with all others, and note its allocation as under way.
+
+        Raises:
+            StatusError: 409, another claim holds one of its devices, or they are more than their pool has.
+        """
+        held = _held_by(claim)
+        # No write of the claim is under way now. What is noted is of one that failed.
+        self._under_way.pop(key, None)
+        # Fast path: most writes of a claim leave its allocation as it is.
+        if not held or (previous is not None and _held_by(previous.object) == held):
+            return
+        for one in [one for one in self._under_way if one not in self._claims.under_way]:
+            del self._under_way[one]  # failed, and the claim was not written again
+        for pool in dict.fromkeys((one.driver, one.pool) for one in held):
+            problem = self._problem(key, pool, [one for one in held if (one.driver, one.pool) == pool])
+            if problem:
+                raise conflict(CLAIMS, split_key(key)[1], problem)
+        self._under_way[key] = held
+
+    def _problem(self, key: str, pool: _Pool, own: list[DeviceRequestAllocationResult]) -> str:
+        supply = self._supply(pool)
+        others = {name: found for name in {one.device for one in own} if (found := self._others(key, pool, name))}
+        for one in own:
+            device = supply.devices.get(one.device)
+            for claim, results in others.get(one.device, {}).items() if device is not None else ():
+                if one.share_id is None or any(other.share_id is None for other in results):
+                    return f"device {'/'.join((*pool, one.device))} is allocated to claim {claim}"
+            if device is not None and one.share_id is not None:
+                parts = [other for results in others.get(one.device, {}).values() for other in results]
+                problem = _over_capacity(device, [*parts, *(mine for mine in own if mine.device == one.device)])
+                if problem:
+                    return f"device {'/'.join((*pool, one.device))} {problem}"
+        return self._over_counters(key, pool, own)
+
+    def _over_counters(self, key: str, pool: _Pool, own: list[DeviceRequestAllocationResult]) -> str:
+        supply = self._supply(pool)
+        drawn = _drawn(supply, own)
+        if not drawn:
+            return ""
+        results = [*own]
+        for name in self._devices(pool):
+            for parts in self._others(key, pool, name).values():
+                results += parts
+        total = _drawn(supply, results)
+        for counter in drawn:
+            there = supply.counters.get(counter)
+            if there is not None and total[counter] > there.nanos:
+                used = Quantity.of_nanos(total[counter], there.format)
+                return f"pool {'/'.join(pool)} has {there} of counter {'/'.join(counter)}, and claims would use {used}"
+        return ""
+
+    def _devices(self, pool: _Pool) -> set[str]:
+        """Return the names of the devices of a pool that claims hold, or will."""
+        under_way = (one for results in self._under_way.values() for one in results)
+        return {*self._held.get(pool, {}), *(one.device for one in under_way if (one.driver, one.pool) == pool)}
+
+    def _others(self, key: str, pool: _Pool, device: str) -> dict[str, _Results]:
+        """Return what claims other than ``key`` hold of a device, or will."""
+        found = dict(self._held.get(pool, {}).get(device, {}))
+        for claim, results in self._under_way.items():
+            if parts := tuple(one for one in results if (one.driver, one.pool, one.device) == (*pool, device)):
+                found[claim] = parts
+        found.pop(key, None)
+        return found
+
+    def _supply(self, pool: _Pool) -> _Supply:
+        known = self._supplies.get(pool)
+        if known is None:
+            known = self._supplies[pool] = _supply_of(list(self._slices_of(pool)))
+        return known
+
+    def _slices_of(self, pool: _Pool) -> Iterator[ResourceSlice]:
+        for key in self._published.get(pool, ()):
+            entry = self._slices.get(key)
+            if entry is not None:
+                yield entry.object
+
+    def _claim_changed(self, change: StoredChange) -> None:
+        key = change.entry.key
+        # A later write of the claim may be under way soon, with which this note has nothing to do.
+        self._under_way.pop(key, None)
+        before = () if change.previous is None else _held_by(change.previous.object)
+        after = () if change.deleted else _held_by(change.entry.object)
+        if before == after:
+            return
+        for one in before:
+            self._leave(key, (one.driver, one.pool), one.device)
+        self._enter(key, after)
+
+    def _leave(self, key: str, pool: _Pool, device: str) -> None:
+        devices = self._held.get(pool, {})
+        holders = devices.get(device, {})
+        holders.pop(key, None)
+        # Pools and devices come and go; empty entries of former ones would stay for ever.
+        if not holders:
+            devices.pop(device, None)
+        if not devices:
+            self._held.pop(pool, None)
+
+    def _enter(self, key: str, results: _Results) -> None:
+        for one in results:
+            holders = self._held.setdefault((one.driver, one.pool), {}).setdefault(one.device, {})
+            holders[key] = (*holders.get(key, ()), one)
+
+    def _slice_changed(self, change: StoredChange) -> None:
+        key = change.entry.key
+        if change.previous is not None:
+            former = _pool_of(change.previous.object)
+            self._supplies.pop(former, None)
+            keys = self._published[former]
+            del keys[key]
+            if not keys:
+                del self._published[former]
+        if not change.deleted:
+            pool = _pool_of(change.entry.object)
+            self._supplies.pop(pool, None)
+            self._published.setdefault(pool, {})[key] = None
+
+
+def guard_devices(tables: Tables) -> None:
+    """Check every allocation from now on, if claims and slices are served."""
+    claims, slices = tables.get(CLAIMS), tables.get(SLICES)
+    if claims is not None and slices is not None:
+        claims.check = DeviceHolders(claims, slices).check
+
+
+def _held_by(claim: Any) -> _Results:
+    """Return the results that hold devices: admin access leaves a device free."""
+    allocation = claim.status.allocation
+    return () if allocation is None else tuple(one for one in allocation.devices.results if not one.admin_access)
+
+
+def _pool_of(published: Any) -> _Pool:
+    return published.spec.driver, published.spec.pool.name
+
+
+def _supply_of(slices: list[ResourceSlice]) -> _Supply:
+    newest = max((one.spec.pool.generation for one in slices), default=0)
+    current = [one.spec for one in slices if one.spec.pool.generation == newest]
+    times = Counter(counters.name for spec in current for counters in spec.shared_counters)
+    counters = {
+        (one.name, name): counter.amount
+        for spec in current
+        for one in spec.shared_counters
+        # Up to 1.34 a set belongs to its slice, and two slices may have sets of one name: then none of them is
+        # compared.
+        if times[one.name] == 1
+        for name, counter in one.counters.items()
+    }
+    return _Supply({device.name: device for spec in current for device in spec.devices}, counters)
+
+
+def _drawn(supply: _Supply, results: list[DeviceRequestAllocationResult]) -> dict[_Counter, int]:
+    """Return the nano-units of each counter that allocated devices of a pool consume."""
+    drawn: dict[_Counter, int] = {}
+    # A device draws its counters once, by however many claims it is shared.
+    for name in dict.fromkeys(one.device for one in results):
+        device = supply.devices.get(name)
+        for consumption in device.consumes_counters if device is not None else ():
+            for counter, amount in consumption.counters.items():
+                place = consumption.counter_set, counter
+                drawn[place] = drawn.get(place, 0) + amount.amount.nanos
+    for one in results:
+        for consumed in one.consumed_counters:
+            for counter, taken in consumed.counters.items():
+                place = consumed.counter_set, counter
+                drawn[place] = drawn.get(place, 0) + taken.nanos
+    return drawn
+
+
+def _over_capacity(device: Device, results: list[DeviceRequestAllocationResult]) -> str:
+    driver = results[0].driver
+    used: dict[str, int] = {}
+    for one in results:
+        for name, amount in one.consumed_capacity.items():
+            place = qualified(name, driver)
+            used[place] = used.get(place, 0) + amount.nanos
+    for name, capacity in device.capacity.items():
+        if used.get(qualified(name, driver), 0) > capacity.value.nanos:
+            total = Quantity.of_nanos(used[qualified(name, driver)], capacity.value.format)
+            return f"has {capacity.value} of capacity {name}, and claims would use {total}"
+    return ""

@@ -1,0 +1,170 @@
+"""Allocations of what another claim holds: refused with a conflict, also while the other write is under way."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+import pytest
+
+from cathedra.api.resource import ResourceClaim, ResourceSlice
+from cathedra.api.status import StatusError
+from cathedra.api.struct import from_dict
+from cathedra.apiserver.config import ServerConfig
+from cathedra.apiserver.server import APIServer
+from cathedra.client.client import Client
+from cathedra.client.resources import NAMESPACES, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.client.transport import PatchType
+from cathedra.clock import LoopClock, run_virtual
+from cathedra.faultsim.stores import Disk, DiskStore
+
+REQUESTS = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}
+
+
+def published(devices: list[dict[str, Any]], *, generation: int = 1, name: str = "s", **spec: Any) -> ResourceSlice:
+    pool = {"name": "p", "generation": generation, "resourceSliceCount": 1}
+    body = {"driver": "d.example.com", "pool": pool, "nodeName": "n", "devices": devices, **spec}
+    return from_dict(ResourceSlice, {"metadata": {"name": name}, "spec": body})
+
+
+def result(device: str, **more: Any) -> dict[str, Any]:
+    return {"request": "r", "driver": "d.example.com", "pool": "p", "device": device, **more}
+
+
+class Claims:
+    """Claims of one server whose store takes a moment."""
+
+    def __init__(self, client: Client) -> None:
+        self.claims = client.resource(RESOURCECLAIMS, "default")
+        self.slices = client.resource(RESOURCESLICES)
+        self.namespaces = client.resource(NAMESPACES)
+
+    async def make(self, *names: str) -> None:
+        for name in names:
+            await self.claims.create(from_dict(ResourceClaim, {"metadata": {"name": name}, "spec": REQUESTS}))
+
+    async def allocate(self, name: str, *results: dict[str, Any]) -> str:
+        """Allocate, and return the error."""
+        status = {"allocation": {"devices": {"results": list(results)}} if results else None}
+        claim = await self.claims.get(name)
+        body = {"metadata": {"name": name, "resourceVersion": claim.metadata.resource_version}, "status": status}
+        try:
+            await self.claims.update_status(from_dict(ResourceClaim, body))
+        except StatusError as error:
+            return str(error) if error.is_conflict else f"no conflict: {error}"
+        return ""
+
+
+def run(story: Any) -> None:
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        store = DiskStore(Disk(Random(1), lambda _: None))
+        server = await APIServer.open(ServerConfig(), clock=clock, random=Random(1), store=store)
+        try:
+            await story(Claims(Client(server.transport(), clock=clock)))
+        finally:
+            await server.close()
+
+    run_virtual(main())
+
+
+def test_a_device_that_another_claim_holds_is_refused_until_it_is_free() -> None:
+    async def story(cluster: Claims) -> None:
+        await cluster.slices.create(published([{"name": "gpu-0"}, {"name": "gpu-1"}]))
+        await cluster.make("a", "b")
+        assert await cluster.allocate("a", result("gpu-0")) == ""
+        refusal = await cluster.allocate("b", result("gpu-0"))
+        assert refusal.endswith('"b": device d.example.com/p/gpu-0 is allocated to claim default/a')
+        assert await cluster.allocate("b", result("gpu-1")) == ""
+        assert await cluster.allocate("a") == ""
+        await cluster.make("c")
+        assert await cluster.allocate("c", result("gpu-0")) == ""
+
+    run(story)
+
+
+def test_of_two_writes_at_one_moment_the_second_is_refused() -> None:
+    async def story(cluster: Claims) -> None:
+        await cluster.slices.create(published([{"name": "gpu-0"}]))
+        await cluster.make("a", "b")
+        errors = await asyncio.gather(*(cluster.allocate(name, result("gpu-0")) for name in ("a", "b")))
+        assert [bool(error) for error in errors] == [False, True]
+
+    run(story)
+
+
+def test_a_device_is_free_while_its_former_claim_is_written_again() -> None:
+    async def story(cluster: Claims) -> None:
+        await cluster.slices.create(published([{"name": "gpu-0"}]))
+        await cluster.make("a", "b")
+        assert await cluster.allocate("a", result("gpu-0")) == ""
+        assert await cluster.allocate("a") == ""
+        labels = {"metadata": {"labels": {"x": "y"}}}
+        labelled = asyncio.ensure_future(cluster.claims.patch("a", PatchType.MERGE, labels))
+        assert await cluster.allocate("b", result("gpu-0")) == ""
+        await labelled
+
+    run(story)
+
+
+def test_administrators_and_devices_without_a_slice_are_not_compared() -> None:
+    async def story(cluster: Claims) -> None:
+        await cluster.slices.create(published([{"name": "gpu-0"}]))
+        labels = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+        await cluster.namespaces.patch("default", PatchType.MERGE, labels)
+        await cluster.make("a", "b", "c", "d")
+        assert await cluster.allocate("a", result("gpu-0")) == ""
+        assert await cluster.allocate("b", result("gpu-0", adminAccess=True)) == ""
+        assert await cluster.allocate("c", result("unknown")) == ""
+        assert await cluster.allocate("d", result("unknown")) == ""
+
+    run(story)
+
+
+def test_shares_of_a_device_stay_within_its_capacity() -> None:
+    async def story(cluster: Claims) -> None:
+        gpu = {"name": "gpu-0", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi"}}}
+        await cluster.slices.create(published([gpu]))
+        names = ("a", "b", "c")
+        await cluster.make(*names)
+        shares = [
+            result("gpu-0", shareID=f"2b7a6d3e-0000-4000-8000-00000000000{number}", consumedCapacity={"memory": "20Gi"})
+            for number in range(3)
+        ]
+        errors = [await cluster.allocate(name, share) for name, share in zip(names, shares, strict=True)]
+        assert errors[:2] == ["", ""]
+        assert "has 40Gi of capacity memory, and claims would use 60Gi" in errors[2]
+        assert "is allocated to claim" in await cluster.allocate("c", result("gpu-0"))
+
+    run(story)
+
+
+def test_counters_of_a_pool_are_not_overdrawn() -> None:
+    async def story(cluster: Claims) -> None:
+        uses = [{"counterSet": "gpu", "counters": {"memory": {"value": "30Gi"}}}]
+        parts = [{"name": f"part-{number}", "consumesCounters": uses} for number in range(3)]
+        counters = [{"name": "gpu", "counters": {"memory": {"value": "60Gi"}}}]
+        await cluster.slices.create(published(parts))
+        extra = published([], name="counters", sharedCounters=counters)
+        await cluster.slices.create(extra)
+        await cluster.make("a", "b", "c")
+        assert await cluster.allocate("a", result("part-0"), result("part-1")) == ""
+        refusal = await cluster.allocate("b", result("part-2"))
+        assert "pool d.example.com/p has 60Gi of counter gpu/memory, and claims would use 90Gi" in refusal
+        assert await cluster.allocate("a") == ""
+        assert await cluster.allocate("b", result("part-2")) == ""
+
+    run(story)
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_a_pool_is_its_newest_generation(generation: int) -> None:
+    async def story(cluster: Claims) -> None:
+        await cluster.slices.create(published([{"name": "gpu-0"}]))
+        await cluster.slices.create(published([{"name": "gpu-1"}], generation=generation, name="t"))
+        await cluster.make("a", "b")
+        assert await cluster.allocate("a", result("gpu-0")) == ""
+        assert bool(await cluster.allocate("b", result("gpu-0"))) == (generation == 1)
+
+    run(story)
