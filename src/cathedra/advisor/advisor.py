@@ -21,6 +21,7 @@ from cathedra.advisor.capacity import ClassCapacity
 from cathedra.advisor.devices import DeviceFigures
 from cathedra.advisor.events import COMPONENT, EXPLAINED, WOULD_FIT, AdvisorEvents
 from cathedra.advisor.findings import AdvisorFindings
+from cathedra.advisor.gangs import GangCapacity
 from cathedra.advisor.model import ClusterModel
 from cathedra.advisor.pods import SILENT, PodAnswer, WaitingPod, WaitingPods
 from cathedra.advisor.usage import UsageTracker
@@ -90,6 +91,7 @@ class Advisor:
         self.pods = WaitingPods(self.model, clock, self._awake.set)
         self.figures = DeviceFigures(self.model)
         self.capacity = ClassCapacity(self.model, self.figures)
+        self.gangs = GangCapacity(self.model, clock)
         self.usage = UsageTracker(self.model, clock)
         self.findings = AdvisorFindings(self.model, self.figures, clock)
         self.alarm = Alarm(self.model, self.pods, clock, options.bounds)
@@ -274,6 +276,8 @@ class Advisor:
                 await self._clock.sleep(0)
             with one_of_many(_LOG, "capacity"):
                 await run(self.capacity.renew)
+            with one_of_many(_LOG, "gangs"):
+                await run(self.gangs.renew)
             with one_of_many(_LOG, "findings"):
                 await run(self.findings.renew)
                 for one in self.findings.lasting:

@@ -21,6 +21,8 @@ MOST: Final[Mapping[str, int]] = {
     "node": 1000,
     "namespace": 200,
     "device_class": 50,
+    "pod_group": 50,
+    "domain": 50,
     "driver": 20,
     "capacity": 20,
     "counter": 20,
@@ -58,6 +60,11 @@ FURTHER: Final = _gauge(
     "cathedra_further_requests",
     "Claims for a number of devices of a class on one node that fit at once, by counts of free devices.",
     *("device_class", "devices"),
+)
+FURTHER_GANGS: Final = _gauge(
+    "cathedra_further_gangs",
+    "Further copies of a gang that fit at once, by the classes of their devices and by topology domain.",
+    *("namespace", "pod_group", "device_class", "domain"),
 )
 STRANDED: Final = _gauge(
     "cathedra_stranded_devices", "Devices that no claim holds and none can get, by reason.", "driver", "reason"
@@ -107,7 +114,8 @@ LEFT_OUT: Final = _gauge(
     "cathedra_advisor_values_left_out", "Values of a label that are summed under «other».", "metric", "label"
 )
 METRICS: Final = (
-    *(DEVICES, NODE_DEVICES, CAPACITY, COUNTERS, LARGEST, FURTHER, STRANDED, WAITING, WOULD_FIT, FINDINGS),
+    *(DEVICES, NODE_DEVICES, CAPACITY, COUNTERS, LARGEST, FURTHER, FURTHER_GANGS, STRANDED),
+    *(WAITING, WOULD_FIT, FINDINGS),
     *(CLAIMS, HELD, SECONDS, OLDER, DURATION, EVENTS, ANALYSES, LEFT_OUT),
 )
 """All of them, as docs/metrics.md lists them."""
@@ -133,6 +141,7 @@ class AdvisorMetrics(Collector):
             *self._devices(),
             (LARGEST, {(name,): number for name, number in advisor.capacity.largest.items()}),
             (FURTHER, advisor.capacity.further),
+            (FURTHER_GANGS, advisor.gangs.further),
             (STRANDED, advisor.capacity.stranded),
             (WAITING, Counter((obstacle,) for obstacle in advisor.obstacles())),
             (FINDINGS, Counter((one.kind,) for one in advisor.findings.lasting)),

@@ -11,7 +11,6 @@ nodes is placed first, because it leaves the fewest wrong choices.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import islice, permutations
@@ -21,7 +20,7 @@ import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
-from cathedra.api.struct import encode, replace
+from cathedra.api.struct import encode
 from cathedra.scheduler.bindingcycle import HeldPod
 from cathedra.scheduler.framework.diagnosis import UnschedulablePod
 from cathedra.scheduler.framework.plugin import CycleState
@@ -30,6 +29,7 @@ from cathedra.scheduler.nodesearch import SelectedNode
 from cathedra.scheduler.plugins.gangs import placement_feasible
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.semantics.podgroups import GroupKey, GroupNode
+from cathedra.semantics.pods import spec_form
 
 _ORDERS: Final = 24
 """Largest number of orders of different pods that are tried."""
@@ -46,8 +46,6 @@ _ORDINALS: Final = frozenset(
     }
 )
 """Labels in which the pods of one workload differ."""
-_TOKEN_VOLUME: Final = re.compile(rb"kube-api-access-[a-z0-9]+")
-"""Name of the volume that admission gives to every pod, with random letters at its end."""
 _DEPEND_ON_OTHERS: Final = frozenset({"InterPodAffinity", "PodTopologySpread"})
 """Plugins that may refuse a pod alone and not beside others of its gang."""
 
@@ -73,15 +71,13 @@ def joint_pods(
         pod, used = entry.info.pod, claims[entry.uid]
         if used is None:
             return entry.uid
-        sources = tuple([replace(one, resource_claim_name=None) for one in pod.spec.resource_claims])
-        spec = replace(pod.spec, node_name="", hostname="", scheduling_group=None, resource_claims=sources)
         labels = sorted((key, value) for key, value in pod.metadata.labels.items() if key not in _ORDINALS)
         # A claim that is allocated, or that others of the gang use too, is not interchangeable with an equal one.
         devices = tuple(
             (claim.metadata.uid if users[claim.metadata.uid] > 1 or claim.status.allocation else "", encode(claim.spec))
             for claim in used
         )
-        return _TOKEN_VOLUME.sub(b"", encode(spec)), tuple(labels), devices
+        return spec_form(pod), tuple(labels), devices
 
     return [JointPod(key, entry, (key, form(entry))) for key, entry in pending]
 

@@ -86,6 +86,8 @@ _WATCHED: Final[tuple[ResourceRef[Any], ...]] = (
     *(CSINODES, PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, STORAGECLASSES),
 )
 """Resources that the filters read from informers."""
+_PLACES: Final = "pods"
+"""The resource that stands for the number of pods of a node."""
 
 
 def simulated_configuration(*, volumes: bool, joint: bool = False) -> SchedulerConfiguration:
@@ -254,6 +256,14 @@ class Filters:
         """Return the largest amount of a resource that is free on any of the nodes, in its smallest unit."""
         found = [node for name in nodes if (node := self._cache.node(name)) is not None]
         return max((node.allocatable.get(resource, 0) - node.requested.get(resource, 0) for node in found), default=0)
+
+    def free_on(self, node: str) -> Mapping[str, int]:
+        """Return what the pods on a node leave of its resources, and of its number of pods, in their smallest units."""
+        found = self._cache.node(node)
+        if found is None:
+            return {}
+        left = {name: amount - found.requested.get(name, 0) for name, amount in found.allocatable.items()}
+        return {**left, _PLACES: found.allocatable.get(_PLACES, 0) - len(found.pods)}
 
     def judge(self, pod: Pod, *, only: frozenset[str] | None = None, devices: bool = True) -> Judgement:
         """Return the verdict on ``pod`` for all nodes, or ``only`` for some.

@@ -7,6 +7,7 @@ them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Final
@@ -14,14 +15,26 @@ from typing import Final
 import msgspec
 
 from cathedra.api.core.core_v1 import Node
-from cathedra.api.resource import Device, DeviceAttribute, ResourceSlice
+from cathedra.api.resource import (
+    CELDeviceSelector,
+    Device,
+    DeviceAttribute,
+    DeviceRequest,
+    DeviceSelector,
+    ResourceClaim,
+    ResourceSlice,
+)
 from cathedra.api.selectors import node_selector_matches
+from cathedra.api.struct import replace
 from cathedra.remembering import IDENTITY, remembered
 
 SAME_LABEL: Final = "scheduling.cathedra.dev/same-node-label"
 SAME_ATTRIBUTE: Final = "scheduling.cathedra.dev/same-device-attribute"
 PREFER_LABEL: Final = "scheduling.cathedra.dev/prefer-same-node-label"
 PREFER_ATTRIBUTE: Final = "scheduling.cathedra.dev/prefer-same-device-attribute"
+DOMAIN_ANNOTATIONS: Final = frozenset({SAME_LABEL, SAME_ATTRIBUTE, PREFER_LABEL, PREFER_ATTRIBUTE})
+"""All of these annotations."""
+_ALL: Final = "All"
 
 Domains = list[frozenset[str]]
 """Sets of names of nodes."""
@@ -134,3 +147,64 @@ def _nodes_of(piece: ResourceSlice, nodes: Iterable[Node]) -> Iterator[str]:
         selector = piece.spec.node_selector
         if piece.spec.all_nodes or (selector is not None and node_selector_matches(selector, node)):
             yield node.metadata.name
+
+
+def with_values(claim: ResourceClaim, values: Sequence[AttributeValue]) -> ResourceClaim:
+    """Return a claim that accepts only devices with ``values``, as it is given to the allocator."""
+    if not values:
+        return claim
+    selectors = tuple([DeviceSelector(cel=CELDeviceSelector(expression=_expression(one))) for one in values])
+    devices = claim.spec.devices
+    requests = tuple([_selecting(request, selectors) for request in devices.requests or ()])
+    return replace(claim, spec=replace(claim.spec, devices=replace(devices, requests=requests)))
+
+
+def _selecting(request: DeviceRequest, selectors: tuple[DeviceSelector, ...]) -> DeviceRequest:
+    """Return the request with further selectors, unless it is for all devices: some of them would not be all."""
+    exact = request.exactly
+    if exact is not None and exact.allocation_mode != _ALL:
+        exact = replace(exact, selectors=(*exact.selectors, *selectors))
+    subs = tuple(
+        [
+            sub if sub.allocation_mode == _ALL else replace(sub, selectors=(*sub.selectors, *selectors))
+            for sub in request.first_available
+        ]
+    )
+    return replace(request, exactly=exact, first_available=subs)
+
+
+def takes_all(claims: Iterable[ResourceClaim]) -> bool:
+    """Return True if a request of the claims is for all devices of a node, to which no value can be given."""
+    return any(
+        one is not None and one.allocation_mode == _ALL
+        for claim in claims
+        for request in claim.spec.devices.requests or ()
+        for one in (request.exactly, *request.first_available)
+    )
+
+
+def _expression(one: AttributeValue) -> str:
+    """Return the selector of devices with a value, and of devices of drivers that do not publish the attribute."""
+    domain, _, name = one.name.rpartition("/")
+    attributes = f"device.attributes[{_literal(domain)}]"
+    drivers = ", ".join(map(_literal, one.drivers))
+    value = _value(one.value)
+    has = f"{_literal(name)} in {attributes}"
+    if one.lists:
+        return f"!(device.driver in [{drivers}]) || ({has} && {attributes}[{_literal(name)}].includes({value}))"
+    return f"!(device.driver in [{drivers}]) || ({has} && {attributes}[{_literal(name)}] == {value})"
+
+
+def _value(value: DeviceAttribute) -> str:
+    if value.version is not None:
+        return f"semver({_literal(value.version)})"
+    if value.string is not None:
+        return _literal(value.string)
+    if value.bool_ is not None:
+        return "true" if value.bool_ else "false"
+    return str(value.int_)
+
+
+def _literal(text: str) -> str:
+    """Return a string of CEL: escapes of JSON are escapes of CEL too."""
+    return json.dumps(text, ensure_ascii=False)

@@ -1,14 +1,16 @@
-"""Meaning of a pod's phase, and readiness of pods.
+"""Meaning of a pod's phase, readiness of pods, and the form in which pods of one workload are equal.
 
 Sources: ``pkg/api/v1/pod/util.go``, ``pkg/controller/controller_utils.go`` (IsPodActive, IsPodTerminating).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from cathedra.api.core.core_v1 import Container, Pod
+from cathedra.api.struct import encode, replace
 from cathedra.semantics.conditions import find_condition, is_true
 
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
@@ -59,3 +61,15 @@ def long_running_containers(pod: Pod) -> Iterator[Container]:
     """The containers and the sidecars: those that run at the same time, and so may not have the same host port."""
     yield from pod.spec.containers
     yield from (container for container in pod.spec.init_containers if is_sidecar(container))
+
+
+_TOKEN_VOLUME: Final = re.compile(rb"kube-api-access-[a-z0-9]+")
+"""Name of the volume that admission gives to every pod, with random letters at its end."""
+
+
+def spec_form(pod: Pod) -> bytes:
+    """Return the spec of a pod in a form that is equal for pods of one workload: without node, names of its claims,
+    group and token volume."""
+    sources = tuple([replace(one, resource_claim_name=None) for one in pod.spec.resource_claims])
+    spec = replace(pod.spec, node_name="", hostname="", scheduling_group=None, resource_claims=sources)
+    return _TOKEN_VOLUME.sub(b"", encode(spec))

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from cathedra.advisor.advisor import Advisor, AdvisorOptions
 from cathedra.api.core.core_v1 import Binding, Event, Node, ObjectReference, Pod, PodCondition, ServiceAccount
 from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from cathedra.api.struct import replace
 from cathedra.apiserver.config import ServerConfig
@@ -19,6 +20,7 @@ from cathedra.client.resources import (
     DEVICECLASSES,
     EVENTS,
     NODES,
+    PODGROUPS,
     PODS,
     RESOURCECLAIMS,
     RESOURCESLICES,
@@ -36,6 +38,7 @@ T = TypeVar("T")
 REFS: Any = {
     Node: NODES,
     Pod: PODS,
+    PodGroup: PODGROUPS,
     DeviceClass: DEVICECLASSES,
     ResourceClaim: RESOURCECLAIMS,
     ResourceSlice: RESOURCESLICES,
@@ -46,8 +49,8 @@ GATES = FeatureGates.for_release()
 class World:
     """The test's client, and the advisor."""
 
-    def __init__(self, api: API) -> None:
-        self.api, self.clock, self.client = api, api.clock, api.client
+    def __init__(self, api: API, gates: FeatureGates) -> None:
+        self.api, self.clock, self.client, self.gates = api, api.clock, api.client, gates
         self.running: list[asyncio.Task[None]] = []
 
     async def create(self, *objects: Any) -> None:
@@ -60,10 +63,10 @@ class World:
 
     def advise(self, **options: Any) -> Advisor:
         """Start an advisor, as a process that was just started."""
-        kinds = tuple(kind for kind in READ_KINDS if not kind.gate or GATES.get(kind.gate, False))
+        kinds = tuple(kind for kind in READ_KINDS if not kind.gate or self.gates.get(kind.gate, False))
         advisor = Advisor(
             self.client,
-            ServerFeatures(GATES, kinds),
+            ServerFeatures(self.gates, kinds),
             source="the server",
             clock=self.clock,
             options=AdvisorOptions(**options),
@@ -125,14 +128,15 @@ class World:
         )
 
 
-def with_world(body: Callable[[World], Awaitable[T]]) -> T:
+def with_world(body: Callable[[World], Awaitable[T]], gates: FeatureGates = GATES) -> T:
     """Run ``body`` beside a node with two GPUs."""
 
     async def main() -> T:
         clock = LoopClock(asyncio.get_running_loop())
-        config = ServerConfig(gates=GATES, service_accounts=True)
+        served = {"api/beta": True} if gates.gang_scheduling else {}
+        config = ServerConfig(release=gates.release, gates=gates, service_accounts=True, runtime_config=served)
         server = await APIServer.open(config, clock=clock, random=random.Random(1))
-        world = World(API(Client(server.transport(), clock=clock), clock, server.transport()))
+        world = World(API(Client(server.transport(), clock=clock), clock, server.transport()), gates)
         # Each pod gets a token of its account, in a volume whose name is its own.
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
         await world.client.resource(SERVICEACCOUNTS, "default").create(account)

@@ -13,11 +13,10 @@ from cathedra.scheduler.narrowing import (
     Narrowing,
     Wish,
     preference_allowance,
-    takes_all,
     wishes_of,
     with_most_wishes,
 )
-from cathedra.semantics.groupdomains import AttributeValue, single_values
+from cathedra.semantics.groupdomains import AttributeValue, single_values, takes_all
 from tests.unit.scheduler.objects import claim, device_class, exactly, node
 
 WISHES: tuple[Wish, ...] = tuple(("uid", DeviceConstraint(match_attribute=f"a/{name}")) for name in "xyz")

@@ -13,6 +13,7 @@ import msgspec
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta, OwnerReference
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
+from cathedra.api.resource import ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
@@ -20,10 +21,10 @@ from cathedra.client.resources import NAMESPACES, PODGROUPS, PODS
 from cathedra.client.store import Store
 from cathedra.insight.explanation.question import next_pod
 from cathedra.insight.reading.state import ClusterState
-from cathedra.insight.simulation.report import Copies
+from cathedra.insight.simulation.gangroom import classes_of, domain_names
+from cathedra.insight.simulation.report import Copies, CopyRoom
 from cathedra.semantics.owners import controller_reference
 from cathedra.semantics.podclaims import pod_group_name
-from cathedra.semantics.podgroups import topology_key
 
 
 class Gang(msgspec.Struct, frozen=True):
@@ -59,13 +60,14 @@ class CopyCounter:
     def __init__(
         self,
         client: Client,
-        pods: Store[Pod],
+        stores: tuple[Store[Pod], Store[ResourceClaim]],
         settle: Callable[[], Awaitable[None]],
         state: ClusterState,
         most: int,
     ) -> None:
         """``settle`` waits until nothing changes any more. ``most``: the number of copies that are tried at most."""
-        self._client, self._pods, self._settle = client, pods, settle
+        self._client, self._settle = client, settle
+        self._pods, self._claims = stores
         self._state, self._most = state, most
 
     async def count(self, one: KubeObject | Gang, *, is_last: bool) -> Copies:
@@ -97,7 +99,11 @@ class CopyCounter:
         nodes = self._nodes()
         fitting = [names for names in copies if all(map(nodes.get, names))]
         used = Counter(nodes[name] for names in fitting for name in names)
-        domains = self._domains(one, [nodes[names[0]] for names in fitting])
+        rooms = self._rooms(one, fitting)
+        domains = {
+            name: sum(room.copies for room in rooms if room.domain == name) for name in {room.domain for room in rooms}
+        }
+        domains.pop("", None)
         if not is_last:
             # Waiting pods are deleted first, or they would take the place of the others.
             for name in (name for names in reversed(copies) for name in names):
@@ -110,6 +116,7 @@ class CopyCounter:
             isinstance(one, Gang),
             dict(sorted(used.items())),
             dict(sorted(domains.items())),
+            rooms,
         )
 
     async def _copy(
@@ -143,9 +150,22 @@ class CopyCounter:
         """Return the nodes of all pods by name; copies have names that no other pod has."""
         return {pod.metadata.name: pod.spec.node_name for pod in self._pods.list()}
 
-    def _domains(self, one: KubeObject | Gang, nodes: Iterable[str]) -> Counter[str]:
-        key = topology_key(one.group) if isinstance(one, Gang) else ""
-        if not key:
-            return Counter()
-        labels = {node.metadata.name: node.metadata.labels for node in self._state.all(Node)}
-        return Counter(labels.get(node, {}).get(key, "–") for node in nodes)
+    def _rooms(self, one: KubeObject | Gang, copies: Iterable[tuple[str, ...]]) -> tuple[CopyRoom, ...]:
+        """Return copies by the classes of their devices, and by their topology domain."""
+        names_of = domain_names(one.group, self._state.all(Node)) if isinstance(one, Gang) else {}
+        pods = {pod.metadata.name: pod for pod in self._pods.list()}
+        found: Counter[tuple[tuple[str, ...], str]] = Counter()
+        for names in copies:
+            classes = {name for pod in names for claim in self._claims_of(pods[pod]) for name in claim}
+            node = pods[names[0]].spec.node_name
+            found[tuple(sorted(classes)), names_of.get(node, "–") if names_of else ""] += 1
+        return tuple([CopyRoom(*key, number) for key, number in sorted(found.items())])
+
+    def _claims_of(self, pod: Pod) -> Iterator[frozenset[str]]:
+        """Yield the classes of the devices of each of the pod's claims."""
+        made = {one.resource_claim_name for one in pod.status.resource_claim_statuses}
+        named = {one.resource_claim_name for one in pod.spec.resource_claims}
+        for name in (made | named) - {None}:
+            claim = self._claims.get(pod.metadata.namespace, name) if name else None
+            if claim is not None and claim.status.allocation is not None:
+                yield classes_of(claim, claim.status.allocation)

@@ -49,6 +49,16 @@ class NodeChange(msgspec.Struct, frozen=True, rename="camel"):
     held_after: int
 
 
+class CopyRoom(msgspec.Struct, frozen=True, rename="camel"):
+    """Copies of a gang, or of a pod, whose devices are of the same classes, in one topology domain."""
+
+    device_classes: tuple[str, ...]
+    """Classes of the devices, in order; of a prioritized list that of the alternative which was chosen."""
+    domain: str
+    """Value of the label or attribute that its pods have in common; "" if there is no such constraint."""
+    copies: int
+
+
 class Copies(msgspec.Struct, frozen=True, rename="camel"):
     """Number of further pods of one kind that fit beside all others."""
 
@@ -62,6 +72,8 @@ class Copies(msgspec.Struct, frozen=True, rename="camel"):
     """Node → the pods of the copies there."""
     domains: Mapping[str, int] = {}
     """Of a gang whose pods are to be in one topology domain: domain → the copies there."""
+    rooms: tuple[CopyRoom, ...] = ()
+    """The copies by device classes and domain."""
 
 
 class Simulation(msgspec.Struct, frozen=True, rename="camel"):
@@ -140,7 +152,8 @@ def _lines(found: Simulation, width: int, style: Style, listed: int) -> Iterator
     for copies in found.copies:
         more = f"at least {copies.more}" if copies.limited else str(copies.more)
         unit = " pods on" if copies.is_gang else " on"
-        places = [f"{number} in {domain}" for domain, number in copies.domains.items()]
+        several = len({one.device_classes for one in copies.rooms}) > 1
+        places = [_room_text(one, with_classes=several) for one in copies.rooms if one.domain or several]
         places = places or [f"{number}{unit} {node}" for node, number in copies.nodes.items()]
         some = ", ".join(places[:6])
         yield from wrapped(f"{copies.of}: {more} more would fit" + (f" ({some})" if some else ""), width, "", "    ")
@@ -151,6 +164,11 @@ def _lines(found: Simulation, width: int, style: Style, listed: int) -> Iterator
     yield style(", ".join(parts), "good" if found.fits else "bad") + f", settled after {found.seconds:g} s"
     for note in dict.fromkeys(note.text for note in found.notes):
         yield from wrapped(f"! {note}", width, "", "  ")
+
+
+def _room_text(room: CopyRoom, *, with_classes: bool) -> str:
+    classes = f" with {' and '.join(room.device_classes)}" if with_classes and room.device_classes else ""
+    return f"{room.copies}{classes}" + (f" in {room.domain}" if room.domain else "")
 
 
 def _grouped_pods(sign: str, pods: Sequence[PodPlacement], width: int) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -22,13 +22,14 @@ from cathedra.api.core.core_v1 import Namespace, Node, PersistentVolumeClaim, Po
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
+from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
 from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
-from cathedra.client.resources import PODS
+from cathedra.client.resources import PODS, RESOURCECLAIMS
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.controllers.controller_manager import CONTROLLERS, ControllerManager, ControllerOptions
 from cathedra.deadline import Interruption
@@ -53,7 +54,8 @@ from cathedra.insight.simulation.draining import PlannedDrain, drain, planned_dr
 from cathedra.insight.simulation.plan import MOST_PODS, added_nodes, named_objects, parse_scaling, tainted, untainted
 from cathedra.insight.simulation.report import Copies, Simulation
 from cathedra.scheduler.judging import scheduler_over, simulated_configuration
-from cathedra.semantics.groupdomains import SAME_ATTRIBUTE, SAME_LABEL
+from cathedra.semantics.groupdomains import DOMAIN_ANNOTATIONS
+from cathedra.semantics.preferredconstraints import PREFERRED
 
 QUIET: Final = 25.0
 """Seconds without a change after which nothing is expected any more: longer than the scheduler's longest back-off."""
@@ -72,6 +74,12 @@ _IDLE: Final = frozenset(
     )
 )
 """Controllers that would miss the heartbeats of nodes, or that have nothing to do with pods."""
+_JOINT: Final = DOMAIN_ANNOTATIONS | {PREFERRED}
+_NOTE: Final = Note(
+    "podgroups",
+    "joint placement",
+    "annotations of JointPlacement are there: the scheduler is simulated with that plugin",
+)
 _SILENT: Final = logging.NullHandler()
 Progress = Callable[[int, int], None]
 """Callback with the number of pods that have a node, and the number of pods."""
@@ -294,9 +302,7 @@ class _Run:
         client = Client(StateTransport(server.transport(), self.state), clock=clock)
         informers = SharedInformers(client, clock)
         volumes = self.state.is_known(PersistentVolumeClaim)
-        # Steps of moves are made for a scheduler that keeps the pods of these groups in one domain.
-        groups = (*self.state.all(PodGroup), *self.state.all(CompositePodGroup)) if self.plan.steps else ()
-        joint = any(not {SAME_LABEL, SAME_ATTRIBUTE}.isdisjoint(one.metadata.annotations) for one in groups)
+        joint = self._uses_joint_placement()
         configuration = simulated_configuration(volumes=volumes, joint=joint)
         scheduler = scheduler_over(
             client, clock=clock, random=random, gates=gates, informers=informers, configuration=configuration
@@ -342,7 +348,7 @@ class _Run:
             await server.close()
         had_node = {pod.metadata.uid for pod in self.state.pods if pod.spec.node_name}
         placed = [pod for pod in after.pods if pod.spec.node_name and pod.metadata.uid not in had_node]
-        notes = (*self.plan.notes, *volume_notes(placed, self.state), *self.state.notes)
+        notes = (*self.plan.notes, *volume_notes(placed, self.state), *self.state.notes, *([_NOTE] if joint else ()))
         found = compared(self.state, after, self.plan.asked)
         failures = (*self.failures, *found.failures)
         return structs.replace(found, failures=failures, copies=tuple(copies), seconds=round(seconds, 3), notes=notes)
@@ -350,9 +356,17 @@ class _Run:
     async def _copies(self) -> list[Copies]:
         if not self.plan.copies:
             return []
-        counter = CopyCounter(self.client, self.informers.of(PODS).store, self._settle, self.state, self.plan.copies)
+        stores = self.informers.of(PODS).store, self.informers.of(RESOURCECLAIMS).store
+        counter = CopyCounter(self.client, stores, self._settle, self.state, self.plan.copies)
         counted = self.plan.counted
         return [await counter.count(one, is_last=one is counted[-1]) for one in counted]
+
+    def _uses_joint_placement(self) -> bool:
+        """Return True if a group or a claim has an annotation of JointPlacement: the cluster's scheduler is then taken
+        for one with that plugin."""
+        kinds = (PodGroup, CompositePodGroup, ResourceClaim, ResourceClaimTemplate)
+        given = (*(one for kind in kinds for one in self.state.all(kind)), *self.plan.apply)
+        return any(not _JOINT.isdisjoint(_annotations(one)) for one in given)
 
     def _note(self, *_: object) -> None:
         self.changed = self.clock.monotonic()
@@ -427,3 +441,8 @@ class _Run:
             await resource.update(changed)
         except StatusError as error:
             raise InvalidInput(f"{ref.kind} {metadata.namespace}/{metadata.name}: {error}") from error
+
+
+def _annotations(one: KubeObject) -> Mapping[str, str]:
+    """Return the annotations of an object; of a template those of its claims."""
+    return one.spec.metadata.annotations if isinstance(one, ResourceClaimTemplate) else one.metadata.annotations

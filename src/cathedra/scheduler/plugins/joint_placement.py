@@ -9,7 +9,6 @@ topology constraints.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
 
 import msgspec
 
@@ -18,9 +17,9 @@ from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceSlice
 from cathedra.client.store import Store
 from cathedra.scheduler.framework.plugin import Plugin
-from cathedra.scheduler.narrowing import takes_all
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.groupdomains import (
+    DOMAIN_ANNOTATIONS,
     PREFER_ATTRIBUTE,
     PREFER_LABEL,
     SAME_ATTRIBUTE,
@@ -31,11 +30,11 @@ from cathedra.semantics.groupdomains import (
     domains_by_label,
     domains_by_value,
     single_values,
+    takes_all,
 )
 from cathedra.semantics.preferredconstraints import FindDevice
 
 Group = PodGroup | CompositePodGroup
-_NOTES: Final = frozenset({SAME_LABEL, SAME_ATTRIBUTE, PREFER_LABEL, PREFER_ATTRIBUTE})
 
 
 class Domain(msgspec.Struct, frozen=True):
@@ -99,7 +98,7 @@ class JointPlacement(Plugin):
         """Return the domains of a group; None if it has no annotation of the plugin."""
         notes = group.metadata.annotations
         # Fast path: nearly no group has an annotation, and to resolve the claims of all its pods takes long.
-        if _NOTES.isdisjoint(notes):
+        if DOMAIN_ANNOTATIONS.isdisjoint(notes):
             return None
         there = members()
         required = list(self._parts(notes, SAME_LABEL, SAME_ATTRIBUTE, snapshot, there))

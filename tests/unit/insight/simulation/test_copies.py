@@ -71,3 +71,23 @@ def test_copies_are_counted_by_the_domain_of_the_gang() -> None:
     text = simulation_text(simulate(state, PlannedChanges(apply=gang(2, **constraint)), copies=20))
     assert "gang default/g: 2 more would fit (" in text
     assert " in a" in text
+
+
+def test_copies_are_counted_by_the_classes_of_the_alternatives_that_were_chosen() -> None:
+    constraint = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+    manifests = gang(1, **constraint)
+    other = {**CLASS, "metadata": {"name": "big"}, "spec": {"selectors": [{"cel": {"expression": "false"}}]}}
+    subs = [{"name": name, "deviceClassName": name} for name in ("big", "gpu")]
+    manifests[1]["spec"]["spec"]["devices"]["requests"] = [{"name": "gpu", "firstAvailable": subs}]
+    found = copies(cluster(a1=2, b1=2), [other, *manifests])
+    assert {(one.device_classes, one.domain) for one in found.rooms} == {(("gpu",), "a"), (("gpu",), "b")}
+    assert sum(one.copies for one in found.rooms) == found.more == 3
+
+
+def test_a_gang_with_an_annotation_of_joint_placement_is_simulated_with_it() -> None:
+    manifests = gang(2)
+    manifests[0]["metadata"]["annotations"] = {"scheduling.cathedra.dev/same-node-label": "rack"}
+    found = simulate(cluster(a1=1, b1=2, c1=1), PlannedChanges(apply=manifests), copies=20)
+    assert {one.node for one in found.placed} == {"b1"}
+    assert any("simulated with that plugin" in note.text for note in found.notes)
+    assert "simulated with that plugin" not in simulation_text(simulate(cluster(a1=2), PlannedChanges(apply=gang(2))))
