@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.launch import make_subpath
+from cathedra.node.setup.references import ContainerConfigError
 
 
 @pytest.fixture

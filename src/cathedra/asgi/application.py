@@ -1,9 +1,18 @@
-"""The types of an ASGI application: what a server calls it with (https://asgi.readthedocs.io)."""
+"""The interface between a server and an ASGI application (https://asgi.readthedocs.io): types, request headers, and the
+certificate of a client.
+
+It stands apart from the protocols, so that an application without a socket loads no server.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TypeAlias
+import asyncio
+import math
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from typing import Any, Final, Self, TypeAlias
+
+import msgspec
 
 Message: TypeAlias = MutableMapping[str, Any]
 """An event of a request or of its response, distinguished by ``type``."""
@@ -13,3 +22,53 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 ASGIApplication: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 """Called once for each request and each WebSocket."""
+
+
+Pairs: TypeAlias = tuple[tuple[bytes, bytes], ...]
+"""Names and values, in order."""
+
+
+class RequestHeaders(Pairs):
+    """Names in lower case and values, in order; what ASGI's scope has under ``headers``."""
+
+    texts: Mapping[bytes, str]
+    """The last value of each name."""
+    names: bytes
+    """All names, each between line feeds, which no name contains: a search in it finds names by their beginning."""
+
+    def __new__(cls, pairs: Iterable[tuple[bytes, bytes]]) -> Self:
+        """Index ``pairs``, whose names are in lower case."""
+        headers = super().__new__(cls, pairs)
+        headers.texts = {name: value.decode("latin-1") for name, value in headers}
+        headers.names = b"".join([b"\n%b\n" % name for name, _ in headers])
+        return headers
+
+
+PEER_CERTIFICATE: Final = "cathedra.peer_certificate"
+"""ASGI extension under which a request's `PeerCertificate` is found, or None."""
+
+
+class PeerCertificate(msgspec.Struct, frozen=True):
+    """The certificate that a client showed and TLS verified."""
+
+    der: bytes
+    fields: Mapping[str, Any]
+    """Subject, issuer and the rest, as `ssl.SSLSocket.getpeercert` describes them."""
+    ends: float = math.inf
+    """The end of its validity, in seconds since the Unix epoch."""
+
+    def has_ended(self, now: float) -> bool:
+        """Return True if it is no longer valid. TLS checks that only when a connection begins, and a connection may
+        last for as long as its client likes."""
+        return now > self.ends
+
+
+def peer_certificate(transport: asyncio.BaseTransport) -> PeerCertificate | None:
+    """The client's certificate, if the connection has one."""
+    connection = transport.get_extra_info("ssl_object")
+    der: bytes | None = connection.getpeercert(True) if connection is not None else None
+    if der is None:
+        return None
+    fields = connection.getpeercert()
+    ends = fields.get("notAfter")
+    return PeerCertificate(der, fields, math.inf if ends is None else ssl.cert_time_to_seconds(ends))

@@ -26,11 +26,10 @@ from typing import Any, Final
 
 import httptools
 
+from cathedra.asgi.application import PEER_CERTIFICATE, Pairs, PeerCertificate, RequestHeaders, peer_certificate
 from cathedra.asgi.batching import BatchingTransport
 from cathedra.asgi.cycle import RequestCycle
 from cathedra.asgi.direct import EXCHANGE
-from cathedra.asgi.headers import Pairs, RequestHeaders
-from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate, peer_certificate
 from cathedra.asgi.serverstate import ServerState, addresses
 from cathedra.asgi.upgrade import OFFERED, Upgrade
 

@@ -22,9 +22,8 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from cathedra.asgi.application import Message
+from cathedra.asgi.application import PEER_CERTIFICATE, Message, peer_certificate
 from cathedra.asgi.cycle import STATUS_LINES
-from cathedra.asgi.peercertificate import PEER_CERTIFICATE, peer_certificate
 from cathedra.asgi.serverstate import ServerState
 
 LOG: Final = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from cathedra.api.core.authorization_v1 import (
     SubjectAccessReviewSpec,
 )
 from cathedra.api.status import StatusError, unauthorized
-from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate
+from cathedra.asgi.application import PEER_CERTIFICATE, PeerCertificate
 from cathedra.client.client import Client
 from cathedra.client.transport import ResourceRef
 from cathedra.clock import Clock

@@ -26,8 +26,7 @@ from cathedra.clock import Clock
 from cathedra.engine import Answer, Engine, Limits, Question, UsageHistory, messages
 from cathedra.insight.explanation.explain import KINDS
 from cathedra.insight.reading.state import ClusterState, read_kind
-from cathedra.mcp.redaction import Visibility, visible_state
-from cathedra.mcp.rights import BASIS, Access, ReaderRights
+from cathedra.mcp.rights import BASIS, Access, ReaderRights, Visibility, visible_state
 from cathedra.offload import ComputeThread, DeadlineExceeded, Interruption
 
 SNAPSHOT_SECONDS: Final = 2.0

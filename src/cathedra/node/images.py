@@ -21,8 +21,7 @@ from cathedra.client.backoff import ItemBackoff
 from cathedra.client.client import Client
 from cathedra.clock import Clock
 from cathedra.node.runtime.runtime import Image, ImageFailure, ImageStore, RegistryLogin
-from cathedra.node.setup.errors import ContainerConfigError
-from cathedra.node.setup.references import References
+from cathedra.node.setup.references import ContainerConfigError, References
 
 BACKOFF_FIRST: Final = 10.0
 BACKOFF_MAX: Final = 300.0

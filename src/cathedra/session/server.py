@@ -24,9 +24,7 @@ from cathedra.apiserver.authentication.user import UNAUTHENTICATED_GROUP, UserIn
 from cathedra.apiserver.http.request import Request
 from cathedra.apiserver.pipeline.operations import ResourceOperations, not_served
 from cathedra.apiserver.server import APIServer
-from cathedra.asgi.application import Send
-from cathedra.asgi.headers import RequestHeaders
-from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate
+from cathedra.asgi.application import PEER_CERTIFICATE, PeerCertificate, RequestHeaders, Send
 from cathedra.asgi.upgrade import SESSION, SESSION_UPGRADE, SWITCHING, Connections, Upgrade
 from cathedra.releases import classic
 from cathedra.session.protocol import SESSION_PATH

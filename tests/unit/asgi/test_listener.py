@@ -9,8 +9,8 @@ from typing import Any
 
 from cryptography import x509
 
+from cathedra.asgi.application import PEER_CERTIFICATE
 from cathedra.asgi.listener import Listener, TLSFiles, bind
-from cathedra.asgi.peercertificate import PEER_CERTIFICATE
 from cathedra.certificates import KeyPair
 from cathedra.certificates.authority import Authority
 from cathedra.client.http import HTTPTransport

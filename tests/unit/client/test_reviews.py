@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cathedra.api.status import StatusError
-from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate
+from cathedra.asgi.application import PEER_CERTIFICATE, PeerCertificate
 from cathedra.client.client import Client
 from cathedra.client.reviews import (
     TOKEN_SECONDS,

@@ -14,7 +14,7 @@ from cathedra.api.status import unauthorized
 from cathedra.apiserver.authentication.signing import TOKEN_LIMIT
 from cathedra.apiserver.authentication.user import ANONYMOUS, AUTHENTICATED_GROUP, UserInfo
 from cathedra.apiserver.registry.registry import Registry
-from cathedra.asgi.headers import RequestHeaders
+from cathedra.asgi.application import RequestHeaders
 from cathedra.clock import Clock
 from cathedra.semantics.bootstraptokens import AUTHENTICATION, NAMESPACE, token_of
 

@@ -13,7 +13,7 @@ from cathedra.apiserver.authentication.user import (
     UserInfo,
 )
 from cathedra.apiserver.authorization.authorizer import Attributes, Authorizer, refusal
-from cathedra.asgi.headers import RequestHeaders
+from cathedra.asgi.application import RequestHeaders
 
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _EXTRA = b"impersonate-extra-"

@@ -3,22 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
+import msgspec
+
+from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.field import ErrorList, ErrorType, FieldError
+from cathedra.api.formats import Format, dns_1035_label, path_segment
 from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.status import failure
-from cathedra.api.struct import replace, to_dict
+from cathedra.api.struct import from_dict, replace, to_dict
 from cathedra.apiserver.custom.columns import parse_fields
-from cathedra.apiserver.custom.embedded import embedded_errors, has_embedded
 from cathedra.apiserver.custom.objects import CustomObject, content, normalized, with_content
 from cathedra.apiserver.custom.rules import LazyRules
-from cathedra.apiserver.custom.schema import DefaultRoom
+from cathedra.apiserver.custom.schema import DefaultRoom, Schema
 from cathedra.apiserver.custom.validation import Validator
 from cathedra.kinds.definition import RequestContext, Strategy
+from cathedra.kinds.metadata import validate_new_metadata
 from cathedra.offload import DeadlineExceeded
-from cathedra.releases import behaviours
+from cathedra.releases import FeatureGates, behaviours
+from cathedra.remembering import IDENTITY, remembered
 
 _MOST_REPLICAS: Final = 2**31 - 1
 _GO_TYPES: Final[dict[type, str]] = {
@@ -191,3 +197,79 @@ def _with_status_of(obj: CustomObject, other: CustomObject) -> CustomObject:
     if status is not None:
         values["status"] = status
     return with_content(type(obj), obj.metadata, values)
+
+
+# Objects inside of custom objects (``x-kubernetes-embedded-resource``): their type and metadata.
+#
+# Kubernetes validates them as it does those of an object itself, except that a name may be missing
+# (k8s.io/apiextensions-apiserver, pkg/apiserver/schema/objectmeta/validation.go).
+
+
+class _Embedded(msgspec.Struct, frozen=True):
+    """The rules of names of an embedded object."""
+
+    namespaced: bool
+    name_rule: Format = path_segment
+    checks_generate_name: bool = True
+
+
+@remembered("apiserver.custom.has_embedded", key=IDENTITY, size=1024)
+def has_embedded(schema: Schema) -> bool:
+    """Return True if values of the schema may have embedded objects: most kinds have none."""
+    below = (*schema.properties.values(), schema.additional, schema.items)
+    return schema.embedded or any(has_embedded(one) for one in below if one is not None)
+
+
+def embedded_errors(schema: Schema, value: Any, path: str, gates: FeatureGates) -> Iterator[FieldError]:
+    """Yield the errors of all embedded objects in a value, outer ones first."""
+    if isinstance(value, list) and schema.items is not None:
+        for position, item in enumerate(value):
+            yield from embedded_errors(schema.items, item, f"{path}[{position}]", gates)
+    if not isinstance(value, dict):
+        return
+    if schema.embedded:
+        yield from _type_errors(value, path)
+        if "metadata" in value:
+            yield from _metadata_errors(value["metadata"], path, gates)
+    for name, inner in value.items():
+        if (known := schema.properties.get(name)) is not None:
+            yield from embedded_errors(known, inner, f"{path}.{name}" if path else name, gates)
+        elif schema.additional is not None:
+            yield from embedded_errors(schema.additional, inner, f"{path}[{name}]", gates)
+
+
+def _type_errors(value: dict[str, Any], path: str) -> Iterator[FieldError]:
+    errors = ErrorList()
+    for name in ("apiVersion", "kind"):
+        if name not in value:
+            errors.required(f"{path}.{name}")
+    for name in ("apiVersion", "kind"):
+        where, given = f"{path}.{name}", value.get(name, "-")
+        if not isinstance(given, str):
+            errors.invalid(where, given, "must be a string")
+        elif not given:
+            errors.invalid(where, given, "must not be empty")
+        elif name == "apiVersion" and given.count("/") > 1:
+            errors.invalid(where, given, f"unexpected GroupVersion string: {given}")
+        elif name == "kind" and name in value and (problems := list(dns_1035_label(given.lower()))):
+            text = f"may have mixed case, but should otherwise match: {','.join(problems)}"
+            errors.invalid(where, given, text)
+    yield from errors
+
+
+_NAME: Final = "fakename"
+"""A name in place of a missing one, which is no error here."""
+
+
+def _metadata_errors(value: Any, path: str, gates: FeatureGates) -> Iterator[FieldError]:
+    try:
+        metadata = from_dict(ObjectMeta, value)
+    except (msgspec.MsgspecError, TypeError) as error:
+        errors = ErrorList()
+        errors.invalid(f"{path}.metadata", value, str(error))
+        yield from errors
+        return
+    if not metadata.name:
+        metadata = replace(metadata, name=_NAME)
+    for found in validate_new_metadata(_Embedded(bool(metadata.namespace)), metadata, gates):
+        yield dataclasses.replace(found, field=f"{path}.{found.field}")

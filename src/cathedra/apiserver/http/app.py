@@ -35,8 +35,7 @@ from cathedra.apiserver.pipeline.operations import not_served, wrong_method
 from cathedra.apiserver.pipeline.pipeline import CLIENT_GONE, Pipeline
 from cathedra.apiserver.storage.protocol import StorageError
 from cathedra.apiserver.verbs.context import ServerContext
-from cathedra.asgi.application import Message, Receive, Scope, Send
-from cathedra.asgi.peercertificate import PEER_CERTIFICATE
+from cathedra.asgi.application import PEER_CERTIFICATE, Message, Receive, Scope, Send
 from cathedra.exposition import CONTENT_TYPE
 from cathedra.releases import behaviours
 

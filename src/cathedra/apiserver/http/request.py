@@ -12,9 +12,8 @@ from cathedra.apiserver.pipeline.operations import WriteQuery, checked_write, ma
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.queryvalues import NumberError, parse_int64, says_true
 from cathedra.apiserver.requestinfo import request_info
-from cathedra.asgi.application import Receive, Scope
+from cathedra.asgi.application import Receive, RequestHeaders, Scope
 from cathedra.asgi.direct import EXCHANGE, DirectAnswer
-from cathedra.asgi.headers import RequestHeaders
 from cathedra.asgi.upgrade import UPGRADE
 from cathedra.client.transport import ListOptions
 

@@ -36,9 +36,8 @@ from cathedra.deadline import Interruption
 from cathedra.insight.explanation.afterfilters import volume_notes
 from cathedra.insight.explanation.question import WORKLOADS, validated
 from cathedra.insight.reading.live import read_client
-from cathedra.insight.reading.manifests import ManifestOptions, Manifests, read_manifests, refusal_text
+from cathedra.insight.reading.manifests import ManifestOptions, Manifests, read_manifests, refusal_text, served_versions
 from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates
-from cathedra.insight.reading.served import served_versions
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Note, key_of, read_kind
 from cathedra.insight.simulation.applying import apply_manifest
 from cathedra.insight.simulation.comparing import compared

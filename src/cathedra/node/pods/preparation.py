@@ -20,8 +20,8 @@ from cathedra.node.pods.podobject import PodObject
 from cathedra.node.pods.resizer import ResourceGrants
 from cathedra.node.runtime.runtime import RuntimeFailure
 from cathedra.node.setup.directories import PodDirectories
-from cathedra.node.setup.errors import VolumeError
 from cathedra.node.setup.launch import identity_of, sandbox_spec
+from cathedra.node.setup.references import VolumeError
 from cathedra.node.setup.volumes import VolumeMaker, is_payload, mounts_are_shared
 
 _VOLUME_RETRY: Final = (2.0, 120.0)

@@ -35,9 +35,8 @@ from cathedra.node.pods.podobject import PodObject
 from cathedra.node.pods.preparation import PodPreparation
 from cathedra.node.pods.resizer import ResourceGrants
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, Image, RuntimeFailure
-from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.launch import LaunchInputs, container_environment, container_spec, identity_of
-from cathedra.node.setup.references import References
+from cathedra.node.setup.references import ContainerConfigError, References
 from cathedra.releases import behaviours
 
 NO_IMAGES: Final = "containers run on the root file system of their node"

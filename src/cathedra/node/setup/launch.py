@@ -28,8 +28,7 @@ from cathedra.api.core.core_v1 import Container, EnvVar, Pod, PodDNSConfigOption
 from cathedra.node.resources import NodeFacts, container_limits
 from cathedra.node.runtime.runtime import BindMount, ContainerSpec, PodIdentity, SandboxSpec, SeccompSource
 from cathedra.node.setup.directories import PodDirectories
-from cathedra.node.setup.errors import ContainerConfigError
-from cathedra.node.setup.references import References, field_value, resource_value
+from cathedra.node.setup.references import ContainerConfigError, References, field_value, resource_value
 from cathedra.node.setup.volumes import is_payload
 
 IDLE_SCRIPT: Final = (

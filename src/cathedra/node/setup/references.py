@@ -13,7 +13,6 @@ from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS, SECRETS
 from cathedra.client.transport import ResourceRef
-from cathedra.node.setup.errors import ContainerConfigError
 
 _LIMITED_BY_NODE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
@@ -124,3 +123,11 @@ def resource_value(
     divisor = selector.divisor
     nanos = divisor.nanos if divisor is not None and divisor.nanos else 10**9
     return str(-(-quantity.nanos // nanos))
+
+
+class ContainerConfigError(Exception):
+    """A container's configuration refers to something that does not exist."""
+
+
+class VolumeError(Exception):
+    """A volume cannot be made."""

@@ -34,8 +34,7 @@ from cathedra.clock import Clock
 from cathedra.files.atomic import replacement
 from cathedra.node.resources import NodeFacts
 from cathedra.node.setup.directories import EMPTY_DIR, PodDirectories
-from cathedra.node.setup.errors import ContainerConfigError, VolumeError
-from cathedra.node.setup.references import References, field_value, resource_value
+from cathedra.node.setup.references import ContainerConfigError, References, VolumeError, field_value, resource_value
 from cathedra.node.shim.kernel import mount_tmpfs
 
 _DEFAULT_MODE: Final = 0o644

@@ -20,7 +20,7 @@ from cathedra.apiserver.authentication.authenticator import (
     certificate_user,
 )
 from cathedra.apiserver.authentication.user import UserInfo
-from cathedra.asgi.headers import RequestHeaders
+from cathedra.asgi.application import RequestHeaders
 from cathedra.certificates.authority import Authority
 from cathedra.client.resources import SECRETS, SERVICEACCOUNTS
 from tests.unit.apiserver.asgi import TOKEN, ASGIClient

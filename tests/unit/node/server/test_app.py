@@ -11,7 +11,7 @@ import pytest
 
 from cathedra.api.core.authentication_v1 import UserInfo
 from cathedra.api.status import StatusError
-from cathedra.asgi.peercertificate import PEER_CERTIFICATE, PeerCertificate
+from cathedra.asgi.application import PEER_CERTIFICATE, PeerCertificate
 from cathedra.client.client import Client
 from cathedra.client.reviews import RequestAuthenticator
 from cathedra.clock import run_virtual

@@ -31,7 +31,6 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.quantity import Quantity
 from cathedra.client.client import Client
 from cathedra.node.runtime.runtime import ContainerSpec
-from cathedra.node.setup.errors import ContainerConfigError
 from cathedra.node.setup.launch import (
     IDLE_SCRIPT,
     LaunchInputs,
@@ -42,6 +41,7 @@ from cathedra.node.setup.launch import (
     expand,
     make_subpath,
 )
+from cathedra.node.setup.references import ContainerConfigError
 from tests.unit.node.fakes import make_pod
 from tests.unit.node.setup.cases import FACTS, play, variables, with_volumes
 

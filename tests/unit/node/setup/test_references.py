@@ -13,8 +13,7 @@ from cathedra.api.core.core_v1 import (
 )
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
-from cathedra.node.setup.errors import ContainerConfigError
-from cathedra.node.setup.references import field_value
+from cathedra.node.setup.references import ContainerConfigError, field_value
 from tests.unit.node.fakes import make_pod
 from tests.unit.node.setup.cases import play, variables
 

@@ -27,7 +27,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.resources import CONFIGMAPS
-from cathedra.node.setup.errors import VolumeError
+from cathedra.node.setup.references import VolumeError
 from cathedra.node.setup.volumes import (
     Owner,
     PayloadFile,

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from cathedra.api.core.apiextensions_v1 import CustomResourceDefinition
 from cathedra.api.scheme import GroupResource
+from cathedra.api.struct import from_dict
+from cathedra.apiserver.catalog import Catalog
+from cathedra.apiserver.custom.conversion import Caller
+from cathedra.apiserver.customresources import ServedDefinitions
+from cathedra.apiserver.registry.registry import Registry
 from cathedra.apiserver.storage.protocol import MemoryStorage, Settled, StorageError, Write
 from cathedra.clock import run_virtual
 from tests.unit.apiserver.asgi import Answer, ASGIClient, open_asgi
@@ -161,3 +169,60 @@ async def test_no_instance_is_made_of_a_kind_that_another_server_has_just_remove
     answer = await servers.replica("POST", CONFIGS, config("d"))
     assert answer.status == 404, answer.body
     assert RESOURCE not in servers.replica.server.context.registry.by_resource
+
+
+# Kinds that come, change and go.
+
+CONFIGS_SERVED = GroupResource("d.x", "gpuconfigs")
+
+
+@dataclass
+class Serving:
+    registry: Registry
+    catalog: Catalog
+    served: ServedDefinitions
+
+
+@pytest.fixture
+async def serving() -> Serving:
+    registry, catalog = Registry(MemoryStorage(), ()), Catalog(())
+    await registry.load()
+    return Serving(registry, catalog, ServedDefinitions(registry, catalog, Caller(_post, random.Random(1))))
+
+
+async def _post(config: Any, review: dict[str, Any], timeout_seconds: float) -> bytes:
+    raise AssertionError("no definition here converts")
+
+
+def made(generation: int = 1, name: str = "gpuconfigs.d.x", **changes: Any) -> CustomResourceDefinition:
+    obj = definition(**changes)
+    obj["metadata"] |= {"name": name, "generation": generation}
+    return from_dict(CustomResourceDefinition, obj)
+
+
+async def test_what_is_served_is_in_catalog_and_registry_until_it_is_withdrawn(serving: Serving) -> None:
+    serving.served.serve(made())
+    assert serving.catalog.definition(CONFIGS_SERVED) is serving.registry.table(CONFIGS_SERVED).definition
+    assert serving.served.resource_of("gpuconfigs.d.x") == CONFIGS_SERVED
+    serving.served.withdraw("gpuconfigs.d.x")
+    assert serving.catalog.definition(CONFIGS_SERVED) is None
+    assert CONFIGS_SERVED not in serving.registry.by_resource
+    assert serving.served.resource_of("gpuconfigs.d.x") is None
+
+
+async def test_a_new_generation_takes_the_place_of_the_one_before(serving: Serving) -> None:
+    serving.served.serve(made())
+    changed = made(2, scope="Cluster")
+    assert serving.served.is_current(made())
+    assert not serving.served.is_current(changed)
+    serving.served.serve(changed)
+    assert serving.served.is_current(changed)
+    assert not serving.registry.table(CONFIGS_SERVED).definition.namespaced
+
+
+async def test_a_definition_is_in_conflict_with_the_names_of_others_alone(serving: Serving) -> None:
+    serving.served.serve(made())
+    assert serving.served.accepted_names(made(2))[1] is None
+    names = {"plural": "others", "singular": "other", "kind": "Other", "listKind": "Others", "shortNames": ["gc"]}
+    other = made(name="others.d.x", names=names)
+    assert serving.served.accepted_names(other)[1] == ("ShortNamesConflict", '"gc" is already in use')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cathedra.asgi.headers import RequestHeaders
+from cathedra.asgi.application import RequestHeaders
 
 PAIRS = [(b"accept", b"a"), (b"x-name", b"\xfc"), (b"accept", b"b")]
 

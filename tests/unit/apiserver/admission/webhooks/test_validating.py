@@ -10,7 +10,7 @@ from cathedra.api.core.admissionregistration_v1 import (
     ValidatingWebhookConfiguration,
     WebhookClientConfig,
 )
-from cathedra.apiserver.admission.webhooks.configuration import configuration_errors
+from cathedra.apiserver.admission.webhooks.validating import configuration_errors
 
 FORM = "; desired format: https://host[/path]"
 SERVICE = "webhooks[0].clientConfig.service"
