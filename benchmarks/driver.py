@@ -27,7 +27,7 @@ from cathedra.client.resources import NODES, RESOURCECLAIMS
 from cathedra.clock import Clock, SystemClock
 from cathedra.driver import Device, Driver, Edits
 from cathedra.driver.claim import Claim
-from cathedra.driver.kit.memoryapi import MemoryAPI
+from cathedra.driver.kit.bench import MemoryAPI
 from cathedra.driver.run import DriverPlacement, DriverRunner
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ClaimReference

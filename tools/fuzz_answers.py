@@ -17,8 +17,7 @@ from tests.unit.api.nulled import nulled
 from cathedra.api.core.admissionregistration_v1 import WebhookClientConfig
 from cathedra.api.struct import decode
 from cathedra.api.undecodable import Undecodable, rest_of
-from cathedra.apiserver.admission.webhooks.client import WebhookClient
-from cathedra.apiserver.admission.webhooks.review import WebhookAnswer, WebhookCallFailed, verdict_of
+from cathedra.apiserver.admission.webhooks.client import WebhookAnswer, WebhookCallFailed, WebhookClient, verdict_of
 from cathedra.certificates.authority import Authority
 from cathedra.client import resources
 from cathedra.client.answers import ReceivedObjects, event_of, list_item_by_item

@@ -17,8 +17,7 @@ from cathedra.cdi.spec import read_spec
 from cathedra.client.kubeconfig import KubeconfigError, load
 from cathedra.devicemetadata import MetadataError, decode_metadata_stream
 from cathedra.kinds.served import all_definitions
-from cathedra.node.claims.checkpoint import decode_checkpoint
-from cathedra.node.claims.errors import CorruptCheckpoint
+from cathedra.node.claims.checkpoint import CorruptCheckpoint, decode_checkpoint
 from cathedra.releases import FeatureGates
 from tools.fuzzing import Layer
 

@@ -17,8 +17,7 @@ import msgspec
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.status import failure
 from cathedra.apiserver.accesscontrol import AccessSetup, access_control
-from cathedra.apiserver.admission.webhooks.client import WebhookClient
-from cathedra.apiserver.admission.webhooks.review import WebhookCallFailed
+from cathedra.apiserver.admission.webhooks.client import WebhookCallFailed, WebhookClient
 from cathedra.apiserver.authentication.authenticator import Authenticator, BootstrapTokens, StaticTokens, authenticated
 from cathedra.apiserver.authentication.pki import PKI, FrontProxyTLS, KubeletTLS
 from cathedra.apiserver.authentication.serviceaccounts import ServiceAccountTokens

@@ -14,7 +14,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.resources import NAMESPACES, NODES, RESOURCECLAIMS, RESOURCESLICES
-from cathedra.driver.kit.memoryapi import asked, results_for, smallest_requests
+from cathedra.driver.kit.bench import asked, results_for, smallest_requests
 from cathedra.drivercheck.errors import CheckFailed, CheckSkipped
 from cathedra.node.plugins.client import ClaimReference
 

@@ -20,8 +20,7 @@ from cathedra.drivers.example.driver import ExampleDriver
 from cathedra.faultsim.observation import DeviceName, NodeView
 from cathedra.faultsim.plan import Setup
 from cathedra.node.agent import NodeAgent, NodeDependencies
-from cathedra.node.claims.checkpoint import MemoryCheckpoint
-from cathedra.node.claims.claiminfo import ClaimInfo
+from cathedra.node.claims.checkpoint import ClaimInfo, MemoryCheckpoint
 from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.client import ClaimReference, PluginCallError, PrepareOutcome, ReportedHealth
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec

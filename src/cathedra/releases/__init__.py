@@ -8,10 +8,9 @@
 * `cathedra.releases.behaviours`, `cathedra.releases.classic`: what releases do differently, by name.
 """
 
-from cathedra.releases.behaviour import Behaviour
 from cathedra.releases.gates import FeatureGates, UnknownGate, parse_overrides, state_of
 from cathedra.releases.history import GateState, Stage
-from cathedra.releases.table import DEFAULT_RELEASE, NEWEST, RELEASES, UNRELEASED, git_version, order
+from cathedra.releases.table import DEFAULT_RELEASE, NEWEST, RELEASES, UNRELEASED, Behaviour, git_version, order
 
 __all__ = [
     "DEFAULT_RELEASE",

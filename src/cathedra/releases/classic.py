@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cathedra.releases.behaviour import Behaviour
+from cathedra.releases.table import Behaviour
 
 __all__: list[str] = []  # Constants are read as ``classic.NAME``, as those of `cathedra.releases.behaviours`.
 

@@ -10,9 +10,8 @@ from functools import cache
 from types import MappingProxyType
 
 from cathedra.releases import behaviours, classic
-from cathedra.releases.behaviour import Behaviour
 from cathedra.releases.history import HISTORY, NEEDS, GateState, Stage
-from cathedra.releases.table import DEFAULT_RELEASE, RELEASES, order
+from cathedra.releases.table import DEFAULT_RELEASE, RELEASES, Behaviour, order
 
 
 class UnknownGate(ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.releases import NEWEST, RELEASES, git_version, order
+from cathedra.releases import NEWEST, RELEASES, Behaviour, git_version, order
 from cathedra.releases.table import nearest_release
 
 
@@ -29,3 +29,15 @@ def test_a_release_is_shown_as_the_patch_release_that_was_compared_with() -> Non
 )
 def test_the_nearest_release_is_the_last_one_that_is_not_newer(version: str, release: str) -> None:
     assert nearest_release(version) == release
+
+
+# A named difference between releases.
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "held"),
+    [("", "1.30", "1.30"), ("1.31", "", "1.31 1.32"), ("1.31", "1.31", "1.31"), ("", "", "1.30 1.31 1.32")],
+)
+def test_a_behaviour_holds_from_its_first_release_to_its_last(since: str, until: str, held: str) -> None:
+    behaviour = Behaviour("It does so.", since=since, until=until)
+    assert [release for release in ("1.30", "1.31", "1.32") if behaviour.holds_in(release)] == held.split()

@@ -1,8 +1,8 @@
 """Objects in Kubernetes' protobuf form, which kubectl and every Go client send.
 
 No stubs are generated: a struct's codec is built from the wire facts (`cathedra.api.facts`) when it is first needed.
-`wire` splits a message into fields, `_scalars` encodes single values, `messages` encodes structs and their envelope,
-and `_schemas` encodes the schema of a custom resource, which is opaque JSON inside.
+`wire` splits a message into fields, `messages` encodes structs and their envelope, and `_schemas` encodes single
+values, and the schema of a custom resource, which is opaque JSON inside.
 """
 
 from cathedra.api.protobuf.messages import (

@@ -19,9 +19,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from cathedra.api.protobuf import _scalars
-from cathedra.api.protobuf._scalars import Scalar
-from cathedra.api.protobuf._schemas import SCHEMA
+from cathedra.api.protobuf import _schemas
+from cathedra.api.protobuf._schemas import SCHEMA, Scalar
 from cathedra.api.protobuf.wire import LENGTH, VARINT, ProtobufError, delimited, fields, read_varint, tag
 from cathedra.api.scheme import GroupVersionKind
 from cathedra.api.struct import Int32, Int64, KubeStruct, MicroTime, Quantity, RawJSON, Time, json_names
@@ -38,18 +37,18 @@ Taker = Callable[[Values, Any], None]
 """Enters one occurrence of a field."""
 
 _SCALARS: Final[dict[Any, Scalar]] = {
-    str: _scalars.STRING,
-    bytes: _scalars.BYTES,
-    bool: _scalars.BOOL,
-    Int32: _scalars.INT32,
-    Int64: _scalars.INT64,
-    int: _scalars.INT64,
-    float: _scalars.FLOAT,
-    Time: _scalars.TIME,
-    MicroTime: _scalars.MICRO_TIME,
-    Quantity: _scalars.QUANTITY,
-    RawJSON: _scalars.RAW,
-    Int32 | str: _scalars.INT_OR_STRING,
+    str: _schemas.STRING,
+    bytes: _schemas.BYTES,
+    bool: _schemas.BOOL,
+    Int32: _schemas.INT32,
+    Int64: _schemas.INT64,
+    int: _schemas.INT64,
+    float: _schemas.FLOAT,
+    Time: _schemas.TIME,
+    MicroTime: _schemas.MICRO_TIME,
+    Quantity: _schemas.QUANTITY,
+    RawJSON: _schemas.RAW,
+    Int32 | str: _schemas.INT_OR_STRING,
 }
 _EMPTY: Final = Scalar(LENGTH, lambda value: b"\0", lambda data: RawJSON(b"{}"), None)
 _OPAQUE: Final = {"JSONSchemaProps": SCHEMA, "CustomResourceSubresourceStatus": _EMPTY}
@@ -194,7 +193,7 @@ class _Codec:
         if opaque is not None and hint is RawJSON:
             return opaque
         if hint is Quantity and not behaviours.LARGE_QUANTITIES_KEPT.holds_in(self._release):
-            return _scalars.QUANTITY_WITHOUT_LARGE_SUFFIX
+            return _schemas.QUANTITY_WITHOUT_LARGE_SUFFIX
         if hint in _SCALARS:
             return _SCALARS[hint]
         if typing.get_origin(hint) is tuple:
@@ -212,7 +211,7 @@ class _Codec:
         self._takers[number << 3 | scalar.wire_type] = take
         if optional:
             # Bytes have no pointers in Go, but nil differs from empty; here both are empty, and absent.
-            return _Part(attribute, b"" if scalar is _scalars.BYTES else None, b"", lambda value: start + write(value))
+            return _Part(attribute, b"" if scalar is _schemas.BYTES else None, b"", lambda value: start + write(value))
         return _Part(attribute, scalar.zero, start + write(scalar.zero), lambda value: start + write(value))
 
     def _message(self, number: int, attribute: str, kind: Any, *, optional: bool) -> _Part:
@@ -249,7 +248,7 @@ class _Codec:
         start = tag(number, LENGTH)
         key_start, value_start = tag(1, LENGTH), tag(2, scalar.wire_type)
         key_tag, value_tag = 1 << 3 | LENGTH, 2 << 3 | scalar.wire_type
-        write_key, read_key = _scalars.STRING.write, _scalars.STRING.read
+        write_key, read_key = _schemas.STRING.write, _schemas.STRING.read
         write, read, zero = scalar.write, scalar.read, scalar.zero
 
         def take(values: Values, data: bytes) -> None:

@@ -16,8 +16,7 @@ import msgspec
 
 from cathedra.api.core.meta_v1 import StatusCause, StatusDetails
 from cathedra.api.decoding import KINDS_WITH_SCHEMAS, DecodeError, decode_values
-from cathedra.api.field import shortened_text
-from cathedra.api.goform import go_values
+from cathedra.api.field import go_values, shortened_text
 from cathedra.api.jsonvalue import JSONObject, JSONValue
 from cathedra.api.status import StatusError, bad_request, failure
 from cathedra.api.struct import KubeStruct, Time, from_dict, json_names, replace, scalars_of, to_dict

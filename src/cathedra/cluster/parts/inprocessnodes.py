@@ -33,7 +33,7 @@ from cathedra.cluster.parts.nodes import (
     profiled_drivers,
 )
 from cathedra.driver.driver import Driver
-from cathedra.node.claims.errors import CorruptCheckpoint
+from cathedra.node.claims.checkpoint import CorruptCheckpoint
 from cathedra.node.config import NodeConfig
 from cathedra.node.runtime.runtime import UnusableRuntime
 from cathedra.node.server.tls import UnprotectedServer

@@ -5,7 +5,7 @@
         devices = await kit.prepare(claim)
         assert kit.edits(devices).env == ("LAMP=lamp-0",)
 
-`bench` is the `Kit`: a running driver with an API server in memory (`memoryapi`). `conformance` checks what every
+`bench` is the `Kit`: a running driver with an API server in memory. `conformance` checks what every
 driver must do, each check with a fresh kit; ``python -m cathedra.driver.kit my_module:Lamps`` runs all of them.
 """
 

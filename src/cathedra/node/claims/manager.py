@@ -20,9 +20,15 @@ from cathedra.api.status import StatusError
 from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.clock import Clock
-from cathedra.node.claims.checkpoint import CheckpointStore
-from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache, DriverState
-from cathedra.node.claims.errors import ClaimError, PrepareError, UnprepareError
+from cathedra.node.claims.checkpoint import (
+    CheckpointStore,
+    ClaimError,
+    ClaimInfo,
+    ClaimInfoCache,
+    DriverState,
+    PrepareError,
+    UnprepareError,
+)
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import (
     ClaimReference,

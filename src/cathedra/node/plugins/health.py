@@ -21,8 +21,7 @@ from cathedra.api.core.core_v1 import Container, Pod, ResourceHealth, ResourceSt
 from cathedra.api.nesting import load_json
 from cathedra.clock import Clock
 from cathedra.files.atomic import write_atomic
-from cathedra.node.claims.claiminfo import ClaimInfoCache
-from cathedra.node.claims.errors import PrepareError
+from cathedra.node.claims.checkpoint import ClaimInfoCache, PrepareError
 from cathedra.node.claims.manager import claim_devices, container_claims
 from cathedra.node.plugins.client import DeviceCondition, PluginCallError, PluginDevice, ReportedHealth
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from cathedra.client.backoff import DoublingPauses
-from cathedra.node.claims.errors import PrepareError, UnprepareError
+from cathedra.node.claims.checkpoint import PrepareError, UnprepareError
 from cathedra.node.concurrency import Wakeup
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.lifecycle import PodLifecycle

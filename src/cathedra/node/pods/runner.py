@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from cathedra.api.struct import replace as replace_struct
 from cathedra.client.objects import reference_to
-from cathedra.node.claims.errors import ClaimError
+from cathedra.node.claims.checkpoint import ClaimError
 from cathedra.node.concurrency import BlockTasks
 from cathedra.node.containers.probes import ProbeKind, ProbeMonitor, ProbeTarget
 from cathedra.node.containers.records import (

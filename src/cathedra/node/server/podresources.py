@@ -20,7 +20,7 @@ from cathedra._proto import (
 )
 from cathedra.client.backoff import TokenBucket
 from cathedra.clock import Clock
-from cathedra.node.claims.errors import PrepareError
+from cathedra.node.claims.checkpoint import PrepareError
 from cathedra.node.claims.manager import ClaimManager, claim_devices, container_claims
 from cathedra.node.grpcsocket import serve_at
 from cathedra.node.metrics import NodeMetrics

@@ -7,7 +7,7 @@ because it runs all the time and its start delays the agent's.
 
 `protocol` has the messages and errors between agent and shim. In the agent, `client` finds or starts the shim and calls
 it. Everything else runs in the shim's process: `main` (requests of agents), `supervisor` (all containers),
-`container` (state of one container on disk), `streams` (input, output and log files), `children` (processes
+`streams` (input, output and log files), `children` (processes
 and their exits), `processes` (other processes of a container), `pins` (mounted parts of volumes), `kernel` (mounts,
 cgroups).
 

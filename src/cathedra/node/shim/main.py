@@ -17,9 +17,8 @@ from typing import Any, Final
 
 from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.shim import kernel
-from cathedra.node.shim.container import ShimContainer
 from cathedra.node.shim.protocol import PROTOCOL
-from cathedra.node.shim.supervisor import ContainerSupervisor, Reply
+from cathedra.node.shim.supervisor import ContainerSupervisor, Reply, ShimContainer
 
 _PATIENCE: Final = 10.0
 

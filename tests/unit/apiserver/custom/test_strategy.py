@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from cathedra.apiserver.custom.kinds import embedded_errors, has_embedded
 from cathedra.apiserver.custom.objects import content
 from cathedra.apiserver.custom.schema import read_schema
-from cathedra.apiserver.custom.strategy import embedded_errors, has_embedded
 from cathedra.releases import FeatureGates
 from tests.unit.apiserver.custom.things import context, kind, thing, version
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.decoding import KINDS_WITH_SCHEMAS
-from cathedra.api.goform import go_values
+from cathedra.api.field import go_values
 from cathedra.api.status import StatusError
 from cathedra.api.struct import encode, from_dict, replace, to_dict
 from cathedra.apiserver.authentication.user import UserInfo

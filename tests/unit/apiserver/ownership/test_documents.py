@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.decoding import has_known_fields
-from cathedra.api.goform import go_values
+from cathedra.api.field import go_values
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.scheme import kind_of
 from cathedra.api.struct import from_dict, to_dict

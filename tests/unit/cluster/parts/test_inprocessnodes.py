@@ -9,7 +9,7 @@ import pytest
 
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.cluster.parts.inprocessnodes import SupervisedNode
-from cathedra.node.claims.errors import CorruptCheckpoint
+from cathedra.node.claims.checkpoint import CorruptCheckpoint
 from cathedra.node.runtime.runtime import UnusableRuntime
 
 

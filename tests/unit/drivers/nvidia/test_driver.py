@@ -16,7 +16,7 @@ from cathedra.client.client import Client
 from cathedra.clock import SystemClock
 from cathedra.driver import Health, OptionError
 from cathedra.driver.kit import Kit, KitError, check_driver
-from cathedra.driver.kit.memoryapi import MemoryAPI
+from cathedra.driver.kit.bench import MemoryAPI
 from cathedra.drivers.nvidia import NvidiaDriver
 from cathedra.drivers.nvidia.nvml import read_gpus
 from cathedra.files.inotify import wait_for_files

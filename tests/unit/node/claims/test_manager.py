@@ -25,9 +25,15 @@ from cathedra.api.struct import from_dict, replace
 from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.clock import run_virtual
-from cathedra.node.claims.checkpoint import MemoryCheckpoint
-from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache, DriverState
-from cathedra.node.claims.errors import ClaimError, PrepareError, UnprepareError
+from cathedra.node.claims.checkpoint import (
+    ClaimError,
+    ClaimInfo,
+    ClaimInfoCache,
+    DriverState,
+    MemoryCheckpoint,
+    PrepareError,
+    UnprepareError,
+)
 from cathedra.node.claims.manager import (
     ClaimManager,
     cdi_devices,

@@ -12,7 +12,7 @@ import pytest
 from cathedra.api.core.core_v1 import Container, ResourceClaim, ResourceHealth, ResourceRequirements
 from cathedra.api.struct import replace
 from cathedra.clock import LoopClock, run_virtual
-from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache, DriverState
+from cathedra.node.claims.checkpoint import ClaimInfo, ClaimInfoCache, DriverState
 from cathedra.node.plugins import health
 from cathedra.node.plugins.client import DeviceCondition, PluginDevice, ReportedHealth
 from cathedra.node.plugins.health import HealthCache, HealthFollower

@@ -21,7 +21,7 @@ from cathedra._proto import podresources_v1alpha1_pb2_grpc as v1alpha1_grpc
 from cathedra.api.core.core_v1 import Container, Pod
 from cathedra.api.struct import replace
 from cathedra.clock import SystemClock
-from cathedra.node.claims.claiminfo import ClaimInfo, ClaimInfoCache, DriverState
+from cathedra.node.claims.checkpoint import ClaimInfo, ClaimInfoCache, DriverState
 from cathedra.node.containers.records import ContainerRecord, records_for
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import PluginDevice

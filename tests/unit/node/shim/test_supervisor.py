@@ -11,8 +11,7 @@ from typing import Any
 
 from cathedra.node.faultpoints import FaultPoints
 from cathedra.node.shim import kernel
-from cathedra.node.shim.container import ShimContainer
-from cathedra.node.shim.supervisor import ContainerSupervisor
+from cathedra.node.shim.supervisor import ContainerSupervisor, ShimContainer
 
 
 def left(directory: Path, name: str, *, started_at: float, exit_code: int | None = None, pid: int = 0) -> None:
@@ -69,3 +68,23 @@ def test_a_process_that_still_runs_is_killed_and_one_that_only_has_its_number_is
         for process in (orphan, other):
             process.kill()
             process.wait()
+
+
+# What of a container survives its shim.
+
+
+def test_a_container_is_held_also_where_nothing_can_be_written_any_more(tmp_path: Path) -> None:
+    container = ShimContainer("c", {"kind": "process", "label": ""}, tmp_path / "gone")
+    container.save()
+    assert not (tmp_path / "gone").exists()
+
+
+def test_what_a_later_shim_has_to_know_is_on_disk(tmp_path: Path) -> None:
+    container = ShimContainer("c", {"kind": "process", "label": "x"}, tmp_path)
+    container.started_at = 17.0
+    container.note_lost(23.0)
+    container.save()
+    content = json.loads((tmp_path / "container.json").read_text())
+    assert (content["request"], content["started_at"]) == ({"kind": "process", "label": "x"}, 17.0)
+    assert (content["exit"]["code"], content["exit"]["reason"]) == (137, "ContainerStatusUnknown")
+    assert content["exit"]["finished_at"] == 23.0

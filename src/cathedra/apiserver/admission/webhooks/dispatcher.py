@@ -12,16 +12,16 @@ from cathedra.api.status import internal_error
 from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.metrics import AdmissionMetrics
 from cathedra.apiserver.admission.versioned import VersionedAttributes
-from cathedra.apiserver.admission.webhooks.client import WebhookClient
-from cathedra.apiserver.admission.webhooks.hooks import ConfiguredWebhook
-from cathedra.apiserver.admission.webhooks.review import (
+from cathedra.apiserver.admission.webhooks.client import (
     VERSIONS,
     WebhookAnswer,
     WebhookCallFailed,
+    WebhookClient,
     rejection,
     review_of,
     verdict_of,
 )
+from cathedra.apiserver.admission.webhooks.hooks import ConfiguredWebhook
 from cathedra.kinds.definition import VersionDefinition
 
 _LOG: Final = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ from cathedra.apiserver.admission.attributes import AdmissionAttributes
 from cathedra.apiserver.admission.plugin import AdmissionPlugin
 from cathedra.apiserver.admission.ruleerrors import check_rule
 from cathedra.apiserver.admission.versioned import VersionedAttributes
+from cathedra.apiserver.admission.webhooks.client import VERSIONS
 from cathedra.apiserver.admission.webhooks.dispatcher import WebhookDispatcher
 from cathedra.apiserver.admission.webhooks.hooks import MUTATING, VALIDATING, Hooks
-from cathedra.apiserver.admission.webhooks.review import VERSIONS
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.machinery.webhooks import check_webhook_service, check_webhook_url
 

@@ -1,6 +1,6 @@
 """ResourceSlice.
 
 A slice of an older version comes through `conversion`, is filled in by `defaults` and freed of `disabled_fields`;
-`validation` checks it, with `devices` for each device (`capacity`, `counters`, `node_resources`); `strategy` brings
-them together and holds the table.
+`validation` checks it and each device (`capacity`, `counters`, `node_resources`); `strategy` brings them together and
+holds the table.
 """

@@ -6,7 +6,7 @@ from typing import Any
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import from_dict
-from cathedra.apiserver.admission.podsecurity.evaluation import LATEST, LevelVersion, in_detail, violations
+from cathedra.apiserver.admission.podsecurity.enforcement import LATEST, LevelVersion, in_detail, violations
 from cathedra.apiserver.admission.podsecurity.violations import Check
 
 __all__ = ["GOOD", "container", "pod", "refusal", "said"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.apiserver.admission.podsecurity.evaluation import (
+from cathedra.apiserver.admission.podsecurity.enforcement import (
     LATEST,
     LevelVersion,
     Policy,

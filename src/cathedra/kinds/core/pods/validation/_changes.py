@@ -18,8 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from cathedra.api.core import core_v1
-from cathedra.api.field import ErrorList, FieldPath
-from cathedra.api.goform import go_form, go_json
+from cathedra.api.field import ErrorList, FieldPath, go_form, go_json
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import json_names, replace
 from cathedra.kinds.core.pods.validation._spec import SPEC, validate_any_pod, validate_tolerations

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.api.core import core_v1
-from cathedra.api.goform import go_json
+from cathedra.api.field import go_json
 from cathedra.api.struct import from_dict, replace
 from cathedra.kinds.core.pods.validation._changes import spec_difference, validate_ephemeral_containers_update
 from tests.unit.kinds.objects import context, created, definition_of, pod, texts, updated

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cathedra.apiserver.admission.webhooks.review import WebhookAnswer, WebhookCallFailed, rejection, verdict_of
+from cathedra.apiserver.admission.webhooks.client import WebhookAnswer, WebhookCallFailed, rejection, verdict_of
 
 
 def verdict(*, may_patch: bool = False, **response: Any) -> WebhookAnswer:
