@@ -10,6 +10,7 @@ import asyncio
 import bisect
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from operator import length_hint
 from typing import Final, cast
 
 from cathedra.api.core.meta_v1 import KubeObject
@@ -93,13 +94,13 @@ class Table:
         """Every object, in no order."""
         return iter(self._entries.values())
 
-    def select(self, selection: Selection, start: str = "") -> Iterator[StoredObject]:
+    def select(self, selection: Selection, start: str = "") -> Iterable[StoredObject]:
         """The matching objects in storage order, from key ``start`` on."""
         keys = self._indexed_keys(selection)
         in_order = self._keys.in_order if keys is None else lambda: keys
         return self._walk(self._entries.get, in_order, selection, start)
 
-    def select_at(self, revision: int, selection: Selection, start: str = "") -> Iterator[StoredObject]:
+    def select_at(self, revision: int, selection: Selection, start: str = "") -> Iterable[StoredObject]:
         """The matching objects as they were at ``revision``.
 
         Raises:
@@ -390,12 +391,12 @@ class Table:
         in_order: Callable[[], list[str]],
         selection: Selection,
         start: str,
-    ) -> Iterator[StoredObject]:
+    ) -> Iterable[StoredObject]:
         name, namespace = selection.name, selection.namespace
         if name and (namespace or not self.definition.namespaced):
             key = f"{namespace}/{name}" if namespace else name
             entry = get(key)
-            return iter(() if entry is None or key < start or not _matches(selection, entry) else (entry,))
+            return () if entry is None or key < start or not _matches(selection, entry) else (entry,)
         keys = in_order()
         low, high = 0, len(keys)
         if namespace:
@@ -403,11 +404,28 @@ class Table:
             low, high = bisect.bisect_left(keys, f"{namespace}/"), bisect.bisect_left(keys, f"{namespace}0")
         if start:
             low = max(low, bisect.bisect_left(keys, start))
-        found = cast("Iterator[StoredObject]", map(get, keys[low:high]))  # each of the keys is there
-        matches = selection.matches
+        found, matches = InOrder(get, keys[low:high]), selection.matches
         if matches is None:
             return found
         return (entry for entry in found if matches(entry.object))
+
+
+class InOrder:
+    """Objects in storage order, read once, each when it is reached."""
+
+    __slots__ = ("_get", "_keys")
+
+    def __init__(self, get: Callable[[str], StoredObject | None], keys: list[str]) -> None:
+        self._get = get
+        self._keys = iter(keys)
+
+    def __iter__(self) -> Iterator[StoredObject]:
+        return cast("Iterator[StoredObject]", map(self._get, self._keys))  # each of the keys is there
+
+    def __length_hint__(self) -> int:
+        """Return the number of objects that are not read yet, without reading them: a page of a list states it, and a
+        list of 100,000 pods has 200 pages."""
+        return length_hint(self._keys)
 
 
 class FieldIndex:

@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from operator import length_hint
 from typing import Final
 
 import msgspec
@@ -248,8 +249,8 @@ def _page(call: Call, found: Iterable[StoredObject], limit: int, revision: int, 
     following = next(iterator, None)
     if following is None:
         return Listing(entries, revision)
-    # Counted only without selectors, as in Kubernetes, where counting would mean to read all objects.
-    remaining = 1 + sum(1 for _ in iterator) if counted else None
+    # Only without selectors, as in Kubernetes: with them, counting would mean to read all objects.
+    remaining = 1 + length_hint(found) if counted else None
     return Listing(entries, revision, _encode_continue(revision, _relative(call, entries[-1].key)), remaining)
 
 
