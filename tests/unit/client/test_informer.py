@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from cathedra.api.core.core_v1 import Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.scheme import GroupResource
-from cathedra.api.status import internal_error, not_found
+from cathedra.api.status import expired, internal_error, not_found
 from cathedra.api.struct import replace
 from cathedra.api.undecodable import Undecodable
 from cathedra.client.client import Client
@@ -433,3 +433,77 @@ def test_an_object_that_an_index_function_fails_on_is_in_the_store_nevertheless(
     followed = follow(lambda: Script(Page((pod("a", 1),), "5")), body)
     assert followed.plain == ["+a", "+b"]
     assert followed.informer.store.index_values("first") == ()
+
+
+class PagingTransport(FakeTransport):
+    """A server that answers lists in pages, each with the writes until then, as one without a history would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[int, str]] = []
+        self.expires = False
+
+    async def call(self, call: APICall) -> Any:
+        answer = await super().call(call)
+        if call.verb != "list":
+            return answer
+        limit, start = call.selection.limit, int(call.selection.continue_ or 0)
+        self.asked.append((limit, call.selection.continue_))
+        if self.expires and start:
+            raise expired("The provided continue parameter is too old")
+        end = start + limit if limit else len(answer.items)
+        more = str(end) if end < len(answer.items) else ""
+        return Page(answer.items[start:end], answer.resource_version, more)
+
+
+def following(server: PagingTransport, count: int) -> Informer[Pod]:
+    """An informer that has followed a server with some pods."""
+
+    async def main() -> Informer[Pod]:
+        client = Client(server, clock=server.clock())
+        for number in range(count):
+            await client.resource(PODS, "default").create(Pod(metadata=ObjectMeta(name=f"p{number:04}")))
+        informer = Informer(client, PODS, clock=server.clock())
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(informer.run())
+            await informer.wait_synced()
+            running.cancel()
+        return informer
+
+    return run_virtual(main())
+
+
+def test_a_long_list_is_read_in_pages_as_client_go_reads_it() -> None:
+    server = PagingTransport()
+    assert len(following(server, 1201).store) == 1201
+    assert server.asked == [(500, ""), (500, "500"), (500, "1000")]
+
+
+def test_a_list_whose_pages_expire_is_read_as_a_whole() -> None:
+    server = PagingTransport()
+    server.expires = True
+    assert len(following(server, 501).store) == 501
+    assert server.asked == [(500, ""), (500, "500"), (0, "")]
+
+
+def test_other_tasks_run_while_a_long_list_is_handed_to_handlers() -> None:
+    async def main() -> list[int]:
+        server = FakeTransport()
+        client = Client(server, clock=server.clock())
+        for number in range(450):
+            await client.resource(PODS, "default").create(Pod(metadata=ObjectMeta(name=f"p{number}")))
+        informer, seen = Informer(client, PODS, clock=server.clock()), [0]
+
+        async def look() -> None:
+            while not informer.synced:
+                if seen[-1] != len(informer.store):
+                    seen.append(len(informer.store))
+                await asyncio.sleep(0)
+
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(informer.run())
+            await look()
+            running.cancel()
+        return seen
+
+    assert run_virtual(main()) == [0, 100, 200, 300, 400]
