@@ -51,9 +51,10 @@ class Time:
         found: Self = remembered(int(epoch_seconds // 1))
         return found
 
-    def _set(self, micros: int) -> None:
+    def _set(self, micros: int, text: str = "") -> None:
+        """``text``: as the API writes it, if that is known."""
         object.__setattr__(self, "micros", micros)
-        text = self._format(micros)
+        text = text or self._format(micros)
         object.__setattr__(self, "text", text)
         object.__setattr__(self, "written", None if micros == BEGINNING else text)
 
@@ -177,7 +178,22 @@ _LONGEST_KEPT: Final = 64
 """Characters of a text that is kept parsed; a fraction may have any number of digits."""
 
 
+_WRITTEN: Final = re.compile(r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):\d\d:\d\dZ", re.ASCII)
+"""The form in which a `Time` is written."""
+
+
 def _parsed(kind: type[T], text: str) -> T:
+    # Nearly every text is one that a server has written. Read by Python's own parser, and not written again, it takes a
+    # quarter of the time: a store of 100,000 pods has some 200,000 times, each of its own.
+    if kind is Time and _WRITTEN.fullmatch(text):
+        try:
+            seconds = int(datetime.fromisoformat(text).timestamp())
+        except ValueError:
+            pass  # it names no day, or one of the year 0, which Python does not have
+        else:
+            made = object.__new__(kind)
+            made._set(seconds * MICROS, text)
+            return made
     return kind.of_micros(_micros(text))
 
 
