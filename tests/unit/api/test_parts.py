@@ -187,3 +187,29 @@ def test_an_error_in_an_object_of_a_store_is_that_of_the_whole_object(body: byte
 def test_nulls_in_an_object_of_a_store_mean_nothing() -> None:
     body = b'{"metadata":{"name":"p","labels":null},"spec":{"containers":null,"nodeName":null,"securityContext":null}}'
     assert SharedParts().read(Pod, body) == decode(Pod, body)
+
+
+def test_objects_of_a_store_share_texts_and_empty_mappings_where_they_share_no_parts() -> None:
+    claim = (
+        b'{"metadata":{"name":"%b","finalizers":["f"],"managedFields":[{"manager":"kube-scheduler","time":'
+        b'"2025-06-17T17:03:%bZ"}],"ownerReferences":[{"kind":"Pod","name":"%b","uid":"%b"}]},'
+        b'"status":{"allocation":{"devices":{"results":[{"request":"gpu","driver":"gpu.example.com","device":"%b"}]}}}}'
+    )
+    shared = SharedParts()
+    one, other = (shared.read(ResourceClaim, claim % ((digits,) * 5)) for digits in (b"10", b"20"))
+    results = [each.status.allocation.devices.results[0] for each in (one, other) if each.status.allocation]
+    assert results[0].driver is results[1].driver
+    assert one.metadata.managed_fields[0].manager is other.metadata.managed_fields[0].manager
+    assert one.metadata.owner_references[0].kind is other.metadata.owner_references[0].kind
+    assert one.metadata.labels is other.metadata.labels
+    assert [each.metadata.owner_references[0].uid for each in (one, other)] == ["10", "20"]
+    assert [result.device for result in results] == ["10", "20"]
+
+
+def test_conditions_of_a_store_share_their_types_and_states() -> None:
+    form = b'{"status":{"conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2025-06-17T17:03:%bZ"}]}}'
+    shared = SharedParts()
+    one, other = (shared.read(Pod, form % digits).status.conditions[0] for digits in (b"10", b"20"))
+    assert one != other
+    assert one.type is other.type
+    assert one.status is other.status

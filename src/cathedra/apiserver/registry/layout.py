@@ -137,6 +137,8 @@ class LogLayout:
 
 def stamped(obj: KubeObject, revision: int) -> Any:
     """Return the object with the resource version of a revision."""
+    if obj.metadata.resource_version == str(revision):
+        return obj  # as all objects of a log that were not converted
     return replace(obj, metadata=replace(obj.metadata, resource_version=str(revision)))
 
 
