@@ -122,7 +122,8 @@ def _own_files() -> Iterator[Path]:
     modules = bundled_modules()
     for name in sorted(modules):
         path = SOURCE.joinpath(*name.split("."))
-        if not path.is_dir():
+        # A package that has become a module may leave a folder of bytecode behind.
+        if not (path / "__init__.py").exists():
             yield path.with_suffix(".py")
             continue
         yield path / "__init__.py"

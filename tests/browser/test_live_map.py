@@ -111,8 +111,17 @@ async def test_it_follows_remembers_and_explains(cluster: Path, open_map: OpenMa
             await slider.fill(str(int(allocated) + 1))
             await page.get_by_text(re.compile("^as of ")).wait_for()
             await chip(page, "3 held")
+
+            # What has gone since is explained as it was.
+            panel = await found.panel("Find")
+            await page.get_by_role("searchbox").fill("claim default/web")
+            await panel.get_by_role("button", name="claim default/web").first.click()
+            await panel.get_by_text(re.compile(r"^as it was at \d\d:\d\d:\d\d$")).wait_for()
+            await panel.get_by_text(re.compile("^allocated,reserved$")).wait_for()
+
             await page.get_by_role("button", name="Back to now").click()
             await chip(page, "8 free")
+            await panel.get_by_role("alert").get_by_text(re.compile("no claim|not found|there is no")).wait_for()
 
 
 async def test_it_says_when_the_connection_is_lost_and_goes_on_with_the_next_server(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 import msgspec
 
@@ -60,6 +60,17 @@ class UsageHistory:
     namespaces: frozenset[str] | None = None
 
 
+class PastStates(Protocol):
+    """Earlier states of a cluster."""
+
+    def at(self, seconds: float) -> ClusterState:
+        """Return the state of a moment.
+
+        Raises:
+            InvalidInput: it is not kept.
+        """
+
+
 class Engine:
     """Answers questions about one state. It can be called in a thread: states are frozen, and replaced as a whole."""
 
@@ -75,8 +86,26 @@ class Engine:
         self._session: tuple[ClusterState, ReplSession] | None = None
         self._map: tuple[ClusterState, ClusterMap] | None = None
         self._encoded: tuple[ClusterState, dict[bool, bytes]] | None = None
+        self.past: PastStates | None = None
+        """Earlier states, to which a question may refer; None: there are none."""
+        self._former: tuple[ClusterState, Engine] | None = None
         if state is not None:
             self.replace(state)
+
+    def _of(self, moment: float) -> Engine:
+        """Return an engine of the state at an earlier moment.
+
+        Raises:
+            InvalidInput: no earlier states are kept, or none as early as that.
+        """
+        if self.past is None:
+            raise InvalidInput(
+                "no earlier states are kept here; kubectl dra map keeps those of the cluster that it follows"
+            )
+        state = self.past.at(moment)
+        if self._former is None or self._former[0] is not state:
+            self._former = state, Engine(state, self._limits, self._history)
+        return self._former[1]
 
     def replace(self, state: ClusterState, live: LiveMap | None = None) -> None:
         """Set the state to which later questions refer, without devices beyond the limit.
@@ -119,7 +148,7 @@ class Engine:
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             name, number = messages.identity_of(body)
             return Answer(question=name, id=number, error=AnswerError("invalid", f"the question: {error}")).encode()
-        if isinstance(question, messages.Map) and self._state is not None:
+        if isinstance(question, messages.Map) and self._state is not None and not question.at:
             return self._encoded_map(question)
         return self.answer(question).encode()
 
@@ -131,6 +160,8 @@ class Engine:
         """
         name: str = question.__struct_config__.tag  # type: ignore[assignment]  # every question has a tag
         try:
+            if question.at:
+                return self._of(question.at).answer(msgspec.structs.replace(question, at=0.0), interruption)
             model, text = self._result(question, interruption)
             model, text, cut = bounded_answer(model, text, self._limits)
         except DeadlineExceeded:

@@ -29,6 +29,8 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_fiel
     """Chosen by the sender; the answer has the same."""
     width: int = 0
     """Columns of the text; 0: the answer has no text."""
+    at: float = 0.0
+    """Time of the state that is meant, in seconds since the Unix epoch, where a cluster is followed; 0: the present."""
 
 
 class SentFile(msgspec.Struct, frozen=True, rename="camel"):

@@ -28,6 +28,7 @@ from cathedra.insight.inventory.clustermap import ClusterMap
 from cathedra.insight.inventory.livemap import LiveMap
 from cathedra.insight.reading.state import READ_KINDS, ClusterState, Key, note_on
 from cathedra.page.history import KEPT_SECONDS, MapEvent, MapHistory
+from cathedra.page.statehistory import StateHistory, event_time
 
 PAUSE: Final = 0.05
 """Seconds in which changes are collected: a few frames of a page."""
@@ -114,6 +115,7 @@ class ClusterFollower:
         self._outdated: set[type[KubeObject]] = {one.ref.type for one in self._informers}
         """Kinds of which `_objects` is not what the informer has."""
         self._live = LiveMap()
+        self._states = engine.past = StateHistory(self._first)
         self._news: dict[str, MapEvent] = {}
         self.history = MapHistory(engine.map, self._first.now or clock.now(), self._past_events())
         for informer in self._informers:
@@ -155,6 +157,7 @@ class ClusterFollower:
         self.history.advance(made, state.now or 0.0, news)
 
     def _map_of(self, state: ClusterState) -> ClusterMap:
+        self._states.advance(state)
         self._engine.replace(state, self._live)
         return self._engine.map
 
@@ -184,14 +187,14 @@ class ClusterFollower:
         self._outdated.add(Event)
         found = _map_event(event)
         # The first list repeats the events that the first map has.
-        if found is not None and _time_of(event) > (self._first.now or 0.0) and len(self._news) < _MOST_EVENTS:
+        if found is not None and event_time(event) > (self._first.now or 0.0) and len(self._news) < _MOST_EVENTS:
             self._news[event.metadata.uid] = found
             self._changed.set()
 
     def _past_events(self) -> Iterator[tuple[float, MapEvent]]:
         oldest = (self._first.now or 0.0) - KEPT_SECONDS
         for event in self._first.all(Event):
-            found, time = _map_event(event), _time_of(event)
+            found, time = _map_event(event), event_time(event)
             if found is not None and time >= oldest:
                 yield time, found
 
@@ -219,9 +222,3 @@ def _map_event(event: Event) -> MapEvent | None:
     where = f"{about.namespace}/{about.name}" if about.namespace else about.name
     text = f"{about.kind.lower()} {where}: {event.reason}: {event.message or ''}"
     return MapEvent("evicted" if evicted else "failed", text[:300])
-
-
-def _time_of(event: Event) -> float:
-    series = event.series.last_observed_time if event.series is not None else None
-    stamp = series or event.last_timestamp or event.event_time or event.first_timestamp
-    return stamp.timestamp if stamp else 0.0

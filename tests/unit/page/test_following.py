@@ -143,6 +143,26 @@ def test_a_change_computes_the_devices_of_its_own_pool_only(monkeypatch: pytest.
     with_api(body)
 
 
+def test_questions_about_an_earlier_moment_are_answered_from_its_state() -> None:
+    async def body(api: API) -> None:
+        async with following(api, api.transport) as (engine, follower):
+            lines = follower.lines()
+            await next_of(lines, "start")
+            for name in ("n1", "n2"):
+                await api.clock.sleep(10)
+                await api.client.resource(RESOURCESLICES).create(slice_of(name))
+                await next_of(lines, "change")
+
+            def devices(at: float) -> int:
+                answer = json.loads(engine.answer_json(json.dumps({"question": "devices", "at": at})))
+                return len(answer["result"]["devices"])
+
+            now = api.clock.now()
+            assert [devices(at) for at in (now - 15, now - 5, now, 0)] == [0, 1, 2, 2]
+
+    with_api(body)
+
+
 def test_warnings_are_events_of_the_timeline() -> None:
     async def body(api: API) -> None:
         async with following(api, api.transport) as (_, follower):

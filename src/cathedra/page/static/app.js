@@ -36,6 +36,7 @@ export async function start(root, engine, first = engine.ask(...FIRST)) {
 
 export class App {
   #scheduled = false;
+  #frame = 0;
 
   constructor(root, engine) {
     this.root = root;
@@ -86,6 +87,28 @@ export class App {
     });
   }
 
+  // Renders the frame with the next picture of the browser. Changes come faster, and a hidden page has no pictures.
+  #updateWithFrame() {
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      this.update();
+    });
+  }
+
+  // Asks the engine about the moment that is shown.
+  ask(question, fields = {}) {
+    const { scrubbed } = this.timeline;
+    return this.engine.ask(question, scrubbed ? { ...fields, at: scrubbed / 1000 } : fields);
+  }
+
+  // Another moment is shown: answers about the one before are renewed.
+  momentChanged() {
+    this.finder.refresh();
+    this.selection.renew();
+    this.cel.renew();
+    this.whatIf.forget();
+  }
+
   // --- changes
 
   #changed(message) {
@@ -99,7 +122,7 @@ export class App {
     if (message.type === "change") this.#shown(this.#apply(message));
     if (message.readAt) this.readAt = message.readAt * 1000;
     if (message.lostSince) this.connection = { live: true, lost: message.lostSince * 1000, fault: "the cluster does not answer" };
-    this.update();
+    this.#updateWithFrame();
   }
 
   #apply(change) {

@@ -33,6 +33,11 @@ export class CelBench {
     return this.evaluate();
   }
 
+  // Another moment is shown, with other devices.
+  renew() {
+    if (this.text.trim() && this.app.panel === "cel") this.evaluate();
+  }
+
   #typed(area) {
     this.text = area.value;
     this.copied = false;
@@ -43,7 +48,7 @@ export class CelBench {
 
   async evaluate(before = "") {
     const asked = ++this.#asked;
-    const { engine } = this.app;
+    const { app } = this;
     const expression = this.text;
     if (!expression.trim()) {
       Object.assign(this, { found: null, parts: null, error: null, completions: [] });
@@ -52,9 +57,9 @@ export class CelBench {
       return;
     }
     const settled = await Promise.allSettled([
-      engine.ask("match", { expression }),
-      engine.ask("evaluate", { expression, device: this.device }),
-      before ? engine.ask("complete", { before }) : { completions: [] },
+      app.ask("match", { expression }),
+      app.ask("evaluate", { expression, device: this.device }),
+      before ? app.ask("complete", { before }) : { completions: [] },
     ]);
     if (asked !== this.#asked) return;
     const [matched, evaluated, completed] = settled;

@@ -64,7 +64,7 @@ export async function nearestDevices(app, answers) {
   const lit = new Map();
   const reached = (keys) => keys.map((key) => [key, app.model.devices.get(key)]).filter(([, one]) => one && (!one.node || nodes.has(one.node)));
   for (const expression of [...expressions].slice(0, 4)) {
-    const found = await app.engine.ask("match", { expression });
+    const found = await app.ask("match", { expression });
     const passing = reached(found.matched);
     for (const [key, one] of passing) lit.set(key, one.state === "free" || one.state === "shared" ? "match" : "near");
     if (!passing.length) for (const [key] of reached(found.nearMisses.flatMap((one) => one.devices))) lit.set(key, "near");

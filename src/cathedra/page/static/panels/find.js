@@ -9,6 +9,9 @@ const PAUSE = 5000; // Milliseconds between two explanations of all that waits
 
 export class Finder {
   #timer = 0;
+  #asked = 0;
+  #found = { devices: [] };
+  #texts = new WeakMap();
 
   constructor(app) {
     this.app = app;
@@ -34,9 +37,13 @@ export class Finder {
   async refresh() {
     this.outdated = false;
     try {
-      this.overview = await this.app.engine.ask("explain", {});
+      const asked = ++this.#asked;
+      const overview = await this.app.ask("explain", {});
+      if (asked !== this.#asked) return;
+      this.overview = overview;
       this.fault = "";
     } catch (error) {
+      this.overview = null;
       this.fault = error.message;
     }
     this.app.update();
@@ -56,12 +63,28 @@ export class Finder {
     this.app.update();
   }
 
+  // Found once for each text and state of the model: lighting and listing need the same.
   #devices() {
+    const { model } = this.app;
+    const known = this.#found;
+    if (known.text === this.text && known.model === model && known.version === model.version) return known.devices;
     const words = this.text.split(/\s+/);
-    return [...this.app.model.devices.values()].filter((one) => {
-      const text = `${keyOf(one)} ${one.node} ${one.state} ${one.holders.map((h) => `${h.claim} ${h.pods.join(" ")}`).join(" ")}`.toLowerCase();
+    const devices = [...model.devices.values()].filter((one) => {
+      const text = this.#textOf(one);
       return words.every((word) => text.includes(word));
     });
+    this.#found = { text: this.text, model, version: model.version, devices };
+    return devices;
+  }
+
+  // A device that changes is another object.
+  #textOf(one) {
+    let text = this.#texts.get(one);
+    if (text === undefined) {
+      text = `${keyOf(one)} ${one.node} ${one.state} ${one.holders.map((h) => `${h.claim} ${h.pods.join(" ")}`).join(" ")}`.toLowerCase();
+      this.#texts.set(one, text);
+    }
+    return text;
   }
 
   #subjects() {
@@ -94,27 +117,23 @@ export class Finder {
     const all = [...model.subjects.values()];
     const kinds = Object.groupBy ? Object.groupBy(all, (one) => one.kind) : grouped(all);
     return html`
-      ${this.app.timeline.scrubbed ? this.#waited(all) : this.#waitsNow()}
+      ${this.#waits(all)}
       ${model.pools.map((text) => html`<p class="note">${text}</p>`)}
       ${Object.entries(kinds).map(([kind, list]) => html`<h3>${plural(kind)} (${list.length.toLocaleString("en")})</h3>${this.#subjectList(list)}`)}`;
   }
 
-  #waitsNow() {
-    return html`<h2>What waits</h2>
-      ${this.fault ? html`<p class="note">${this.fault}</p>` : nothing}
-      ${this.overview ? this.#overview() : html`<p class="faint">being explained …</p>`}
-      <p><button @click=${() => this.refresh()}>Explain again</button></p>`;
-  }
-
-  // An earlier moment is not explained: the engine has the present.
-  #waited(all) {
+  #waits(all) {
+    const then = this.app.timeline.scrubbed;
     const waiting = all.filter((one) => one.waits);
-    return html`<h2>What waited then</h2>${waiting.length ? this.#subjectList(waiting) : html`<p class="good">nothing waited</p>`}`;
+    return html`<h2>${then ? "What waited then" : "What waits"}</h2>
+      ${this.fault ? html`<p class="note">${this.fault}</p>${then ? this.#subjectList(waiting) : nothing}` : nothing}
+      ${this.overview ? this.#overview() : this.fault ? nothing : html`<p class="faint">being explained …</p>`}
+      <p><button @click=${() => this.refresh()}>Explain again</button></p>`;
   }
 
   #overview() {
     const { groups } = this.overview;
-    if (!groups?.length) return html`<p class="good">nothing waits</p>`;
+    if (!groups?.length) return html`<p class="good">nothing ${this.app.timeline.scrubbed ? "waited" : "waits"}</p>`;
     return groups.map((group) => html`<div class="box">
       <strong>${group.cause.text}</strong>
       ${group.cause.nodes != null ? html`<span class="faint">on ${group.cause.nodes} ${group.cause.nodes === 1 ? "node" : "nodes"}</span>` : nothing}

@@ -29,7 +29,7 @@ export class Linter {
     Object.assign(this, { report: null, fault: "", busy: true });
     this.app.update();
     try {
-      const report = await this.app.engine.ask("lint", { files: [{ name: "manifests.yaml", text: this.text }], against: this.against });
+      const report = await this.app.ask("lint", { files: [{ name: "manifests.yaml", text: this.text }], against: this.against });
       if (asked === this.#asked) this.report = report;
     } catch (error) {
       if (asked === this.#asked) this.fault = error.message;

@@ -17,7 +17,9 @@ export class Selection {
   clearState() {
     this.device = "";
     this.subject = null;
+    this.words = [];
     this.title = "";
+    this.moment = 0;
     this.answers = [];
     this.fault = "";
     this.busy = false;
@@ -34,6 +36,11 @@ export class Selection {
   // The model has changed; a device may have gone.
   refresh() {
     if (this.device && !this.app.model.devices.has(this.device)) this.clear();
+  }
+
+  // Another moment is shown: what was explained is explained as it was then.
+  renew() {
+    if (this.title) this.#explain(this.title, this.words, this.subject, false);
   }
 
   showDevice(key, reveal = false) {
@@ -71,17 +78,17 @@ export class Selection {
       .slice(0, 4);
   }
 
-  async #explain(title, words, subject) {
+  async #explain(title, words, subject, opening = true) {
     const asked = ++this.#asked;
     const { app } = this;
     this.clearState();
-    Object.assign(this, { title, subject, busy: true });
+    Object.assign(this, { title, words, subject, busy: true, moment: app.timeline.scrubbed });
     app.view.selected = "";
     app.light(this.#held(subject));
-    app.open("selection");
+    if (opening) app.open("selection");
     try {
       if (!words.length) throw new Error("no pod of this group exists");
-      const answers = await Promise.all(words.map(([word, namespace]) => app.engine.ask("explain", { subject: word, namespace })));
+      const answers = await Promise.all(words.map(([word, namespace]) => app.ask("explain", { subject: word, namespace })));
       if (asked !== this.#asked) return;
       this.answers = answers;
       if (!app.view.lit.size) {
@@ -121,6 +128,7 @@ export class Selection {
     const claim = subject?.kind === "claim";
     return html`
       <h2>${this.title}</h2>
+      ${this.moment ? html`<p class="faint">as it was at ${new Date(this.moment).toLocaleTimeString("en-GB")}</p>` : nothing}
       ${this.busy ? html`<p class="faint" role="status">being explained …</p>` : nothing}
       ${this.fault ? html`<p class="note" role="alert">${this.fault}</p>` : nothing}
       ${this.answers.map((answer) => explanation(answer, this.app))}

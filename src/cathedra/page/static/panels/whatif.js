@@ -79,10 +79,10 @@ export class WhatIf {
     };
     const asked = this.#begin("simulated");
     try {
-      const answer = await this.app.engine.ask("simulate", fields);
+      const answer = await this.app.ask("simulate", fields);
       if (asked !== this.#asked) return;
       this.answer = answer;
-      if (answer.added?.length) this.app.showModel(withAdded(this.app.present, answer.added), true);
+      if (answer.added?.length) this.app.showModel(withAdded(this.app.timeline.model(), answer.added), true);
       this.app.light(difference(answer));
     } catch (error) {
       if (asked === this.#asked) this.fault = error.message;
@@ -121,7 +121,7 @@ export class WhatIf {
 
   async #more(manifests, namespace) {
     const files = manifests.map((one, i) => ({ name: `${i}.json`, text: JSON.stringify(one) }));
-    const found = await this.app.engine.ask("simulate", { files, namespace, copies: COPIES });
+    const found = await this.app.ask("simulate", { files, namespace, copies: COPIES });
     const placed = found.placed.filter((one) => one.pod.endsWith("/how-many-more")).length;
     const copies = found.copies[0];
     return { number: placed + (placed ? (copies?.more ?? 0) : 0), limited: Boolean(placed && copies?.limited), why: placed ? "" : (found.pending[0]?.why ?? found.failures[0] ?? "") };
@@ -129,7 +129,7 @@ export class WhatIf {
 
   // A pod that requests what a claim or pod requests.
   async #manifestsLike({ kind, namespace, name }) {
-    const object = async (objectKind, objectName) => (await this.app.engine.ask("object", { objectKind, name: objectName, namespace })).object;
+    const object = async (objectKind, objectName) => (await this.app.ask("object", { objectKind, name: objectName, namespace })).object;
     if (kind === "claim") return podWith([(await object("ResourceClaim", name)).spec]);
     const pod = await object("Pod", name);
     const claims = this.app.model.subjects.get(`pod/${namespace}/${name}`)?.claims ?? [];
@@ -153,9 +153,14 @@ export class WhatIf {
     return ++this.#asked;
   }
 
-  // Shows the present again, if nodes of a simulation are on the map.
+  // Another moment is shown, of which nothing was simulated.
+  forget() {
+    if (this.answer || this.rooms) this.#begin("");
+  }
+
+  // Shows the cluster again, if nodes of a simulation are on the map.
   #back() {
-    if (this.app.hypothesis) this.app.showModel(this.app.present);
+    if (this.app.hypothesis) this.app.showModel(this.app.timeline.model());
   }
 
   #end(asked) {
