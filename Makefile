@@ -90,6 +90,7 @@ kills: $(VENV)/.dev            ## kill every process at each of its fault points
 
 linearizability: $(VENV)/.dev  ## kill API servers under concurrent clients and check their histories, on SQLite and on etcd [SECONDS=120]
 	@$(BIN)/python -m tools.linearizability --seconds $(SECONDS)
+	@$(BIN)/python -m tools.linearizability --seconds $(SECONDS) --servers 3
 	@$(BIN)/python -m tools.linearizability --seconds $(SECONDS) --store etcd --servers 3
 
 soak: $(VENV)/.dev             ## churn a cluster in real time and fail if memory, descriptors, tasks or the store grow [MINUTES=60]

@@ -1,6 +1,6 @@
 """Run clients against API servers that are killed, and check their history: ``python -m tools.linearizability``.
 
-    python -m tools.linearizability --seconds 60 --store sqlite
+    python -m tools.linearizability --seconds 60 --store sqlite --servers 3
     python -m tools.linearizability --seconds 60 --store etcd --servers 3
 
 The exit status is 1 if no order of the operations explains the answers, or if a watch left something out.
@@ -11,7 +11,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import contextlib
+import os
+import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -28,6 +32,7 @@ from tools.kills.programs import Program
 from tools.linearizability.checker import first_impossible
 from tools.linearizability.clients import Clients
 from tools.linearizability.model import ABSENT, KubernetesOperation, check_revisions, check_watch, step
+from tools.soak.figures import processes
 
 __all__ = ["Outcome", "Plan", "main", "run"]
 
@@ -72,19 +77,22 @@ async def run(folder: Path, plan: Plan) -> Outcome:
         etcd = stack.enter_context(running_etcd(folder / "etcd")) if plan.store == "etcd" else None
         servers: list[Program] = []
         users = []
-        for number in range(plan.servers):
+        # On SQLite several servers are processes of one program.
+        apart, together = (plan.servers, 1) if etcd else (1, plan.servers)
+        for number in range(apart):
             data = folder / f"server-{number}"
             if number:
                 # Servers on one store trust each other's certificates.
                 shutil.copytree(folder / "server-0" / "pki", data / "pki")
-            options = [f"--data-dir={data}", f"--port={free_port()}"] + ([f"--store={etcd.url}"] if etcd else [])
+            options = [f"--data-dir={data}", f"--port={free_port()}", f"--apiserver-count={together}"]
+            options += [f"--store={etcd.url}"] if etcd else []
             server = Program(f"server {number}", ["apiserver", *options], folder, "export KUBECONFIG=", watched=False)
             server.start()
             stack.callback(server.stop)
             servers.append(server)
             if not await server.until_ready():
                 raise RuntimeError(server.said())
-            users.append(_user(data))
+            users += [_user(data)] * together
         clients = Clients(plan.seed)
         kills = await _disturbed(clients, users, servers, etcd, plan)
         return _judged(clients, kills, shared=etcd is not None)
@@ -94,15 +102,22 @@ async def _disturbed(clients: Clients, users: list[User], servers: list[Program]
     """Let the clients work while servers, and their store, are killed. Return the number of kills."""
     tasks = [asyncio.create_task(clients.work(user)) for user in users for _ in range(CLIENTS)]
     tasks += [asyncio.create_task(clients.follow(user)) for user in users]
+    # A process beside the first is started again with growing pauses, and serves only after some seconds.
+    pause = KILL_SECONDS * (4 if etcd is None and plan.servers > 1 else 1)
     kills, end, victim = 0, time.monotonic() + plan.seconds, 0
     try:
         while time.monotonic() < end:
-            await asyncio.sleep(min(KILL_SECONDS, max(0.0, end - time.monotonic())))
+            await asyncio.sleep(min(pause, max(0.0, end - time.monotonic())))
             kills += 1
             victim += 1
             if etcd is not None and victim % (len(servers) + 1) == 0:
                 await asyncio.to_thread(etcd.kill)
                 await asyncio.to_thread(etcd.start)
+                continue
+            children = processes(servers[0].pid)[1:] if etcd is None else []
+            if children and victim % plan.servers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(random.choice(children), signal.SIGKILL)
                 continue
             server = servers[victim % len(servers)]
             await asyncio.to_thread(server.kill)
@@ -142,12 +157,10 @@ def main() -> int:
     """Run as the options require."""
     parser = argparse.ArgumentParser(prog="tools.linearizability", description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="of the clients' work (default 60)")
-    parser.add_argument("--servers", type=int, default=1, help="API servers; several need --store etcd (default 1)")
+    parser.add_argument("--servers", type=int, default=1, help="API servers; on SQLite, processes of one (default 1)")
     parser.add_argument("--store", choices=("sqlite", "etcd"), default="sqlite", help="(default sqlite)")
     parser.add_argument("--seed", type=int, default=1, help="of the requests")
     options = parser.parse_args()
-    if options.servers > 1 and options.store == "sqlite":
-        parser.error("several servers need --store etcd")
     folder = Path(tempfile.mkdtemp(prefix="linear-"))
     plan = Plan(options.seconds, options.servers, options.store, options.seed)
     try:
