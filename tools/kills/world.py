@@ -62,6 +62,7 @@ class World:
         self.ended = ""
         """The message of the end of the latest pod's container, if it failed."""
         self._client: Client | None = None
+        self._transport: HTTPTransport | None = None
 
     @property
     def pod(self) -> str:
@@ -79,8 +80,8 @@ class World:
 
     async def connect(self) -> None:
         """Open the administrator's client."""
-        transport = await HTTPTransport.open(load(self.data / "kubeconfig"))
-        self._client = Client(transport, clock=SystemClock(), field_manager="kills")
+        self._transport = await HTTPTransport.open(load(self.data / "kubeconfig"))
+        self._client = Client(self._transport, clock=SystemClock(), field_manager="kills")
 
     async def close(self) -> None:
         """Close it."""
@@ -100,6 +101,14 @@ class World:
             except (OSError, TimeoutError):
                 pass
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def readiness(self) -> str:
+        """Return the server's answer to ``/readyz?verbose``, whether it is ready or not."""
+        assert self._transport is not None
+        try:
+            return (await self._transport.get_raw("/readyz?verbose")).decode()
+        except StatusError as error:
+            return str(error)
 
     async def create(self, document: dict[str, Any]) -> None:
         """Create an object, however often the server dies meanwhile."""

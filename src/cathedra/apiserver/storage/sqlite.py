@@ -296,7 +296,7 @@ class SQLiteStorage:
     def _settle(self, batch: list[_Item], errors: list[StorageError | None]) -> None:
         # A write that SQLite refuses because of its size or content is its author's error, and no reason to restart the
         # server.
-        self._healthy = all(isinstance(error, WriteRefused) for error in errors if error is not None)
+        self._note_health(next((one for one in errors if one is not None and not isinstance(one, WriteRefused)), None))
         # Batches settle in the order in which they were handed over, so the first ones are these.
         del self._under_way[: len(batch)]
         if len(self._waiting) >= _ENOUGH:
@@ -307,8 +307,19 @@ class SQLiteStorage:
             self._loop.call_soon(self._loop.call_soon, self._hand_over)
         _tell(batch, errors)
 
+    def _note_health(self, problem: StorageError | None) -> None:
+        """Note whether the last transaction was committed. Log changes alone: clients repeat their writes."""
+        healthy = problem is None
+        if healthy is not self._healthy:
+            if problem is not None:
+                _LOG.error("no write can be stored in %s: %s", self._path, problem)
+            else:
+                _LOG.warning("writes are stored in %s again", self._path)
+        self._healthy = healthy
+
     def _writer_ended(self) -> None:
         """Start another writer, unless the store is being closed."""
+        tried = self._restart is not None
         self._restart = None
         if self._closing or self._last is None or self._loop is None:
             return
@@ -320,7 +331,9 @@ class SQLiteStorage:
             # its client create the object a second time.
             kept = [is_kept(connection, write) for write, _ in self._under_way]
         except (sqlite3.Error, StorageError, OSError) as error:
-            _LOG.error("the store cannot be opened again: %s", error)
+            # Once, not each second.
+            if not tried:
+                _LOG.error("the store cannot be opened again, which is tried each second: %s", error)
             waiting, self._waiting = self._waiting, []
             self._restart = self._loop.call_later(_RESTART_SECONDS, self._writer_ended)
             self._fail(waiting, StorageError(f"the store cannot be written now: {error}"))
@@ -333,7 +346,7 @@ class SQLiteStorage:
         errors = [None if one else lost for one in kept]
         self._note(batch, errors)
         self._settle(batch, errors)
-        self._healthy = True
+        self._note_health(None)
 
     def _fail(self, items: list[_Item], error: StorageError) -> None:
         _tell(items, [error] * len(items))

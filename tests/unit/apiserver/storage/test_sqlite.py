@@ -113,7 +113,9 @@ async def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
         await SQLiteStorage(tmp_path / "db").load()
 
 
-async def test_a_full_disk_fails_the_write_and_the_next_may_succeed(tmp_path: Path) -> None:
+async def test_a_full_disk_fails_writes_with_one_line_of_the_log_and_later_ones_may_succeed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store = SQLiteStorage(tmp_path / "db")
     await store.load()
     assert store.healthy
@@ -123,9 +125,14 @@ async def test_a_full_disk_fails_the_write_and_the_next_may_succeed(tmp_path: Pa
     error = await settled(store, Write("/g/r/big", 1, b"x" * 100_000))
     assert "the store could not commit: database or disk is full" in str(error)
     assert not store.healthy
+    assert await settled(store, Write("/g/r/big", 2, b"x" * 100_000)) is not None
     connection.execute("pragma max_page_count=100000")
-    assert await settled(store, Write("/g/r/small", 2, b"x")) is None
+    assert await settled(store, Write("/g/r/small", 3, b"x")) is None
     assert store.healthy
+    assert caplog.messages == [
+        f"no write can be stored in {tmp_path / 'db'}: the store could not commit: database or disk is full",
+        f"writes are stored in {tmp_path / 'db'} again",
+    ]
     await store.close()
     again = SQLiteStorage(tmp_path / "db")
     assert [record.key for record in (await again.load()).records] == ["/g/r/small"]

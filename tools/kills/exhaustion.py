@@ -1,0 +1,213 @@
+"""Each part of a cluster without descriptors, memory or processes for a while.
+
+A part that lacks something reports it in its log, or in an event of the pod that waits. It neither loses anything nor
+spins, and works again when the shortage ends. One that dies of it is started again, as a service manager does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from cathedra.api.status import StatusError
+from cathedra.client.resources import CONFIGMAPS
+from tools.kills.checks import Scenario, again, config_map, delayed_pod, expect, logged, memory_of, writes
+from tools.kills.programs import Program
+from tools.kills.world import Violation, World
+from tools.soak.figures import processes
+
+__all__ = ["EXHAUSTIONS", "LARGE"]
+
+SPARE: Final = 24 << 20
+"""Bytes that an API server without memory may still map."""
+LARGE: Final = "x" * 200_000
+SHORTAGE_SECONDS: Final = 15.0
+"""Seconds for which a part lacks memory or processes."""
+NO_DESCRIPTOR: Final = "Too many open files"
+FEWEST: Final = 4
+"""Limit of descriptors with which no further one can be opened, since the standard ones and the loop have these."""
+BUSY: Final = 0.6
+"""Share of a core above which a part without descriptors counts as spinning."""
+LOOK_SECONDS: Final = 5.0
+TICKS: Final = os.sysconf("SC_CLK_TCK")
+CGROUP: Final = Path("/sys/fs/cgroup/pids/kills")
+
+
+async def no_descriptors_for_the_server(place: World) -> str:
+    """Further connections wait. Those that are open are served, and the others when there are descriptors again."""
+    server = place.program("API server")
+    port = int((place.data / "port").read_text())
+    with _few_descriptors(server):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        line = await logged(server, NO_DESCRIPTOR)
+        if not await writes(place):
+            raise Violation("an open connection is not served")
+        await _check_idle(server)
+        writer.close()
+    await place.until("a write succeeds on a new connection", lambda: _writes_anew(place))
+    return line
+
+
+async def no_descriptors_for_a_client(place: World, part: str) -> str:
+    """A part whose server starts again cannot connect, reports it, and connects when it can."""
+    program, server = place.program(part), place.program("API server")
+    with _few_descriptors(program):
+        server.kill()
+        await again(server)
+        line = await logged(program, NO_DESCRIPTOR)
+        await _check_idle(program)
+    return line
+
+
+async def no_descriptors_on_the_node(place: World, part: str) -> str:
+    """A pod waits with an event that names the reason, and runs when there are descriptors again."""
+    return await delayed_pod(place, _few_descriptors(place.program(part)), NO_DESCRIPTOR)
+
+
+async def no_processes(place: World, part: str) -> str:
+    """A pod runs, waits, or its container fails with a status that names the reason; afterwards pods run."""
+    with _few_processes(place.program(part).pid, place.root):
+        running = asyncio.create_task(place.run_next(may_fail=True))
+        await asyncio.wait({running}, timeout=SHORTAGE_SECONDS)
+        waited = not running.done()
+    await running
+    return place.ended or ("the pod waited" if waited else "the part needs none: the pod ran")
+
+
+async def no_memory_for_the_server(place: World) -> str:
+    """An API server that gets no more memory refuses what does not fit, or is started again; nothing is lost."""
+    server = place.program("API server")
+    acknowledged, line = [], ""
+
+    async def write(number: int) -> None:
+        nonlocal line
+        try:
+            async with asyncio.timeout(20):
+                await place.of(CONFIGMAPS).create(config_map(f"large-{number}", LARGE * 5))
+            acknowledged.append(f"large-{number}")
+        except StatusError as error:
+            line = line or str(error)
+        except (OSError, TimeoutError) as error:
+            line = line or f"{type(error).__name__}: {error}"
+
+    with _little_memory(server.pid, SPARE):
+        await asyncio.gather(*(write(number) for number in range(60)))
+        alive = server.running
+    if not alive:
+        await again(server)
+    await place.until("a write succeeds again", lambda: writes(place))
+    await expect(place, acknowledged)
+    for number in range(60):
+        await place.delete(CONFIGMAPS, f"large-{number}")
+    return f"{line or 'all writes fitted'} ({'it lives on' if alive else 'it ended'})"
+
+
+async def no_memory(place: World, part: str) -> str:
+    """A pod runs or waits while a part gets no more memory; a part that ends of it is started again."""
+    program = place.program(part)
+    with _little_memory(program.pid, 0):
+        running = asyncio.create_task(place.run_next(may_fail=True))
+        await asyncio.wait({running}, timeout=SHORTAGE_SECONDS)
+        waited, alive = not running.done(), program.running
+    if not alive:
+        await again(program)
+    await running
+    line = next((one for one in program.said().splitlines() if "MemoryError" in one or "memory" in one), "")
+    return line or ("the pod waited" if waited else "the part needs none: the pod ran")
+
+
+def _named() -> Iterator[tuple[str, Scenario]]:
+    yield "no descriptors for the API server", no_descriptors_for_the_server
+    for part in ("controller manager", "scheduler"):
+        yield f"no descriptors for the {part}", partial(no_descriptors_for_a_client, part=part)
+    for part in ("node agent", "driver"):
+        yield f"no descriptors for the {part}", partial(no_descriptors_on_the_node, part=part)
+    yield "no memory for the API server", no_memory_for_the_server
+    for part in ("controller manager", "scheduler", "node agent", "driver"):
+        yield f"no memory for the {part}", partial(no_memory, part=part)
+    for part in ("API server", "controller manager", "scheduler", "node agent", "driver"):
+        yield f"no processes for the {part}", partial(no_processes, part=part)
+
+
+EXHAUSTIONS: Final[Mapping[str, Scenario]] = dict(_named())
+
+
+@contextmanager
+def _limited(pid: int, kind: int, limit: int) -> Iterator[None]:
+    """Lower a soft limit of a process. The hard one stays, since raising it again is denied in some containers."""
+    before, hard = resource.prlimit(pid, kind, (limit, resource.prlimit(pid, kind)[1]))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(pid, kind, (before, hard))
+
+
+def _few_descriptors(program: Program) -> contextlib.AbstractContextManager[None]:
+    return _limited(program.pid, resource.RLIMIT_NOFILE, FEWEST)
+
+
+def _little_memory(pid: int, spare: int) -> contextlib.AbstractContextManager[None]:
+    return _limited(pid, resource.RLIMIT_AS, memory_of(pid, "VmSize") * 1024 + spare)
+
+
+@contextmanager
+def _few_processes(pid: int, root: Path) -> Iterator[None]:
+    """Put a process and its descendants, a node's shim among them, in a cgroup that allows no more processes."""
+    CGROUP.mkdir(exist_ok=True)
+    shim = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit() and _is_shim_of(one, root)]
+    for member in (*processes(pid), *shim):
+        (CGROUP / "cgroup.procs").write_text(str(member))
+    count = int((CGROUP / "pids.current").read_text())
+    (CGROUP / "pids.max").write_text(str(count))
+    try:
+        yield
+    finally:
+        (CGROUP / "pids.max").write_text("max")
+        for left in (CGROUP / "cgroup.procs").read_text().split():
+            with contextlib.suppress(OSError):
+                (CGROUP.parent / "cgroup.procs").write_text(left)
+        with contextlib.suppress(OSError):
+            CGROUP.rmdir()
+
+
+def _is_shim_of(process: Path, root: Path) -> bool:
+    try:
+        command = (process / "cmdline").read_text()
+    except OSError:
+        return False
+    return "cathedra.node.shim" in command and str(root) in command
+
+
+async def _writes_anew(place: World) -> bool:
+    await place.close()
+    await place.connect()
+    return await writes(place)
+
+
+async def _check_idle(program: Program) -> None:
+    """Check that a part which lacks something does not spin.
+
+    Raises:
+        Violation: it uses most of a core, or has ended.
+    """
+    before, began = _processor_seconds(program), time.monotonic()
+    await asyncio.sleep(LOOK_SECONDS)
+    share = (_processor_seconds(program) - before) / (time.monotonic() - began)
+    if share > BUSY:
+        raise Violation(f"the {program.part} uses {share:.0%} of a core")
+
+
+def _processor_seconds(program: Program) -> float:
+    if not program.running:
+        raise Violation(f"the {program.part} ended: {program.said()[-2000:]}")
+    fields = Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
