@@ -11,17 +11,17 @@ import contextlib
 import os
 import resource
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cathedra.api.status import StatusError
-from cathedra.client.resources import CONFIGMAPS
+from cathedra.client.resources import CONFIGMAPS, PODS
 from tools.kills.checks import Scenario, again, config_map, delayed_pod, expect, logged, memory_of, writes
 from tools.kills.programs import Program
-from tools.kills.world import Violation, World
+from tools.kills.world import NODE, Violation, World
 from tools.soak.figures import processes
 
 __all__ = ["EXHAUSTIONS", "LARGE"]
@@ -29,6 +29,8 @@ __all__ = ["EXHAUSTIONS", "LARGE"]
 SPARE: Final = 24 << 20
 """Bytes that an API server without memory may still map."""
 LARGE: Final = "x" * 200_000
+CROWD: Final = 60
+"""Large pods that have to be kept in memory."""
 SHORTAGE_SECONDS: Final = 15.0
 """Seconds for which a part lacks memory or processes."""
 NO_DESCRIPTOR: Final = "Too many open files"
@@ -74,7 +76,10 @@ async def no_descriptors_on_the_node(place: World, part: str) -> str:
 
 async def no_processes(place: World, part: str) -> str:
     """A pod runs, waits, or its container fails with a status that names the reason; afterwards pods run."""
-    with _few_processes(place.program(part).pid, place.root):
+    members = processes(place.program(part).pid)
+    if part == "node agent":
+        members += _shims(place.root)
+    with _few_processes(members):
         running = asyncio.create_task(place.run_next(may_fail=True))
         await asyncio.wait({running}, timeout=SHORTAGE_SECONDS)
         waited = not running.done()
@@ -111,17 +116,42 @@ async def no_memory_for_the_server(place: World) -> str:
 
 
 async def no_memory(place: World, part: str) -> str:
-    """A pod runs or waits while a part gets no more memory; a part that ends of it is started again."""
+    """Pods with large annotations do not fit into a part. One that ends of it is started again."""
     program = place.program(part)
     with _little_memory(program.pid, 0):
-        running = asyncio.create_task(place.run_next(may_fail=True))
-        await asyncio.wait({running}, timeout=SHORTAGE_SECONDS)
-        waited, alive = not running.done(), program.running
+        for number in range(CROWD):
+            await place.create(_large_pod(f"crowd-{number}", NODE if part == "node agent" else ""))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SHORTAGE_SECONDS):
+                while program.running and not _memory_line(program):  # noqa: ASYNC110  # another process writes it
+                    await asyncio.sleep(0.1)
+        alive = program.running
+    line = _memory_line(program)
     if not alive:
         await again(program)
-    await running
-    line = next((one for one in program.said().splitlines() if "MemoryError" in one or "memory" in one), "")
-    return line or ("the pod waited" if waited else "the part needs none: the pod ran")
+    for number in range(CROWD):
+        await place.delete(PODS, f"crowd-{number}")
+
+    async def gone() -> bool:
+        return not await place.list(PODS)
+
+    await place.until("the deleted pods go", gone)
+    return f"{line or 'nothing: it needs no more'} ({'it lives on' if alive else 'it ended'})"
+
+
+def _memory_line(program: Program) -> str:
+    return next((one for one in reversed(program.said().splitlines()) if "memory" in one.lower()), "")
+
+
+def _large_pod(name: str, node: str) -> dict[str, Any]:
+    """A pod that no node takes; with ``node``, one that is bound to it and refused there."""
+    spec: dict[str, Any] = {
+        "nodeSelector": {"no": "node"},
+        "terminationGracePeriodSeconds": 1,
+        "containers": [{"name": "main", "image": "host"}],
+    }
+    spec |= {"nodeName": node} if node else {}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": {"a": LARGE}}, "spec": spec}
 
 
 def _named() -> Iterator[tuple[str, Scenario]]:
@@ -131,9 +161,9 @@ def _named() -> Iterator[tuple[str, Scenario]]:
     for part in ("node agent", "driver"):
         yield f"no descriptors for the {part}", partial(no_descriptors_on_the_node, part=part)
     yield "no memory for the API server", no_memory_for_the_server
-    for part in ("controller manager", "scheduler", "node agent", "driver"):
+    for part in ("controller manager", "scheduler", "node agent"):
         yield f"no memory for the {part}", partial(no_memory, part=part)
-    for part in ("API server", "controller manager", "scheduler", "node agent", "driver"):
+    for part in ("API server", "node agent", "driver"):
         yield f"no processes for the {part}", partial(no_processes, part=part)
 
 
@@ -160,11 +190,10 @@ def _little_memory(pid: int, spare: int) -> contextlib.AbstractContextManager[No
 
 
 @contextmanager
-def _few_processes(pid: int, root: Path) -> Iterator[None]:
-    """Put a process and its descendants, a node's shim among them, in a cgroup that allows no more processes."""
+def _few_processes(members: Sequence[int]) -> Iterator[None]:
+    """Put processes in a cgroup that allows no more of them."""
     CGROUP.mkdir(exist_ok=True)
-    shim = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit() and _is_shim_of(one, root)]
-    for member in (*processes(pid), *shim):
+    for member in members:
         (CGROUP / "cgroup.procs").write_text(str(member))
     count = int((CGROUP / "pids.current").read_text())
     (CGROUP / "pids.max").write_text(str(count))
@@ -179,12 +208,15 @@ def _few_processes(pid: int, root: Path) -> Iterator[None]:
             CGROUP.rmdir()
 
 
-def _is_shim_of(process: Path, root: Path) -> bool:
-    try:
-        command = (process / "cmdline").read_text()
-    except OSError:
-        return False
-    return "cathedra.node.shim" in command and str(root) in command
+def _shims(root: Path) -> list[int]:
+    """Return the processes that start the containers of a node; they are no children of its agent."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (process / "cmdline").read_text()
+            if "cathedra.node.shim" in command and str(root) in command:
+                found.append(int(process.name))
+    return found
 
 
 async def _writes_anew(place: World) -> bool:

@@ -25,7 +25,7 @@ from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import is_true
 from tools.kills.programs import Program
 
-__all__ = ["Violation", "World", "world"]
+__all__ = ["NODE", "Violation", "World", "world"]
 
 T = TypeVar("T")
 NODE: Final = "node-0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -103,3 +104,9 @@ def test_texts_are_fit_for_html_as_go_writes_them() -> None:
 def test_values_are_read_back_as_they_were(value: object) -> None:
     assert json.loads(go_json(value)) == value
     assert json.loads(go_json(value, indent=1)) == value
+
+
+@pytest.mark.parametrize("indent", [1, 2, 4])
+def test_an_indented_text_is_that_of_the_standard_encoder(indent: int) -> None:
+    value: Any = {"a": {}, "b": [], "c": [[], {}, [1, [2.5, {"h": True}]]], 'd"ü': "x\n\\\x7f", "e": None}
+    assert go_json(value, indent=indent) == json.dumps(value, ensure_ascii=False, indent=indent)

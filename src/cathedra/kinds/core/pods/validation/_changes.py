@@ -13,7 +13,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,7 @@ from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.struct import json_names, replace
 from cathedra.kinds.core.pods.validation._spec import SPEC, validate_any_pod, validate_tolerations
 from cathedra.releases.fields import is_known
+from cathedra.remembering import remembered
 from cathedra.semantics.pods import is_mirror
 
 _UPDATABLE: Final = (
@@ -352,12 +353,9 @@ def _named(value: msgspec.Struct) -> Iterator[tuple[str, Any]]:
 
 def _plain(value: Any, release: str) -> Any:
     if isinstance(value, msgspec.Struct) and type(value).__module__ == core_v1.__name__:
-        values, kind = dict(_named(value)), type(value).__name__
-        order = _ORDER.get(type(value), ())
+        fields = [(getattr(value, one.attribute), one) for one in _shown(type(value), release)]
         # An empty field that the release does not know is left out. A filled one is shown: it is the difference.
-        gone = {name for name in values if not values[name] and not is_known(kind, name, release)}
-        names = (*order, *(name for name in values if name not in order and name not in gone))
-        return {_word(name): _plain(values[name], release) for name in names}
+        return {one.word: _plain(item, release) for item, one in fields if item or one.known}
     if isinstance(value, tuple):
         # Kubernetes prints empty lists as null: its stored objects are protobuf, which does not record them.
         return [_plain(item, release) for item in value] or None
@@ -366,6 +364,25 @@ def _plain(value: Any, release: str) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     return json.loads(go_form(value))
+
+
+class _ShownField(NamedTuple):
+    """A field as messages show it; ``known``: also if it is empty."""
+
+    attribute: str
+    word: str
+    known: bool
+
+
+@remembered("pods.validation.shown_fields", size=512)
+def _shown(kind: type[msgspec.Struct], release: str) -> tuple[_ShownField, ...]:
+    attributes = {name: attribute for attribute, name in json_names(kind).items()}
+    order = _ORDER.get(kind, ())
+    names = (*order, *(name for name in attributes if name not in order))
+    return tuple(
+        _ShownField(attributes[name], _word(name), name in order or is_known(kind.__name__, name, release))
+        for name in names
+    )
 
 
 def _word(name: str) -> str:
