@@ -22,7 +22,7 @@ HOMEPAGE ?=
 # Without bytecode, every start of the program compiles a thousand modules again: two seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz simulation simulation-nightly soak kills linearizability bench lowest follow metrics docs site dist image pythons install install-dev format protos types clean
+.PHONY: help demo test test-bare integration unit without-memos check conformance attack fuzz simulation simulation-nightly nightly planted soak kills linearizability bench lowest follow metrics docs site dist image pythons install install-dev format protos types clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -80,6 +80,12 @@ simulation: $(VENV)/.base      ## run clusters with faults in virtual time and c
 
 simulation-nightly: $(VENV)/.base  ## the same for an hour, with fresh seeds and figures in simulation.json
 	@$(BIN)/cathedra simulate-faults --seeds 100000 --seconds 3600 --figures simulation.json
+
+nightly: $(VENV)/.dev          ## run everything that takes hours, also if a part fails: simulation, planted bugs, fuzzing, histories, kills, attacks, soak; needs root
+	@$(MAKE) --no-print-directory --keep-going simulation-nightly planted fuzz linearizability kills attack soak SECONDS=600
+
+planted: $(VENV)/.dev          ## plant bugs and measure the time until random seeds find each
+	@$(BIN)/python -m tools.planted
 
 attack: $(VENV)/.dev           ## send hard inputs to a fresh cluster and print stalls of /livez and memory; fails above 1 s and 100 MiB [ONLY=NAME]
 	@$(BIN)/python -m tools.attack $(addprefix --only ,$(ONLY))

@@ -37,12 +37,15 @@ async def test_a_first_start_that_dies_is_completed_by_the_next_one(folder: Path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
-async def test_a_full_disk_refuses_writes_and_loses_nothing(folder: Path) -> None:
-    found = await run_shortages(folder, ["disk of the store full"])
+async def test_a_full_disk_refuses_writes_and_connections_without_a_descriptor_wait(folder: Path) -> None:
+    found = await run_shortages(folder, ["disk of the store full", "no descriptors for the API server"])
     assert found["disk of the store full"] == (
         "Internal error occurred: the store could not commit: database or disk is full",
         "",
     )
+    line, wrong = found["no descriptors for the API server"]
+    assert "no connection can be accepted now, and they wait: Too many open files" in line
+    assert wrong == ""
 
 
 def test_the_table_counts_kills_by_part() -> None:

@@ -26,7 +26,7 @@ from tools.kills.world import Violation, World, world
 
 __all__ = ["SCENARIOS", "main", "run"]
 
-DISK: Final = "64m"
+DISK: Final = "256m"
 BALLAST: Final = "ballast"
 
 

@@ -199,7 +199,8 @@ class Informer(Generic[T]):
                 _LOG.warning("%s: listed again: %s", self.ref.resource, error)
                 await self._clock.sleep(backoff.delay())
             except ConnectionError as error:
-                _LOG.info("%s: no connection: %s", self.ref.resource, error)
+                # Some errors have no text of their own, such as a MemoryError that ended the connection.
+                _LOG.info("%s: no connection: %s", self.ref.resource, error if str(error) else repr(error))
                 await self._clock.sleep(backoff.delay())
             except Exception:
                 # Whatever else a server can bring about must not end the part that follows it: as after a refusal.
