@@ -38,7 +38,7 @@ FEWEST: Final = 4
 """Limit of descriptors with which no further one can be opened, since the standard ones and the loop have these."""
 BUSY: Final = 0.6
 """Share of a core above which a part without descriptors counts as spinning."""
-LOOK_SECONDS: Final = 5.0
+LOOK_SECONDS: Final = 3.0
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 CGROUP: Final = Path("/sys/fs/cgroup/pids/kills")
 
@@ -84,7 +84,9 @@ async def no_processes(place: World, part: str) -> str:
         await asyncio.wait({running}, timeout=SHORTAGE_SECONDS)
         waited = not running.done()
     await running
-    return place.ended or ("the pod waited" if waited else "the part needs none: the pod ran")
+    if place.ended and not place.ended.startswith("Completed"):
+        return place.ended
+    return "nothing: the pod waited" if waited else "nothing: it needs no more, and the pod ran"
 
 
 async def no_memory_for_the_server(place: World) -> str:
@@ -140,7 +142,9 @@ async def no_memory(place: World, part: str) -> str:
 
 
 def _memory_line(program: Program) -> str:
-    return next((one for one in reversed(program.said().splitlines()) if "memory" in one.lower()), "")
+    lines = [one for one in program.said().splitlines() if "memory" in one.lower()]
+    # The line of a part rather than the end of a traceback.
+    return next((one for one in lines if "no connection" in one), lines[0] if lines else "")
 
 
 def _large_pod(name: str, node: str) -> dict[str, Any]:

@@ -199,8 +199,7 @@ class Informer(Generic[T]):
                 _LOG.warning("%s: listed again: %s", self.ref.resource, error)
                 await self._clock.sleep(backoff.delay())
             except ConnectionError as error:
-                # Some errors have no text of their own, such as a MemoryError that ended the connection.
-                _LOG.info("%s: no connection: %s", self.ref.resource, error if str(error) else repr(error))
+                _LOG.info("%s: no connection: %s", self.ref.resource, error)
                 await self._clock.sleep(backoff.delay())
             except Exception:
                 # Whatever else a server can bring about must not end the part that follows it: as after a refusal.

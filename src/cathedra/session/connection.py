@@ -203,7 +203,8 @@ class SessionConnection(asyncio.Protocol, ABC):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail all requests and watches."""
-        self._lost(str(exc) if exc else "the API server has closed the connection")
+        # A MemoryError has no text of its own.
+        self._lost(str(exc) or repr(exc) if exc else "the API server has closed the connection")
 
     def _check(self) -> None:
         """Close the connection if the server has been silent for too long: it hangs, or is behind a proxy that has

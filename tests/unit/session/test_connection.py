@@ -154,6 +154,16 @@ async def test_a_refusal_is_no_reason_to_use_http_whatever_its_code() -> None:
     assert not isinstance(refused.value, ServedOverHTTP)
 
 
+async def test_a_connection_that_is_lost_by_an_error_without_a_text_names_its_type() -> None:
+    def lose(_: Any) -> list[Any]:
+        asyncio.get_running_loop().call_soon(connection.connection_lost, MemoryError())
+        return []
+
+    connection = Wired(lose)
+    with pytest.raises(ConnectionError, match="MemoryError"):
+        await SessionTransport(connection, "").call(APICall("get", PODS, "", "p"))
+
+
 def test_a_server_that_is_silent_while_something_is_under_way_is_lost() -> None:
     async def main() -> float:
         connection = Wired(lambda request: [])
