@@ -27,19 +27,6 @@ class GroupResource(NamedTuple):
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
 
-class GroupVersionResource(NamedTuple):
-    """A resource in one version."""
-
-    group: str
-    version: str
-    resource: str
-
-    @property
-    def group_resource(self) -> GroupResource:
-        """Group and resource, without the version."""
-        return GroupResource(self.group, self.resource)
-
-
 class GroupVersionKind(NamedTuple):
     """A kind in one version."""
 
