@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
 
-from cathedra.insight.drawing.colours import STATES, THEMES
+from cathedra.insight.drawing.devices import STATES, THEMES
 
 __all__ = ["FOLDER", "PICTURES", "drawn"]
 

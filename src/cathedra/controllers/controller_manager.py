@@ -40,7 +40,7 @@ from cathedra.controllers.bootstraptokens import BootstrapSignerController, Toke
 from cathedra.controllers.certificates import CSRApprovingController, CSRCleanerController, CSRSigningController
 from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController
-from cathedra.controllers.endpointslices.controller import EndpointSliceController
+from cathedra.controllers.endpointslices import EndpointSliceController
 from cathedra.controllers.garbagecollector import GarbageCollector
 from cathedra.controllers.job.controller import JobController
 from cathedra.controllers.job.cronjob import CronJobController
@@ -54,7 +54,7 @@ from cathedra.controllers.resourceclaim.controller import ResourceClaimControlle
 from cathedra.controllers.workloads.daemonset import DaemonSetController
 from cathedra.controllers.workloads.deployment import DeploymentController
 from cathedra.controllers.workloads.replicaset import ReplicaSetController, ReplicationControllerController
-from cathedra.controllers.workloads.statefulset.controller import StatefulSetController
+from cathedra.controllers.workloads.statefulset import StatefulSetController
 from cathedra.kinds.definition import AnyDefinition
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates

@@ -24,7 +24,7 @@ from cathedra.controllers.expectations import Expectations
 from cathedra.controllers.finalizers import remove_finalizer
 from cathedra.controllers.job import outcome as outcomes
 from cathedra.controllers.job.groups import JobGroups, in_group
-from cathedra.controllers.job.outcome import JobOutcome, with_condition
+from cathedra.controllers.job.outcome import JobOutcome, entered, settled, tally, uncounted, with_condition
 from cathedra.controllers.job.pods import (
     TRACKING,
     PodFailures,
@@ -37,7 +37,6 @@ from cathedra.controllers.job.pods import (
     pause_after,
     replaces_only_failed,
 )
-from cathedra.controllers.job.tally import entered, settled, tally, uncounted
 from cathedra.controllers.podcontrol import (
     BY_CONTROLLER,
     ORPHANS,

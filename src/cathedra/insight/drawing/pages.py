@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from cathedra.insight.drawing.colours import STATES, style_sheet
-from cathedra.insight.drawing.devices import WIDTH, Model, devices_svg
+from cathedra.insight.drawing.devices import STATES, WIDTH, Model, devices_svg, style_sheet
 from cathedra.printable import counted, printable
 
 _SHOWN: Final = 200

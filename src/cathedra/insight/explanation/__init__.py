@@ -3,7 +3,7 @@
 Data flows from left to right, and no module imports one on its right:
 
 - `question`: the pod, claim or workload of the question, with the claims that controllers would create for it.
-- `analysis`: the verdict of the scheduler's filters and of the allocator. `funnels` counts, for each group of equal
+- `analysis`: the verdict of the scheduler's filters and of the allocator. Funnels count, for each group of equal
   nodes, the devices that are left after each test.
 - `causes`: the obstacles, the decisive ones first.
 - `remedies`: the smallest changes with which it fits. `candidates`, `podcandidates` and `relaxing` propose changes;

@@ -14,8 +14,18 @@ from cathedra.cel.program import Program
 from cathedra.cel.selector import COST_LIMIT, MAX_LENGTH, compile_selector
 from cathedra.cel.syntax.tree import CallExpr, Const, Expr, Select, walk
 from cathedra.insight.linting.findings import Findings, ManifestObject, SelectorGroup, TextRange
-from cathedra.insight.selectors.contradictions import Condition, conditions_of, first_conflict
-from cathedra.insight.selectors.reads import MAPS, DriverFacts, Facts, facts_of, path_of, read_of, unguarded
+from cathedra.insight.selectors.reads import (
+    MAPS,
+    Condition,
+    DriverFacts,
+    Facts,
+    conditions_of,
+    facts_of,
+    first_conflict,
+    path_of,
+    read_of,
+    unguarded,
+)
 from cathedra.releases import FeatureGates
 from cathedra.remembering import remembered
 

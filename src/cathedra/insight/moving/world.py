@@ -17,7 +17,7 @@ from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.resource import Device, ResourceClaim, ResourceSlice
 from cathedra.api.selectors import node_selector_matches
 from cathedra.api.struct import encode, replace
-from cathedra.insight.explanation.placing import PodTrial, tried
+from cathedra.insight.explanation.gangs import PodTrial, tried
 from cathedra.insight.moving.movable import Unit, lifted
 from cathedra.insight.reading.state import ClusterState, key_of
 from cathedra.semantics.podclaims import pod_group_name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -9,7 +11,7 @@ import pytest
 
 from cathedra.insight import DeviceList, devices, read_dump
 from cathedra.insight.drawing import devices as drawing
-from cathedra.insight.drawing.devices import cell_text, devices_svg, reason_text
+from cathedra.insight.drawing.devices import STATES, THEMES, UNHEALTHY, WAITING, cell_text, devices_svg, reason_text
 from tests.unit.cli.dra.dumps import gpu_cluster
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -124,3 +126,40 @@ def test_a_large_cluster_is_drawn_up_to_a_limit_and_the_rest_is_counted(monkeypa
 
 def test_notebooks_show_the_picture() -> None:
     assert DeviceList((), devices(read_dump([])).total)._repr_html_().startswith("<svg")
+
+
+# Pictures and page have the same colours, and texts can be read on them.
+
+PAGE = Path(__file__).parents[4] / "src" / "cathedra" / "page" / "static" / "colours.js"
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [one / 12.92 if one <= 0.03928 else ((one + 0.055) / 1.055) ** 2.4 for one in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_page_has_the_same_colours_and_words() -> None:
+    text = PAGE.read_text()
+    assert dict(re.findall(r"(\w+): \{ colour: \"(#\w+)\"", text)) == {name: one[0] for name, one in STATES.items()}
+    assert re.findall(r"text: \"([^\"]+)\"", text) == [word for _, word in STATES.values()]
+    assert f'UNHEALTHY = "{UNHEALTHY}"' in text
+    assert f'WAITING = "{WAITING}"' in text
+    for name, theme in THEMES.items():
+        for key, colour in theme.items():
+            assert f'{key}: "{colour}"' in text.partition(f"{name}: {{")[2].partition("}")[0]
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_texts_have_contrast_and_states_stand_out(theme: str) -> None:
+    colours = THEMES[theme]
+    for ink in ("ink", "faint"):
+        for paper in ("paper", "panel"):
+            assert contrast(colours[ink], colours[paper]) >= 4.5
+    for colour, _ in STATES.values():
+        assert contrast(colour, colours["paper"]) >= 2

@@ -11,7 +11,7 @@ from itertools import combinations
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
-from cathedra.insight.explanation.placing import tried
+from cathedra.insight.explanation.gangs import tried
 from cathedra.insight.moving.movable import Movables, lifted
 from cathedra.insight.reading.state import ClusterState
 

@@ -26,8 +26,7 @@ from typing import Any, Final
 import grpc.aio
 
 from cathedra._proto import etcd_pb2 as pb
-from cathedra.apiserver.storage.etcd.address import EtcdAddress
-from cathedra.apiserver.storage.etcd.connection import EtcdConnection
+from cathedra.apiserver.storage.etcd.connection import EtcdAddress, EtcdConnection
 from cathedra.apiserver.storage.etcd.groupcommit import CREATED, GroupCommit, transaction
 from cathedra.apiserver.storage.protocol import (
     HistoryLost,

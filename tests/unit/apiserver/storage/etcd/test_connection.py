@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.apiserver.storage.etcd.address import EtcdAddress
+from cathedra.apiserver.storage.etcd.connection import EtcdAddress
 
 
 @pytest.mark.parametrize(

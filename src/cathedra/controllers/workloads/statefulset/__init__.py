@@ -1,1 +1,0 @@
-"""Stateful sets: `volumeclaims` numbers pods and maintains their volume claims, `controller` reconciles the sets."""
