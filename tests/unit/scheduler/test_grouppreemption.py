@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.policy_v1 import PodDisruptionBudget
 from cathedra.api.core.scheduling_v1 import PriorityClass
+from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.struct import from_dict, replace
 from tests.unit.scheduler.objects import node, pod
@@ -106,6 +109,38 @@ def test_pods_of_a_group_with_mode_all_are_evicted_together() -> None:
         assert await evicted(world, "x", "y") == ["x", "y"]
 
     play(body, gates=GATES)
+
+
+@pytest.mark.parametrize(("mode", "victims"), [({"all": {}}, ["x", "y"]), ({"single": {}}, ["x"])])
+@pytest.mark.parametrize("whole", [True, False], ids=["gang", "pod"])
+def test_the_groups_below_a_composite_are_evicted_as_its_disruption_mode_says(
+    mode: dict[str, Any], victims: list[str], whole: bool
+) -> None:
+    """For a gang, and for a pod without a group; y is on another node, and not in the way."""
+
+    async def body(world: World) -> None:
+        await furnish(world, 1)
+        top = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}, "disruptionMode": mode}
+        await world.create(
+            from_dict(CompositePodGroup, {"metadata": {"name": "t", "namespace": "default"}, "spec": top})
+        )
+        for name in ("v", "w"):
+            below = {"schedulingPolicy": {"basic": {}}, "parentCompositePodGroupName": "t"}
+            await world.create(from_dict(PodGroup, {"metadata": {"name": name, "namespace": "default"}, "spec": below}))
+        x, y = low("x", "n", **grouped("v")), low("y", "m", **grouped("w"))
+        await world.create(node("n", cpu="1"), node("m", cpu="1", labels={"far": "yes"}), x, y)
+        near = {"nodeSelector": {"kubernetes.io/hostname": "n"}}
+        await world.create(
+            member("a", **near) if whole else pod("a", requests={"cpu": "1"}, priorityClassName="high", **near)
+        )
+        await world.elapse(1)
+        assert await evicted(world, "x", "y") == victims
+
+    play(body, gates={**GATES, "CompositePodGroup": True})
+
+
+def grouped(name: str) -> dict[str, Any]:
+    return {"schedulingGroup": {"podGroupName": name}}
 
 
 def test_pods_of_a_group_with_mode_single_are_evicted_one_by_one() -> None:

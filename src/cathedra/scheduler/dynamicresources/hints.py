@@ -6,7 +6,7 @@ free concern all pods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim
@@ -28,15 +28,16 @@ class QueueingHints:
         *,
         counts_pods: bool,
         deletions: bool = True,
-        nominations: bool = False,
+        is_freeing: Callable[[str], bool] | None = None,
     ) -> None:
         """``counts_pods``: devices are counted against their nodes, so pods that go make room.
 
         ``deletions``: an allocated claim that is deleted wakes pods, as from 1.37 on.
 
-        ``nominations``: devices are held for nominated pods, so the end of a nomination makes room.
+        ``is_freeing``: devices are held for nominated pods, so the end of a nomination makes room; returns True while
+        devices of a node are not available yet.
         """
-        self._nominations = nominations
+        self._is_freeing = is_freeing
         self._deletions = Action.DELETE if deletions else Action(0)
         self._counts_pods = counts_pods
         self._resolver = resolver
@@ -51,7 +52,7 @@ class QueueingHints:
         nomination = EventRegistration(EventResource.ASSIGNED_POD, Action.DELETE, self._nomination_ended)
         return (
             *((room,) if self._counts_pods else ()),
-            *((nomination,) if self._nominations and not self._counts_pods else ()),
+            *((nomination,) if self._is_freeing is not None and not self._counts_pods else ()),
             EventRegistration(EventResource.NODE, node),
             EventRegistration(EventResource.RESOURCE_CLAIM, claim, self._claim_helps, self._affected),
             EventRegistration(EventResource.TARGET_POD, Action.UPDATE_POD_GENERATED_CLAIM, self._pod_helps),
@@ -94,7 +95,11 @@ class QueueingHints:
 
     def _nomination_ended(self, pod: Pod, change: ClusterEvent) -> bool:
         """The end of a nomination is reported as the deletion of a pod that has no node."""
-        return change.old is not None and not change.old.spec.node_name
+        old: Pod | None = change.old
+        if old is None or old.spec.node_name:
+            return False
+        # What was held is not free before its claims are deallocated, and that has an event of its own (KEP-5690).
+        return self._is_freeing is None or not self._is_freeing(old.status.nominated_node_name)
 
     def _pod_helps(self, pod: Pod, change: ClusterEvent) -> bool:
         if pod.metadata.uid != change.new.metadata.uid:

@@ -132,7 +132,7 @@ class DynamicResources(
             informers.of(PODS).store,
             counts_pods=counts_pods,
             deletions=deletions,
-            nominations=self._suppositions is not None,
+            is_freeing=self.is_freeing if self._suppositions is not None else None,
         )
         self._repacker = Repacker(self.devices)
         writer = ClaimWriter(client, clock, stamps=self._binding_conditions)

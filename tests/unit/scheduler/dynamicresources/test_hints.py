@@ -135,3 +135,23 @@ def test_before_1_37_a_deleted_claim_wakes_no_pod() -> None:
 
     assert Action.DELETE in actions(deletions=True)
     assert Action.DELETE not in actions(deletions=False)
+
+
+def test_the_end_of_a_nomination_wakes_pods_once_the_devices_of_its_node_are_free() -> None:
+    """Before, the deallocation of the claims is the event that makes room (KEP-5690)."""
+    freeing = {"n1"}
+    hints = QueueingHints(
+        Resolver(lambda *_: None, None), Store(), counts_pods=False, is_freeing=lambda node: node in freeing
+    )
+    registration = next(one for one in hints.registrations() if one.resource is EventResource.ASSIGNED_POD)
+    assert registration.hint is not None
+    preemptor = pod("preemptor")
+    preemptor = replace(preemptor, status=replace(preemptor.status, nominated_node_name="n1"))
+    ended = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, preemptor, None)
+    victim = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, CHANGES["bound"](pod("victim")), None)
+    waiting = user("waiting", "c")
+    assert not registration.hint(waiting, ended)
+    freeing.clear()
+    assert registration.hint(waiting, ended)
+    # The devices of a pod that has gone are free when its claims are.
+    assert not registration.hint(waiting, victim)
