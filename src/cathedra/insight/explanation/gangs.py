@@ -207,19 +207,8 @@ def gang_fit(pod: Pod, state: ClusterState) -> GangFit | None:
 
     None if it has no gang, if pods or groups of it are missing, or if it is too large to be tried.
     """
-    group = group_of(pod, state)
-    if group is None:
-        return None
-    groups = StateGroups(state)
-    is_nested = bool(parent_name(group)) and state.gates.get("CompositePodGroup", False)
-    if group.spec.scheduling_policy.gang is None and not is_nested:
-        return None
-    try:
-        root = root_of(group, groups) if is_nested else group
-        tree = tree_of(root, groups, state.gates) if root is not None else None
-    except InvalidHierarchy:
-        return None
-    if tree is None:
+    group, tree = group_of(pod, state), _tree_of(pod, state)
+    if group is None or tree is None:
         return None
     waiting = [one for leaf in tree.leaves() for one in _members(leaf, state) if not one.spec.node_name]
     if len(waiting) * len(state.nodes) > (_MOST if state.followed is None else _MOST_FOLLOWED):
@@ -240,6 +229,31 @@ def gang_fit(pod: Pod, state: ClusterState) -> GangFit | None:
         trial.within,
         frozenset(now.spec.node_name for one in waiting if (now := _current(one, after)) is not None) - {""},
     )
+
+
+def waiting_gang(pod: Pod, state: ClusterState) -> Sequence[Pod]:
+    """Return the pods without a node that are scheduled together with a pod: those of its gang, and of all gangs of
+    its hierarchy. The pod alone if it has none."""
+    tree = _tree_of(pod, state)
+    if tree is None:
+        return (pod,)
+    return [one for leaf in tree.leaves() for one in _members(leaf, state) if not one.spec.node_name]
+
+
+def _tree_of(pod: Pod, state: ClusterState) -> GroupNode | None:
+    """Return what is scheduled as one with the pod; None if it has no gang, or a hierarchy that is never scheduled."""
+    group = group_of(pod, state)
+    if group is None:
+        return None
+    groups = StateGroups(state)
+    is_nested = bool(parent_name(group)) and state.gates.get("CompositePodGroup", False)
+    if group.spec.scheduling_policy.gang is None and not is_nested:
+        return None
+    try:
+        root = root_of(group, groups) if is_nested else group
+        return tree_of(root, groups, state.gates) if root is not None else None
+    except InvalidHierarchy:
+        return None
 
 
 def _current(pod: Pod, state: ClusterState) -> Pod | None:

@@ -117,6 +117,9 @@ def movables(state: ClusterState, priority: int, subjects: Iterable[str]) -> Mov
     found = _Units(state, priority, frozenset(subjects), budgets, covered)
     units, staying = found.joined(moves_whole)
     wholes, _ = found.joined(lambda group: moves_whole(group) or group.spec.scheduling_policy.gang is not None)
+    if [len(unit.pods) for unit in wholes] == [len(unit.pods) for unit in units]:
+        # Without such gangs both phases of a search share what is known of the units.
+        wholes = units
     listed = tuple(Staying(tuple(names), why) for why, names in staying.items())
     return Movables(state, units, wholes, listed, budgets, covered)
 

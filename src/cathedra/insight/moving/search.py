@@ -85,18 +85,16 @@ def fewest_moves(movables: Movables, wanted: Sequence[Pod], options: MoveOptions
 
     Pods are left without a node only where moves alone do not help.
     """
-    trials = 0
-    phases = [(movables.units, 0), *([(movables.wholes, options.moves)] if options.evict else [])]
-    for units, evictions in phases:
-        search = _Search(movables, units, wanted, options, trials)
-        try:
-            found = search.run(evictions)
-        except _TooManyTrials:
-            return FoundMoves(search.best, search.trials, False)
-        trials = search.trials
-        if found is not None:
-            return FoundMoves(found, trials, True)
-    return FoundMoves(None, trials, True)
+    search = _Search(movables, movables.units, wanted, options, 0)
+    try:
+        found = search.run(0)
+        if found is None and options.evict:
+            if movables.wholes is not movables.units:
+                search = _Search(movables, movables.wholes, wanted, options, search.trials)
+            found = search.run(options.moves)
+    except _TooManyTrials:
+        return FoundMoves(search.best, search.trials, False)
+    return FoundMoves(found, search.trials, True)
 
 
 class _Search:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -13,12 +13,11 @@ from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
 from cathedra.api.struct import replace
 from cathedra.insight.explanation.explain import KINDS
-from cathedra.insight.explanation.gangs import group_of
+from cathedra.insight.explanation.gangs import waiting_gang
 from cathedra.insight.explanation.question import WORKLOADS, find_workload, manifest_subjects, next_pod, validated
 from cathedra.insight.reading.manifests import ManifestOptions, read_manifests
 from cathedra.insight.reading.state import ClusterState, Note, key_of
 from cathedra.printable import counted
-from cathedra.semantics.podclaims import pod_group_name
 from cathedra.semantics.pods import is_terminal
 
 
@@ -93,7 +92,7 @@ def _named(word: str, namespace: str, state: ClusterState, count: int) -> tuple[
     if isinstance(found, Pod):
         if found.spec.node_name:
             raise InvalidInput(f"pod {_name(found)} has a node already: {found.spec.node_name}")
-        return list(_with_gang(found, state)), []
+        return list(waiting_gang(found, state)), []
     if isinstance(found, ResourceClaim):
         if found.status.allocation is not None:
             raise InvalidInput(f"claim {namespace}/{name} has devices already")
@@ -173,19 +172,3 @@ def _uses(pod: Pod, claim: ResourceClaim) -> bool:
     return pod.metadata.namespace == claim.metadata.namespace and any(
         entry.resource_claim_name == claim.metadata.name for entry in pod.spec.resource_claims
     )
-
-
-def _with_gang(pod: Pod, state: ClusterState) -> Iterable[Pod]:
-    """Return the pod, with all waiting pods of its gang if it has one."""
-    group = group_of(pod, state)
-    if group is None or group.spec.scheduling_policy.gang is None:
-        return (pod,)
-    name, namespace = pod_group_name(pod), pod.metadata.namespace
-    return [
-        one
-        for one in state.pods
-        if one.metadata.namespace == namespace
-        and pod_group_name(one) == name
-        and not one.spec.node_name
-        and not is_terminal(one)
-    ]

@@ -98,3 +98,30 @@ def test_of_a_gang_no_single_pod_is_left_without_a_node() -> None:
     state = cluster([*members, pod("new", 1, priority=5)], {}, {}, {"a": "r1", "b": "r1"})
     plan = plan_moves(state, ["pod/new"])
     assert sorted((one.pod, one.to) for one in plan.moves) == [("default/x", ""), ("default/y", "")]
+
+
+def test_room_is_made_for_all_groups_of_a_hierarchy() -> None:
+    """Of two gangs below a CompositePodGroup each pod wants a node; a pod in the way has another one."""
+    top = {
+        "apiVersion": "scheduling.k8s.io/v1alpha3",
+        "kind": "CompositePodGroup",
+        "metadata": {"name": "top", "namespace": "default", "uid": "top"},
+        "spec": {"schedulingPolicy": {"gang": {"minGroupCount": 2}}},
+    }
+    objects: list[dict[str, Any]] = [CLASS, top]
+    for name in ("left", "right"):
+        spec = {"schedulingPolicy": {"gang": {"minCount": 1}}, "parentCompositePodGroupName": "top"}
+        metadata = {"name": name, "namespace": "default", "uid": name}
+        objects.append(
+            {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+        )
+        objects += pod(f"{name}-0", 2, schedulingGroup={"podGroupName": name})
+    for name in ("a", "b", "c"):
+        objects += node(name, 2)
+    for name in ("a", "b"):
+        objects += pod(f"old-{name}", 1, name, ["gpu-0"])
+    state = read_dump(objects, release="1.37", feature_gates={"GenericWorkload": True, "CompositePodGroup": True})
+    plan = plan_moves(state, ["pod/left-0"])
+    assert sorted(one.pod for one in plan.placed) == ["default/left-0", "default/right-0"]
+    assert len(plan.claims) == 1
+    assert plan.proved, plan.proof
