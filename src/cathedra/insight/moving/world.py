@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from cathedra.api.core.core_v1 import Node, Pod
+from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import Device, ResourceClaim, ResourceSlice
 from cathedra.api.selectors import node_selector_matches
 from cathedra.api.struct import encode, replace
@@ -21,6 +22,7 @@ from cathedra.insight.explanation.gangs import PodTrial, tried
 from cathedra.insight.moving.movable import Unit, lifted
 from cathedra.insight.reading.state import ClusterState, key_of
 from cathedra.semantics.podclaims import pod_group_name
+from cathedra.semantics.podgroups import parent_name
 
 Pool = tuple[str, str]
 """Driver and name of a pool."""
@@ -194,11 +196,19 @@ class World:
         return self.state.get(Pod, pod.metadata.name, pod.metadata.namespace) or pod
 
     def _grouped(self, pod: Pod) -> Iterable[Pod]:
-        """Return the pods of groups in the pod's namespace if it has a group: without them its gang is incomplete."""
-        if not pod_group_name(pod):
+        """Return the pods of the pod's group, of all groups in its namespace if these form hierarchies: without them
+        its gang is incomplete."""
+        name, namespace = pod_group_name(pod), pod.metadata.namespace
+        if not name:
             return ()
-        namespace = pod.metadata.namespace
-        return [one for one in self.state.pods if one.metadata.namespace == namespace and pod_group_name(one)]
+        group = self.state.get(PodGroup, name, namespace)
+        alone = group is not None and not parent_name(group)
+        return [
+            one
+            for one in self.state.pods
+            if one.metadata.namespace == namespace
+            and (pod_group_name(one) == name if alone else bool(pod_group_name(one)))
+        ]
 
     def _view(self, node: str, pod: Pod) -> ClusterState:
         """Return the state with one node and what concerns it."""
