@@ -89,7 +89,7 @@ async def test_it_follows_remembers_and_explains(cluster: Path, open_map: OpenMa
             await page.get_by_role("button", name="deployment default/web").click()
             panel = page.get_by_role("tabpanel")
             await panel.get_by_role("heading", name="deployment default/web").wait_for()
-            await page.get_by_text("Put out 3 lit").wait_for()
+            await page.get_by_text("Clear 3 highlights").wait_for()
 
             # One more replica fits five times, and then waits.
             await panel.get_by_role("button", name="What if it had more replicas?").click()

@@ -16,7 +16,7 @@ CLUSTER = EXAMPLES / "insight" / "cluster.yaml"
 
 async def lit(page: Any) -> int:
     """The number of devices that the map lights."""
-    button = page.get_by_text(re.compile(r"^Put out"))
+    button = page.get_by_text(re.compile(r"^Clear \d"))
     if await button.count() == 0:
         return 0
     return int(re.sub(r"\D", "", await button.inner_text()))
@@ -44,11 +44,11 @@ async def test_a_device_has_its_attributes_holders_and_neighbours(open_map: Open
         text = await panel.inner_text()
         for part in ("held by team-b/bert", "A100", "40Gi", "Devices of equal form"):
             assert part in text
-        await panel.get_by_role("button", name="Light them").click()
+        await panel.get_by_role("button", name="Highlight them").click()
         assert await lit(page) == 4
         await panel.get_by_role("button", name="claim team-b/bert").click()
         await panel.get_by_role("heading", name="claim team-b/bert").first.wait_for()
-        await until(page, "document.body.innerText.includes('Put out 2 lit')")
+        await until(page, "document.body.innerText.includes('Clear 2 highlights')")
 
 
 async def test_the_keyboard_moves_selects_and_zooms(open_map: OpenMap) -> None:

@@ -219,7 +219,7 @@ export class App {
             <button @click=${() => this.view.zoom(1 / 1.5)} aria-label="Farther">−</button>
             <button @click=${() => this.view.fit()}>All</button>
           </span>
-          ${this.view?.lit.size ? html`<button @click=${() => this.light(new Map())}>Put out ${this.view.lit.size.toLocaleString("en")} lit</button>` : nothing}
+          ${this.view?.lit.size ? html`<button @click=${() => this.light(new Map())}>Clear ${this.view.lit.size.toLocaleString("en")} highlights</button>` : nothing}
         </div>
         <div class="stage">
           <canvas tabindex="0" role="application" aria-label="Devices as a map; arrow keys move, Enter selects, plus, minus and 0 zoom" aria-describedby="said"></canvas>

@@ -130,13 +130,13 @@ export class MapView {
       if (gx > width || gy > height || gx + gw < 0 || gy + gh < 0) continue;
       batches.panel(context, theme, gx, gy, gw, gh);
       if (group.name) {
-        const letters = Math.min(Math.max(11 * camera.scale, 11), 17);
+        const letters = Math.min(Math.max(11 * camera.scale, 11), 22);
         labels.push([group.name, gx + 5 * camera.scale, gy + Math.max(12 * camera.scale, 10), letters, gw, true]);
       }
       for (const node of group.nodes) {
         const [nx, ny, nw, nh] = this.#box(node);
         if (nx > width || ny > height || nx + nw < 0 || ny + nh < 0) continue;
-        if (camera.scale >= 0.9) labels.push([this.#nodeText(node.name), nx, ny + 8 * camera.scale, Math.min(8 * camera.scale, 15), nw, false]);
+        if (camera.scale >= 0.9) labels.push([this.#nodeText(node.name), nx, ny + 7 * camera.scale, Math.min(7.5 * camera.scale, 15), nw, false]);
         for (const place of node.cells) {
           const x = (place.x - camera.x) * camera.scale;
           const y = (place.y - camera.y) * camera.scale;
@@ -205,7 +205,8 @@ export class MapView {
       const top = y + size * 0.46;
       const tall = (y + size - top) / look.lanes;
       context.fillStyle = theme.panel;
-      context.fillRect(x, top - size * 0.04, size, y + size - top + size * 0.04);
+      // A little wider than the cell, whose edge would shine through.
+      context.fillRect(x - 0.5, top - size * 0.04, size + 1, y + size - top + size * 0.04 + 0.5);
       for (const one of cell.devices) {
         const [px, pw] = [x + one.at * size, Math.max(one.size * size - 1, 1)];
         context.fillStyle = STATES[one.state].colour;
@@ -222,10 +223,11 @@ export class MapView {
       const whole = wholeOf(cell);
       const state = look.bars.length ? "held" : look.rest;
       const small = Math.min(size / 7, 15);
-      // A plate behind the name: a bar may end anywhere beneath it.
-      this.#plate(whole.device, x + 3, y + 3, small, size - 6, state);
-      const used = look.bars.reduce((sum, bar) => sum + bar.size * bar.fill, 0);
-      if (look.bars.length && size >= 90) this.#plate(`${Math.round(used * 100)} % used`, x + 3, y + 5 + small * 1.4, small * 0.85, size - 6, state);
+      const used = `${Math.round(100 * look.bars.reduce((sum, bar) => sum + bar.size * bar.fill, 0))} %`;
+      const both = look.bars.length > 0 && size >= 90;
+      // A plate behind the name: a bar may end anywhere beneath it. The bar above partitions has room for one.
+      this.#plate(both && look.lanes > 1 && size >= 130 ? `${whole.device}: ${used}` : whole.device, x + 3, y + 3, small, size - 6, state);
+      if (both && look.lanes === 1) this.#plate(`${used} used`, x + 3, y + 5 + small * 1.4, small * 0.85, size - 6, state);
       if (look.lanes === 1 && look.bars.length && size >= 90) {
         const holders = cell.devices[0].holders;
         holders.slice(0, 4).forEach((one, i) =>

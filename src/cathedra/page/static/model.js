@@ -260,7 +260,7 @@ export function reasonOf(device) {
     case "shared":
       return `held in part by ${claims}; left: ${pairs(device.left)}`;
     case "blocked":
-      return `blocked by ${device.blockedBy.join(", ") || "other partitions"}: needs ${pairs(device.counters)}`;
+      return `blocked by ${device.blockedBy.join(", ") || "other partitions"}: needs ${shortage(device.counters)}`;
     case "tainted":
       return `tainted: ${device.taints.join(", ")}`;
     case "unusable":
@@ -268,6 +268,26 @@ export function reasonOf(device) {
     default:
       return `in no slice any more, held by ${claims}`;
   }
+}
+
+const LISTED = 4; // Counters in a sentence; the panel lists all of them
+const UNITS = { n: 1e-9, u: 1e-6, m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50, Ei: 2 ** 60 };
+
+// A quantity of Kubernetes as a number.
+function amount(text) {
+  const [, number, unit] = /^([-+.\d]+(?:[eE][-+]?\d+)?)([a-zA-Z]*)$/.exec(text) ?? [];
+  return Number(number) * (unit ? UNITS[unit] : 1);
+}
+
+// Large amounts are bytes.
+const readable = (text) => (amount(text) < 2 ** 20 ? text : `${Math.round((amount(text) / 2 ** 30) * 10) / 10}Gi`);
+
+// The counters of which less is left than a device needs, from «set/counter» → «wanted of left».
+function shortage(counters) {
+  const all = Object.entries(counters).map(([name, text]) => [name.slice(name.lastIndexOf("/") + 1), ...text.split(" ").filter((_, i) => i % 2 === 0)]);
+  const short = all.filter(([, wanted, left]) => amount(wanted) > amount(left));
+  const shown = (short.length ? short : all).slice(0, LISTED).map(([name, wanted, left]) => `${name} ${readable(wanted)} of ${readable(left)} left`);
+  return shown.join(", ") + (short.length > LISTED ? ` and ${short.length - LISTED} more` : "");
 }
 
 export const pairs = (values) => Object.entries(values).map(([name, value]) => `${name} ${value}`).join(", ");

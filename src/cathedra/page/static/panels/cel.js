@@ -105,7 +105,7 @@ export class CelBench {
         placeholder='device.driver == "gpu.example.com"' .value=${this.text} @input=${(event) => this.#typed(event.target)} @keydown=${(event) => this.#key(event)}></textarea>
       <div class="complete" id="completions" role="listbox" aria-label="Completions" ?hidden=${!completions.length}>
         ${completions.map((one, i) => html`<button type="button" role="option" tabindex="-1" id=${`completion-${i}`} aria-selected=${i === this.active} @click=${() => this.#accept(one)}>${one.text}</button>`)}</div>
-      <label class="row"><span>values on</span><input list="devices" .value=${this.device} @change=${(event) => this.#choose(event.target.value)}></label>
+      <label class="stack">Values on <input class="wide" list="devices" .value=${this.device} @change=${(event) => this.#choose(event.target.value)}></label>
       <datalist id="devices">${[...app.model.devices.keys()].slice(0, 500).map((key) => html`<option value=${key}></option>`)}</datalist>
       ${this.error ? this.#errorBody() : nothing}
       ${this.found ? this.#matchBody() : nothing}
@@ -122,7 +122,7 @@ export class CelBench {
   #errorBody() {
     const { error, text } = this;
     const line = text.split("\n")[error.line - 1];
-    return html`<div class="note" role="alert">${error.message}${line !== undefined ? html`<pre>${line}\n${" ".repeat(Math.max(error.column - 1, 0))}▲</pre>` : nothing}</div>`;
+    return html`<div class="note" role="alert">${error.message}${line !== undefined ? html`<pre class="code" tabindex="0">${line}\n${" ".repeat(Math.max(error.column - 1, 0))}▲</pre>` : nothing}</div>`;
   }
 
   #matchBody() {
@@ -145,7 +145,7 @@ export class CelBench {
 
   #yaml() {
     const text = manifest(this.text, this.app.model.classes[0] ?? "CLASS");
-    return html`<h2>As a claim</h2><pre tabindex="0">${text}</pre>
+    return html`<h2>As a claim</h2><pre class="code" tabindex="0">${text}</pre>
       <p><button @click=${() => this.#copy(text)}>Copy</button> <span role="status">${this.copied ? "copied" : ""}</span></p>`;
   }
 

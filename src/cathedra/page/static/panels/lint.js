@@ -58,7 +58,7 @@ export class Linter {
       ${findings.slice(0, SHOWN).map((one) => html`<div class="box">
         <strong>${one.level} in line ${one.line}</strong> <span class="faint">${one.rule}</span>
         <div>${one.message}</div>
-        ${one.source ? html`<pre tabindex="0">${marked(one)}</pre>` : nothing}
+        ${one.source ? html`<pre class="code" tabindex="0">${marked(one)}</pre>` : nothing}
         ${one.hint ? html`<div class="faint">${one.hint}</div>` : nothing}</div>`)}
       ${findings.length > SHOWN ? html`<p class="faint">and ${(findings.length - SHOWN).toLocaleString("en")} more</p>` : nothing}`;
   }

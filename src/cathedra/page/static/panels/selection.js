@@ -160,7 +160,7 @@ export class Selection {
       ${device.blockedBy.length ? html`<h3>Blocked by</h3><ul class="list">${device.blockedBy.map((claim) => html`<li><button class="link" @click=${() => this.explain(`claim ${claim}`)}>${claim}</button></li>`)}</ul>` : nothing}
       ${values("Attributes", device.attributes)}${values("Capacity", device.capacity)}${values("Left", device.left)}${values("Counters", device.counters)}
       <h3>Devices of equal form (${neighbours.length.toLocaleString("en")})</h3>
-      <p><button @click=${() => this.app.light(new Map(neighbours.map((one) => [keyOf(one), "match"])))}>Light them</button></p>
+      <p><button @click=${() => this.app.light(new Map(neighbours.map((one) => [keyOf(one), "match"])))}>Highlight them</button></p>
       <ul class="list">${neighbours.filter((one) => one !== device).slice(0, SHOWN).map((one) => html`<li><button class="link" @click=${() => this.showDevice(keyOf(one), true)}>${one.node || one.pool} ${one.device}</button> <span class="faint">${one.state}</span></li>`)}</ul>
       ${neighbours.length > SHOWN ? html`<p class="faint">and more</p>` : nothing}
       <h3>What if</h3>
@@ -183,5 +183,8 @@ export class Selection {
 function values(title, found) {
   const entries = Object.entries(found);
   if (!entries.length) return nothing;
-  return html`<h3>${title}</h3><dl class="two">${entries.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
+  return html`<h3>${title}</h3><dl class="two">${entries.map(([name, value]) => html`<dt>${breakable(name)}</dt><dd>${value}</dd>`)}</dl>`;
 }
+
+// A qualified name may be broken behind its domain.
+const breakable = (name) => name.split("/").map((part, i) => (i ? html`/<wbr>${part}` : part));

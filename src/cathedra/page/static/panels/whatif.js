@@ -192,7 +192,7 @@ export class WhatIf {
         ${form.profile ? html`<label class="row"><span>how many</span><input type="number" min="1" max="5000" .value=${String(form.nodes)} @input=${set("nodes")}></label>` : nothing}
         <label class="row"><span>drain nodes</span><input list="nodes" placeholder="node-1" .value=${form.drain} @input=${set("drain")}></label>
         ${form.drain ? html`<label><input type="checkbox" .checked=${form.force} @change=${(event) => { form.force = event.target.checked; }}> also pods that nothing creates again</label>` : nothing}
-        <label class="row"><span>taint or untaint</span><input placeholder="node-1=key:NoSchedule, with - to drop it" .value=${form.taint} @input=${set("taint")}></label>
+        <label class="row"><span>taint or untaint</span><input placeholder="node-1=key:NoSchedule[-]" .value=${form.taint} @input=${set("taint")}></label>
         <label class="row"><span>delete</span><input placeholder="pod/NAME claim/NAME" .value=${form.remove} @input=${set("remove")}></label>
         <details ?open=${form.manifest !== ""}><summary>apply manifests</summary><textarea aria-label="Manifests to apply" .value=${form.manifest} @input=${set("manifest")} placeholder="YAML or JSON"></textarea></details>
         <p><button class="main" ?disabled=${this.busy !== ""}>Simulate</button> <button type="button" ?disabled=${this.busy !== "" || !model.classes.length} @click=${() => this.classes()}>How many more fit?</button></p>
