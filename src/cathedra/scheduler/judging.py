@@ -49,12 +49,14 @@ from cathedra.scheduler.dynamicresources.extended_resources import IN_MEMORY_NAM
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.plugin import CycleState, PluginContext
 from cathedra.scheduler.framework.status import Code, Status, error, unresolvable
+from cathedra.scheduler.narrowing import Narrowing
 from cathedra.scheduler.nodesearch import NodeSearch, nodes_to_find
 from cathedra.scheduler.plugins.preemption import DefaultPreemption, Eviction
 from cathedra.scheduler.profile import FilterCall, Scope
 from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
+from cathedra.semantics.groupdomains import AttributeValue
 from cathedra.semantics.pods import is_terminal
 
 __all__ = [
@@ -265,15 +267,23 @@ class Filters:
         left = {name: amount - found.requested.get(name, 0) for name, amount in found.allocatable.items()}
         return {**left, _PLACES: found.allocatable.get(_PLACES, 0) - len(found.pods)}
 
-    def judge(self, pod: Pod, *, only: frozenset[str] | None = None, devices: bool = True) -> Judgement:
+    def judge(
+        self,
+        pod: Pod,
+        *,
+        only: frozenset[str] | None = None,
+        devices: bool = True,
+        values: tuple[AttributeValue, ...] = (),
+    ) -> Judgement:
         """Return the verdict on ``pod`` for all nodes, or ``only`` for some.
 
-        If ``devices`` is false, DynamicResources is not called.
+        If ``devices`` is false, DynamicResources is not called. ``values`` are those that the devices must have, as
+        JointPlacement searches them.
         """
         info = PodInfo(pod)
         waiting = self._profile.pre_enqueue(info) if devices else None
         snapshot = self._cache.snapshot()
-        state = CycleState(snapshot)
+        state = CycleState(snapshot, narrowing=Narrowing(values) if values else None)
         nodes = [node for node in snapshot.nodes if only is None or node.name in only]
         names = tuple(node.name for node in nodes)
         # Without its claims the pod cannot be filtered. Other reasons to wait (gates, a gang) do not keep the nodes

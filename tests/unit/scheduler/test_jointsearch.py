@@ -108,7 +108,13 @@ def test_a_search_that_ends_at_its_bound_is_reported() -> None:
     async def body(world: World) -> None:
         await greedy_dead_end(world)
         await world.elapse(3)
-        assert "the search ended after 1 trials" in (await condition(world))[2]
+        said = "the search ended after 1 trials"
+        assert said in (await condition(world))[2]
+        # The pods that the group holds back have it in their conditions and events.
+        texts = [(await world.condition(name))[1] for name in "ab"]
+        messages = [message for name in "ab" for _, message in await world.events(name)]
+        assert any(said in text for text in texts)
+        assert any(said in message for message in messages)
 
     play(body, gates=GATES, configuration=joint(1))
 

@@ -27,6 +27,7 @@ from cathedra.semantics.podclaims import pod_group_name
 
 NOT_TRIED: Final = ("podgroups", "not examined")
 """Resource and problem of the note on a gang that was not tried."""
+_JOINT: Final = re.compile(r"JointPlacement: [^,]+(?:, \S+ finds no node)?(?:; the search ended after \d+ trials)?")
 _OVER_QUOTA: Final = re.compile(
     rf"exceeded quota: \S+, requested: \S+{re.escape(HELD_INFIX)}\S+ used: \S+ limited: \S+[^\s.,]"
 )
@@ -66,7 +67,18 @@ def gang_causes(pod: Pod, state: ClusterState, counted: str) -> Iterator[Cause]:
     if (group is not None and said) or counted:
         name = group.metadata.name if group is not None else pod_group_name(pod)
         text = f"the pod fits alone, and is bound with its gang only (PodGroup {name})"
-        yield Cause("pod group", f"{text}: {said or counted}")
+        joint = _joint_refusal(group) if group is not None else ""
+        beside = f"; {joint}" if joint and joint not in said else ""
+        yield Cause("pod group", f"{text}: {said or counted}{beside}")
+
+
+def _joint_refusal(group: PodGroup) -> str:
+    """Return the refusal of a joint search, with the obstacle and the bound that was reached; "" without one."""
+    for condition in group.status.conditions:
+        found = _JOINT.search(condition.message) if condition.status == "False" else None
+        if found is not None:
+            return found[0]
+    return ""
 
 
 def preemption_causes(pod: Pod, state: ClusterState, filters: Filters) -> Iterator[Cause]:

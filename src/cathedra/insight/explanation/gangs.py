@@ -2,12 +2,13 @@
 
 A pod of a gang that fits alone may still wait, and a change that helps it alone may not be enough for its siblings.
 Nodes are taken in the order of the scheduler's search; scores, which decide between several, are not computed. A
-hierarchy of groups is walked as the scheduler does it, topology constraints included.
+hierarchy of groups is walked as the scheduler does it, topology constraints and annotations for JointPlacement
+included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -23,12 +24,14 @@ from cathedra.api.resource import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
     ResourceClaimTemplate,
+    ResourceSlice,
 )
 from cathedra.api.struct import replace
 from cathedra.insight.explanation.question import with_claims
 from cathedra.insight.explanation.report import Remedy
 from cathedra.insight.reading.state import ClusterState
 from cathedra.scheduler.judging import ClaimCycle, Filters
+from cathedra.semantics.groupdomains import SAME_ATTRIBUTE, SAME_LABEL, AttributeValue, domains_by_value
 from cathedra.semantics.owners import controller_reference
 from cathedra.semantics.podclaims import pod_group_name
 from cathedra.semantics.podgroups import (
@@ -99,12 +102,12 @@ class PodTrial(msgspec.Struct, frozen=True):
         return (replace(pod, spec=replace(pod.spec, node_name=node)), *claims)
 
 
-def tried(pod: Pod, state: ClusterState, within: Within = None) -> PodTrial:
-    """Return the nodes that a pod fits on; none if its claims cannot be made."""
+def tried(pod: Pod, state: ClusterState, within: Within = None, values: tuple[AttributeValue, ...] = ()) -> PodTrial:
+    """Return the nodes that a pod fits on, with devices that have ``values``; none if its claims cannot be made."""
     subject = with_claims(pod, state)
     if subject.faults:
         return PodTrial(subject.pod, subject.state)
-    judgement = Filters.over(subject.state).judge(subject.pod, only=within)
+    judgement = Filters.over(subject.state).judge(subject.pod, only=within, values=values)
     return PodTrial(subject.pod, subject.state, judgement.fitting, judgement.cycle)
 
 
@@ -279,6 +282,8 @@ class _Placing:
 
     def __init__(self, topology: bool) -> None:
         self._topology = topology
+        self._values: tuple[AttributeValue, ...] = ()
+        """Values that devices must have in the domain that is being tried."""
         self.obstacle: Pod | None = None
         self.state: ClusterState | None = None
         self.within: Within = None
@@ -287,12 +292,30 @@ class _Placing:
 
     def group(self, node: GroupNode, state: ClusterState, within: Within) -> tuple[bool, ClusterState]:
         """Return whether the group fits, and the state with its pods placed; the same state if it does not."""
-        key = topology_key(node.group) if self._topology else ""
-        for names in _domains(state, key, within) if key else (within,):
+        outside = self._values
+        for names, values in self._domains(node, state, within):
+            self._values = (*outside, *values)
             fits, after = self._children(node, state, names)
+            self._values = outside
             if fits:
                 return True, after
         return False, state
+
+    def _domains(
+        self, node: GroupNode, state: ClusterState, within: Within
+    ) -> Iterator[tuple[Within, tuple[AttributeValue, ...]]]:
+        """Yield the domains of a group: by its topology constraint, and by its annotations for JointPlacement."""
+        notes = node.group.metadata.annotations
+        keys = {topology_key(node.group) if self._topology else "", notes.get(SAME_LABEL, "")} - {""}
+        found: list[Within] = [within]
+        for key in sorted(keys):
+            found = [names for outer in found for names in _domains(state, key, outer)]
+        attribute = notes.get(SAME_ATTRIBUTE, "")
+        if not attribute:
+            yield from ((names, ()) for names in found)
+            return
+        for value, there in domains_by_value(attribute, state.all(ResourceSlice), state.nodes):
+            yield from ((there if names is None else names & there, (value,)) for names in found)
 
     def _children(self, node: GroupNode, state: ClusterState, within: Within) -> tuple[bool, ClusterState]:
         if not node.is_composite:
@@ -309,7 +332,7 @@ class _Placing:
         for pod in members:
             if pod.spec.node_name:
                 continue
-            bound = _bound(pod, after, within)
+            bound = _bound(pod, after, within, self._values)
             if bound is not None:
                 placed, after = placed + 1, bound
             elif self.obstacle is None:
@@ -327,7 +350,7 @@ def _domains(state: ClusterState, key: str, within: Within) -> Iterable[frozense
     return map(frozenset, found.values())
 
 
-def _bound(pod: Pod, state: ClusterState, within: Within) -> ClusterState | None:
+def _bound(pod: Pod, state: ClusterState, within: Within, values: tuple[AttributeValue, ...]) -> ClusterState | None:
     """Return the state with the pod on the first node that it fits on, and its claims allocated there."""
-    trial = tried(pod, state, within)
+    trial = tried(pod, state, within, values)
     return trial.placed_on(trial.nodes[0]) if trial.nodes else None

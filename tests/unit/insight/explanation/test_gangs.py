@@ -15,6 +15,7 @@ from cathedra.insight.explanation.report import Explanation
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState
 from cathedra.releases import FeatureGates
+from tests.insight.building import claim, device, device_class, slice_of
 
 OPEN = {"GenericWorkload": True, "CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}
 
@@ -153,3 +154,37 @@ def test_in_a_followed_cluster_only_gangs_are_tried_that_take_no_seconds(nodes: 
     notes = {(note.resource, note.problem) for note in followed.notes}
     assert followed.fits
     assert (NOT_TRIED in notes) is not is_tried
+
+
+def annotated(one: dict[str, Any], **notes: str) -> dict[str, Any]:
+    named = {f"scheduling.cathedra.dev/{name.replace('_', '-')}": value for name, value in notes.items()}
+    return {**one, "metadata": {**one["metadata"], "annotations": named}}
+
+
+def test_annotations_of_joint_placement_are_constraints() -> None:
+    apart = [node("n", 1, rack="x"), node("m", 1, rack="y"), pod("a"), pod("b")]
+    assert asked(*apart, group("g", 2)).fits
+    found = asked(*apart, annotated(group("g", 2), same_node_label="rack"))
+    assert "1 of 2 pods fit together, b finds no node" in found.causes[0].text
+
+
+@pytest.mark.parametrize(("domains", "fits"), [("xy", False), ("yxy", True)])
+def test_devices_of_one_domain_are_chosen_within_a_node(domains: str, fits: bool) -> None:
+    devices = [device(f"gpu-{number}", domain=domain) for number, domain in enumerate(domains)]
+    users = [pod(name, resourceClaims=[{"name": "c", "resourceClaimName": name}]) for name in "ab"]
+    gang = annotated(group("g", 2), same_device_attribute="gpu.example.com/domain")
+    objects = [node("n1", 4), slice_of(*devices), device_class(), claim("a"), claim("b"), gang, *users]
+    assert asked(*objects).fits is fits
+
+
+def test_the_refusal_of_a_joint_search_is_shown_with_its_bound() -> None:
+    said = "JointPlacement: 1 of 2 pods fit together, b finds no node; the search ended after 200 trials"
+    condition = {
+        "type": "PodGroupInitiallyScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": f"minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, {said}, preemption: none",
+    }
+    waiting = {**group("g", 2), "status": {"conditions": [condition]}}
+    found = asked(node("n", 1), waiting, pod("a"), pod("b"))
+    assert found.causes[0].text.endswith(f"; {said}")
