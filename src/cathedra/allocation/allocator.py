@@ -35,8 +35,8 @@ from cathedra.allocation.search.exhaustive import ExhaustiveSearch
 from cathedra.allocation.search.fast import FastSearch, greedy
 from cathedra.allocation.supply.caches import CacheSlot
 from cathedra.allocation.supply.inventory import InventorySnapshot
-from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot
-from cathedra.allocation.supply.pools import NodeSupply, NodeSupplyCache
+from cathedra.allocation.supply.ledger import Ledger, LedgerSnapshot, PoolState
+from cathedra.allocation.supply.pools import NodeSupply, NodeSupplyCache, PoolSupply
 from cathedra.api.core import core_v1
 from cathedra.api.resource import AllocationResult, DeviceClass, ResourceClaim
 from cathedra.deadline import Interruption, TimeSliceOver
@@ -180,6 +180,31 @@ class PreparedRequests:
         """
         supply = self._supplies.of(node)
         return self._on(node, supply, self._equivalence.class_of(node, supply, self.allocator.ledger))
+
+    def pools_on(self, node: core_v1.Node) -> tuple[Sequence[PoolSupply], Sequence[PoolState]]:
+        """Return the usable pools of ``node``, and their states."""
+        supply, features = self._supplies.of(node), self.allocator.features
+        return supply.usable, supply.states(self.allocator.ledger, shares=features.consumable_capacity)
+
+    def on_without(self, node: core_v1.Node, withheld: Sequence[int]) -> Allocation | None:
+        """Return the allocation on ``node`` without some devices, a mask for each of `pools_on`; None if there is none,
+        or the search takes too long. Nothing is counted as in use for them.
+
+        Raises:
+            AllocationError: the claims cannot be allocated at all.
+        """
+        supply = self._supplies.of(node)
+        _, states = self.pools_on(node)
+        left = tuple([state.without(mask) for state, mask in zip(states, withheld, strict=True)])
+        meter = Meter(self.allowance)
+        problem = Problem(self.plans, node, supply, left, self.allocator.features, meter.look)
+        try:
+            expand(problem)
+            solution = self._search(problem, meter)
+        except BudgetExceeded:
+            return None
+        name = node.metadata.name
+        return None if solution is None else Allocation(name, self._results(SharedAnswer(solution), supply, name))
 
     def _on(self, node: core_v1.Node, supply: NodeSupply, node_class: NodeClass) -> Allocation | Refusal:
         """Return the result of ``node``, whose supply is ``supply``."""

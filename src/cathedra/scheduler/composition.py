@@ -102,7 +102,7 @@ def compose(
     if DeviceScoring.name in there:
         slices = informers.of(RESOURCESLICES).store
         strategy, attribute = configuration.device_strategy, configuration.spread_attribute
-        chosen.append(DeviceScoring(devices.room, slices, strategy, attribute))
+        chosen.append(DeviceScoring(devices, slices, strategy, attribute))
     if DeviceQuota.name in there:
         quotas = informers.of(RESOURCEQUOTAS).store
         chosen.append(DeviceQuota(quotas, devices.held_in, devices.usable_claims, devices.device_of))

@@ -9,6 +9,7 @@ deallocated (docs/spec/allocation.md §3). Allocations that are decided but not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from itertools import compress, count
 from operator import attrgetter
 from types import MappingProxyType
@@ -326,6 +327,16 @@ class PoolState:
                 tuple(self.available.values()) if self.available else (),
                 self._groups_key() if self.groups else (),
             )
+
+    def without(self, devices: int) -> PoolState:
+        """Return the state in which some devices cannot be taken; what they would use stays free."""
+        if not devices:
+            return self
+        other = copy(self)
+        other.taken |= devices
+        # A key of its own is not needed: results for such a state are not kept.
+        other.key = None
+        return other
 
     def _capacity_key(self) -> tuple[Any, ...]:
         return tuple([(at, tuple(sorted(used.items()))) for at, used in sorted(self.capacity.items())])

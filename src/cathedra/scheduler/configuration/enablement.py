@@ -62,7 +62,7 @@ POINTS: Final[Mapping[str, frozenset[str]]] = {
     "postFilter": frozenset({"DynamicResources", "DefaultPreemption"}),
     "preScore": frozenset({*_SCORES, "VolumeBinding"}),
     "score": frozenset({*_SCORES, "ImageLocality", "VolumeBinding", "DeviceScoring"}),
-    "reserve": frozenset({"DynamicResources", "VolumeBinding", "DeviceQuota"}),
+    "reserve": frozenset({"DynamicResources", "VolumeBinding", "DeviceQuota", "DeviceScoring"}),
     "permit": frozenset(),
     "preBind": frozenset({"DynamicResources", "VolumeBinding"}),
     "bind": frozenset({"DefaultBinder"}),

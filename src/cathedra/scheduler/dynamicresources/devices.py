@@ -26,7 +26,10 @@ from cathedra.allocation import (
     SearchAllowance,
     behaviour_of,
 )
+from cathedra.allocation.packing import room_of
+from cathedra.allocation.supply.pools import NodeSupplyCache
 from cathedra.allocation.supply.undecodable import effect_of
+from cathedra.api.core.core_v1 import Node
 from cathedra.api.resource import (
     AllocationResult,
     Device,
@@ -184,17 +187,23 @@ class FreeDevices:
 
         return usage
 
-    def room(self) -> Callable[[str], tuple[int, int]]:
-        """Return a function for the devices of a node's own pools at this moment, all and those in use.
+    def room(self) -> Callable[[Node], tuple[int, int]]:
+        """Return a function for the devices of a node's own pools at this moment, all and those in use, in thousandths.
 
-        Devices that several nodes reach are left out: they are the same for all of these.
+        Partitions and shares count as the part of their device that they are. Devices that several nodes reach are left
+        out: they are the same for all of these.
         """
-        bound, ledger = self.inventory.snapshot().bound, self.ledger.snapshot()
+        inventory, ledger = self.inventory.snapshot(), self.ledger.snapshot()
+        supplies = NodeSupplyCache(inventory, self.features)
 
-        def room(node: str) -> tuple[int, int]:
-            records = bound.get(node, ())
-            total = sum(len(record.devices) for record in records)
-            return total, sum(len(ledger.pool(pool).holdings) for pool in {record.pool for record in records})
+        def room(node: Node) -> tuple[int, int]:
+            own = {record.pool for record in inventory.bound.get(node.metadata.name, ())}
+            total = used = 0
+            for pool in supplies.of(node).usable if own else ():
+                if pool.id in own:
+                    there, taken = room_of(pool, ledger.pool(pool.id))
+                    total, used = total + there, used + taken
+            return total, used
 
         return room
 

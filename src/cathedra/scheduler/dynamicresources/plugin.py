@@ -42,7 +42,7 @@ from cathedra.scheduler.dynamicresources.hints import QueueingHints
 from cathedra.scheduler.dynamicresources.node_allocatable import ClaimUse, NodeAllocatable, Unaccountable
 from cathedra.scheduler.dynamicresources.node_mappings import NodeMappings
 from cathedra.scheduler.dynamicresources.repacking import Repacker
-from cathedra.scheduler.dynamicresources.suppositions import SupposedDevices, Suppositions, freed_claim
+from cathedra.scheduler.dynamicresources.suppositions import Suppositions, freed_claim
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter
 from cathedra.scheduler.framework.diagnosis import Diagnosis
 from cathedra.scheduler.framework.events import EventRegistration
@@ -163,14 +163,12 @@ class DynamicResources(
 
     def usage(self) -> DeviceUsage:
         """Counts the devices of the class behind an extended resource."""
-        if not self._provides_extended:
-            return super().usage()
-        return self.devices.usage()
+        return self.devices.usage() if self._provides_extended else super().usage()
 
     def room(self) -> Callable[[NodeInfo], tuple[int, int]]:
-        """Count the devices of a node's own pools, and those of them in use."""
+        """Count the devices of a node's own pools, and those of them in use, in thousandths."""
         room = self.devices.room()
-        return lambda node: room(node.name)
+        return lambda node: room(node.node)
 
     def is_freeing(self, node: str) -> bool:
         """Return True while the claims of evicted pods hold devices of ``node`` (gate DRAPreemption)."""
@@ -224,7 +222,9 @@ class DynamicResources(
         demand = self._demand(pod)
         if not claims and demand is None:
             return _SKIP
-        supposed = self._supposed(state)
+        supposed = None
+        if self._suppositions is not None and state.supposed is not None:
+            supposed = self._suppositions.of(state.supposed, state.attempt)
         if supposed is not None and supposed.freed:
             claims = [freed_claim(claim) if claim.metadata.uid in supposed.freed else claim for claim in claims]
         cycle = ClaimCycle(claims, demand, state.attempt, narrowing=state.narrowing, supposed=supposed)
@@ -485,8 +485,6 @@ class DynamicResources(
             return error(str(failure))
         return unschedulable(*(() if scores_zero else ("still not schedulable",)))
 
-    # --- when several will do
-
     def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Sequence[int] | None:
         """Earlier sub-requests of prioritised lists are better."""
         cycle: ClaimCycle | None = state.data.get(self.name)
@@ -540,6 +538,12 @@ class DynamicResources(
             cycle.group.held.setdefault(node, []).append(cycle)
         return None
 
+    def pack(self, state: CycleState, node: str) -> None:
+        """Exchange the devices that the pod holds on ``node`` for some that leave larger ones free (DeviceScoring)."""
+        # Amounts that devices take of a node have been counted for those that were found first.
+        if self.name in state.data and self._node_allocatable is None:
+            self._repacker.pack(state.data[self.name], state.snapshot.by_name[node])
+
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """Release devices and reservations; an allocation that is written stays in its claim."""
         cycle: ClaimCycle | None = state.data.get(self.name)
@@ -566,11 +570,6 @@ class DynamicResources(
             # for.
             await write_nomination(self._client, pod.pod, node)
         return await self._binding.wait_for_conditions(cycle, pod.pod, node)
-
-    def _supposed(self, state: CycleState) -> SupposedDevices | None:
-        if self._suppositions is None or state.supposed is None:
-            return None
-        return self._suppositions.of(state.supposed, state.attempt)
 
     def _decided_in_group(self, group: GroupClaims, claim: ResourceClaim) -> AllocationResult | None:
         """The allocation that another pod of the group has reserved a moment ago, unless it was given up since."""

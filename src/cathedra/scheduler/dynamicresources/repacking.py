@@ -5,6 +5,8 @@ do with a half. If a pod is refused on a node on which pods of its gang are held
 claims of all of them, as if they were the claims of one pod. It is exhaustive, so alternatives of prioritized lists,
 partitions, shared counters and consumable capacity are all tried. Only claims whose pods are all on that node change
 their devices.
+
+A pod is packed in the same way (DeviceScoring): its own claims get devices that leave larger ones free.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cathedra.allocation import Allocation, AllocationError, SearchAllowance
+from cathedra.allocation.packing import packed
 from cathedra.api.resource import AllocationResult, ResourceClaim
 from cathedra.api.struct import encode, replace
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle, FoundAllocations, GroupClaims, Repacking
@@ -65,6 +68,24 @@ class Repacker:
             for claim, allocation in repacking.others:
                 if claim.metadata.uid in cycle.shared:
                     cycle.shared[claim.metadata.uid] = allocation
+
+    def pack(self, cycle: ClaimCycle, node: NodeInfo) -> None:
+        """Exchange the devices that the pod has just been given on ``node`` for some that leave larger ones free."""
+        claims = [claim for claim in cycle.unallocated if claim.metadata.uid not in cycle.shared]
+        # A joint search has chosen devices for several pods, of which this is one.
+        if not claims or node.name in cycle.repackings or self._devices.are_plain(node.name):
+            return
+        try:
+            found = packed(self._devices.prepare_anew(cycle.narrowed(claims), claims, None), node.node)
+        # The devices that the pod has will do.
+        except AllocationError:
+            return
+        for claim, allocation in zip(claims, found.results, strict=True) if found is not None else ():
+            uid = claim.metadata.uid
+            self._devices.retake(claim, allocation)
+            cycle.chosen[uid] = allocation
+            if cycle.group is not None:
+                cycle.group.decided[uid] = allocation
 
     def leave(self, cycle: ClaimCycle, node: str, state: CycleState) -> None:
         """Forget the pod on ``node``. While the gang is searched, those that stay get their first choice again."""

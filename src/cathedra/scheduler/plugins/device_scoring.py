@@ -3,6 +3,7 @@
 Kubernetes scores processor and memory, and a pod with a claim may go to the node that alone had all devices free. With
 BestFit it goes where the fewest devices stay free, so that large requests fit later. LeastFragmentation leaves nodes
 whole that have no device in use, and Spread compares the nodes' domains: the values of an attribute of their devices.
+BestFit and LeastFragmentation also choose among partitions and shares on the node.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Final
 
 from cathedra.api.resource import DeviceAttribute, ResourceSlice
 from cathedra.client.store import Store
-from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, ScorePlugin
+from cathedra.scheduler.framework.plugin import MAX_SCORE, ClaimPlugin, CycleState, ReservePlugin, ScorePlugin
+from cathedra.scheduler.framework.status import Status
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
@@ -22,17 +24,17 @@ Room = Callable[[NodeInfo], tuple[int, int]]
 """Returns the number of devices of a node, and of those in use."""
 
 
-class DeviceScoring(ScorePlugin):
-    """Scores nodes for pods with claims."""
+class DeviceScoring(ScorePlugin, ReservePlugin):
+    """Scores nodes for pods with claims, and chooses devices on the node that wins."""
 
     name = "DeviceScoring"
 
     def __init__(
-        self, room: Callable[[], Room], slices: Store[ResourceSlice], strategy: str = "BestFit", attribute: str = ""
+        self, devices: ClaimPlugin, slices: Store[ResourceSlice], strategy: str = "BestFit", attribute: str = ""
     ) -> None:
-        """``room`` returns a function for the moment at which it is called. ``attribute`` names the domains of
-        Spread."""
-        self._room, self._slices = room, slices
+        """``attribute`` names the domains of Spread."""
+        self._devices, self._slices = devices, slices
+        self._packs = strategy in _PACKING
         self._score = _STRATEGIES.get(strategy, _best_fit)
         self._attribute = attribute if strategy == SPREAD else ""
 
@@ -44,10 +46,19 @@ class DeviceScoring(ScorePlugin):
         """Return the score of each node by the strategy; the same for all nodes if none has devices."""
         if not pod.pod.spec.resource_claims:
             return None
-        room = self._room()
+        room = self._devices.room()
         if self._attribute:
             return self._spread(room, state.snapshot, nodes)
         return self._score([room(node) for node in nodes])
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Choose among the devices of the node, after DynamicResources has taken the first that will do."""
+        if self._packs and pod.pod.spec.resource_claims:
+            self._devices.pack(state, node)
+        return None
+
+    async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Do nothing: DynamicResources releases what the pod holds."""
 
     def _spread(self, room: Room, snapshot: Snapshot, nodes: Sequence[NodeInfo]) -> Sequence[int]:
         """Return the free share of each node's domains; 0 for nodes whose devices lack the attribute."""
@@ -81,6 +92,8 @@ def _least_fragmentation(rooms: Sequence[tuple[int, int]]) -> Sequence[int]:
 
 
 SPREAD: Final = "Spread"
+_PACKING: Final = frozenset({"BestFit", "LeastFragmentation"})
+"""Strategies that choose devices of a node too; with the others a node's devices are taken in Kubernetes' order."""
 _STRATEGIES: Final[Mapping[str, Callable[[Sequence[tuple[int, int]]], Sequence[int]]]] = {
     "BestFit": _best_fit,
     "MostAllocated": _most_allocated,
