@@ -227,6 +227,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("hardware that the cluster does not have", "-f train.yaml --add-nodes 4=h100-8"),
         ("the pods that a broken device evicts", "--taint gpu.example.com/node-0/gpu-1=broken:NoExecute"),
         ("the pods that a taint rule would evict", "-f rule.yaml"),
+        ("the placement by another scheduler configuration", "-f train.yaml --scheduler-config scheduler.yaml"),
         ("in CI: exit code 1 if something stays pending", "-f k8s/ --dump cluster.yaml -o json"),
     ),
     "cathedra dra moves": (

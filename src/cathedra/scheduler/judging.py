@@ -41,8 +41,12 @@ from cathedra.clock import Clock, SystemClock
 from cathedra.releases import FeatureGates
 from cathedra.scheduler.composition import compose, device_plugin
 from cathedra.scheduler.configuration.document import DEFAULT_SCHEDULER, PluginRef, Plugins, PluginSet
-from cathedra.scheduler.configuration.enablement import VOLUME_PLUGINS, enabled
-from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
+from cathedra.scheduler.configuration.enablement import VOLUME_PLUGINS, Enablement, enabled
+from cathedra.scheduler.configuration.reading import (
+    DEFAULT_CONFIGURATION,
+    SchedulerConfiguration,
+    read_configuration,
+)
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle
 from cathedra.scheduler.dynamicresources.devices import FreeDevices
 from cathedra.scheduler.dynamicresources.extended_resources import IN_MEMORY_NAME, requests_for
@@ -92,19 +96,35 @@ _PLACES: Final = "pods"
 """The resource that stands for the number of pods of a node."""
 
 
-def simulated_configuration(*, volumes: bool, joint: bool = False) -> SchedulerConfiguration:
-    """Return the default configuration, as simulations and explanations use it.
+def simulated_configuration(*, volumes: bool, joint: bool = False, text: str = "") -> SchedulerConfiguration:
+    """Return the configuration of simulations and explanations: that of ``text`` if it is given, else the default.
 
-    Without the plugins on ``volumes`` if persistent volumes are not known; with JointPlacement if ``joint``, so that
-    groups are placed in the domains that their annotations name.
+    Without the plugins on ``volumes`` if persistent volumes are not known; with JointPlacement in the default one if
+    ``joint``, so that groups are placed in the domains that their annotations name.
+
+    Raises:
+        ConfigurationError: the text is no configuration.
     """
-    if volumes and not joint:
+    if volumes and not joint and not text:
         return DEFAULT_CONFIGURATION
-    absent = [] if volumes else [PluginRef(name) for name in sorted(VOLUME_PLUGINS)]
-    added = [PluginRef("JointPlacement")] if joint else []
-    plugins = enabled(Plugins(multi_point=PluginSet(enabled=added, disabled=absent)))
-    profile = msgspec.structs.replace(DEFAULT_CONFIGURATION.profiles[0], plugins=plugins)
-    return msgspec.structs.replace(DEFAULT_CONFIGURATION, profiles=(profile,))
+    found = read_configuration(text) if text else DEFAULT_CONFIGURATION
+    if joint and not text:
+        plugins = enabled(Plugins(multi_point=PluginSet(enabled=[PluginRef("JointPlacement")])))
+        profile = msgspec.structs.replace(found.profiles[0], plugins=plugins)
+        found = msgspec.structs.replace(found, profiles=(profile,))
+    return found if volumes else _without_volumes(found)
+
+
+def _without_volumes(found: SchedulerConfiguration) -> SchedulerConfiguration:
+    def left(plugins: Enablement) -> Enablement:
+        points = {
+            point: tuple([name for name in names if name not in VOLUME_PLUGINS])
+            for point, names in plugins.points.items()
+        }
+        return Enablement(points, plugins.weights)
+
+    profiles = [msgspec.structs.replace(one, plugins=left(one.plugins)) for one in found.profiles]
+    return msgspec.structs.replace(found, profiles=tuple(profiles))
 
 
 class ClusterObjects(Protocol):

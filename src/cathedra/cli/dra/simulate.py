@@ -68,6 +68,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="count how many more copies of the applied manifests fit, up to N (default: 100; 0: none)",
     )
+    parser.add_argument(
+        "--scheduler-config",
+        type=Path,
+        metavar="FILE",
+        help="KubeSchedulerConfiguration of the simulated scheduler (default: Kubernetes' default profile)",
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random generator (default: 0)")
     add_namespace(parser, "namespace of names and manifests without one (default: the context's)")
     parser.add_argument(
@@ -123,6 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
             namespace=namespace_of(arguments),
             templates=pod_templates_of(arguments),
             validate=validate,
+            scheduler=_text_of(arguments.scheduler_config),
         ),
         copies=arguments.copies,
         seed=arguments.seed,
@@ -141,6 +148,15 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_data(found.to_dict(), arguments.output)
     return 0 if found.fits else 1
+
+
+def _text_of(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InvalidInput(f"--scheduler-config {path}: {problem}") from problem
 
 
 def _bar() -> Callable[[int, int], None]:

@@ -106,6 +106,8 @@ class PlannedChanges:
     templates: PodTemplates = field(default_factory=lambda: KNOWN)
     validate: str = "strict"
     """Treatment of unknown fields in manifests, as ``kubectl apply --validate``."""
+    scheduler: str = ""
+    """A KubeSchedulerConfiguration (YAML) for the simulated scheduler; "": the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ class _Plan:
     """The objects of the question; None if nothing is changed."""
     counted: tuple[KubeObject | Gang, ...] = field(default=())
     """Pods, gangs and workloads of which more copies are tried."""
+    scheduler: str = ""
+    """Configuration of the scheduler; "": the default."""
     steps: tuple[Callable[[Client], Awaitable[None]], ...] = ()
     """Writes that are made one after the other, each when nothing changes any more."""
 
@@ -190,6 +194,11 @@ def _first(failures: BaseException) -> BaseException:
 
 def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
     """Parse the changes, and look up the objects that they name."""
+    if changes.scheduler:
+        try:
+            simulated_configuration(volumes=True, text=changes.scheduler)
+        except ValueError as problem:
+            raise InvalidInput(f"the configuration of the scheduler: {problem}") from problem
     read = Manifests((), (), {})
     if changes.apply is not None:
         options = ManifestOptions(namespace=changes.namespace, templates=changes.templates, validate=changes.validate)
@@ -230,6 +239,7 @@ def _plan(state: ClusterState, changes: PlannedChanges) -> _Plan:
         notes=(*read.notes, *(note for one in drains for note in one.notes)),
         asked=tuple(counted) if _is_change(changes) else None,
         counted=tuple(with_gangs(counted, objects)),
+        scheduler=changes.scheduler,
     )
 
 
@@ -301,8 +311,8 @@ class _Run:
         client = Client(StateTransport(server.transport(), self.state), clock=clock)
         informers = SharedInformers(client, clock)
         volumes = self.state.is_known(PersistentVolumeClaim)
-        joint = self._uses_joint_placement()
-        configuration = simulated_configuration(volumes=volumes, joint=joint)
+        joint = not self.plan.scheduler and self._uses_joint_placement()
+        configuration = simulated_configuration(volumes=volumes, joint=joint, text=self.plan.scheduler)
         scheduler = scheduler_over(
             client, clock=clock, random=random, gates=gates, informers=informers, configuration=configuration
         )

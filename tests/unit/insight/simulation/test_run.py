@@ -367,3 +367,21 @@ def test_pods_of_one_node_alone_are_evicted_for_its_devices_and_only_with_the_ga
     assert [(one.pod, one.node) for one in found.gone] == [(f"default/serve-{n}", "node-0") for n in range(4)]
     assert next(one.node for one in found.placed if one.pod == "default/urgent") == "node-0"
     assert urgent().gone == ()
+
+
+def test_the_simulated_scheduler_can_have_a_configuration() -> None:
+    text = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: packing
+  plugins: {multiPoint: {enabled: [{name: DeviceScoring, weight: 20}]}}
+"""
+    changes = pod_with(1)
+    for one in changes:
+        if one["kind"] == "Pod":
+            one["spec"]["schedulerName"] = "packing"
+    assert not simulate(cluster(), PlannedChanges(apply=changes), copies=0).fits
+    assert simulate(cluster(), PlannedChanges(apply=changes, scheduler=text), copies=0).fits
+    with pytest.raises(InvalidInput, match="the configuration of the scheduler: .*the file must have apiVersion"):
+        simulate(cluster(), PlannedChanges(apply=changes, scheduler="kind: Pod"), copies=0)
