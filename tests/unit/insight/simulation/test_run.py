@@ -383,5 +383,5 @@ profiles:
             one["spec"]["schedulerName"] = "packing"
     assert not simulate(cluster(), PlannedChanges(apply=changes), copies=0).fits
     assert simulate(cluster(), PlannedChanges(apply=changes, scheduler=text), copies=0).fits
-    with pytest.raises(InvalidInput, match="the configuration of the scheduler: .*the file must have apiVersion"):
+    with pytest.raises(InvalidInput, match=r"the configuration of the scheduler: .*the file must have apiVersion"):
         simulate(cluster(), PlannedChanges(apply=changes, scheduler="kind: Pod"), copies=0)
