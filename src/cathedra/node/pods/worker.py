@@ -25,7 +25,7 @@ from cathedra.api.core.core_v1 import ContainerStateTerminated, ContainerStatus,
 from cathedra.api.undecodable import Undecodable
 from cathedra.client.backoff import DoublingPauses
 from cathedra.clock import Clock
-from cathedra.node.concurrency import BlockTasks, Wakeup, first_of
+from cathedra.node.concurrency import BlockTasks, Event, Wakeup, first_of
 from cathedra.node.containers.records import ContainerRecord, is_over, make_plan, of_kind
 from cathedra.node.containers.termination import GracePeriod
 from cathedra.node.pods.admission import Rejection
@@ -70,7 +70,7 @@ class PodWorker:
         self._new = pod.status.start_time is None and not found
         self._tasks = BlockTasks()
         self._wakeup = Wakeup()
-        self._stop = asyncio.Event()
+        self._stop = Event()
         self._grace = GracePeriod(context.clock)
         self._object = PodObject(pod, self._object_changed)
         self._life = PodLifecycle()
@@ -162,7 +162,7 @@ class PodWorker:
         return self._object.gone
 
     @property
-    def next_change(self) -> asyncio.Event:
+    def next_change(self) -> Event:
         """Set when one of the containers changes the next time."""
         return self._runner.table.next_change
 
@@ -216,7 +216,10 @@ class PodWorker:
         self._life.advance(PodStage.SETTING_UP)
         self._life.note_acknowledged(self._clock.now())
         self._tasks.start(self._enforce_deadline())
-        await self._status.publish()
+        # A pod that goes on is described by what the earlier agent wrote. Until this one has found its volumes and its
+        # sandbox, it would write that the pod is not ready, for every pod of the node.
+        if not recovered.continues:
+            await self._status.publish()
         await self._set_up(anew=not recovered.continues)
         self._life.advance(PodStage.RUNNING)
         self._runner.resume_probes()

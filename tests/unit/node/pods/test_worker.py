@@ -20,11 +20,12 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.struct import Time, replace
 from cathedra.client.resources import PODS
 from cathedra.clock import SystemClock, run_virtual
+from cathedra.node.config import NodeConfig
 from cathedra.node.containers.records import records_for
 from cathedra.node.pods.worker import RecoveredContainers, recover_containers
 from cathedra.node.runtime.runtime import LOST_MESSAGE, LOST_REASON, ContainerRun, PodIdentity
 from cathedra.node.runtime.simulated import Act
-from tests.unit.node.fakes import Setting, make_claim, make_pod
+from tests.unit.node.fakes import NODE, Setting, make_claim, make_pod
 
 
 def play(body: Callable[[Setting], Awaitable[None]]) -> None:
@@ -63,6 +64,28 @@ def test_lost_containers_are_started_again_where_the_policy_says_so(policy: str)
         assert s.pod().status.container_statuses[0].restart_count == 2
 
     play(body)
+
+
+def test_an_agent_that_starts_anew_writes_nothing_about_a_pod_that_goes_on() -> None:
+    async def main() -> None:
+        first = Setting()
+        first.config = NodeConfig(name=NODE, root=None, stop_containers=False)
+        first.agent = first.make_agent()
+        async with first:
+            await first.create(make_pod())
+            await asyncio.sleep(1)
+        before = first.pod()
+        ready = [condition.status for condition in before.status.conditions if condition.type == "Ready"]
+        assert ready == ["True"]
+        second = Setting(first.server)
+        second.runtime = first.runtime
+        second.agent = second.make_agent()
+        async with second:
+            await asyncio.sleep(5)
+            # Each condition would otherwise turn false for a moment, and services would lose the pod.
+            assert second.pod() is before
+
+    run_virtual(main())
 
 
 def test_a_pod_that_is_never_restarted_fails_and_its_claim_is_let_go() -> None:
