@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cathedra.clock import run_virtual
-from cathedra.node.concurrency import BlockTasks, Wakeup, first_of, until_gone
+from cathedra.node.concurrency import BlockTasks, Event, Wakeup, first_of, until_gone
 
 
 def virtual(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
@@ -117,3 +117,26 @@ async def test_what_is_no_end_of_a_stream_is_raised() -> None:
 
     with pytest.raises(ValueError, match="no end"):
         await serve()
+
+
+@virtual
+async def test_an_event_wakes_all_that_wait_and_none_that_was_cancelled() -> None:
+    event, woken = Event(), list[str]()
+
+    async def wait(name: str) -> None:
+        await event.wait()
+        woken.append(name)
+
+    tasks = [asyncio.create_task(wait(name)) for name in ("a", "b", "c")]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.sleep(0)
+    assert not event.is_set()
+    event.set()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert (woken, event.is_set()) == (["a", "c"], True)
+    await event.wait()
+    event.clear()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await event.wait()

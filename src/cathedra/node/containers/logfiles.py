@@ -17,7 +17,7 @@ import msgspec
 
 from cathedra.api.timestamp import Time, TimeError
 from cathedra.files.inotify import Inotify
-from cathedra.node.concurrency import first_of
+from cathedra.node.concurrency import Event, first_of
 
 _CHUNK: Final = 256 * 1024
 _LOOK_AGAIN: Final = 0.25
@@ -183,7 +183,7 @@ async def read_log(
     writes: LogWrites,
     *,
     ended: Callable[[], bool],
-    changes: Callable[[], Iterable[asyncio.Event]] = tuple,
+    changes: Callable[[], Iterable[asyncio.Event | Event]] = tuple,
 ) -> AsyncGenerator[bytes, None]:
     """Yield the log's content in pieces; with ``follow``, until ``ended()`` returns True.
 

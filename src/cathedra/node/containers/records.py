@@ -8,7 +8,6 @@ passed.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final
@@ -17,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from cathedra.api.core.core_v1 import Container, ContainerRestartRule, EphemeralContainer, Pod
+from cathedra.node.concurrency import Event
 from cathedra.node.runtime.runtime import ContainerRun
 from cathedra.semantics.pods import is_sidecar
 
@@ -228,7 +228,7 @@ class ContainerTable:
 
     def __init__(self, records: Iterable[ContainerRecord] = ()) -> None:
         self._records = {record.name: record for record in records}
-        self._changed = asyncio.Event()
+        self._changed = Event()
 
     def __getitem__(self, name: str) -> ContainerRecord:
         return self._records[name]
@@ -246,11 +246,11 @@ class ContainerTable:
         """Replace a container's record, or add it behind the others."""
         self._records[record.name] = record
         # Replaced before it is set: a waiter that checks and waits again in the same turn gets the next change.
-        changed, self._changed = self._changed, asyncio.Event()
+        changed, self._changed = self._changed, Event()
         changed.set()
 
     @property
-    def next_change(self) -> asyncio.Event:
+    def next_change(self) -> Event:
         """Set when a record is replaced the next time."""
         return self._changed
 

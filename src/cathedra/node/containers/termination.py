@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from cathedra.api.core.core_v1 import Container, LifecycleHandler, Probe
 from cathedra.clock import Clock
-from cathedra.node.concurrency import first_of
+from cathedra.node.concurrency import Event, first_of
 from cathedra.node.containers.probes import ProbeTarget, run_action
 from cathedra.node.containers.records import ContainerRecord, ContainerTable
 from cathedra.node.runtime.runtime import ContainerRun, Runtime
@@ -32,7 +32,7 @@ class GracePeriod:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until: float | None = None
-        self._changed = asyncio.Event()
+        self._changed = Event()
 
     def limit(self, seconds: float) -> None:
         """It ends in ``seconds`` at the latest."""

@@ -26,6 +26,7 @@ from cathedra.asgi.application import Receive, Scope, Send
 from cathedra.client.client import Client
 from cathedra.client.reviews import AccessReviews, ExpiringCache, RequestAuthenticator
 from cathedra.clock import Clock
+from cathedra.node.concurrency import Event
 from cathedra.node.containers.logfiles import LogOptions, LogWrites, read_log
 from cathedra.node.containers.records import ContainerRecord
 from cathedra.node.metrics import NodeMetrics
@@ -159,7 +160,7 @@ class NodeApp:
             ending = self._closing.is_set() or gone.is_set()
             return ending or worker.over or now.attempt != attempt or not now.running
 
-        def changes() -> tuple[asyncio.Event, ...]:
+        def changes() -> tuple[asyncio.Event | Event, ...]:
             return worker.next_change, self._closing, gone
 
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
