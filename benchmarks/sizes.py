@@ -49,7 +49,7 @@ from cathedra.cluster.process.signals import switch_soon
 from cathedra.node.agent import NodeAgent, NodeDependencies
 from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.client import ClaimReference, PrepareOutcome
-from cathedra.node.runtime.runtime import ContainerSpec, PodIdentity
+from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from cathedra.releases import FeatureGates
 from cathedra.session.opening import open_transport
@@ -80,6 +80,8 @@ _NODE: Final = re.compile(rb"node-0\b")
 _UID: Final = re.compile(rb"[0-9a-f]{8}(?=-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})")
 _TIME: Final = re.compile(rb"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _EPOCH: Final = 1_750_000_000
+_HEALTH: Final = re.compile(rb',"allocatedResourcesStatus":\[\{.*?\}\]\}\]')
+"""Health of the devices, which the agents of this measurement do not know."""
 _VERSION: Final = re.compile(rb'"resourceVersion":"\d+"')
 
 _CLASS: Final = {
@@ -226,6 +228,7 @@ def _copy(record: Record, number: int, revision: int) -> Write:
     moved = datetime.fromtimestamp(_EPOCH + revision, UTC).strftime("%Y-%m-%dT%H:%M:%SZ").encode()
     value = _TIME.sub(moved, value)
     value = _VERSION.sub(b'"resourceVersion":"%d"' % revision, value, count=1)
+    value = _HEALTH.sub(b"", value)
     if name != LOST:
         # The agents of many nodes join later than the controller waits for nodes. Their pods stay nevertheless.
         value = value.replace(b'"tolerationSeconds":0', b'"tolerationSeconds":3600')
@@ -390,15 +393,16 @@ async def _run_agents(folder: Path, nodes: int) -> None:
     reports, clock = _Reports(), SystemClock()
     async with open_transport(kubeconfig.load(folder / "kubeconfig"), user_agent="kubelet") as transport:
         client = Client(transport, clock=clock)
-        runtimes = {f"node-{number}": SimulatedRuntime(clock) for number in range(nodes)}
+        runtimes = {f"node-{number}": _Runtime(clock) for number in range(nodes)}
         token, first = "", True
         while token or first:
             page = await client.resource(PODS).list(limit=PAGE, continue_=token)
             token, first = page.continue_, False
             for pod in page.items:
                 await _continue(runtimes[pod.spec.node_name], pod)
+        gates = FeatureGates.for_release()
         async with asyncio.TaskGroup() as group, collected_by_memory(clock):
-            agents = {name: _agent(client, clock, name, runtime) for name, runtime in runtimes.items()}
+            agents = {name: _agent(client, gates, name, runtime) for name, runtime in runtimes.items()}
             running = {name: group.create_task(agent.run()) for name, agent in agents.items()}
             await asyncio.gather(*(agent.wait_ready() for agent in agents.values()))
             reports.say("ready")
@@ -411,22 +415,36 @@ async def _run_agents(folder: Path, nodes: int) -> None:
                 task.cancel()
 
 
-def _agent(client: Client, clock: Clock, name: str, runtime: SimulatedRuntime) -> NodeAgent:
+def _agent(client: Client, gates: FeatureGates, name: str, runtime: SimulatedRuntime) -> NodeAgent:
     return NodeAgent(
         client,
         NodeConfig(name=name, root=None, stop_containers=False),
-        clock=clock,
+        clock=client.clock,
         random=random.Random(name),
-        gates=FeatureGates.for_release(),
+        gates=gates,
         dependencies=NodeDependencies(runtime=runtime, plugins={DRIVER: _Plugin()}),
     )
 
 
-async def _continue(runtime: SimulatedRuntime, pod: Pod) -> None:
+class _Runtime(SimulatedRuntime):
+    """A runtime whose containers have run for some time."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.began: dict[str, float] = {}
+
+    async def open(self, on_exit: Callable[[ContainerRun], None]) -> tuple[ContainerRun, ...]:
+        found = await super().open(on_exit)
+        return tuple(msgspec.structs.replace(run, started_at=self.began[run.id]) for run in found)
+
+
+async def _continue(runtime: _Runtime, pod: Pod) -> None:
     """Start the containers that the pod's status has, under the same IDs."""
     identity = PodIdentity(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
     for status in pod.status.container_statuses:
-        run_id = status.container_id.partition("://")[2]
+        run_id, running = status.container_id.partition("://")[2], status.state.running
+        if running is not None and running.started_at is not None:
+            runtime.began[run_id] = running.started_at.timestamp
         await runtime.start(ContainerSpec(run_id, identity, status.name, status.restart_count, argv=()))
 
 
