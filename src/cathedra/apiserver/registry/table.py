@@ -10,6 +10,7 @@ import asyncio
 import bisect
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from operator import length_hint
 from typing import Final, cast
 
@@ -25,6 +26,8 @@ HISTORY_BYTES: Final = 32 * 1024 * 1024
 """Bytes of JSON of their objects. They use about twice that in memory: decoded objects are kept, too."""
 HISTORY_LEAST: Final = 16
 """Changes that are kept regardless of their size."""
+_FEW_CHANGES: Final = 32
+"""Changes up to which a watch that resumes tests each of them."""
 _FEW_KEYS: Final = 64
 """From about this many new keys on, sorting all keys is faster than inserting them, among 5,000 as among 50,000."""
 
@@ -73,6 +76,8 @@ class Table:
         self._indexes: dict[str, FieldIndex] = {}
         """Of the definition's indexed fields, as far as lists have needed them: an index decodes every object, which
         a server without node agents need not do."""
+        self._past: dict[str, HistoryIndex] = {}
+        """Of the history, by the fields of watches that resumed."""
         self._observers: list[Callable[[StoredChange], None]] = []
         self.created = self.changed = self.deleted = 0
         """Numbers of settled writes, for metrics."""
@@ -240,10 +245,13 @@ class Table:
     def _drop(self) -> StoredChange:
         change = self._history.popleft()
         self._history_bytes -= change.size
+        for index in self._past.values():
+            index.drop(change)
         return change
 
     def _forget_history(self) -> None:
         self._history.clear()
+        self._past.clear()
         self._history_bytes = 0
 
     def load(self, entries: dict[str, StoredObject]) -> None:
@@ -294,12 +302,22 @@ class Table:
         """Return a watcher that is offered the history from a position on."""
         watcher = Watcher(selection, after)
         # History first, then registration, in one turn of the loop: no change can fall between the two.
-        # A history has up to 10,000 changes, and every watch that resumes needs only its end.
-        for position in range(start, len(self._history)):
-            if _in_namespace(self._history[position].entry.key, selection.namespace):
-                watcher.offer(self._history[position])
+        for change in self._since(selection, after, start):
+            if _in_namespace(change.entry.key, selection.namespace):
+                watcher.offer(change)
         self._bucket(selection).add(watcher)
         return watcher
+
+    def _since(self, selection: Selection, after: int, start: int) -> Iterable[StoredChange]:
+        """Return the changes after a revision, which are those from a position on, that a selection may show."""
+        history = self._history
+        # A history has up to 10,000 changes, and every watch that resumes needs only its end.
+        if len(history) - start <= _FEW_CHANGES or (term := self._indexed_term(selection)) is None:
+            return [history[position] for position in range(start, len(history))]
+        field, value = term
+        if field not in self._past:
+            self._past[field] = HistoryIndex(self.definition, field)
+        return [change for change in self._past[field].changes(history, value) if change.revision > after]
 
     def unwatch(self, watcher: Watcher) -> None:
         """Deliver nothing more to a watcher."""
@@ -463,6 +481,48 @@ class FieldIndex:
 
     def _add(self, value: str, key: str) -> None:
         self._keys.setdefault(value, set()).add(key)
+
+
+class HistoryIndex:
+    """The changes of a history by a field's value in the object or in its previous state.
+
+    The agents of 10,000 nodes list their pods and then watch them. Meanwhile other agents write, and without the index
+    each watch would test thousands of changes of other nodes.
+    """
+
+    __slots__ = ("_changes", "_get", "_indexed")
+
+    def __init__(self, definition: AnyDefinition, field: str) -> None:
+        self._get = getter(definition, field)
+        self._changes: dict[str, deque[StoredChange]] = {}
+        self._indexed = 0
+        """The number of changes of the history, from its beginning, that are in the index."""
+
+    def changes(self, history: deque[StoredChange], value: str) -> Iterable[StoredChange]:
+        """Return the changes of a history with a value, in their order."""
+        # Entered here and not with each write: few tables have watches that resume by a field.
+        for change in islice(history, self._indexed, None):
+            for each in self._values(change):
+                self._changes.setdefault(each, deque()).append(change)
+        self._indexed = len(history)
+        return self._changes.get(value, ())
+
+    def drop(self, change: StoredChange) -> None:
+        """Forget the oldest change of the history."""
+        if not self._indexed:
+            return
+        self._indexed -= 1
+        for value in self._values(change):
+            changes = self._changes[value]
+            changes.popleft()
+            if not changes:
+                del self._changes[value]
+
+    def _values(self, change: StoredChange) -> set[str]:
+        values = {self._get(change.entry.object)}
+        if change.previous is not None:
+            values.add(self._get(change.previous.object))
+        return values
 
 
 class SortedKeys:

@@ -258,3 +258,41 @@ def test_lists_by_node_and_lists_of_the_past_have_the_objects_of_their_time(
     for revision, state in enumerate(states):
         found = [(entry.key, entry.object.spec.node_name) for entry in table.select_at(revision, selecting())]
         assert found == sorted(state.items())
+
+
+@pytest.mark.parametrize("limit", [1000, 40])
+def test_a_watch_of_one_node_resumes_alike_with_few_and_with_many_changes(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second time more changes have come, and the oldest have gone."""
+    table, shown = Table(PODS), 0
+    table.history_limit = limit
+    for last in (100, 150):
+        for revision in range(max(table.latest, 0) + 1, last + 1):
+            place(table, revision, f"p{revision % 7}", None if revision % 10 == 0 else f"n{revision % 3}")
+        for after in range(max(table.floor, 1), last + 1, 9):
+            for fields in ("spec.nodeName=n1", "spec.nodeName=none", "metadata.name=p3", "spec.nodeName!=n1"):
+                found = []
+                for few in (0, 1000):
+                    monkeypatch.setattr(tables, "_FEW_CHANGES", few)
+                    seen = table.resume(selecting(fields=fields), after).taken()
+                    found.append([(each.type, each.entry.key, each.entry.revision) for each in seen])
+                assert found[0] == found[1], (last, after, fields)
+                shown += len(found[0])
+    assert shown > 300
+
+
+def test_a_watch_that_resumes_tests_no_change_of_other_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(PODS)
+    for revision in range(1, 1001):
+        place(table, revision, f"p{revision}", f"n{revision % 100}")
+    tested: list[int] = []
+    real = StoredChange.seen_by
+
+    def counted(change: StoredChange, selected: Selection) -> Seen | None:
+        tested.append(change.revision)
+        return real(change, selected)
+
+    monkeypatch.setattr(StoredChange, "seen_by", counted)
+    assert len(table.resume(selecting(fields="spec.nodeName=n7"), 100).taken()) == 9
+    assert len(tested) == 9
