@@ -15,7 +15,7 @@ from cathedra.advisor.model import ClusterModel
 from cathedra.api.resource import ResourceClaim
 from cathedra.clock import Clock
 from cathedra.histogram import Histogram
-from cathedra.insight.inventory.history import ClaimHolding, holdings_of
+from cathedra.insight.inventory.holdings import ClaimHolding, holdings_of
 
 Owner = tuple[str, str]
 """Namespace and device class."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.struct import from_dict, replace
-from cathedra.insight.inventory.history import ClaimHolding
+from cathedra.insight.inventory.holdings import ClaimHolding
 from tests.unit.advisor.world import World, with_world
 from tests.unit.scheduler.objects import DRIVER, claim, exactly
 

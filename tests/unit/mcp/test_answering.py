@@ -18,7 +18,8 @@ from cathedra.client.resources import ROLEBINDINGS, SERVICEACCOUNTS
 from cathedra.client.transport import APICall, WatchEvent
 from cathedra.clock import SystemClock
 from cathedra.engine import messages
-from cathedra.insight.inventory.history import HistoryWriter, holdings_of
+from cathedra.insight.inventory.history import HistoryWriter
+from cathedra.insight.inventory.holdings import holdings_of
 from cathedra.mcp.answering import SNAPSHOT_SECONDS, AnswerLimits, UserAnswers
 from cathedra.mcp.http import TOKEN_SECONDS
 from tests.unit.mcp.asked import ADMIN, TEAM_A, TEAM_B, Asking, FixedSource, asking, cluster

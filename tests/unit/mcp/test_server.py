@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from cathedra.clock import SystemClock
-from cathedra.insight.inventory.history import ClaimHolding, HistoryWriter
+from cathedra.insight.inventory.history import HistoryWriter
+from cathedra.insight.inventory.holdings import ClaimHolding
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with, write_dump
 
 mcp = pytest.importorskip("mcp", reason="the SDK mcp is missing: pip install 'cathedra[mcp]'")

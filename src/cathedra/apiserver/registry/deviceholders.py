@@ -20,7 +20,7 @@ import msgspec
 from cathedra.allocation.supply.ledger import qualified
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.quantity import Quantity
-from cathedra.api.resource import Device, DeviceRequestAllocationResult, ResourceSlice
+from cathedra.api.resource import Device, DeviceRequestAllocationResult, ResourceClaim, ResourceSlice
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import conflict
 from cathedra.apiserver.registry.storedobject import StoredObject, split_key
@@ -187,9 +187,13 @@ class DeviceHolders:
 
 
 def guard_devices(tables: Tables) -> None:
-    """Check every allocation from now on, if claims and slices are served."""
+    """Check every allocation from now on, if claims and slices are served in the form of structured parameters."""
     claims, slices = tables.get(CLAIMS), tables.get(SLICES)
-    if claims is not None and slices is not None:
+    if claims is None or slices is None:
+        return
+    # Releases up to 1.31 have structs of their own: up to 1.30 an allocation names no device, and the results of 1.31 do
+    # not show admin access, so a device that an administrator monitors would count as held twice.
+    if claims.definition.type is ResourceClaim and slices.definition.type is ResourceSlice:
         claims.check = DeviceHolders(claims, slices).check
 
 

@@ -14,7 +14,7 @@ import msgspec
 from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.core_v1 import ResourceQuota
 from cathedra.api.resource import ResourceClaim, ResourceSlice
-from cathedra.insight.inventory.history import ClaimHolding, holdings_of
+from cathedra.insight.inventory.holdings import ClaimHolding, holdings_of
 from cathedra.insight.reading.state import ClusterState, Note
 from cathedra.insight.rendering import API_VERSION, Style, plain, table_lines, wrapped
 from cathedra.kinds.resource.claims.devicequota import Amounts, amount, held_by_namespace, held_limits

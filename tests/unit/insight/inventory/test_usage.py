@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cathedra.allocation.errors import InvalidInput
-from cathedra.insight.inventory.history import ClaimHolding, HistoryWriter, read_history
+from cathedra.insight.inventory.history import HistoryWriter, read_history
+from cathedra.insight.inventory.holdings import ClaimHolding
 from cathedra.insight.inventory.usage import UsagePeriod, UsageReport, usage, usage_csv, usage_text
 from cathedra.insight.reading.dumps import read_dump
 from cathedra.insight.reading.state import ClusterState

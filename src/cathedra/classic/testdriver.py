@@ -8,19 +8,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
+import msgspec
+
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
-from cathedra.api.core.core_v1 import Pod
+from cathedra.api.core.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import StatusError
+from cathedra.api.struct import decode
 from cathedra.classic.controller import ClaimAllocation, ClassicDriver
 from cathedra.classic.controller.driver import WantedClaim
+from cathedra.classic.nodes.plugin import NodeClaim, NodeDriver
 from cathedra.classic.resources import CLAIMS, classic_client
-from cathedra.classic.testdriver.resources import HandleData, TestResources
 from cathedra.client.client import Client, ResourceClient
 from cathedra.client.resources import CONFIGMAPS
+from cathedra.driver.claim import Edits
+from cathedra.driver.errors import DriverError
+from cathedra.driver.files import Files
+from cathedra.driver.preparing.specs import ClaimSpecs
 
 
 class ParametersError(Exception):
@@ -218,3 +227,154 @@ class AllocatedClaims:
         unsuitable = [node for node in potential_nodes if not self.has_room(node, count)]
         for wanted in claims:
             wanted.unsuitable_nodes = list(unsuitable)
+
+
+DRIVER_NAME = "test-driver.cdi.k8s.io"
+
+
+class InvalidResources(DriverError):
+    """The file of ``--resource-config`` describes no resources."""
+
+
+class TestResources(msgspec.Struct, frozen=True, rename="pascal", forbid_unknown_fields=True):
+    """The resources of one test driver; in files with the names that the Go program reads."""
+
+    __test__ = False
+
+    dont_set_reserved_for: bool = False
+    """Leave it to the scheduler to reserve claims for pods."""
+    node_local: bool = False
+    """True if each node has resources of its own, rather than the cluster."""
+    nodes: tuple[str, ...] = ()
+    """The nodes that have resources; () means all, where they are the cluster's."""
+    max_allocations: int = 0
+    """Number of claims at a time, on each node or in the cluster. 0 is no limit."""
+    shareable: bool = False
+    """True if an allocated claim serves any number of pods."""
+
+    def available_on(self, node: str) -> NodeSelector | None:
+        """Return the nodes that can use a claim that was allocated on ``node``, or in the cluster (""). None means
+        all."""
+        names = (node,) if node else self.nodes
+        if not names:
+            return None
+        requirement = NodeSelectorRequirement(key="kubernetes.io/hostname", operator="In", values=names)
+        return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(requirement,)),))
+
+    def allocation(self, driver: str, node: str, data: str) -> v1alpha2.AllocationResult:
+        """Return the allocation of a claim."""
+        return v1alpha2.AllocationResult(
+            resource_handles=(v1alpha2.ResourceHandle(driver_name=driver, data=data),),
+            available_on_nodes=self.available_on(node),
+            shareable=self.shareable,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HandleData:
+    """Data for the node plugin, as JSON in the claim's handle."""
+
+    env: dict[str, str]
+    node: str
+
+    def encode(self) -> str:
+        """As the Go programs write it."""
+        return msgspec.json.encode({"EnvVars": self.env, "NodeName": self.node}).decode()
+
+    @staticmethod
+    def decode(data: str) -> HandleData:
+        """From a handle; an empty one has no data.
+
+        Raises:
+            ValueError: it is no handle of this driver.
+        """
+        if not data:
+            return HandleData({}, "")
+        try:
+            wire = decode(_Wire, data)
+        except msgspec.MsgspecError as error:
+            raise ValueError(f"resource handle {data!r}: {error}") from error
+        return HandleData(wire.env_vars, wire.node_name)
+
+
+class _Wire(msgspec.Struct, rename="pascal"):
+    env_vars: dict[str, str] = {}
+    node_name: str = ""
+
+
+def read_resources(path: Path) -> TestResources:
+    """The resources that a file describes.
+
+    Raises:
+        InvalidResources: it cannot be read or understood.
+    """
+    try:
+        return decode(TestResources, path.read_bytes())
+    except OSError as error:
+        raise InvalidResources(f"--resource-config {path}: {error.strerror}") from error
+    except msgspec.MsgspecError as error:
+        raise InvalidResources(f"--resource-config {path}: {error}") from error
+
+
+CLASS = "test"
+
+
+class WrongNode(Exception):
+    """The claim was allocated for another node."""
+
+
+class TestNodeDriver(NodeDriver):
+    """Writes one CDI document for each prepared claim."""
+
+    __test__ = False
+
+    def __init__(self, name: str, node: str, *, cdi_dir: Path, files: Files) -> None:
+        """``node`` is where the plugin runs; "" if it must not check that."""
+        self._node = node
+        vendor = name.partition(".")[2] or name
+        self._specs = ClaimSpecs(files, cdi_dir, vendor, CLASS)
+        self.prepared: dict[str, tuple[str, ...]] = {}
+        """Claims by UID, and their devices."""
+
+    async def prepare(self, claim: NodeClaim) -> tuple[str, ...]:
+        """Write the claim's document."""
+        handle = HandleData.decode(claim.handle)
+        if handle.node and self._node and handle.node != self._node:
+            raise WrongNode(f"claim {claim.name} was allocated for node {handle.node}, this is {self._node}")
+        device = f"claim-{claim.uid}"
+        document = self._specs.document({device: Edits(env=handle.env | _structured(claim))})
+        if document is None:
+            devices: tuple[str, ...] = ()
+        else:
+            self._specs.ensure(claim.uid, document)
+            devices = (self._specs.device_id(device),)
+        self.prepared[claim.uid] = devices
+        return devices
+
+    async def unprepare(self, claim: NodeClaim) -> None:
+        """Remove the claim's document."""
+        self._specs.remove(claim.uid)
+        self.prepared.pop(claim.uid, None)
+
+
+def _structured(claim: NodeClaim) -> dict[str, str]:
+    """The variables of a claim that the scheduler allocated: parameters are objects with texts.
+
+    Raises:
+        ValueError: some are not.
+    """
+    structured = claim.structured
+    if structured is None:
+        return {}
+    sources = [("admin", structured.class_parameters), ("user", structured.claim_parameters)]
+    sources += [("user", parameters) for parameters in structured.request_parameters]
+    env: dict[str, str] = {}
+    for prefix, text in sources:
+        if not text:
+            continue
+        try:
+            values = decode(dict[str, str], text)
+        except msgspec.MsgspecError as error:
+            raise ValueError(f"{prefix} parameters {text.decode()!r}: {error}") from error
+        env |= {f"{prefix}_{key.lower()}": value for key, value in values.items()}
+    return env

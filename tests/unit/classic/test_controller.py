@@ -10,7 +10,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.classic.controller import Allocation, ClaimAllocation, ClassicDriver
 from cathedra.classic.kinds.definitions import claim_state
 from cathedra.classic.resources import CLAIMS, CONTEXTS
-from cathedra.classic.testdriver.resources import DRIVER_NAME
+from cathedra.classic.testdriver import DRIVER_NAME
 from cathedra.client.resources import EVENTS, PODS
 from tests.unit.classic.world import World, claim, play, pod, resource_class, version_of
 

@@ -5,17 +5,35 @@ Requests are built in the form of v1. The objects that hold them are returned in
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from cathedra.allocation.claimsets import read_claim_set
 from cathedra.allocation.errors import InvalidInput
-from cathedra.claims.versions import Manifest, in_version
+from cathedra.allocation.reading import Input, plain_objects, typed_object
+from cathedra.api.core.meta_v1 import KubeObject
+from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
+from cathedra.api.struct import to_dict
+from cathedra.kinds.resource.claims.conversion import CLAIM_SHAPES, TEMPLATE_SHAPES
+from cathedra.kinds.resource.claims.defaults import default_claim
+from cathedra.kinds.resource.claims.usage import classes_by_request, devices_by_class
+from cathedra.kinds.resource.classes import CLASS_SHAPES
+from cathedra.kinds.resource.slices.conversion import SLICE_SHAPES
+from cathedra.kinds.resource.versions import GROUP, Shapes
 
 __all__ = [
+    "VERSIONS",
+    "AllocatedDevice",
+    "Manifest",
+    "allocated",
+    "allocated_devices",
     "first_available",
+    "in_version",
     "pod_spec_with",
+    "preferred_version",
     "request",
+    "requested",
     "resource_claim",
     "resource_claim_template",
     "resource_slice",
@@ -182,3 +200,113 @@ def _container_with(container: Mapping[str, Any], entries: Sequence[Manifest]) -
     known = {one.get("name") for one in listed}
     listed += [{"name": one["name"]} for one in entries if one["name"] not in known]
     return {**container, "resources": {**resources, "claims": listed}}
+
+
+Manifest: TypeAlias = dict[str, Any]
+"""An object as plain values, ready for a client."""
+VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
+"""Versions to which objects can be converted, the newest first."""
+_SHAPES: Final[Mapping[type[KubeObject], Shapes]] = {
+    shapes.hub: shapes for shapes in (CLAIM_SHAPES, TEMPLATE_SHAPES, CLASS_SHAPES, SLICE_SHAPES)
+}
+
+
+def preferred_version(group_versions: Iterable[str]) -> str | None:
+    """Return the newest version that a cluster serves; None if it serves none, and has no claims.
+
+    ``group_versions`` are names as ``resource.k8s.io/v1``, of all groups or of this one, as discovery lists them.
+    """
+    served = frozenset(group_versions)
+    return next((version for version in VERSIONS if f"{GROUP}/{version}" in served), None)
+
+
+def in_version(given: Input, version: str) -> Manifest:
+    """Return a claim, template, slice or class in ``version``, of whatever version and client it is.
+
+    Raises:
+        InvalidInput: there is no such version, ``given`` is not one object of these kinds, or it has a field that is
+            not known, which the conversion would drop.
+    """
+    if version not in VERSIONS:
+        raise InvalidInput(f"version {version!r} of {GROUP} is not known; known are {', '.join(VERSIONS)}")
+    objects = list(plain_objects(given))
+    if len(objects) != 1:
+        raise InvalidInput(f"expected one object, got {len(objects)}")
+    typed = typed_object(objects[0], strict=True)
+    shapes = _SHAPES.get(type(typed)) if typed is not None else None
+    if shapes is None:
+        raise InvalidInput(f"expected an object of {', '.join(kind.__name__ for kind in _SHAPES)}")
+    older = {one.name: one for one in shapes.older}
+    made = to_dict(older[version].from_hub(typed) if version in older else typed)
+    if not made.get("status"):
+        made.pop("status", None)
+    return {"apiVersion": f"{GROUP}/{version}", "kind": shapes.hub.__name__, **made}
+
+
+class AllocatedDevice(NamedTuple):
+    """A device that is allocated to a claim."""
+
+    driver: str
+    pool: str
+    device: str
+    request: str
+    """Name of the request that it satisfies, or ``request/alternative``."""
+    device_class: str
+    """Class of the request; "" if the claim no longer has the request."""
+    admin_access: bool
+    """True if the claim has the device beside those that use it."""
+
+
+def requested(claims: Input) -> dict[str, int]:
+    """Return the number of devices of each class that claims and templates request at most, as quota counts them.
+
+    A request for all devices counts 32. Of alternatives, the largest number of each class counts.
+
+    Raises:
+        InvalidInput: something is neither claim nor template.
+    """
+    total: Counter[str] = Counter()
+    for claim in _claims(claims):
+        total.update(devices_by_class(default_claim(claim)))
+    return dict(total)
+
+
+def allocated(claims: Input) -> dict[str, int]:
+    """Return the number of devices of each class that claims hold. Devices with admin access do not count.
+
+    A device that several claims share counts for each of them.
+
+    Raises:
+        InvalidInput: something is neither claim nor template.
+    """
+    return dict(Counter(one.device_class for one in allocated_devices(claims) if not one.admin_access))
+
+
+def allocated_devices(claims: Input) -> list[AllocatedDevice]:
+    """Return the devices that are allocated to claims, in the order of their status; none for templates.
+
+    Raises:
+        InvalidInput: something is neither claim nor template.
+    """
+    return [device for claim in _claims(claims) for device in _devices(claim)]
+
+
+def _claims(given: Input) -> Iterator[ResourceClaim]:
+    for one in plain_objects(given):
+        # A newer server may return fields that are not known. They do not change the counts.
+        typed = typed_object(one, strict=False)
+        if isinstance(typed, ResourceClaimTemplate):
+            yield ResourceClaim(metadata=typed.metadata, spec=typed.spec.spec)
+        elif isinstance(typed, ResourceClaim):
+            yield typed
+        else:
+            raise InvalidInput("expected claims and templates only; a pod's claims are objects of their own")
+
+
+def _devices(claim: ResourceClaim) -> Iterator[AllocatedDevice]:
+    if claim.status.allocation is None:
+        return
+    classes = classes_by_request(claim)
+    for one in claim.status.allocation.devices.results:
+        device_class = classes.get(one.request, "")
+        yield AllocatedDevice(one.driver, one.pool, one.device, one.request, device_class, bool(one.admin_access))
