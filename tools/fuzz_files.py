@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from cathedra.apiserver.registry.layout import LogLayout, SharedLayout
 from cathedra.apiserver.storage.protocol import Record, StorageError
-from cathedra.cdi.errors import CDIError
-from cathedra.cdi.spec import read_spec
+from cathedra.cdi.spec import CDIError, read_spec
 from cathedra.client.kubeconfig import KubeconfigError, load
 from cathedra.devicemetadata import MetadataError, decode_metadata_stream
 from cathedra.kinds.served import all_definitions

@@ -1,6 +1,8 @@
-"""Builders of claims, templates and slices, and of the fields by which a pod uses claims.
+"""Claims for programs that use a Kubernetes client: manifests are built, read, counted and tried as plain dicts.
 
-Requests are built in the form of v1. The objects that hold them are returned in the version that is given.
+Every function returns dicts that the official client, kr8s and lightkube accept, and reads the objects that these
+clients return. Requests are built in the form of v1; the objects that hold them are returned in the version that is
+given. `fits` and `how_many` are those of `cathedra.allocation`.
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from cathedra.allocation import Cluster, InvalidInput, fits, how_many
 from cathedra.allocation.claimsets import read_claim_set
-from cathedra.allocation.errors import InvalidInput
 from cathedra.allocation.reading import Input, plain_objects, typed_object
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import ResourceClaim, ResourceClaimTemplate
@@ -25,10 +27,13 @@ from cathedra.kinds.resource.versions import GROUP, Shapes
 __all__ = [
     "VERSIONS",
     "AllocatedDevice",
-    "Manifest",
+    "Cluster",
+    "InvalidInput",
     "allocated",
     "allocated_devices",
     "first_available",
+    "fits",
+    "how_many",
     "in_version",
     "pod_spec_with",
     "preferred_version",

@@ -21,8 +21,7 @@ from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.clock import SystemClock
 from cathedra.driver import Driver, DriverRunner
 from cathedra.driver.run import DriverPlacement
-from cathedra.drivers.cpu import CpuDriver
-from cathedra.drivers.cpu.topology import read_topology
+from cathedra.drivers.cpu import CpuDriver, read_topology
 from cathedra.drivers.hostdev import HostDevices
 from tests.integration.real_node import RealNode, running
 from tests.requirements import container_runtime

@@ -10,8 +10,7 @@ import pytest
 from cathedra.api.struct import replace
 from cathedra.classic.kinds.definitions import claim_state
 from cathedra.classic.resources import CLAIMS, CONTEXTS
-from cathedra.classic.testdriver.controller import TestDriver
-from cathedra.classic.testdriver.resources import DRIVER_NAME
+from cathedra.classic.testdriver import DRIVER_NAME, TestDriver
 from cathedra.client.resources import PODS
 from tests.unit.classic.world import World, claim, play, pod, resource_class, template
 

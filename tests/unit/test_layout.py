@@ -34,7 +34,9 @@ MIRRORED = (
 
 
 def modules(package: str) -> Iterator[Path]:
-    """The modules of a package and of those in it, as paths below the source."""
+    """The modules of a package and of those in it, as paths below the source; a package may be one module."""
+    if (module := SOURCE / f"{package}.py").exists():
+        yield module.relative_to(SOURCE)
     for path in sorted((SOURCE / package).rglob("*.py")):
         if not path.name.startswith("__"):
             yield path.relative_to(SOURCE)

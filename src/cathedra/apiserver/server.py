@@ -45,8 +45,7 @@ from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.custom.conversion import Caller
 from cathedra.apiserver.customresources import DefinitionController, ServedDefinitions
 from cathedra.apiserver.expressions import CELExpressions
-from cathedra.apiserver.http.about.discovery import Discovery
-from cathedra.apiserver.http.about.openapi import OpenAPI
+from cathedra.apiserver.http.about.discovery import Discovery, OpenAPI
 from cathedra.apiserver.http.about.server import About, HealthAndVersion
 from cathedra.apiserver.http.app import Application, UpgradeHandler
 from cathedra.apiserver.http.proxying.aggregation import AggregatedServers

@@ -13,8 +13,17 @@ from typing import Final
 
 import msgspec
 
-from cathedra.cdi.errors import InvalidName, InvalidSpec, UnresolvableDevices
-from cathedra.cdi.spec import EXTENSIONS, CDIDevice, ContainerEdits, QualifiedName, Spec, read_spec
+from cathedra.cdi.spec import (
+    EXTENSIONS,
+    CDIDevice,
+    ContainerEdits,
+    InvalidName,
+    InvalidSpec,
+    QualifiedName,
+    Spec,
+    UnresolvableDevices,
+    read_spec,
+)
 
 DEFAULT_DIRECTORIES: Final = (Path("/etc/cdi"), Path("/var/run/cdi"))
 """Static and dynamic documents; a later directory has higher priority."""

@@ -14,8 +14,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from cathedra.cdi.errors import InjectionFailed
-from cathedra.cdi.spec import ContainerEdits, DeviceNode, Hook, IntelRdt, Mount
+from cathedra.cdi.spec import ContainerEdits, DeviceNode, Hook, InjectionFailed, IntelRdt, Mount
 
 
 class HostNode(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ begin with a dot or have no known extension are no documents, so the temporary f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +18,6 @@ import msgspec
 from cathedra.api.decoding import DecodeError, read_yaml
 from cathedra.api.nesting import load_json
 from cathedra.api.nulls import without_nulls
-from cathedra.cdi.errors import InvalidName, InvalidSpec
 from cathedra.files.atomic import write_atomic
 
 VERSIONS: Final = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
@@ -355,3 +354,36 @@ def validate_device_name(name: str) -> None:
             f'invalid device name "{name}": must begin and end with a letter or digit, '
             "and hold only letters, digits, '_', '-', '.' and ':' between"
         )
+
+
+# Errors of CDI names, documents and edits.
+#
+# CDIError
+# ├── InvalidName          a name is not vendor/class=name
+# ├── InvalidSpec          a document breaks a rule; its devices do not exist
+# ├── UnresolvableDevices  names that no valid document defines
+# └── InjectionFailed      an edit cannot be made on this host
+
+
+class CDIError(Exception):
+    """Base of everything that this package raises."""
+
+
+class InvalidName(CDIError, ValueError):
+    """A name is not of the form vendor/class=name."""
+
+
+class InvalidSpec(CDIError, ValueError):
+    """A document breaks a rule of the format."""
+
+
+class UnresolvableDevices(CDIError, LookupError):
+    """Names that are not defined, or defined twice; ``names`` has them all."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(names)
+        super().__init__(f"unresolvable CDI devices {', '.join(self.names)}")
+
+
+class InjectionFailed(CDIError):
+    """An edit cannot be made here, for example because a device node is missing on the host."""

@@ -1,4 +1,14 @@
-"""Controllers of drivers that allocate: `NegotiatingController` for all releases, `ClassicController` for 1.26 to 1.30.
+"""Library for the controllers of classic drivers: subclass `ClassicDriver`, and run a `ClassicController` with it.
+
+    from cathedra.classic.controller import Allocation, ClassicController, ClassicDriver
+
+    class Cards(ClassicDriver):
+        async def allocate(self, claims, selected_node): ...
+
+    await ClassicController(client, "cards.example.com", Cards(), clock=SystemClock()).run()
+
+Claims and scheduling contexts are watched; finalizers, reservations and retries are handled (docs/spec/driver-sdk.md
+§16). `NegotiatingController` is for all releases, `ClassicController` for 1.26 to 1.30.
 
 A claim to be allocated first gets the driver's finalizer; then the driver is called, and then its result is written. An
 allocation is therefore never lost, whichever process dies in between: the claim cannot be deleted, and the driver is
@@ -34,6 +44,8 @@ from cathedra.client.workqueue import RetryLater, WorkQueue, run_workers
 from cathedra.clock import Clock
 from cathedra.semantics.owners import is_controlled_by
 from cathedra.semantics.podclaims import NotOwner, PodClaimError, check_owner, entry_claim
+
+__all__ = ["Allocation", "ClaimAllocation", "ClassicController", "ClassicDriver"]
 
 RECHECK_SECONDS: Final = 30.0
 """Seconds after which a scheduling context is reconciled again, because its answers can become outdated."""

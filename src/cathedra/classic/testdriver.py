@@ -1,7 +1,9 @@
-"""The test driver's controller: counts claims, and copies parameters into their handles.
+"""The driver with which Kubernetes tested Dynamic Resource Allocation from 1.26 to 1.30, as two programs.
 
-Parameters are ConfigMaps: an entry ``a: b`` of the claim's becomes ``user_a=b``, one of the class's ``admin_a=b``.
-What is allocated is counted from the claims themselves when the controller starts, so that it may die at any time.
+A controller counts claims and copies parameters into their handles, and a node plugin turns them into environment
+variables. The resources themselves do nothing. Parameters are ConfigMaps: an entry ``a: b`` of the claim's becomes
+``user_a=b``, one of the class's ``admin_a=b``. What is allocated is counted from the claims themselves when the
+controller starts, so that it may die at any time.
 """
 
 from __future__ import annotations
@@ -20,8 +22,7 @@ from cathedra.api.core.core_v1 import NodeSelector, NodeSelectorRequirement, Nod
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.status import StatusError
 from cathedra.api.struct import decode
-from cathedra.classic.controller import ClaimAllocation, ClassicDriver
-from cathedra.classic.controller.driver import WantedClaim
+from cathedra.classic.controller import ClaimAllocation, ClassicDriver, WantedClaim
 from cathedra.classic.nodes.plugin import NodeClaim, NodeDriver
 from cathedra.classic.resources import CLAIMS, classic_client
 from cathedra.client.client import Client, ResourceClient

@@ -20,8 +20,7 @@ from cathedra.api.decoding import DecodeError, read_yaml
 from cathedra.api.nulls import without_nulls
 from cathedra.cdi.catalogue import DEFAULT_DIRECTORIES, Catalogue, CatalogueEntry, load
 from cathedra.cdi.edits import RealHostNodes, apply_edits
-from cathedra.cdi.errors import CDIError, InvalidSpec
-from cathedra.cdi.spec import EXTENSIONS, ContainerEdits, minimum_version, read_spec
+from cathedra.cdi.spec import EXTENSIONS, CDIError, ContainerEdits, InvalidSpec, minimum_version, read_spec
 from cathedra.cluster.config import InvalidOption
 from cathedra.files.inotify import Inotify
 from cathedra.node.concurrency import readable

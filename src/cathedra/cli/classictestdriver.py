@@ -10,7 +10,7 @@ import sys
 import msgspec
 import uvloop
 
-from cathedra.classic.testdriver.resources import TestResources, read_resources
+from cathedra.classic.testdriver import TestResources, read_resources
 from cathedra.cli.configuration import absolute, driver_place, pairs
 from cathedra.cli.partoptions import DEBUG_FROM
 from cathedra.cluster.config import InvalidOption

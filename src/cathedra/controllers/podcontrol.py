@@ -15,20 +15,22 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from cathedra.api.core.core_v1 import Pod, PodTemplateSpec
+from cathedra.api.core.core_v1 import Pod, PodCondition, PodTemplateSpec
 from cathedra.api.core.meta_v1 import KubeObject, LabelSelector, ObjectMeta, OwnerReference
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.selectors import SelectorError, from_label_selector
 from cathedra.api.status import StatusError
-from cathedra.api.struct import Time, to_dict
+from cathedra.api.struct import Time, replace, to_dict
 from cathedra.api.undecodable import rest_of
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
 from cathedra.client.resources import PODS
 from cathedra.client.store import Store
 from cathedra.client.transport import PatchType
+from cathedra.clock import Clock
 from cathedra.controllers.expectations import Expectations
 from cathedra.remembering import IDENTITY, remembered
+from cathedra.semantics.conditions import with_condition
 from cathedra.semantics.owners import controller_of, controller_reference, controller_uid
 from cathedra.semantics.pods import is_ready, is_sidecar, ready_since
 
@@ -358,3 +360,30 @@ def _deletion_cost(pod: Pod) -> int:
         return int(pod.metadata.annotations.get(DELETION_COST, "0"))
     except ValueError:
         return 0
+
+
+async def evict(client: Client, clock: Clock, pod: Pod, reason: str, message: str) -> bool:
+    """Set condition DisruptionTarget and delete the very pod with its own grace period.
+
+    Answers whether it was there and not being deleted already.
+    """
+    pods = client.resource(PODS, pod.metadata.namespace)
+    try:
+        fresh = await pods.get(pod.metadata.name)
+        if fresh.metadata.uid != pod.metadata.uid or fresh.metadata.deletion_timestamp is not None:
+            return False
+        disrupted = PodCondition(
+            type="DisruptionTarget",
+            status="True",
+            last_transition_time=Time(clock.now()),
+            reason=reason,
+            message=message,
+        )
+        conditions = with_condition(fresh.status.conditions, disrupted)
+        await pods.update_status(replace(fresh, status=replace(fresh.status, conditions=conditions)))
+        await pods.delete(pod.metadata.name, uid=pod.metadata.uid)
+    except StatusError as error:
+        if error.is_not_found:
+            return False
+        raise
+    return True

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from cathedra.cdi.catalogue import load
-from cathedra.cdi.errors import CDIError
+from cathedra.cdi.spec import CDIError
 from cathedra.client.client import Client
 from cathedra.client.informer import Informer
 from cathedra.client.resources import RESOURCESLICES

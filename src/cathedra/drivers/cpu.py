@@ -1,7 +1,14 @@
-"""The driver of CPUs: publishes them one by one or in groups, and pins containers to those of their claims.
+"""A driver for the CPUs of a machine: a claim gets CPUs of its own, near each other and near its other devices.
 
+CPUs, cores, caches, sockets and NUMA nodes are read from sysfs, and CPUs are published one by one or in groups.
 A claim's CPUs are exclusive among claims. Containers without a claim are kept off them if the configuration names their
 cgroups (`SharedPool`). CPUs of a group are chosen as whole cores first, near each other, and deterministically.
+Names of devices, attributes and capacities are those of the Kubernetes project's driver
+(kubernetes-sigs/dra-driver-cpu), so its manifests work.
+
+    cathedra driver --module cathedra.drivers.cpu:CpuDriver --driver-config cpus.yaml --node node-0
+
+The configuration:
 
     cpuDeviceMode: grouped        # or individual: every CPU is a device
     groupBy: numanode             # or machine, socket, cache, core
@@ -46,6 +53,8 @@ from cathedra.driver.device import AttributeValue
 from cathedra.drivers.configfile import read_config
 from cathedra.drivers.hooks.cpuset import PREFIX, format_cpus, parse_cpus
 from cathedra.files.inotify import Inotify
+
+__all__ = ["CpuDriver"]
 
 CAPACITY: Final = "dra.cpu/cpu"
 _NAMES: Final[Mapping[Grouping, str]] = {

@@ -37,8 +37,7 @@ from cathedra.insight.inventory.report import devices_text
 from cathedra.insight.inventory.usage import UsagePeriod, usage, usage_text
 from cathedra.insight.linting.lint import lint
 from cathedra.insight.linting.report import lint_text
-from cathedra.insight.matching.match import compiled_expression, explained_parts, match, match_text
-from cathedra.insight.matching.session import ReplSession
+from cathedra.insight.matching import ReplSession, compiled_expression, explained_parts, match, match_text
 from cathedra.insight.reading.features import RequestedRelease
 from cathedra.insight.reading.state import READ_KINDS, ClusterState
 from cathedra.profiles import ProfileError, profile_names

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cathedra.insight.inventory.usage import UsageReport, usage
     from cathedra.insight.linting.lint import lint
     from cathedra.insight.linting.report import LintFinding, LintReport
-    from cathedra.insight.matching.match import SelectorMatch, match
+    from cathedra.insight.matching import SelectorMatch, match
     from cathedra.insight.moving.defrag import Defragmentation, defrag
     from cathedra.insight.moving.plan import plan_moves
     from cathedra.insight.moving.report import MovePlan
@@ -86,7 +86,7 @@ _HOMES = {
     "ManifestOptions": "reading.manifests",
     "MovePlan": "moving.report",
     "Note": "reading.state",
-    "SelectorMatch": "matching.match",
+    "SelectorMatch": "matching",
     "Simulation": "simulation.report",
     "convert": "conversion.convert",
     "convert_device_plugin": "conversion.convert",
@@ -95,7 +95,7 @@ _HOMES = {
     "explain": "explanation.explain",
     "explain_all": "explanation.explain",
     "lint": "linting.lint",
-    "match": "matching.match",
+    "match": "matching",
     "plan_moves": "moving.plan",
     "profiled_node": "simulation.plan",
     "read_client": "reading.live",

@@ -1,4 +1,8 @@
-"""The files that were named: single ones, those of directories, standard input."""
+"""Manifests as their authors wrote them: objects with the position of every field.
+
+YAML and JSON are parsed into nodes with positions. Files, directories and standard input are read, documents and Lists
+are split into objects, and the position of a field, or of a character in a field's text, is found.
+"""
 
 from __future__ import annotations
 

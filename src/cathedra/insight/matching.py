@@ -1,4 +1,8 @@
-"""`match`: a selector and all devices."""
+"""Evaluation of CEL expressions on the devices of a state.
+
+`match` returns the devices that a selector matches, those on which it fails, and near misses, as data and as text.
+The dialogue of ``kubectl dra repl`` is a session of expressions.
+"""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from cathedra.cdi.catalogue import load
-from cathedra.cdi.errors import UnresolvableDevices
-from cathedra.cdi.spec import CDIDevice, ContainerEdits, Spec, file_name, write_spec
+from cathedra.cdi.spec import CDIDevice, ContainerEdits, Spec, UnresolvableDevices, file_name, write_spec
 
 KIND = "example.com/gpu"
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from cathedra.cdi.edits import HostNode, RealHostNodes, apply_edits
-from cathedra.cdi.errors import InjectionFailed
-from cathedra.cdi.spec import ContainerEdits, DeviceNode, Hook, IntelRdt, Mount, NetDevice
+from cathedra.cdi.spec import ContainerEdits, DeviceNode, Hook, InjectionFailed, IntelRdt, Mount, NetDevice
 
 
 class Host:

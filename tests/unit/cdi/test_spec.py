@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cathedra.cdi.errors import InvalidName, InvalidSpec
 from cathedra.cdi.spec import (
     CDIDevice,
     ContainerEdits,
+    InvalidName,
+    InvalidSpec,
     QualifiedName,
     Spec,
     file_name,

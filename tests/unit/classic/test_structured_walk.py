@@ -8,7 +8,7 @@ from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.struct import from_dict
 from cathedra.classic.kinds.definitions import claim_state
 from cathedra.classic.resources import CLAIM_PARAMETERS, CLAIMS, CLASS_PARAMETERS, CONTEXTS, SLICES
-from cathedra.classic.testdriver.resources import DRIVER_NAME
+from cathedra.classic.testdriver import DRIVER_NAME
 from cathedra.client.resources import PODS
 from tests.unit.classic.world import World, claim, play, pod, resource_class, template
 

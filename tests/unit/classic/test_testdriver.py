@@ -11,9 +11,9 @@ import pytest
 
 from cathedra.api.core import resource_v1alpha2 as v1alpha2
 from cathedra.api.core.meta_v1 import ObjectMeta
-from cathedra.classic.controller.driver import WantedClaim
+from cathedra.classic.controller import WantedClaim
 from cathedra.classic.nodes.plugin import NodeClaim, StructuredHandle
-from cathedra.classic.testdriver.controller import (
+from cathedra.classic.testdriver import (
     DRIVER_NAME,
     AllocatedClaims,
     HandleData,

@@ -19,9 +19,7 @@ from cathedra.classic.controller import ClassicController, ClassicDriver
 from cathedra.classic.nodes.inprocess import InProcessNodeDriver
 from cathedra.classic.nodes.plugin import NodeDriver
 from cathedra.classic.resources import CLAIMS, CLASSES, TEMPLATES, classic_client
-from cathedra.classic.testdriver.controller import TestDriver
-from cathedra.classic.testdriver.nodeplugin import TestNodeDriver
-from cathedra.classic.testdriver.resources import DRIVER_NAME, TestResources
+from cathedra.classic.testdriver import DRIVER_NAME, TestDriver, TestNodeDriver, TestResources
 from cathedra.client.client import Client
 from cathedra.client.denials import Denials
 from cathedra.client.resources import CONFIGMAPS, PODS

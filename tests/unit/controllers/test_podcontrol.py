@@ -16,13 +16,14 @@ from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta, OwnerReference
 from cathedra.api.struct import from_dict, to_dict
 from cathedra.client.events import EventRecorder
 from cathedra.client.objects import with_metadata
-from cathedra.client.resources import PODS
+from cathedra.client.resources import NODES, PODS
 from cathedra.controllers.expectations import Expectations
 from cathedra.controllers.podcontrol import (
     BEGUN_TOGETHER,
     DELETION_COST,
     PodControl,
     attempt_all,
+    evict,
     least_done_first,
     orphan_namespace,
     pod_from_template,
@@ -30,7 +31,7 @@ from cathedra.controllers.podcontrol import (
     surplus_first,
 )
 from tests.unit.inprocess import API, with_api
-from tests.unit.scheduler.objects import pod
+from tests.unit.scheduler.objects import node, pod
 
 OWNER = ReplicaSet(metadata=ObjectMeta(name="web", namespace="default", uid="uid-web"))
 
@@ -249,3 +250,34 @@ def sidecar(restarts: int) -> Pod:
 
 def test_restarts_of_sidecars_are_asked_last_of_restarts() -> None:
     assert names(surplus_first([sidecar(1), sidecar(3)], (), NOW)) == ["r3", "r1"]
+
+
+# Pods are marked as disrupted before they are deleted.
+
+
+def test_a_pod_says_why_it_was_evicted_and_is_evicted_once() -> None:
+    async def body(api: API) -> None:
+        await api.client.resource(NODES).create(node("n1"))
+        pods = api.client.resource(PODS, "default")
+        created = await pods.create(pod("p", nodeName="n1"))
+        assert await evict(api.client, api.clock, created, "DeletionByTaintManager", "because")
+        going = await pods.get("p")
+        assert going.metadata.deletion_timestamp is not None
+        marked = [(one.type, one.status, one.reason) for one in going.status.conditions]
+        assert ("DisruptionTarget", "True", "DeletionByTaintManager") in marked
+        assert not await evict(api.client, api.clock, created, "DeletionByTaintManager", "because")
+
+    with_api(body)
+
+
+def test_a_pod_of_the_same_name_is_another_one() -> None:
+    async def body(api: API) -> None:
+        pods = api.client.resource(PODS, "default")
+        first = await pods.create(pod("p"))
+        await pods.delete("p", uid=first.metadata.uid, grace_period_seconds=0)
+        assert not await evict(api.client, api.clock, first, "reason", "message")
+        await pods.create(pod("p"))
+        assert not await evict(api.client, api.clock, first, "reason", "message")
+        assert (await pods.get("p")).metadata.deletion_timestamp is None
+
+    with_api(body)

@@ -17,8 +17,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.resource import DeviceRequestAllocationResult
 from cathedra.driver import DriverError, DriverRunner, MemoryFiles, OptionError
 from cathedra.driver.kit import check_driver
-from cathedra.drivers.cpu import CpuDriver
-from cathedra.drivers.cpu.driver import Cpu, SharedPool, choose, read_topology
+from cathedra.drivers.cpu import Cpu, CpuDriver, SharedPool, choose, read_topology
 from cathedra.drivers.hooks.cpuset import parse_cpus
 from tests.unit.driver.world import NODE, SHARES, World, in_virtual_time, result
 from tests.unit.drivers.cpu.machine import build, write

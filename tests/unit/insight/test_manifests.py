@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cathedra.api.decoding import read_yaml_documents
-from cathedra.insight.manifests.files import BrokenYAML, ManifestFile, TextPositions, YAMLNode, find_node, read_trees
+from cathedra.insight.manifests import BrokenYAML, ManifestFile, TextPositions, YAMLNode, find_node, read_trees
 
 TEXTS = st.one_of(
     st.text("abé {}[]:#'\"\\-\n&*", max_size=20),

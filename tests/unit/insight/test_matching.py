@@ -6,7 +6,7 @@ import pytest
 
 from cathedra.allocation import InvalidInput
 from cathedra.insight import match
-from cathedra.insight.matching.match import ReplSession, SessionEnded, match_text
+from cathedra.insight.matching import ReplSession, SessionEnded, match_text
 from tests.unit.insight.matching.devices import ATTRIBUTES, devices_with
 
 A100, H100 = {"string": "a100"}, {"string": "h100"}

@@ -15,8 +15,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.scheme import GroupResource
 from cathedra.api.status import not_found
 from cathedra.api.struct import replace, reshape
-from cathedra.classic.controller.controller import WORKERS, NegotiatingController
-from cathedra.classic.controller.driver import AllocatingDriver, WantedClaim
+from cathedra.classic.controller import WORKERS, AllocatingDriver, NegotiatingController, WantedClaim
 from cathedra.classic.controlplane import kinds
 from cathedra.classic.controlplane.kinds import ControlledAllocation, ControlledClaim
 from cathedra.classic.kinds.definitions import GROUP

@@ -17,8 +17,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.struct import RawJSON, decode
 from cathedra.classic.controlplane.controller import ControllerAllocation, ControllerDriver, control_plane_client
 from cathedra.classic.controlplane.kinds import ControlledClaim, allocated_by
-from cathedra.classic.testdriver.controller import AllocatedClaims
-from cathedra.classic.testdriver.resources import TestResources
+from cathedra.classic.testdriver import AllocatedClaims, TestResources
 from cathedra.client.client import Client
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.driver.claim import Claim, Edits, Prepared

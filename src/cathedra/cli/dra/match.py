@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the answer; 1 if no device matches."""
     # Imported late: a wrong call need not wait for CEL.
-    from cathedra.insight.matching.match import match, match_text
+    from cathedra.insight.matching import match, match_text
 
     found = match(read_state(arguments), arguments.expression, driver=arguments.driver)
     if arguments.output in ("json", "yaml"):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cathedra.cli.dra.source import add_source, read_state
 from cathedra.cli.terminal import width
 from cathedra.cluster.config import default_data_dir
-from cathedra.insight.matching.session import ReplSession, SessionEnded
+from cathedra.insight.matching import ReplSession, SessionEnded
 from cathedra.printable import printable
 
 if TYPE_CHECKING:

@@ -129,8 +129,7 @@ def _dial_control_plane(client: Client, gates: FeatureGates, node: str) -> MakeD
 def _test_driver(client: Client, node: str) -> Mapping[str, PluginClient]:
     # start-up time: on simulated nodes alone
     from cathedra.classic.nodes.inprocess import InProcessNodeDriver
-    from cathedra.classic.testdriver.nodeplugin import TestNodeDriver
-    from cathedra.classic.testdriver.resources import DRIVER_NAME
+    from cathedra.classic.testdriver import DRIVER_NAME, TestNodeDriver
     from cathedra.driver.files import MemoryFiles
 
     driver = TestNodeDriver(DRIVER_NAME, node, cdi_dir=Path("/cdi"), files=MemoryFiles())

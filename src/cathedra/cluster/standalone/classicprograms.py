@@ -13,9 +13,7 @@ from cathedra.classic.controller import ClassicController
 from cathedra.classic.controlplane.controller import ControlPlaneController
 from cathedra.classic.controlplane.testcontroller import ControlPlaneTestDriver, ControlPlaneTestPlugin
 from cathedra.classic.nodes.plugin import serving
-from cathedra.classic.testdriver.controller import TestDriver
-from cathedra.classic.testdriver.nodeplugin import TestNodeDriver
-from cathedra.classic.testdriver.resources import DRIVER_NAME, TestResources
+from cathedra.classic.testdriver import DRIVER_NAME, TestDriver, TestNodeDriver, TestResources
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
 from cathedra.client.http import HTTPTransport

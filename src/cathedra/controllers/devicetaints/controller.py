@@ -31,7 +31,7 @@ from cathedra.controllers.devicetaints.taints import (
     same_allocation,
     tainted_devices,
 )
-from cathedra.controllers.eviction import evict
+from cathedra.controllers.podcontrol import evict
 from cathedra.controllers.resourceclaim import podindexes
 from cathedra.releases import behaviours
 from cathedra.semantics import podclaims

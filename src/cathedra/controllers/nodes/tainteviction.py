@@ -15,8 +15,8 @@ from cathedra.client.objects import ObjectKey, key_of
 from cathedra.client.resources import NODES, PODS
 from cathedra.client.workqueue import WorkQueue, run_workers
 from cathedra.controllers.controller import ControllerContext
-from cathedra.controllers.eviction import evict
 from cathedra.controllers.nodes.lifecycle import BY_NODE, by_node, eviction_delay, same_node
+from cathedra.controllers.podcontrol import evict
 from cathedra.semantics.tolerations import first_untolerated
 
 WORKERS: Final = 8

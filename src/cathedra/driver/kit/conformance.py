@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from cathedra.api.resource import DeviceRequestAllocationResult
-from cathedra.cdi.errors import CDIError
+from cathedra.cdi.spec import CDIError
 from cathedra.driver.claim import Claim, Prepared, Ref
 from cathedra.driver.driver import Driver, collect
 from cathedra.driver.errors import CallFailed

@@ -22,8 +22,7 @@ from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.nesting import check_nesting
 from cathedra.api.resource import DeviceAttribute
 from cathedra.api.struct import to_dict
-from cathedra.cdi.errors import InvalidName
-from cathedra.cdi.spec import CDIDevice, Spec, file_name, minimum_version, validate, validate_kind
+from cathedra.cdi.spec import CDIDevice, InvalidName, Spec, file_name, minimum_version, validate, validate_kind
 from cathedra.devicemetadata.locations import claim_request_directory, metadata_file_name, template_request_directory
 from cathedra.devicemetadata.stream import KIND, KNOWN_VERSIONS
 from cathedra.driver.claim import Claim, Edits, Mount, Prepared, Ref

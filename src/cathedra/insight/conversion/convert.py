@@ -11,7 +11,7 @@ from cathedra.allocation.errors import InvalidInput
 from cathedra.api.decoding import DecodeError, decode_values
 from cathedra.api.jsonvalue import JSONObject
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.claims.versions import VERSIONS
+from cathedra.claims import VERSIONS
 from cathedra.insight.conversion.deviceplugin import DevicePluginChange
 from cathedra.insight.conversion.edits import (
     SourceDocument,
@@ -27,8 +27,7 @@ from cathedra.insight.conversion.edits import (
     unwrap,
     wrap,
 )
-from cathedra.insight.manifests.files import Written, written_files
-from cathedra.insight.manifests.tree import YAMLNode
+from cathedra.insight.manifests import Written, YAMLNode, written_files
 from cathedra.insight.reading.dumps import definition_of
 from cathedra.insight.rendering import API_VERSION
 

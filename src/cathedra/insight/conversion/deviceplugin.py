@@ -30,8 +30,7 @@ from cathedra.insight.conversion.edits import (
     parts_in,
     remove_entry,
 )
-from cathedra.insight.manifests.files import POD_SPECS, find_node
-from cathedra.insight.manifests.tree import YAMLNode
+from cathedra.insight.manifests import POD_SPECS, YAMLNode, find_node
 from cathedra.profiles import load_profile, profile_names
 
 _STEP: Final = re.compile(r"\.?(\w[^.\[\]]*)|\[(\d+)\]")

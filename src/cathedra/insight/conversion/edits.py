@@ -15,7 +15,7 @@ from cathedra.allocation.errors import InvalidInput
 from cathedra.api.decoding import DecodeError, read_yaml_documents
 from cathedra.api.nesting import NestingError, check_nesting
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.insight.manifests.tree import BrokenYAML, YAMLNode, read_trees
+from cathedra.insight.manifests import BrokenYAML, YAMLNode, read_trees
 
 _COMMENT: Final = re.compile(r"#[^\n\r]*")
 

@@ -10,7 +10,7 @@ from typing import Final
 from cathedra.api.core.core_v1 import Container, EphemeralContainer, PodSpec
 from cathedra.api.resource import ResourceClaimSpec
 from cathedra.insight.linting.findings import Findings, ManifestObject, claim_spec_of
-from cathedra.insight.manifests.files import pod_spec_of
+from cathedra.insight.manifests import pod_spec_of
 from cathedra.semantics.podclaims import claim_source
 
 ClaimKey = tuple[str, str, str]

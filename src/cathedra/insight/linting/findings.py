@@ -19,7 +19,7 @@ from cathedra.api.resource import (
     ResourceClaimTemplate,
 )
 from cathedra.insight.linting.report import RULES, LintFinding
-from cathedra.insight.manifests.files import POD_SPECS, Manifest, ManifestFile, TextPositions, find_node
+from cathedra.insight.manifests import POD_SPECS, Manifest, ManifestFile, TextPositions, find_node
 from cathedra.kinds.definition import AnyDefinition
 
 

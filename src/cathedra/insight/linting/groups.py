@@ -13,7 +13,7 @@ from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.struct import to_dict
 from cathedra.insight.linting.findings import Findings, ManifestObject
-from cathedra.insight.manifests.files import pod_spec_of
+from cathedra.insight.manifests import pod_spec_of
 from cathedra.insight.reading.state import ClusterState
 from cathedra.semantics.podclaims import pod_group_name
 from cathedra.semantics.pods import is_terminal

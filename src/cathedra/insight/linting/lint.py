@@ -17,7 +17,7 @@ from cathedra.insight.linting.groups import check_groups
 from cathedra.insight.linting.objects import ObjectChecks
 from cathedra.insight.linting.report import RULES, LintFinding, LintReport
 from cathedra.insight.linting.slices import check_slices, check_taint_rules
-from cathedra.insight.manifests.files import Manifest, ManifestFile, Unreadable, Written, manifests_of, written_files
+from cathedra.insight.manifests import Manifest, ManifestFile, Unreadable, Written, manifests_of, written_files
 from cathedra.insight.reading.dumps import definition_of, read_object
 from cathedra.insight.reading.manifests import creates_unknown_pods, unknown_kind
 from cathedra.insight.reading.podtemplates import KNOWN, PodTemplates, templates_in

@@ -13,7 +13,7 @@ from cathedra.api.field import ErrorType, FieldError
 from cathedra.api.struct import replace, to_dict
 from cathedra.apiserver.expressions import CELExpressions
 from cathedra.insight.linting.findings import Findings, ManifestObject
-from cathedra.insight.manifests.files import POD_SPECS, Manifest, find_node, misspelt
+from cathedra.insight.manifests import POD_SPECS, Manifest, find_node, misspelt
 from cathedra.insight.reading.dumps import definition_of
 from cathedra.kinds.definition import AnyDefinition, RequestContext, VersionDefinition
 from cathedra.kinds.metadata import validate_new_metadata, validate_path_name

@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
-from cathedra.cdi.errors import CDIError
+from cathedra.cdi.spec import CDIError
 from cathedra.client.backoff import DoublingPauses
 from cathedra.clock import Clock
 from cathedra.node.runtime.attached import AttachedProcess

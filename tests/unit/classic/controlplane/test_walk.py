@@ -8,7 +8,7 @@ from cathedra.api import resource
 from cathedra.api.core.core_v1 import Pod
 from cathedra.classic.controlplane.kinds import allocated_by, controlled_claim_state
 from cathedra.classic.resources import CONTEXTS
-from cathedra.classic.testdriver.resources import DRIVER_NAME
+from cathedra.classic.testdriver import DRIVER_NAME
 from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS
 from cathedra.client.transport import PatchType
 from tests.unit.classic.controlplane.world import GPU, World, claim, device_class, play, pod, template

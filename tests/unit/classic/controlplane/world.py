@@ -18,7 +18,7 @@ from cathedra.classic.controlplane import kinds
 from cathedra.classic.controlplane.controller import ControlPlaneController, control_plane_client
 from cathedra.classic.controlplane.kinds import ControlledClaim, ControlledClass, ControlledTemplate
 from cathedra.classic.controlplane.testcontroller import ControlPlaneTestDriver, ControlPlaneTestPlugin
-from cathedra.classic.testdriver.resources import DRIVER_NAME, TestResources
+from cathedra.classic.testdriver import DRIVER_NAME, TestResources
 from cathedra.client.client import Client
 from cathedra.client.denials import Denials
 from cathedra.client.resources import DEVICECLASSES, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES

@@ -19,7 +19,7 @@ from prompt_toolkit.output import DummyOutput
 from cathedra.cli.dra.main import main
 from cathedra.cli.dra.repl import _prompt
 from cathedra.insight import read_dump
-from cathedra.insight.matching.session import ReplSession
+from cathedra.insight.matching import ReplSession
 from tests.unit.cli.dra.dumps import gpu_cluster, write_dump
 
 MODEL = 'device.attributes["gpu.example.com"].model'

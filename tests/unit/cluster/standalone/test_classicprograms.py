@@ -16,7 +16,7 @@ import pytest
 from cathedra.api.struct import from_dict
 from cathedra.classic.kinds.definitions import claim_state
 from cathedra.classic.resources import CLAIMS, CLASSES, classic_client
-from cathedra.classic.testdriver.resources import DRIVER_NAME
+from cathedra.classic.testdriver import DRIVER_NAME
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
 from cathedra.client.kubeconfig import KubeconfigError, Target

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cathedra.api.resource import NetworkDeviceData
-from cathedra.cdi.errors import InvalidSpec
+from cathedra.cdi.spec import InvalidSpec
 from cathedra.devicemetadata import (
     KNOWN_VERSIONS,
     MetadataNotFound,

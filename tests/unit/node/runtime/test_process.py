@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cathedra.cdi.errors import CDIError
+from cathedra.cdi.spec import CDIError
 from cathedra.node.runtime.command import ExecCommand
 from cathedra.node.runtime.process import MOUNTS_VARIABLE, ProcessLauncher
 from cathedra.node.runtime.runtime import BindMount, ContainerSpec, PodIdentity

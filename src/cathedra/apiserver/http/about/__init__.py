@@ -1,1 +1,3 @@
-"""Documents about the server itself: `server` (health, version, the issuer of tokens), `discovery` and `openapi`."""
+"""Documents about the server itself: `server` (health, version, the issuer of tokens), and `discovery` (groups,
+resources and OpenAPI documents).
+"""

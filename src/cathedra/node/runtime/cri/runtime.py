@@ -19,7 +19,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from cathedra._proto import cri_v1_pb2 as api
-from cathedra.cdi.errors import CDIError
+from cathedra.cdi.spec import CDIError
 from cathedra.clock import Clock
 from cathedra.node.concurrency import BlockTasks
 from cathedra.node.runtime.command import MAX_OUTPUT

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cathedra._proto import cri_v1_pb2 as api
-from cathedra.cdi.errors import CDIError
+from cathedra.cdi.spec import CDIError
 from cathedra.node.runtime.cri.configuration import (
     NODE,
     DeviceEdits,
