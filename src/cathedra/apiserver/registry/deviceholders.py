@@ -191,8 +191,8 @@ def guard_devices(tables: Tables) -> None:
     claims, slices = tables.get(CLAIMS), tables.get(SLICES)
     if claims is None or slices is None:
         return
-    # Releases up to 1.31 have structs of their own: up to 1.30 an allocation names no device, and the results of 1.31 do
-    # not show admin access, so a device that an administrator monitors would count as held twice.
+    # Releases up to 1.31 have structs of their own: up to 1.30 an allocation names no device, and the results of 1.31
+    # do not show admin access, so a device that an administrator monitors would count as held twice.
     if claims.definition.type is ResourceClaim and slices.definition.type is ResourceSlice:
         claims.check = DeviceHolders(claims, slices).check
 
