@@ -1,4 +1,5 @@
-"""References between pods and claims: claims and requests that no container uses, or that do not exist."""
+"""References between pods and claims: claims and requests that no container uses, or that do not exist; preferences of
+claims that cannot be used."""
 
 from __future__ import annotations
 
@@ -8,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cathedra.api.core.core_v1 import Container, EphemeralContainer, PodSpec
-from cathedra.api.resource import ResourceClaimSpec
+from cathedra.api.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from cathedra.insight.linting.findings import Findings, ManifestObject, claim_spec_of
 from cathedra.insight.manifests import pod_spec_of
 from cathedra.semantics.podclaims import claim_source
+from cathedra.semantics.preferredconstraints import preferences_of
 
 ClaimKey = tuple[str, str, str]
 """Kind («claim» or «template»), namespace and name."""
@@ -51,6 +53,16 @@ def check_claims(
     for key, use in uses.items():
         if key in given and not use.whole and use.requests:
             _unused_requests(given[key], use, findings)
+    for one in given.values():
+        _check_preferences(one, findings)
+
+
+def _check_preferences(one: ManifestObject, findings: Findings) -> None:
+    claim, path = one.object, "metadata.annotations"
+    if isinstance(claim, ResourceClaimTemplate):
+        claim, path = ResourceClaim(metadata=claim.spec.metadata, spec=claim.spec.spec), f"spec.{path}"
+    if isinstance(claim, ResourceClaim) and (problem := preferences_of(claim).problem):
+        findings.add("unusable-preference", one.manifest, path, problem)
 
 
 def _key_of(one: ManifestObject) -> ClaimKey | None:

@@ -110,6 +110,7 @@ _ALL: Final = (
     Rule("unused-claim", "warning", "a claim of a pod that no container uses"),
     Rule("unused-request", "warning", "a request of a claim that no container uses"),
     Rule("unknown-request", "error", "a container names a request that the claim does not have"),
+    Rule("unusable-preference", "warning", "preferred constraints of a claim that are ignored"),
     Rule("small-group", "warning", "a gang with fewer pods than it needs"),
     Rule("incomplete-pool", "warning", "a pool with fewer slices than it says"),
     Rule("duplicate-device", "error", "a device name that a pool has twice"),

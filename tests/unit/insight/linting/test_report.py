@@ -44,6 +44,12 @@ def taint_rule(selector: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def preferring(annotation: str) -> dict[str, Any]:
+    made = claim(selecting())
+    notes = {"scheduling.cathedra.dev/preferred-constraints": annotation}
+    return {**made, "metadata": {**made["metadata"], "annotations": notes}}
+
+
 CASES: dict[str, tuple[list[str], list[str]]] = {
     "broken-yaml": (["a: [1", "kind: {{ .Values.kind }}\n", "a: 1\n\tb: 2"], [GOOD_CLAIM, "# nothing\n", "[1, 2]\n"]),
     "unknown-field": (
@@ -185,6 +191,10 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
             yaml_of(claim(selecting()), pod({"name": "g", "request": "gpu"})),
             yaml_of(pod({"name": "g", "request": "x"})),
         ],
+    ),
+    "unusable-preference": (
+        [yaml_of(preferring("{")), yaml_of(preferring('[{"requests": ["nic"], "matchAttribute": "a.example/b"}]'))],
+        [yaml_of(preferring('[{"matchAttribute": "a.example/b"}]'))],
     ),
     "small-group": ([yaml_of(gang(3), member())], [yaml_of(gang(1), member())]),
     "incomplete-pool": ([yaml_of(*slices([{"name": "a"}], count=2))], [yaml_of(*slices([{"name": "a"}]))]),
