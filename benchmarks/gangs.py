@@ -158,7 +158,7 @@ _PLOTS: Final = (
     ("devices in use, %", "used", 80.0),
     ("nodes with all 8 devices free", "empty", 500.0),
     ("gangs that wait", "waiting", 10.0),
-    ("pods moved in all", "moved", 400.0),
+    ("pods moved in all", "moved", 500.0),
 )
 _HEAD: Final = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 510" role="img" aria-labelledby="t d">
 <title id="t">Gangs on 500 nodes for 24 hours</title>
