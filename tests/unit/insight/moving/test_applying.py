@@ -5,12 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
 
+from cathedra.api.core.meta_v1 import ObjectMeta
+from cathedra.api.resource import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
+from cathedra.api.struct import from_dict, replace
 from cathedra.client.client import Client
-from cathedra.client.resources import NODES, PODS
+from cathedra.client.resources import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.clock import LoopClock
 from cathedra.insight.moving.applying import PlanStopped, carry_out
 from cathedra.insight.moving.plan import plan_moves
@@ -73,6 +82,41 @@ def test_execution_stops_if_the_pod_is_another_one(state: ClusterState, plan: Mo
     _, stopped, cordoned = executed(state, plan, remove)
     assert stopped == "pod default/serve-0 is not the one of the plan any more"
     assert cordoned["node-0"] is False
+
+
+def test_execution_stops_if_the_pod_that_needs_the_room_is_gone(state: ClusterState, plan: MovePlan) -> None:
+    async def remove(client: Client) -> None:
+        await client.resource(PODS, "default").delete("train", grace_period_seconds=0)
+
+    reports, stopped, cordoned = executed(state, plan, remove)
+    assert stopped == "pod default/train, which needs the room, is gone"
+    assert (reports[-1], cordoned["node-0"]) == ("uncordon node-0", False)
+
+
+def test_execution_stops_if_the_pod_has_got_a_node_in_another_way(state: ClusterState, plan: MovePlan) -> None:
+    async def add_node(client: Client) -> None:
+        for one in node("node-2", 8):
+            ref: Any = NODES if one["kind"] == "Node" else RESOURCESLICES
+            await client.resource(ref).create(from_dict(ref.type, one))
+
+    _, stopped, _ = executed(state, plan, add_node)
+    assert stopped == "pod default/train has a node already: node-2"
+
+
+def test_execution_stops_if_the_devices_of_the_plan_have_been_taken(state: ClusterState, plan: MovePlan) -> None:
+    (device,) = plan.moves[0].devices["default/serve-0-gpu"]
+    driver, pool, name = device.split("/")
+
+    async def take(client: Client) -> None:
+        claims = client.resource(RESOURCECLAIMS, "default")
+        made = from_dict(ResourceClaim, pod("other", 1)[1])
+        made = await claims.create(replace(made, metadata=ObjectMeta(name="other", namespace="default")))
+        result = DeviceRequestAllocationResult(request="gpu", driver=driver, pool=pool, device=name)
+        allocation = AllocationResult(devices=DeviceAllocationResult(results=(result,)))
+        await claims.update_status(replace(made, status=replace(made.status, allocation=allocation)))
+
+    _, stopped, _ = executed(state, plan, take)
+    assert stopped == f"device {device}, which the plan has for default/serve-0, is in use by claim default/other"
 
 
 def test_a_node_that_was_cordoned_before_stays_so(state: ClusterState, plan: MovePlan) -> None:
