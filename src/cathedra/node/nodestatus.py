@@ -126,6 +126,8 @@ class NodeReporter:
         self._gates = gates
         self._registered = asyncio.Event()
         self.node: Node | None = None
+        self._lease: Lease | None = None
+        """As this agent has written it the last time."""
 
     async def wait_registered(self) -> Node:
         """Wait until the Node object exists; answers it."""
@@ -224,15 +226,23 @@ class NodeReporter:
 
     async def _renew(self) -> None:
         now = MicroTime(self._clock.now())
+        if self._lease is not None:
+            try:
+                # Without reading it first, as the kubelet does: hardly anything else writes it, and 10,000 nodes would
+                # read a thousand leases a second.
+                self._lease = await self._leases.update(replace(self._lease, spec=self._lease_spec(now)))
+                return
+            except StatusError as error:
+                _LOG.info("the lease is read again: %s", error)  # it was changed or removed by another client
+                self._lease = None
         try:
-            # Read before each renewal: the controller or an administrator may have replaced the lease.
             lease = await self._leases.get(self._config.name)
         except StatusError as error:
             if not error.is_not_found:
                 raise
-            await self._leases.create(self._new_lease(now))
+            self._lease = await self._leases.create(self._new_lease(now))
             return
-        await self._leases.update(replace(lease, spec=self._lease_spec(now)))
+        self._lease = await self._leases.update(replace(lease, spec=self._lease_spec(now)))
 
     def _lease_spec(self, now: MicroTime) -> LeaseSpec:
         return LeaseSpec(

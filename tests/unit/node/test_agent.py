@@ -9,7 +9,7 @@ from cathedra.api.core.core_v1 import Container, Pod
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
-from cathedra.client.resources import PODS, RESOURCECLAIMS
+from cathedra.client.resources import LEASES, PODS, RESOURCECLAIMS
 from cathedra.clock import run_virtual
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec
 from cathedra.node.runtime.simulated import EXIT_CODE, RUN_SECONDS
@@ -390,6 +390,32 @@ def test_the_node_registers_with_lease_and_ready_condition() -> None:
         lease = s.server.objects["leases", "kube-node-lease", NODE]
         renewed = lease.spec.renew_time.timestamp  # type: ignore[attr-defined]
         assert s.clock.now() - renewed < 10
+
+    play(body)
+
+
+def test_the_lease_is_read_once_and_again_after_another_client_has_changed_it() -> None:
+    async def body(s: Setting) -> None:
+        leases = s.client.resource(LEASES, "kube-node-lease")
+
+        def reads() -> int:
+            return sum(request[:2] == ("get", "leases") for request in s.server.requests)
+
+        await s.agent.wait_ready()
+        await asyncio.sleep(63)  # between two renewals
+        first = reads()
+        await asyncio.sleep(60)
+        assert reads() == first <= 1
+        lease = await leases.get(NODE)
+        await leases.update(replace(lease, metadata=replace(lease.metadata, labels={"a": "b"})))
+        await asyncio.sleep(25)
+        lease = await leases.get(NODE)
+        assert lease.metadata.labels == {"a": "b"}
+        assert lease.spec.renew_time is not None
+        assert s.clock.now() - lease.spec.renew_time.timestamp < 11
+        await leases.delete(NODE)
+        await asyncio.sleep(11)
+        assert (await leases.get(NODE)).spec.holder_identity == NODE
 
     play(body)
 
