@@ -36,11 +36,13 @@ from benchmarks.apiserver import Target, target_of
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import DeviceClass, ResourceClaimTemplate
 from cathedra.api.struct import from_dict
+from cathedra.api.timestamp import MicroTime
 from cathedra.apiserver.storage.protocol import Record, StorageError, Write
 from cathedra.apiserver.storage.sqlite import SQLiteStorage
 from cathedra.client import kubeconfig
 from cathedra.client.client import Client
-from cathedra.client.resources import DEVICECLASSES, PODS, RESOURCECLAIMTEMPLATES
+from cathedra.client.resources import DEVICECLASSES, LEASES, PODS, RESOURCECLAIMTEMPLATES
+from cathedra.client.transport import PatchType
 from cathedra.clock import Clock, SystemClock
 from cathedra.cluster.cluster import RunningCluster
 from cathedra.cluster.config import ClusterConfig
@@ -75,6 +77,8 @@ IDLE_SECONDS: Final = 15.0
 DRIVER: Final = "gpu.example.com"
 QUIET: Final = 0.35
 """Share of a core below which the start counts as completed: agents renew their leases for ever."""
+RENEWED: Final = 100
+RENEWAL_SECONDS: Final = 10.0
 _CHUNK: Final = 5000
 _NODE: Final = re.compile(rb"node-0\b")
 _UID: Final = re.compile(rb"[0-9a-f]{8}(?=-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})")
@@ -393,6 +397,7 @@ async def _run_agents(folder: Path, nodes: int) -> None:
     reports, clock = _Reports(), SystemClock()
     async with open_transport(kubeconfig.load(folder / "kubeconfig"), user_agent="kubelet") as transport:
         client = Client(transport, clock=clock)
+        waiting = asyncio.create_task(_keep_ready(client, [f"node-{number}" for number in range(nodes)]))
         runtimes = {f"node-{number}": _Runtime(clock) for number in range(nodes)}
         token, first = "", True
         while token or first:
@@ -405,6 +410,7 @@ async def _run_agents(folder: Path, nodes: int) -> None:
             agents = {name: _agent(client, gates, name, runtime) for name, runtime in runtimes.items()}
             running = {name: group.create_task(agent.run()) for name, agent in agents.items()}
             await asyncio.gather(*(agent.wait_ready() for agent in agents.values()))
+            waiting.cancel()
             reports.say("ready")
 
             async def lose(command: str, node: str) -> None:
@@ -413,6 +419,21 @@ async def _run_agents(folder: Path, nodes: int) -> None:
             await reports.obey(lose)
             for task in running.values():
                 task.cancel()
+
+
+async def _keep_ready(client: Client, nodes: Sequence[str]) -> None:
+    """Renew the leases of nodes until cancelled.
+
+    On a busy machine the agents start later than the controller waits for nodes. It would mark all pods as not ready,
+    and the agents would write each of them.
+    """
+    leases = client.resource(LEASES, "kube-node-lease")
+    while True:
+        for first in range(0, len(nodes), RENEWED):
+            spec = {"renewTime": str(MicroTime(client.clock.now()))}
+            patches = [leases.patch(name, PatchType.MERGE, {"spec": spec}) for name in nodes[first : first + RENEWED]]
+            await asyncio.gather(*patches)
+        await client.clock.sleep(RENEWAL_SECONDS)
 
 
 def _agent(client: Client, gates: FeatureGates, name: str, runtime: SimulatedRuntime) -> NodeAgent:
