@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import pkgutil
 import sys
 from typing import Final
@@ -50,6 +51,7 @@ def main() -> int:
         "apiserver_count": arguments.apiserver_count,
     }
     given = {name: value for name, value in options.items() if value is not None}
+    print(f"{len(os.sched_getaffinity(0))} cores, {os.getloadavg()[0]:.1f} busy before the first measurement")
     print(f"{'measurement':<64} {'measured':>14} {'Kubernetes':>14} {'goal':>14}  unit")
     for name in arguments.modules or known:
         for row in importlib.import_module(f"benchmarks.{name}").rows(**given):

@@ -1,9 +1,10 @@
 """``make bench-report``: how costs grow, as plots and a page of figures.
 
 Each figure comes from a run in a process of its own. What grows with nodes, pods and claims is told as processor time,
-which means something on a busy machine, too; what watchers get, as events per second.
+which means something on a busy machine, too; what watchers get, as events per second. Whole clusters have ten pods and
+five claims on each node, and an agent for each (`benchmarks.sizes`).
 
-    python -m benchmarks.report [--to FOLDER] [--churn SECONDS] [--largest NODES]
+    python -m benchmarks.report [--to FOLDER] [--churn SECONDS] [--largest NODES] [--clusters NODES]
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.apiserver import Load, Server
 from benchmarks.scheduler import Workload, alone
+from benchmarks.sizes import Sizes, measured
 
 __all__ = ["Series", "series", "write"]
 
@@ -27,6 +29,7 @@ NODES: Final = (100, 500, 1000, 2000, 5000)
 PODS: Final = (250, 500, 1000, 2000, 4000)
 CLAIMS: Final = (0, 1000, 2500, 5000, 10_000, 20_000)
 WATCHERS: Final = (1, 10, 50, 100)
+CLUSTERS: Final = (250, 500, 1000, 2000, 5000, 10_000)
 BURST: Final = 500
 WATCH_SECONDS: Final = 5.0
 MINUTE: Final = 60.0
@@ -48,8 +51,9 @@ class Series:
         return self.title.lower().replace(" ", "-")
 
 
-def series(largest: int, churn: float) -> Iterator[Series]:
-    """All plots, one by one: nodes up to the largest number, and so many seconds of coming and going."""
+def series(largest: int, churn: float, clusters: int) -> Iterator[Series]:
+    """All plots, one by one: nodes up to the largest number, so many seconds of coming and going, and whole clusters up
+    to a number of nodes."""
     sizes = [count for count in NODES if count <= largest]
     yield Series("Cost by nodes", "nodes", "ms of a processor per pod", [(n, _cost(nodes=n)) for n in sizes])
     yield Series("Cost by pods", "pods", "ms of a processor per pod", [(n, _cost(pods=n)) for n in PODS])
@@ -61,6 +65,21 @@ def series(largest: int, churn: float) -> Iterator[Series]:
     steady = replace(_workload(pods=10), steady=True, seconds=churn)
     resident = alone(steady).resident
     yield Series("Memory over time", "minutes", "MiB", [(n / MINUTE, one) for n, one in enumerate(resident, 1)])
+    yield from _clusters([measured(count) for count in CLUSTERS if count <= clusters])
+
+
+def _clusters(found: Sequence[Sizes]) -> Iterator[Series]:
+    """Plots of whole clusters."""
+    for title, unit, figure in (
+        ("Start by nodes", "s of a core", lambda one: one.serving),
+        ("Memory of the control plane by nodes", "MiB", lambda one: one.memory),
+        ("Memory of the agents by nodes", "MiB", lambda one: one.agents),
+        ("Page of a list by nodes", "ms of a core", lambda one: one.page),
+        ("Event of a watch by nodes", "µs of a core", lambda one: one.event),
+        ("Loss of a node by nodes", "ms of a core", lambda one: one.loss),
+        ("Longest stall by nodes", "ms of a core", lambda one: max(one.page_stall, one.event_stall, one.loss_stall)),
+    ):
+        yield Series(title, "nodes", unit, [(one.nodes, figure(one)) for one in found])
 
 
 def write(found: Series, folder: Path) -> None:
@@ -110,10 +129,11 @@ def main() -> int:
     parser.add_argument("--to", type=Path, default=Path("bench-report"), metavar="FOLDER", help="where it is written")
     parser.add_argument("--churn", type=float, default=120.0, metavar="SECONDS", help="how long memory is watched")
     parser.add_argument("--largest", type=int, default=NODES[-1], metavar="NODES", help="the largest cluster")
+    parser.add_argument("--clusters", type=int, default=1000, metavar="NODES", help="the largest one with agents")
     arguments = parser.parse_args()
     arguments.to.mkdir(parents=True, exist_ok=True)
     (arguments.to / "index.md").write_text("# How costs grow\n\n")
-    for found in series(arguments.largest, arguments.churn):
+    for found in series(arguments.largest, arguments.churn, arguments.clusters):
         write(found, arguments.to)
         print(
             f"{found.title}: {', '.join(f'{size:g} {value:.3g}' for size, value in _shown(found.points))}", flush=True
