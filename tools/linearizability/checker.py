@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 __all__ = ["Operation", "first_impossible", "is_linearizable"]
 
@@ -37,12 +37,16 @@ Step = Callable[[S, I, O | None], S | None]
 
 
 class _Entry:
-    """A call, or the return that belongs to it, in a doubly linked list in the order of time."""
+    """A call, or the return that belongs to it, in a doubly linked list in the order of time.
 
-    __slots__ = ("after", "before", "number", "operation", "returned")
+    Calls without an answer are in no list, as they may take effect at any later time.
+    """
 
-    def __init__(self, number: int, operation: Operation[Any, Any] | None) -> None:
-        self.number, self.operation = number, operation
+    __slots__ = ("after", "before", "moment", "number", "operation", "returned")
+
+    def __init__(self, number: int, moment: float, operation: Operation[Any, Any] | None) -> None:
+        self.number, self.moment, self.operation = number, moment, operation
+        """Calls with an answer are numbered in the order of their calls, and so are those without."""
         self.returned: _Entry | None = None
         self.before: _Entry | None = None
         self.after: _Entry | None = None
@@ -50,8 +54,7 @@ class _Entry:
     def lift(self) -> None:
         """Take a call and its return out of the list."""
         for entry in (self, self.returned):
-            if entry is not None:
-                assert entry.before is not None
+            if entry is not None and entry.before is not None:
                 entry.before.after = entry.after
                 if entry.after is not None:
                     entry.after.before = entry.before
@@ -59,58 +62,98 @@ class _Entry:
     def unlift(self) -> None:
         """Put them back where they were."""
         for entry in (self.returned, self):
-            if entry is not None:
-                assert entry.before is not None
+            if entry is not None and entry.before is not None:
                 entry.before.after = entry
                 if entry.after is not None:
                     entry.after.before = entry
 
 
+class _Done(NamedTuple):
+    """The linearized operations: answered ones below ``first``, those of the bits from there on, unanswered ones.
+
+    Few answered operations are linearized out of the order of their calls. One set of bits for a history of 100,000
+    operations would make a search of gigabytes.
+    """
+
+    first: int = 0
+    bits: int = 0
+    unanswered: int = 0
+
+    def with_call(self, entry: _Entry) -> _Done:
+        """Return the set with one more."""
+        if entry.returned is None:
+            return self._replace(unanswered=self.unanswered | 1 << entry.number)
+        first, bits = self.first, self.bits | 1 << entry.number - self.first
+        while bits & 1:
+            first, bits = first + 1, bits >> 1
+        return _Done(first, bits, self.unanswered)
+
+
 def is_linearizable(history: Sequence[Operation[I, O]], initial: S, step: Step[S, I, O]) -> bool:
     """Return True if some order of the operations explains all answers of one key."""
-    head = _listed(history)
-    complete = sum(1 << number for number, one in enumerate(history) if one.output is not None)
-    seen: set[tuple[int, S]] = set()
-    stack: list[tuple[_Entry, S]] = []
-    state, done = initial, 0
-    entry = head.after
-    while complete & ~done:
-        if entry is not None and entry.operation is not None:
+    head, unanswered = _listed(history)
+    answered = sum(one.output is not None for one in history)
+    seen: set[tuple[_Done, S]] = set()
+    # Of each linearized operation: the operation, and the others that could be next instead.
+    taken: list[tuple[_Entry, S, _Done, Iterator[_Entry]]] = []
+    state, done = initial, _Done()
+    choices = _choices(head, unanswered, done)
+    while done.first < answered:
+        for entry in choices:
+            assert entry.operation is not None
             after = step(state, entry.operation.input, entry.operation.output)
-            if after is not None and (pair := (done | 1 << entry.number, after)) not in seen:
+            if after is not None and (pair := (done.with_call(entry), after)) not in seen:
                 seen.add(pair)
-                stack.append((entry, state))
+                taken.append((entry, state, done, choices))
                 done, state = pair
                 entry.lift()
-                entry = head.after
-            else:
-                entry = entry.after
-            continue
-        # A return whose call is not linearized, or the end of the list: the last choice was wrong.
-        if not stack:
-            return False
-        entry, state = stack.pop()
-        done &= ~(1 << entry.number)
-        entry.unlift()
-        entry = entry.after
+                choices = _choices(head, unanswered, done)
+                break
+        else:
+            # No operation can be next: the last choice was wrong.
+            if not taken:
+                return False
+            entry, state, done, choices = taken.pop()
+            entry.unlift()
     return True
 
 
-def _listed(history: Sequence[Operation[I, O]]) -> _Entry:
-    moments: list[tuple[float, int, _Entry]] = []
-    for number, one in enumerate(history):
-        call = _Entry(number, one)
-        # At equal times calls come first: such operations overlap.
-        moments.append((one.call, 0, call))
-        if one.output is not None:
-            call.returned = _Entry(number, None)
-            moments.append((one.end, 1, call.returned))
-    moments.sort(key=lambda moment: moment[:2])
-    head = last = _Entry(-1, None)
-    for _, _, entry in moments:
+def _choices(head: _Entry, unanswered: Sequence[_Entry], done: _Done) -> Iterator[_Entry]:
+    """Return the calls that may be next: those before the first return.
+
+    Those without an answer come last: few had an effect, and there may be hundreds of them.
+    """
+    entry = head.after
+    while entry is not None and entry.operation is not None:
+        yield entry
+        entry = entry.after
+    limit = math.inf if entry is None else entry.moment
+    for one in unanswered:
+        if one.moment > limit:
+            return
+        if not done.unanswered >> one.number & 1:
+            yield one
+
+
+def _listed(history: Sequence[Operation[I, O]]) -> tuple[_Entry, list[_Entry]]:
+    """Return the head of the list of answered operations, and the calls of the others."""
+    moments: list[_Entry] = []
+    unanswered: list[_Entry] = []
+    for one in sorted(history, key=lambda one: one.call):
+        if one.output is None:
+            unanswered.append(_Entry(len(unanswered), one.call, one))
+            continue
+        number = len(moments) // 2
+        call = _Entry(number, one.call, one)
+        call.returned = _Entry(number, one.end, None)
+        moments += [call, call.returned]
+    # At equal times calls come first: such operations overlap.
+    moments.sort(key=lambda entry: (entry.moment, entry.operation is None))
+    head = last = _Entry(-1, -math.inf, None)
+    for entry in moments:
         last.after, entry.before = entry, last
         last = entry
-    return head
+    return head, unanswered
 
 
 def first_impossible(history: Iterable[Operation[I, O]], initial: S, step: Step[S, I, O]) -> Sequence[Operation[I, O]]:
