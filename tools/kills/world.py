@@ -29,7 +29,8 @@ __all__ = ["NODE", "Violation", "World", "world"]
 
 T = TypeVar("T")
 NODE: Final = "node-0"
-PATIENCE: Final = 90.0
+PATIENCE: Final = 180.0
+"""Seconds. Clients that have lost several connections try again within a minute, as those of Kubernetes do."""
 LOOK_SECONDS: Final = 0.05
 NAMESPACE: Final = "default"
 COUNTER: Final = "acknowledged"
