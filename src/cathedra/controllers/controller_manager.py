@@ -340,7 +340,7 @@ def served_resources(
 
     ``served`` are the resources of a server that does not serve its release's defaults. Without them, resources behind
     an enabled gate are included, although a server serves them only on request; if it does not, they have no objects.
-    Events are left out: they have no owners and expire.
+    Events are left out: they have no owners, and nothing has to watch them. They expire, or go with their namespace.
     """
     refs: list[ResourceRef[KubeObject]] = []
     for definition in all_definitions(gates) if served is None else served:

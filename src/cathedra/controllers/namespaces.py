@@ -17,7 +17,7 @@ from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.api.struct import Time, replace
 from cathedra.client.informer import Informer, SharedInformers
-from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS, SERVICEACCOUNTS
+from cathedra.client.resources import CONFIGMAPS, EVENTS, NAMESPACES, PODS, SERVICEACCOUNTS
 from cathedra.client.store import BY_NAMESPACE, by_namespace
 from cathedra.client.transport import ResourceRef
 from cathedra.client.workqueue import WorkQueue, run_workers
@@ -63,7 +63,8 @@ class NamespaceController:
         self._clock = context.clock
         self._refs = sorted(
             # Pods first: they may need config maps, secrets and claims until they have ended.
-            (ref for ref in context.served if ref.namespaced),
+            # Nothing is watched for events, but they go with their namespace: they would stay for an hour.
+            (*(ref for ref in context.served if ref.namespaced), EVENTS),
             key=lambda ref: (ref.resource != "pods", ref.group),
         )
         self._custom = CustomKinds(context.informers, self._follow_kind)

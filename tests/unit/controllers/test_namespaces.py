@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from cathedra.api.core.core_v1 import ConfigMap, Container, Pod, PodSpec
+from cathedra.api.core.core_v1 import ConfigMap, Container, Event, ObjectReference, Pod, PodSpec
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
-from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS, SERVICEACCOUNTS
+from cathedra.client.resources import CONFIGMAPS, EVENTS, NAMESPACES, PODS, SERVICEACCOUNTS
 from cathedra.controllers.controller import ControllerContext
 from cathedra.controllers.namespaces import NamespaceController, RootCAPublisher, ServiceAccountController
 from tests.unit.controllers.namespaces.objects import make
@@ -83,6 +83,19 @@ def test_content_goes_first_and_what_holds_it_is_told() -> None:
         await world.of(CONFIGMAPS, "ns").update(with_metadata(fresh, finalizers=()))
         await world.clock.sleep(10)
         assert not await exists(world)
+
+    play(emptier, story)
+
+
+def test_events_go_with_their_namespace() -> None:
+    async def story(world: World) -> None:
+        await make(world)
+        about = ObjectReference(kind="Pod", namespace="ns", name="p")
+        await world.create(EVENTS, Event(metadata=ObjectMeta(name="e", namespace="ns"), involved_object=about))
+        await world.of(NAMESPACES).delete("ns")
+        await world.clock.sleep(10)
+        assert not await exists(world)
+        assert await world.names(EVENTS, "ns") == []
 
     play(emptier, story)
 
