@@ -23,22 +23,105 @@ function that never calls it still runs beside the loop (which then waits up to 
 ended.
 
 The work of different owners is done in rotation, so that one owner's queue delays another owner by one computation.
+
+A computation of seconds on a state of hundreds of megabytes is better done by `ComputeProcess`. In a thread, the
+garbage collections that it causes would stop the event loop for a second, and what it has allocated would stay.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import pickle
+import signal
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import AbstractAsyncContextManager, nullcontext
+from io import FileIO
+from typing import NoReturn, Protocol, TypeVar
 
 from cathedra.deadline import SLICE_SECONDS, DeadlineExceeded, Interruption, TimeSlice, TimeSliceOver
 
-__all__ = ["SLICE_SECONDS", "ComputeThread", "DeadlineExceeded", "Interruption", "TimeSlice", "TimeSliceOver"]
+__all__ = [
+    "SLICE_SECONDS",
+    "ComputationLost",
+    "Compute",
+    "ComputeProcess",
+    "ComputeThread",
+    "DeadlineExceeded",
+    "Interruption",
+    "TimeSlice",
+    "TimeSliceOver",
+]
 
 T = TypeVar("T")
+_GRACE_SECONDS = 2.0
+"""Time after its deadline at which a process is ended that has not stopped by itself."""
+_NICENESS = 5
+"""Niceness that is added for a process, because the event loop must not wait for it on a busy machine."""
+
+
+class ComputationLost(Exception):
+    """The process of a computation has ended without a result, as for lack of memory."""
+
+
+class Compute(Protocol):
+    """Computes beside the event loop."""
+
+    async def run(self, work: Callable[[Interruption], T], *, seconds: float, owner: str = "") -> T:
+        """Return what ``work`` returns.
+
+        Raises:
+            DeadlineExceeded: ``seconds`` were not enough.
+        """
+
+    def close(self) -> None:
+        """End what waits for work."""
+
+
+class _Rotation:
+    """One seat, which the owners that wait for it get in turn."""
+
+    def __init__(self) -> None:
+        self._busy = False
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """Owner → its computations that wait for the seat; the owner whose turn is next comes first."""
+
+    @property
+    def waiting(self) -> int:
+        """Number of computations that wait."""
+        return sum(map(len, self._waiting.values()))
+
+    async def acquire(self, owner: str) -> None:
+        if not self._busy:
+            self._busy = True
+            return
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(owner, deque()).append(granted)
+        try:
+            await granted
+        except asyncio.CancelledError:
+            # The turn was given in the moment of the cancellation. Not passed on, the seat would be empty for ever.
+            if granted.done() and not granted.cancelled():
+                self.release()
+            raise
+
+    def release(self) -> None:
+        while self._waiting:
+            owner = next(iter(self._waiting))
+            queue = self._waiting.pop(owner)
+            granted = queue.popleft()
+            if queue:
+                # The owner goes to the end of the rotation.
+                self._waiting[owner] = queue
+            if not granted.done():
+                granted.set_result(None)
+                return
+        self._busy = False
 
 
 class ComputeThread:
@@ -52,9 +135,7 @@ class ComputeThread:
     ) -> None:
         self._monotonic, self._sleep = monotonic, sleep
         self._executor: ThreadPoolExecutor | None = None
-        self._busy = False
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """Owner → its computations that wait for the thread; the owner whose turn is next comes first."""
+        self._rotation = _Rotation()
         self._done = 0
 
     async def complete(
@@ -80,14 +161,14 @@ class ComputeThread:
             DeadlineExceeded: ``work`` raised it.
         """
         # Before the deadline is set: waiting for others must not use up the time of this computation.
-        await self._acquire(owner)
+        await self._rotation.acquire(owner)
         interruption = Interruption(seconds, monotonic=self._monotonic, sleep=self._sleep)
         try:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compute")
             done = asyncio.get_running_loop().run_in_executor(self._executor, work, interruption)
         except BaseException:
-            self._release()
+            self._rotation.release()
             raise
         # The thread is busy until the work ends, which is later than the caller's cancellation.
         if done.done():
@@ -113,37 +194,133 @@ class ComputeThread:
 
     def statistics(self) -> dict[str, int]:
         """Computations done in the thread, and those that wait for it."""
-        return {"computed": self._done, "computations_waiting": sum(map(len, self._waiting.values()))}
-
-    async def _acquire(self, owner: str) -> None:
-        if not self._busy:
-            self._busy = True
-            return
-        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(owner, deque()).append(granted)
-        try:
-            await granted
-        except asyncio.CancelledError:
-            # The turn was given in the moment of the cancellation. Not passed on, the thread would be idle for ever.
-            if granted.done() and not granted.cancelled():
-                self._release()
-            raise
+        return {"computed": self._done, "computations_waiting": self._rotation.waiting}
 
     def _ended(self, done: asyncio.Future[T]) -> None:
         if not done.cancelled():
             done.exception()  # retrieved also where the caller was cancelled
         self._done += 1
-        self._release()
+        self._rotation.release()
 
-    def _release(self) -> None:
-        while self._waiting:
-            owner = next(iter(self._waiting))
-            queue = self._waiting.pop(owner)
-            granted = queue.popleft()
-            if queue:
-                # The owner goes to the end of the rotation.
-                self._waiting[owner] = queue
-            if not granted.done():
-                granted.set_result(None)
-                return
-        self._busy = False
+
+class ComputeProcess:
+    """Computations in forks of this process, one at a time. Owners take turns.
+
+    A fork has all objects of this process without a copy; the system copies the pages that it writes. Its garbage and
+    its memory end with it, and it can be ended at any moment. A result must be picklable, and no other process sees
+    what the work changes. For systems on which forks of a process with threads are sound, such as Linux.
+    """
+
+    def __init__(self, still: Callable[[], AbstractAsyncContextManager[object]] = nullcontext) -> None:
+        """Within ``still`` no other thread of this process computes. A lock that it holds in the moment of the fork
+        would be locked for ever in the new process."""
+        self._still = still
+        self._rotation = _Rotation()
+
+    async def run(self, work: Callable[[Interruption], T], *, seconds: float, owner: str = "") -> T:
+        """Return what ``work`` returns, from a process. Its ``seconds`` begin when the process begins.
+
+        If the caller is cancelled, the process ends.
+
+        Raises:
+            DeadlineExceeded: ``seconds`` were not enough.
+            ComputationLost: the process has ended without a result.
+        """
+        await self._rotation.acquire(owner)
+        try:
+            async with self._still():
+                pid, pipe = _forked(work, seconds)
+            try:
+                async with asyncio.timeout(seconds + _GRACE_SECONDS):
+                    sent = await _all_of(pipe)
+            except TimeoutError as error:
+                raise DeadlineExceeded(seconds) from error
+            finally:
+                await _end(pid)
+        finally:
+            self._rotation.release()
+        if not sent:
+            raise ComputationLost("the process of the computation has ended without a result")
+        outcome, value = pickle.loads(sent)
+        if outcome == _TOO_LONG:
+            raise DeadlineExceeded(seconds)
+        if outcome == _FAILED:
+            raise ComputationLost(value)
+        result: T = value
+        return result
+
+    def close(self) -> None:
+        """Do nothing: each process ends with its computation."""
+
+
+_DONE, _TOO_LONG, _FAILED = range(3)
+
+
+def _forked(work: Callable[[Interruption], object], seconds: float) -> tuple[int, int]:
+    """Fork a process that computes. Return its number and the pipe in which its result arrives."""
+    arriving, leaving = os.pipe()
+    try:
+        with warnings.catch_warnings():
+            # Python warns of forks in a process with threads. `ComputeProcess` forks while no other thread computes.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+    except OSError:
+        os.close(arriving)
+        raise
+    else:
+        if pid == 0:
+            os.close(arriving)
+            _compute(work, seconds, leaving)
+    finally:
+        os.close(leaving)
+    return pid, arriving
+
+
+def _compute(work: Callable[[Interruption], object], seconds: float, leaving: int) -> NoReturn:
+    """Compute in a new process, write the outcome, and end. Nothing of the event loop may run here."""
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        # The process ends at its deadline even if it hangs, and the one that waits for it has gone.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds + 2 * _GRACE_SECONDS)
+        # Work may run an event loop of its own, which Python refuses in a thread that runs one.
+        asyncio.events._set_running_loop(None)
+        # A collection would write to each object that exists, and so copy the memory of the whole process.
+        gc.freeze()
+        os.nice(_NICENESS)
+        with open(leaving, "wb", closefd=False) as pipe:
+            pipe.write(_outcome(work, seconds))
+        code = 0
+    finally:
+        # Without the exit handlers and open files of the other process.
+        os._exit(code)
+
+
+def _outcome(work: Callable[[Interruption], object], seconds: float) -> bytes:
+    try:
+        return pickle.dumps((_DONE, work(Interruption(seconds))), protocol=5)
+    except DeadlineExceeded:
+        return pickle.dumps((_TOO_LONG, None))
+    except Exception as error:
+        return pickle.dumps((_FAILED, f"{type(error).__name__}: {error}"))
+
+
+async def _all_of(pipe: int) -> bytes:
+    """Return what arrives in a pipe until its end, and close it."""
+    reader = asyncio.StreamReader(limit=1 << 20)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), FileIO(pipe, "rb"))
+    try:
+        return await reader.read()
+    finally:
+        transport.close()
+
+
+async def _end(pid: int) -> None:
+    """End a process, if it has not ended, and forget it."""
+    os.kill(pid, signal.SIGKILL)
+    # In a thread, because to free the memory of a large process takes some milliseconds.
+    await asyncio.shield(asyncio.to_thread(os.waitpid, pid, 0))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -169,6 +170,10 @@ class Advisor:
     def snapshot(self) -> ClusterState | None:
         """Return the state of this moment, which does not change; None before the first lists."""
         return self.model.snapshot() if self.ready else None
+
+    def still(self) -> AbstractAsyncContextManager[None]:
+        """Keep the thread of the model from computing while the body of the context runs."""
+        return self.model.turns.still()
 
     def statistics(self) -> Mapping[str, int]:
         """Return the numbers of pods that wait, of answers, and of analyses so far."""

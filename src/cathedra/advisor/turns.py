@@ -39,6 +39,12 @@ class ModelTurns:
             async with self._computing:
                 pass
 
+    @asynccontextmanager
+    async def still(self) -> AsyncIterator[None]:
+        """Keep the thread from computing while the body runs, which is to be short: changes wait, too."""
+        async with self._computing:
+            yield
+
     def close(self) -> None:
         """End the thread when it is idle."""
         self._thread.close()

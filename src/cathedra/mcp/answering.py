@@ -1,7 +1,8 @@
 """Answers for users of a followed cluster: each from the state that the user may see, within limits.
 
-A question is answered in a thread, from a copy of the followed state, so the event loop serves health, metrics and
-watches meanwhile. Answers of a short time share one copy, and users with equal rights share what is computed of it.
+A question is answered beside the event loop, from a copy of the followed state, so health, metrics and watches are
+served meanwhile: in a process if the system has forks, else in a thread. Answers of a short time share one copy; in a
+thread, users with equal rights also share what is computed of it.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import secrets
+import sys
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -23,11 +25,13 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import bad_request, failure, internal_error, not_found, timeout, too_many_requests
 from cathedra.client.client import Client
 from cathedra.clock import Clock
-from cathedra.engine import Answer, Engine, Limits, Question, UsageHistory, messages
+from cathedra.engine import Engine, Limits, Question, UsageHistory, messages
+from cathedra.engine.messages import AnswerError
 from cathedra.insight.explanation.explain import KINDS
 from cathedra.insight.reading.state import ClusterState, read_kind
 from cathedra.mcp.rights import BASIS, Access, ReaderRights, Visibility, visible_state
-from cathedra.offload import ComputeThread, DeadlineExceeded, Interruption
+from cathedra.mcp.tools import MOST_CHARACTERS, short_answer
+from cathedra.offload import ComputationLost, Compute, ComputeProcess, ComputeThread, DeadlineExceeded, Interruption
 
 SNAPSHOT_SECONDS: Final = 2.0
 """Age up to which a copy of the state is used while the cluster changes."""
@@ -68,16 +72,31 @@ class StateSource(Protocol):
     def snapshot(self) -> ClusterState | None:
         """Return a state that does not change; None if the cluster has not been read."""
 
+    def still(self) -> AbstractAsyncContextManager[None]:
+        """Keep the threads of the source from computing while the body of the context runs."""
+
+
+def compute_beside(source: StateSource) -> Compute:
+    """Return what computes beside the event loop on this system. Forks are sound beside threads on Linux alone."""
+    return ComputeProcess(source.still) if sys.platform == "linux" else ComputeThread()
+
 
 class UserAnswers:
     """Answers questions of users, each within the user's rights."""
 
-    def __init__(self, source: StateSource, client: Client, clock: Clock, limits: AnswerLimits | None = None) -> None:
-        """``client`` makes the reviews of rights."""
+    def __init__(
+        self,
+        source: StateSource,
+        client: Client,
+        clock: Clock,
+        limits: AnswerLimits | None = None,
+        compute: Compute | None = None,
+    ) -> None:
+        """``client`` makes the reviews of rights; without ``compute`` answers are computed in a thread."""
         self._source, self._clock = source, clock
         self._limits = limits or AnswerLimits()
         self._rights = ReaderRights(client, clock)
-        self._thread = ComputeThread()
+        self._compute = compute or ComputeThread()
         self._secret = secrets.token_bytes(32)
         self._copy: _Copy | None = None
         self._forgetting: asyncio.TimerHandle | None = None
@@ -86,13 +105,13 @@ class UserAnswers:
         """User → questions that are left, and the monotonic time of that number."""
 
     def close(self) -> None:
-        """End the thread when it is idle."""
+        """End the thread of computations when it is idle."""
         if self._forgetting is not None:
             self._forgetting.cancel()
-        self._thread.close()
+        self._compute.close()
 
-    async def answer(self, user: UserInfo, question: Question) -> Answer:
-        """Answer a question.
+    async def answer(self, user: UserInfo, question: Question, most: int = MOST_CHARACTERS) -> str:
+        """Answer a question with JSON of at most ``most`` characters; 0: in full.
 
         Raises:
             StatusError: 400, it cannot be answered; 403, a right is missing; 404, there is no such object; 429, the
@@ -101,9 +120,9 @@ class UserAnswers:
         """
         self._take(user.username)
         with self._seat(user.username):
-            return await self._answered(user, question)
+            return await self._answered(user, question, most)
 
-    async def _answered(self, user: UserInfo, question: Question) -> Answer:
+    async def _answered(self, user: UserInfo, question: Question, most: int) -> str:
         copy = self._fresh_copy()
         if isinstance(question, messages.Lint) and not question.against:
             visibility, state = Visibility(frozenset()), ClusterState.of((), copy.state.source, gates=copy.state.gates)
@@ -113,17 +132,19 @@ class UserAnswers:
             visibility = await self._rights.visibility(user, state, _namespaces(question))
         _require_subject(question, state)
 
-        def work(interruption: Interruption) -> Answer:
-            return self._engine(copy, state, visibility).answer(question, interruption)
+        def work(interruption: Interruption) -> str | AnswerError:
+            found = self._engine(copy, state, visibility).answer(question, interruption)
+            # Here and not on the event loop: the model of an answer about 40,000 devices has 16 MiB.
+            return found.error or short_answer(found, most=most).text
 
         try:
-            found = await self._thread.run(work, seconds=self._limits.seconds, owner=user.username)
+            found = await self._compute.run(work, seconds=self._limits.seconds, owner=user.username)
         except DeadlineExceeded as error:
             raise timeout(f"the answer takes longer than {self._limits.seconds:g} s: ask for less") from error
-        if found.error is not None:
-            raise (
-                internal_error(found.error.text) if found.error.reason == "internal" else bad_request(found.error.text)
-            )
+        except ComputationLost as error:
+            raise internal_error(f"{error}: ask for less") from error
+        if isinstance(found, AnswerError):
+            raise internal_error(found.text) if found.reason == "internal" else bad_request(found.text)
         return found
 
     # --- the state
@@ -147,7 +168,7 @@ class UserAnswers:
         self._copy = None
 
     def _engine(self, copy: _Copy, state: ClusterState, visibility: Visibility) -> Engine:
-        """Return the engine over what a user sees; called in the thread alone."""
+        """Return the engine over what a user sees; called beside the event loop, by one computation at a time."""
         key = (id(state) if state is not copy.state else 0, visibility.key)
         engine = copy.engines.get(key)
         if engine is None:

@@ -30,8 +30,9 @@ from cathedra.asgi.application import ASGIApplication, Receive, Scope, Send
 from cathedra.client.client import Client
 from cathedra.client.reviews import RequestAuthenticator, ReviewUnavailable
 from cathedra.clock import Clock
-from cathedra.mcp.answering import AnswerLimits, StateSource, UserAnswers
-from cathedra.mcp.tools import MOST_CHARACTERS, TOOLS, AgentTool, question_of, short_answer
+from cathedra.mcp.answering import AnswerLimits, StateSource, UserAnswers, compute_beside
+from cathedra.mcp.tools import MOST_CHARACTERS, TOOLS, AgentTool, question_of
+from cathedra.offload import Compute
 
 TOKEN_SECONDS: Final = 10.0
 """Time for which a token is not reviewed again, and may have been revoked."""
@@ -51,8 +52,15 @@ USER: Final = "cathedra.user"
 class AnswerApplication:
     """The ASGI application of all paths."""
 
-    def __init__(self, source: StateSource, client: Client, clock: Clock, limits: AnswerLimits | None = None) -> None:
-        self.answers = UserAnswers(source, client, clock, limits)
+    def __init__(
+        self,
+        source: StateSource,
+        client: Client,
+        clock: Clock,
+        limits: AnswerLimits | None = None,
+        compute: Compute | None = None,
+    ) -> None:
+        self.answers = UserAnswers(source, client, clock, limits, compute)
         self._authenticator = RequestAuthenticator(client, clock, TOKEN_SECONDS)
         self.mcp: ASGIApplication | None = None
         """The application at `MCP_PATH`; None: there is none."""
@@ -107,8 +115,8 @@ class AnswerApplication:
             question = question_of(tool.name, arguments)
         except InvalidInput as error:
             raise bad_request(str(error)) from error
-        found = await self.answers.answer(user, question)
-        return short_answer(found, most=0 if detail == "full" else MOST_CHARACTERS).text.encode()
+        found = await self.answers.answer(user, question, 0 if detail == "full" else MOST_CHARACTERS)
+        return found.encode()
 
 
 def _query_arguments(tool: AgentTool, query: bytes) -> tuple[dict[str, Any], str]:
@@ -227,7 +235,7 @@ async def serving_answers(
     source: StateSource, client: Client, clock: Clock, limits: AnswerLimits | None = None
 ) -> AsyncIterator[AnswerApplication]:
     """Yield the application, with the Model Context Protocol if its SDK is installed."""
-    application = AnswerApplication(source, client, clock, limits)
+    application = AnswerApplication(source, client, clock, limits, compute_beside(source))
     async with AsyncExitStack() as stack:
         stack.callback(application.answers.close)
         try:

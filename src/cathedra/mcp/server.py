@@ -28,7 +28,7 @@ from cathedra.api.status import StatusError
 from cathedra.asgi.application import ASGIApplication
 from cathedra.mcp.answering import UserAnswers
 from cathedra.mcp.http import MOST_BYTES, USER
-from cathedra.mcp.tools import TOOLS, AgentSource, ToolAnswer, answer_call, error_answer, question_of, short_answer
+from cathedra.mcp.tools import TOOLS, AgentSource, ToolAnswer, answer_call, error_answer, question_of
 
 _INSTRUCTIONS: Final = (
     "Devices and claims (Dynamic Resource Allocation) of one Kubernetes cluster, read-only. Answers are JSON, as "
@@ -58,10 +58,10 @@ async def serving_http(answers: UserAnswers) -> AsyncIterator[ASGIApplication]:
 
     async def answer(context: Any, call: CallToolRequestParams) -> ToolAnswer:
         try:
-            found = await answers.answer(context.request.scope[USER], question_of(call.name, call.arguments or {}))
+            question = question_of(call.name, call.arguments or {})
+            return ToolAnswer(await answers.answer(context.request.scope[USER], question))
         except (InvalidInput, StatusError, ConnectionError) as error:
             return error_answer(str(error))
-        return short_answer(found)
 
     # Requests of a page are refused by their Origin. The Host may be any name under which the Service is reached; DNS
     # rebinding gains nothing, because each request needs a token that a page does not have.

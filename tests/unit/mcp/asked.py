@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -44,6 +45,10 @@ class FixedSource:
     def snapshot(self) -> ClusterState | None:
         """Return the state."""
         return self.state
+
+    def still(self) -> AbstractAsyncContextManager[None]:
+        """Return a context of nothing: no thread computes here."""
+        return nullcontext()
 
 
 class Asking:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from cathedra.api.core.authentication_v1 import UserInfo
 from cathedra.api.core.authorization_v1 import SubjectAccessReview, SubjectAccessReviewStatus
@@ -20,7 +23,7 @@ from cathedra.clock import SystemClock
 from cathedra.engine import messages
 from cathedra.insight.inventory.history import HistoryWriter
 from cathedra.insight.inventory.holdings import holdings_of
-from cathedra.mcp.answering import SNAPSHOT_SECONDS, AnswerLimits, UserAnswers
+from cathedra.mcp.answering import SNAPSHOT_SECONDS, AnswerLimits, UserAnswers, compute_beside
 from cathedra.mcp.http import TOKEN_SECONDS
 from tests.unit.mcp.asked import ADMIN, TEAM_A, TEAM_B, Asking, FixedSource, asking, cluster
 
@@ -174,6 +177,23 @@ async def test_a_user_may_wait_for_some_answers_and_all_users_for_a_few_more() -
     assert codes == [200, 200, 429, 200, 429]
     assert await code_of(found, question) == 200
     found.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="answers are computed in a thread on this system")
+async def test_a_process_gives_the_answers_that_a_thread_gives() -> None:
+    clock, source = SystemClock(), FixedSource(cluster())
+    client = Client(AllowingTransport(), clock=clock)  # type: ignore[arg-type]
+    process = UserAnswers(source, client, clock, compute=compute_beside(source))
+    thread = answers()
+    questions = (messages.Devices(), messages.Explain(), messages.Simulate(drain=("n1",), force=True, copies=0))
+    for question in questions:
+        assert await process.answer(JANE, question, 0) == await thread.answer(JANE, question, 0)
+    with pytest.raises(StatusError, match="Syntax error"):
+        await process.answer(JANE, messages.Match(expression="1 +"))
+    late = UserAnswers(source, client, clock, AnswerLimits(seconds=0.0), compute_beside(source))
+    assert await code_of(late, messages.Explain()) == 504
+    for one in (process, thread, late):
+        one.close()
 
 
 async def test_the_event_loop_runs_while_an_answer_is_computed() -> None:

@@ -117,6 +117,8 @@ def explain_all(
 ) -> ExplanationOverview:
     """Explain several subjects, or all that waits in ``namespace`` ("": in all of them), grouped by cause.
 
+    If half of the time of ``interruption`` is over, the pods that have not been examined are counted in a note.
+
     Raises:
         InvalidInput: there is no such thing.
         DeadlineExceeded: ``interruption`` ended it.
@@ -125,17 +127,31 @@ def explain_all(
     if subjects:
         named = [find_workload(*_parse(subject), namespace or "default", state) for subject in subjects]
         return _grouped((asking.one(one, state) for one in named), "", state)
-    answers: Iterable[Explanation]
-    answers = (answer for answer in asking.waiting(state, namespace) if answer.verdict != "running")
-    if interruption is not None:
-        answers = _interrupted(answers, interruption)
-    return _grouped(answers, f"namespace {namespace}" if namespace else "all namespaces", state)
+    where = f"namespace {namespace}" if namespace else "all namespaces"
+    if interruption is None:
+        return _grouped(_not_running(asking.waiting(state, namespace)), where, state)
+    pods = sum(namespace in ("", pod.metadata.namespace) and _may_wait(pod) for pod in state.pods)
+    explained = list(_in_time(asking.waiting(state, namespace), pods, interruption))
+    found = _grouped(_not_running(explained), where, state)
+    left = pods - len(explained)
+    if left <= 0:
+        return found
+    text = f"{counted(left, 'pod')} and the workloads not examined: the time was over; name a namespace, or a pod"
+    return structs.replace(found, notes=(*found.notes, Note("pods", "time", text)))
 
 
-def _interrupted(answers: Iterable[Explanation], interruption: Interruption) -> Iterator[Explanation]:
-    for answer in answers:
+def _not_running(answers: Iterable[Explanation]) -> Iterator[Explanation]:
+    return (answer for answer in answers if answer.verdict != "running")
+
+
+def _in_time(answers: Iterable[Explanation], pods: int, interruption: Interruption) -> Iterator[Explanation]:
+    """Yield the answers on ``pods`` pods and those on workloads, or those on the first pods."""
+    for number, answer in enumerate(answers, start=1):
         yield answer
         interruption.check()
+        # The other half is for the pod that is being explained when it begins, and for the answer to be written.
+        if number < pods and interruption.left < interruption.seconds / 2:
+            return
 
 
 def _only(state: ClusterState, node: str) -> frozenset[str] | None:

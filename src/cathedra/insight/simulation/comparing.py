@@ -15,8 +15,9 @@ from cathedra.api.core.batch_v1 import Job
 from cathedra.api.core.core_v1 import Event, Pod
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import ResourceClaim, ResourceSlice
+from cathedra.api.struct import encode
 from cathedra.insight.explanation.afterfilters import refusal_of
-from cathedra.insight.explanation.explain import explain
+from cathedra.insight.explanation.explain import Explainer
 from cathedra.insight.explanation.question import WORKLOADS, pods_of
 from cathedra.insight.inventory.listing import device_rows
 from cathedra.insight.inventory.report import DeviceEntry
@@ -120,23 +121,42 @@ def _placement(pod: Pod, state: ClusterState) -> PodPlacement:
 
 
 def _pending(pods: Sequence[Pod], waited: set[str], state: ClusterState) -> tuple[PendingPods, ...]:
-    """Return the pending pods, grouped by reason; pods of one owner with equal requests are explained once."""
+    """Return the pending pods, grouped by reason; pods of one owner, and pods with equal specs, are explained once."""
     reasons: dict[tuple[str, bool], list[str]] = {}
     known: dict[object, str] = {}
+    # One for all pods, because filters over 5,000 nodes take 2 s to make. The report has no remedies, whose search
+    # takes as long.
+    explainer = Explainer(remedies=_no_remedies)
     for pod in pods:
-        owner = pod.metadata.owner_references[0].uid if pod.metadata.owner_references else pod.metadata.uid
-        if owner not in known:
-            known[owner] = (
-                _reason(pod, state) if len(known) < _EXPLAINED else "not looked at: there are too many different pods"
+        key = _equality(pod)
+        if key not in known:
+            known[key] = (
+                _reason(pod, state, explainer)
+                if len(known) < _EXPLAINED
+                else "not looked at: there are too many different pods"
             )
-        reasons.setdefault((known[owner], pod.metadata.uid in waited), []).append(_name(pod))
+        reasons.setdefault((known[key], pod.metadata.uid in waited), []).append(_name(pod))
     return tuple(PendingPods(tuple(names), why, before) for (why, before), names in reasons.items())
 
 
-def _reason(pod: Pod, state: ClusterState) -> str:
+def _equality(pod: Pod) -> object:
+    """Return a key that pods share if they wait for the same reason."""
+    if pod.metadata.owner_references:
+        return pod.metadata.owner_references[0].uid
+    # What else has refused a pod is in its own condition.
+    refusal = refusal_of(pod)
+    why = refusal.message if refusal is not None else ""
+    return pod.metadata.namespace, tuple(sorted(pod.metadata.labels.items())), why, encode(pod.spec)
+
+
+def _no_remedies(*_: object) -> tuple[()]:
+    return ()
+
+
+def _reason(pod: Pod, state: ClusterState, explainer: Explainer) -> str:
     if pod.spec.scheduler_name not in ("", "default-scheduler"):
         return f"another scheduler decides, which is not simulated: {pod.spec.scheduler_name}"
-    found = explain(state, f"pod/{pod.metadata.name}", namespace=pod.metadata.namespace)
+    found = explainer.pod(pod, state)
     if not found.fits:
         return found.summary
     # It passes the filters: Reserve, Permit or PreBind have refused it, or a controller has not made its claims. Only
