@@ -55,9 +55,37 @@ def test_values_set_image_replicas_and_the_drivers_options() -> None:
     assert workload(found["driver"])["template"]["spec"]["containers"][0]["command"][-1] == "--gpus=4"
 
 
+def rules_of(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    (role,) = (one for one in objects if (one["kind"], one["metadata"]["name"]) == ("ClusterRole", "cathedra-advisor"))
+    return list(role["rules"])
+
+
+def test_without_the_right_to_create_reviews_the_advisor_reads_and_writes_events_alone() -> None:
+    every, bare = rendered()["advisor"], rendered(advisor={"reviews": False})["advisor"]
+    created = {name for rule in rules_of(bare) if "create" in rule["verbs"] for name in rule["resources"]}
+    assert created == {"events"}
+    assert len(rules_of(every)) - len(rules_of(bare)) == 2
+    assert workload(bare)["template"]["spec"]["containers"][0]["command"][-1] == "--answers=off"
+
+
+def test_a_network_policy_admits_the_named_peers_to_the_advisors_port() -> None:
+    peer = {"namespaceSelector": {"matchLabels": {"team": "ml"}}}
+    assert [one for one in rendered()["advisor"] if one["kind"] == "NetworkPolicy"] == []
+    closed = rendered(advisor={"networkPolicy": {"enabled": True}})["advisor"]
+    (policy,) = (one for one in closed if one["kind"] == "NetworkPolicy")
+    assert policy["spec"]["ingress"] == []
+    opened = rendered(advisor={"networkPolicy": {"enabled": True, "from": [peer]}})["advisor"]
+    (policy,) = (one for one in opened if one["kind"] == "NetworkPolicy")
+    assert policy["spec"]["ingress"] == [{"from": [peer], "ports": [{"protocol": "TCP", "port": 10269}]}]
+    (deployment,) = (one for one in opened if one["kind"] == "Deployment")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+
+
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
+        ({"advisor": {"networkPolicy": {"from": [{"pods": {}}]}}}, "/advisor/networkPolicy/from/0"),
         ({"scheduler": {"replicas": 0}}, "/scheduler/replicas"),
         ({"picture": "cathedra"}, "picture"),
         ({"driver": {"options": ["gpus=4"]}}, "/driver/options/0"),

@@ -128,20 +128,15 @@ def explain_all(
         named = [find_workload(*_parse(subject), namespace or "default", state) for subject in subjects]
         return _grouped((asking.one(one, state) for one in named), "", state)
     where = f"namespace {namespace}" if namespace else "all namespaces"
-    if interruption is None:
-        return _grouped(_not_running(asking.waiting(state, namespace)), where, state)
+    answers = asking.waiting(state, namespace)
     pods = sum(namespace in ("", pod.metadata.namespace) and _may_wait(pod) for pod in state.pods)
-    explained = list(_in_time(asking.waiting(state, namespace), pods, interruption))
-    found = _grouped(_not_running(explained), where, state)
+    explained = list(answers if interruption is None else _in_time(answers, pods, interruption))
+    found = _grouped((answer for answer in explained if answer.verdict != "running"), where, state)
     left = pods - len(explained)
     if left <= 0:
         return found
     text = f"{counted(left, 'pod')} and the workloads not examined: the time was over; name a namespace, or a pod"
     return structs.replace(found, notes=(*found.notes, Note("pods", "time", text)))
-
-
-def _not_running(answers: Iterable[Explanation]) -> Iterator[Explanation]:
-    return (answer for answer in answers if answer.verdict != "running")
 
 
 def _in_time(answers: Iterable[Explanation], pods: int, interruption: Interruption) -> Iterator[Explanation]:
