@@ -40,6 +40,7 @@ from cathedra.insight.explanation.question import (
     next_pod,
     pods_of,
     validated,
+    waiting_pods,
     wanted_pods,
     with_claims,
     with_siblings,
@@ -129,7 +130,7 @@ def explain_all(
         return _grouped((asking.one(one, state) for one in named), "", state)
     where = f"namespace {namespace}" if namespace else "all namespaces"
     answers = asking.waiting(state, namespace)
-    pods = sum(namespace in ("", pod.metadata.namespace) and _may_wait(pod) for pod in state.pods)
+    pods = sum(1 for _ in waiting_pods(state, namespace))
     explained = list(answers if interruption is None else _in_time(answers, pods, interruption))
     found = _grouped((answer for answer in explained if answer.verdict != "running"), where, state)
     left = pods - len(explained)
@@ -223,9 +224,7 @@ class Explainer:
     def waiting(self, state: ClusterState, namespace: str) -> Iterator[Explanation]:
         """Yield an explanation of every pod that waits, and of every workload that cannot create its pods."""
         known: dict[object, Explanation] = {}
-        for pod in state.pods:
-            if namespace not in ("", pod.metadata.namespace) or not _may_wait(pod):
-                continue
+        for pod in waiting_pods(state, namespace):
             # The pods of one controller are equal, as in `workload`: thousands of replicas are explained once. Pods
             # with a node differ by what their nodes report.
             owner = controller_of(pod)
@@ -490,15 +489,6 @@ class Explainer:
                 summary += f"; whether all {wanted} find a place, kubectl dra simulate tells"
         verdict = "does not fit" if bad or causes else "running" if placed else "fits"
         return Explanation(where, verdict, summary, tuple(causes), parts=tuple(merged), notes=state.notes)
-
-
-def _may_wait(pod: Pod) -> bool:
-    """Return True if the pod is not where its owner wants it: without a node, not running, not ready, or ending."""
-    if is_terminal(pod):
-        return False
-    unfinished = pod.metadata.deletion_timestamp is not None or pod.status.phase != "Running"
-    ready = find_condition(pod.status.conditions, "Ready")
-    return not pod.spec.node_name or unfinished or (ready is not None and ready.status == "False")
 
 
 def _not_placed(found: Explanation, pod: Pod) -> Explanation:

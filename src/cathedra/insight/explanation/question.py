@@ -141,6 +141,17 @@ def find_workload(kind: type[KubeObject], name: str, namespace: str, state: Clus
     raise InvalidInput(f"there is no {word} {name!r} in namespace {namespace!r} of {state.source}{hint}")
 
 
+def waiting_pods(state: ClusterState, namespace: str) -> Iterator[Pod]:
+    """Yield the pods that are not where their owner wants them: without a node, not running, not ready, or ending."""
+    for pod in state.pods:
+        if namespace not in ("", pod.metadata.namespace) or is_terminal(pod):
+            continue
+        unfinished = pod.metadata.deletion_timestamp is not None or pod.status.phase != "Running"
+        ready = find_condition(pod.status.conditions, "Ready")
+        if not pod.spec.node_name or unfinished or (ready is not None and ready.status == "False"):
+            yield pod
+
+
 def pods_of(workload: Workload, state: ClusterState) -> Iterator[Pod]:
     """The pods that a workload has made and that have not ended."""
     owners = {workload.metadata.uid}
