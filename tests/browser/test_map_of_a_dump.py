@@ -67,6 +67,53 @@ async def test_the_keyboard_moves_selects_and_zooms(open_map: OpenMap) -> None:
         assert await page.get_by_role("heading", name="gpu-1").count() == 0
 
 
+PARTITIONED = """
+apiVersion: v1
+kind: Node
+metadata: {name: node-0}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: counters}
+spec:
+  driver: gpu.example.com
+  nodeName: node-0
+  pool: {name: node-0, generation: 1, resourceSliceCount: 2}
+  sharedCounters: [{name: gpu-0, counters: {slices: {value: "2"}}}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: devices}
+spec:
+  driver: gpu.example.com
+  nodeName: node-0
+  pool: {name: node-0, generation: 1, resourceSliceCount: 2}
+  devices:
+  - {name: gpu-0, consumesCounters: [{counterSet: gpu-0, counters: {slices: {value: "2"}}}]}
+  - {name: gpu-0-a, consumesCounters: [{counterSet: gpu-0, counters: {slices: {value: "1"}}}]}
+  - {name: gpu-0-b, consumesCounters: [{counterSet: gpu-0, counters: {slices: {value: "1"}}}]}
+"""
+
+
+async def test_partitions_are_reached_by_the_keyboard(open_map: OpenMap, tmp_path: Path) -> None:
+    dump = tmp_path / "partitions.yaml"
+    dump.write_text(PARTITIONED)
+    async with open_map(dump) as found:
+        page = found.page
+        await page.focus("canvas")
+        await page.keyboard.press("Home")
+        await page.keyboard.press("Enter")
+        panel = page.get_by_role("tabpanel")
+        heading = panel.get_by_role("heading", name=re.compile("^Partitions of the same device"))
+        await heading.wait_for()
+        button = heading.locator("xpath=following-sibling::ul[1]").get_by_role("button").first
+        name = await button.inner_text()
+        await button.focus()
+        await page.keyboard.press("Enter")
+        await panel.get_by_role("heading", name=name, exact=True).wait_for()
+        assert await panel.get_by_text(re.compile(r"% of the whole device")).count() == 1
+
+
 async def test_the_reason_is_shown_beside_the_pointer(open_map: OpenMap) -> None:
     async with open_map(CLUSTER) as found:
         page = found.page
@@ -160,7 +207,8 @@ async def test_it_groups_by_labels_of_nodes_driver_pool_and_class(open_map: Open
             await select.select_option(value)
 
 
-@pytest.mark.parametrize(("width", "dark"), [(400, False), (800, True), (1600, False)])
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [400, 800, 1600])
 async def test_nothing_of_it_violates_accessibility(open_map: OpenMap, width: int, dark: bool) -> None:
     from axe_playwright_python.async_playwright import Axe
 

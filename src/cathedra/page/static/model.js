@@ -3,7 +3,7 @@
 // A cell is one physical device: a device alone, or a device with its partitions, which share a counter set.
 
 export const keyOf = (device) => `${device.driver}/${device.pool}/${device.device}`;
-const cellKeyOf = (device) =>
+export const cellKeyOf = (device) =>
   device.counterSet ? `${device.driver}/${device.pool}/#${device.counterSet}` : keyOf(device);
 
 // What makes devices interchangeable for selectors: driver, attributes and capacity.

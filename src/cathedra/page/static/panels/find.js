@@ -4,6 +4,7 @@ import { html, nothing } from "../vendor/lit-html.js";
 import { keyOf, reasonOf } from "../model.js";
 
 const SHOWN = 60;
+const SEARCHED = Symbol("text in which is searched");
 
 const PAUSE = 5000; // Milliseconds between two explanations of all that waits
 
@@ -11,7 +12,6 @@ export class Finder {
   #timer = 0;
   #asked = 0;
   #found = { devices: [] };
-  #texts = new WeakMap();
 
   constructor(app) {
     this.app = app;
@@ -77,14 +77,9 @@ export class Finder {
     return devices;
   }
 
-  // A device that changes is another object.
+  // Kept with the device: one that changes is another object.
   #textOf(one) {
-    let text = this.#texts.get(one);
-    if (text === undefined) {
-      text = `${keyOf(one)} ${one.node} ${one.state} ${one.holders.map((h) => `${h.claim} ${h.pods.join(" ")}`).join(" ")}`.toLowerCase();
-      this.#texts.set(one, text);
-    }
-    return text;
+    return (one[SEARCHED] ??= `${keyOf(one)} ${one.node} ${one.state} ${one.holders.map((h) => `${h.claim} ${h.pods.join(" ")}`).join(" ")}`.toLowerCase());
   }
 
   #subjects() {

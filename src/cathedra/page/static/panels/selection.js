@@ -1,7 +1,7 @@
 // Panel «Selected»: a device with its holders and neighbours, or a subject with its explanation.
 
 import { html, nothing } from "../vendor/lit-html.js";
-import { keyOf, marksOf, pairs, reasonOf, subjectKey } from "../model.js";
+import { cellKeyOf, keyOf, marksOf, pairs, reasonOf, subjectKey } from "../model.js";
 import { explanation, nearestDevices } from "./explanation.js";
 
 const SHOWN = 40;
@@ -50,9 +50,8 @@ export class Selection {
     this.#asked++;
     this.clearState();
     this.device = key;
-    const cell = [...app.model.cells.values()].find((one) => one.devices.includes(device));
-    app.view.selected = cell?.key ?? "";
-    if (reveal) app.view.reveal(cell.key, 70);
+    app.view.selected = cellKeyOf(device);
+    if (reveal) app.view.reveal(app.view.selected, 70);
     app.light(new Map());
     app.say(`${device.device}: ${reasonOf(device)}`);
     app.open("selection");
@@ -159,6 +158,7 @@ export class Selection {
       ${device.holders.length ? html`<h3>Held by</h3>${device.holders.map((one) => this.#holder(one))}` : nothing}
       ${device.blockedBy.length ? html`<h3>Blocked by</h3><ul class="list">${device.blockedBy.map((claim) => html`<li><button class="link" @click=${() => this.explain(`claim ${claim}`)}>${claim}</button></li>`)}</ul>` : nothing}
       ${values("Attributes", device.attributes)}${values("Capacity", device.capacity)}${values("Left", device.left)}${values("Counters", device.counters)}
+      ${this.#partitions(device)}
       <h3>Devices of equal form (${neighbours.length.toLocaleString("en")})</h3>
       <p><button @click=${() => this.app.light(new Map(neighbours.map((one) => [keyOf(one), "match"])))}>Highlight them</button></p>
       <ul class="list">${neighbours.filter((one) => one !== device).slice(0, SHOWN).map((one) => html`<li><button class="link" @click=${() => this.showDevice(keyOf(one), true)}>${one.node || one.pool} ${one.device}</button> <span class="faint">${one.state}</span></li>`)}</ul>
@@ -166,6 +166,16 @@ export class Selection {
       <h3>What if</h3>
       <p>${device.taints.length ? html`<button @click=${() => this.app.whatIf.untaint(device)}>its taints were dropped?</button> ` : html`<button @click=${() => this.app.whatIf.taint(device)}>it broke?</button> `}
       ${device.node ? html`<button @click=${() => this.app.whatIf.drain(device.node)}>${device.node} were drained?</button>` : nothing}</p>`;
+  }
+
+  // The devices of the same physical device: on the map only a pointer reaches partitions.
+  #partitions(device) {
+    const { model } = this.app;
+    const { devices } = model.cells.get(cellKeyOf(device));
+    if (devices.length === 1) return nothing;
+    return html`<h3>Partitions of the same device (${devices.length.toLocaleString("en")})</h3>
+      <ul class="list">${devices.slice(0, SHOWN).map((one) => html`<li>${one === device ? html`<strong>${one.device}</strong>` : html`<button class="link" @click=${() => this.showDevice(keyOf(one))}>${one.device}</button>`} <span class="faint">${one.state}</span></li>`)}</ul>
+      ${devices.length > SHOWN ? html`<p class="faint">and more</p>` : nothing}`;
   }
 
   #holder(one) {
