@@ -26,7 +26,7 @@ from cathedra.clock import Clock
 from cathedra.engine import Engine
 from cathedra.insight.inventory.clustermap import ClusterMap
 from cathedra.insight.inventory.livemap import LiveMap
-from cathedra.insight.reading.state import READ_KINDS, ClusterState, Key, note_on
+from cathedra.insight.reading.state import READ_KINDS, ClusterState, Key, key_of, note_on
 from cathedra.page.history import KEPT_SECONDS, MapEvent, MapHistory
 from cathedra.page.statehistory import StateHistory, event_time
 
@@ -114,16 +114,25 @@ class ClusterFollower:
         self._objects: dict[type[KubeObject], dict[Key, KubeObject]] = {}
         self._outdated: set[type[KubeObject]] = {one.ref.type for one in self._informers}
         """Kinds of which `_objects` is not what the informer has."""
+        self._kept: dict[type[KubeObject], dict[Key, KubeObject]] = {}
+        """Objects of the first state that the informers have in the same version. They stay those of later states,
+        which otherwise would differ from the first one in every object."""
         self._live = LiveMap()
+        engine.replace(self._first, self._live)
         self._states = engine.past = StateHistory(self._first)
         self._news: dict[str, MapEvent] = {}
         self.history = MapHistory(engine.map, self._first.now or clock.now(), self._past_events())
         for informer in self._informers:
-            note = partial(self._note, informer.ref.type)
+            kind = informer.ref.type
             if informer.ref.type is Event:
                 informer.add_handler(self._note_event, lambda _, new: self._note_event(new))
             else:
-                informer.add_handler(note, note, note, on_undecodable=note)
+                informer.add_handler(
+                    partial(self._note_added, kind),
+                    partial(self._note_updated, kind),
+                    partial(self._note_gone, kind),
+                    on_undecodable=partial(self._note_undecodable, kind),
+                )
 
     @property
     def lost_since(self) -> float | None:
@@ -166,7 +175,8 @@ class ClusterFollower:
         for informer in self._informers:
             if informer.ref.type in self._outdated:
                 # A copy, which the thread reads while the informer goes on.
-                self._objects[informer.ref.type] = dict(informer.store.by_key)
+                kept = self._kept.get(informer.ref.type, {})
+                self._objects[informer.ref.type] = {**informer.store.by_key, **kept}
             undecodable.extend(informer.store.undecodable.values())
         self._outdated.clear()
         found = ClusterState.keyed({**self._first.objects, **self._objects}, self._first.source)
@@ -179,7 +189,24 @@ class ClusterFollower:
             now=self._clock.now(),
         )
 
-    def _note(self, kind: type[KubeObject], *_: object) -> None:
+    def _note_added(self, kind: type[KubeObject], one: KubeObject) -> None:
+        key = key_of(one)
+        self._note(kind, key)
+        known = self._first.objects.get(kind, {}).get(key)
+        if known is not None and _version(known) == _version(one):
+            self._kept.setdefault(kind, {})[key] = known
+
+    def _note_updated(self, kind: type[KubeObject], _: KubeObject, one: KubeObject) -> None:
+        self._note(kind, key_of(one))
+
+    def _note_gone(self, kind: type[KubeObject], one: KubeObject) -> None:
+        self._note(kind, key_of(one))
+
+    def _note_undecodable(self, kind: type[KubeObject], what: Undecodable) -> None:
+        self._note(kind, (what.namespace, what.name))
+
+    def _note(self, kind: type[KubeObject], key: Key) -> None:
+        self._kept.get(kind, {}).pop(key, None)
         self._outdated.add(kind)
         self._changed.set()
 
@@ -202,6 +229,10 @@ class ClusterFollower:
         while True:
             self.history.note_contact(self._clock.now(), self._contact.lost_since)
             await self._clock.sleep(_CONTACT_SECONDS)
+
+
+def _version(one: KubeObject) -> tuple[str, str | None]:
+    return one.metadata.uid, one.metadata.resource_version
 
 
 def _followed(state: ClusterState, namespace: str) -> Iterator[tuple[Any, str]]:
