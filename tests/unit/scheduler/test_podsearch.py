@@ -210,3 +210,68 @@ def test_a_preference_holds_if_it_can_and_never_changes_what_fits(
         assert (len(numas) == 1) is can_hold
 
     play(body, configuration=joint())
+
+
+Wanted = tuple[int, int]
+"""Numbers of GPUs and network interfaces of a pod, which prefers to have all on one NUMA node."""
+
+
+def gang_satisfying(machines: Mapping[str, Devices], pods: Sequence[Wanted]) -> tuple[bool, bool]:
+    """Exhaustive search: True if all pods get devices, and if they can so that all preferences hold."""
+    options: list[list[tuple[frozenset[tuple[str, int]], bool]]] = []
+    for gpus, nics in pods:
+        found = []
+        for name, devices in machines.items():
+            places = {kind: [at for at, (one, _) in enumerate(devices) if one == kind] for kind in ("gpu", "nic")}
+            for chosen in product(combinations(places["gpu"], gpus), combinations(places["nic"], nics)):
+                taken = [*chosen[0], *chosen[1]]
+                near = len({devices[at][1] for at in taken}) == 1
+                found.append((frozenset((name, at) for at in taken), near))
+        options.append(found)
+    fits = holds = False
+    for choice in product(*options):
+        if sum(len(taken) for taken, _ in choice) == len(
+            frozenset[tuple[str, int]]().union(*(one for one, _ in choice))
+        ):
+            fits = True
+            holds |= all(near for _, near in choice)
+    return fits, holds
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    machines=st.lists(DEVICES, min_size=1, max_size=2),
+    pods=st.lists(st.tuples(st.integers(1, 2), st.integers(0, 1)), min_size=2, max_size=3),
+)
+def test_all_preferences_of_a_gang_hold_if_they_can_and_never_change_what_fits(
+    machines: list[Devices], pods: list[Wanted]
+) -> None:
+    named = {f"n{number}": devices for number, devices in enumerate(machines)}
+    fits, can_hold = gang_satisfying(named, pods)
+
+    async def body(world: World) -> None:
+        await make_group(world, "g", gang(len(pods)))
+        await world.create(*classes(), *map(node, named), *(machine(name, there) for name, there in named.items()))
+        names = [f"p{number}" for number in range(len(pods))]
+        for name, (gpus, nics) in zip(names, pods, strict=True):
+            preferred = {**NUMA, "requests": ["gpu", "nic"][: 1 + bool(nics)]}
+            await world.create(asking(name, gpus, nics, preferred))
+        await world.create(*(member(name, resourceClaims=[{"name": "c", "resourceClaimName": name}]) for name in names))
+        await world.elapse(2)
+        found = [await given_devices(world, name) for name in names]
+        assert [bool(one) for one in found] == [fits] * len(pods)
+        numas = [{named[pool][int(device.partition("-")[2])][1] for pool, device in one} for one in found]
+        if can_hold:
+            assert all(len(one) == 1 for one in numas)
+
+    play(body, gates=GATES, configuration=joint())
+
+
+def test_preferences_hold_in_releases_without_groups_too() -> None:
+    async def body(world: World) -> None:
+        await world.create(*classes(), node("n"), machine("n", FAR_FIRST))
+        await world.create(asking("a", 1, 1, NUMA), user("a"))
+        await world.bound("a")
+        assert await given_devices(world, "a") == [("n", "gpu-1"), ("n", "nic-2")]
+
+    play(body, release="1.35", configuration=joint())
