@@ -3,8 +3,8 @@
 Kubernetes takes the first device of the slices that will do. Here further allocations are tried, in which devices are
 withheld, and the one that leaves most is chosen. A *unit* is what partitions and shares are parts of: a counter set, or
 a device that may be allocated several times. First, units in use are tried, the fullest one alone, then the two
-fullest, and so on. Of the partitions that may be taken there, the one is chosen after which the largest partition is
-still available, and after that the most partitions. The number of trials is bounded.
+fullest, and so on. Of the partitions that may be taken there, the one is chosen after which the largest partitions are
+still available. The number of trials is bounded.
 """
 
 from __future__ import annotations
@@ -163,13 +163,16 @@ def _places(allocation: Allocation, pools: Sequence[PoolSupply]) -> Iterator[tup
                 yield place, at
 
 
-def _left(allocation: Allocation, pools: Sequence[PoolSupply], states: Sequence[PoolState]) -> tuple[float, float]:
-    """Return the size of the largest partition that is left, as a share of its counters, and the sum of all sizes."""
+def _left(allocation: Allocation, pools: Sequence[PoolSupply], states: Sequence[PoolState]) -> list[float]:
+    """Return the sizes of the partitions that are left, as shares of their counters, the largest first.
+
+    Lists are compared from their beginning: a large partition is worth more than any number of smaller ones.
+    """
     taken: dict[int, list[int]] = {}
     for place, at in _places(allocation, pools):
         taken.setdefault(place, []).append(at)
     sizes = [size for place, ats in taken.items() for size in _sizes_left(pools[place], states[place], ats)]
-    return max(sizes, default=0.0), sum(sizes)
+    return sorted(sizes, reverse=True)
 
 
 def _sizes_left(pool: PoolSupply, state: PoolState, taken: Sequence[int]) -> Iterator[float]:
