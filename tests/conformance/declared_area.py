@@ -16,7 +16,7 @@ from typing import Any
 from cathedra.api.decoding import decode_json
 from cathedra.api.field import ErrorList
 from cathedra.api.scheme import GroupVersionKind
-from cathedra.kinds.declarative.walking import declared_errors
+from cathedra.kinds.declarative import declared_errors
 from cathedra.kinds.definition import RequestContext, ResourceDefinition
 from cathedra.kinds.resource import declared
 from cathedra.kinds.scheduling.validation import POD_GROUP_TAGS, WORKLOAD_TAGS

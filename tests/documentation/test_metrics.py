@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from cathedra.advisor.metrics import METRICS
+from cathedra.advisor.program import METRICS
 from cathedra.api.core.core_v1 import Pod
 from cathedra.client.denials import Denials
 from cathedra.client.queuemetrics import InformerMetrics, QueueMetrics

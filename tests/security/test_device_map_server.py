@@ -10,9 +10,8 @@ import pytest
 
 from cathedra.engine import Engine
 from cathedra.insight import read_dump
-from cathedra.page.files import static_files
 from cathedra.page.history import Unchanging
-from cathedra.page.server import HOST, serving_page
+from cathedra.page.server import HOST, serving_page, static_files
 from tests.unit.cli.dra.dumps import gpu_cluster
 
 CLIENTS = ("stranger", "wrong", "rebound", "elsewhere", "own")

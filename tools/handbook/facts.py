@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cathedra.advisor.metrics import METRICS
+from cathedra.advisor.program import METRICS
 from cathedra.insight.linting.report import RULES
 from cathedra.releases.metrics import metrics
 from tools.handbook.markdown import code, escaped, table

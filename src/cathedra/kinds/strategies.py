@@ -14,8 +14,7 @@ import msgspec
 from cathedra.api.core.meta_v1 import KubeObject, ObjectMeta
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
-from cathedra.kinds.declarative.tags import TypeTags
-from cathedra.kinds.declarative.walking import with_tags
+from cathedra.kinds.declarative import TypeTags, with_tags
 from cathedra.kinds.definition import RequestContext, Strategy
 from cathedra.releases import FeatureGates
 

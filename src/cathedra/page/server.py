@@ -15,16 +15,17 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
-from typing import Any, Final, Protocol
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qs
 
 from cathedra.allocation.errors import InvalidInput
 from cathedra.asgi.application import Receive, Scope, Send
 from cathedra.asgi.listener import Listener, bind
-from cathedra.page.files import SECURITY_HEADERS, static_files
 
 HOST: Final = "127.0.0.1"
 MOST_BYTES: Final = 16 << 20
@@ -212,3 +213,49 @@ async def serving_page(
         yield f"http://{HOST}:{number}/#{secret}"
     finally:
         await listener.stop()
+
+
+_TYPES: Final[Mapping[str, bytes]] = {
+    "html": b"text/html; charset=utf-8",
+    "js": b"text/javascript; charset=utf-8",
+    "css": b"text/css; charset=utf-8",
+    "svg": b"image/svg+xml",
+    "txt": b"text/plain; charset=utf-8",
+}
+POLICY: Final = "; ".join(
+    (
+        *("default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'"),
+        *("base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"),
+    )
+)
+"""Content-Security-Policy: nothing but the page's own files, and no connection but to its own server."""
+SECURITY_HEADERS: Final = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+
+
+class StaticFile(NamedTuple):
+    """A file of the page."""
+
+    body: bytes
+    type: bytes
+
+
+def static_files() -> dict[str, StaticFile]:
+    """Return the page's files by URL path; ``/`` is the page itself."""
+    found = dict(_walked(files("cathedra.page") / "static", "/"))
+    found["/"] = found["/index.html"]
+    return found
+
+
+def _walked(folder: Traversable, path: str) -> Iterator[tuple[str, StaticFile]]:
+    for one in folder.iterdir():
+        if one.is_dir():
+            yield from _walked(one, f"{path}{one.name}/")
+        elif (kind := _TYPES.get(one.name.rpartition(".")[2])) is not None:
+            yield f"{path}{one.name}", StaticFile(one.read_bytes(), kind)

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from cathedra.advisor.advisor import Advisor
-from cathedra.advisor.metrics import AdvisorMetrics
+from cathedra.advisor.program import AdvisorMetrics
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.struct import from_dict
 from cathedra.releases import FeatureGates
-from tests.unit.advisor.test_metrics import scraped
+from tests.unit.advisor.test_program import scraped
 from tests.unit.advisor.world import World, with_world
 from tests.unit.scheduler.objects import claim, exactly, node, pod, slice_
 

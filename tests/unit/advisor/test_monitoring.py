@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from cathedra.advisor.devices import STATES
-from cathedra.advisor.metrics import METRICS
+from cathedra.advisor.program import METRICS
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "monitoring"
 LABELS = {name: one.labels for one in METRICS for name in (one.name, f"{one.name}_bucket")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from cathedra.page.files import static_files
+from cathedra.page.server import static_files
 
 STATIC = Path(__file__).parents[3] / "src" / "cathedra" / "page" / "static"
 

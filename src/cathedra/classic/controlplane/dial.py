@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cathedra.classic.nodes.versions import RegisteredVersions
+from cathedra.classic.nodes.client import RegisteredVersions
 from cathedra.clock import Clock
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ConnectedPlugin, DialPlugin, HealthClient, MakeDial

@@ -12,12 +12,19 @@ from cathedra.cli.configuration import selected_data
 from cathedra.cli.terminal import print_progress
 from cathedra.clock import SystemClock
 from cathedra.cluster.config import InvalidOption
-from cathedra.cluster.data.backup import DATABASE, Backup, back_up, check_backup
+from cathedra.cluster.data.backup import (
+    DATABASE,
+    Backup,
+    DamagedBatch,
+    Verification,
+    back_up,
+    check_backup,
+    remove_damaged,
+)
 from cathedra.cluster.data.backup import restore as restore_into
+from cathedra.cluster.data.backup import verify as verify_database
 from cathedra.cluster.data.datadir import DataDir
 from cathedra.cluster.data.directories import DEFAULT_NAME, kept_description, selected, selecting
-from cathedra.cluster.data.verification import DamagedBatch, Verification, remove_damaged
-from cathedra.cluster.data.verification import verify as verify_database
 from cathedra.cluster.process import background
 
 _NAMED: Final = 10

@@ -20,7 +20,7 @@ from cathedra.kinds.core.pods.defaults import default_pod_template
 from cathedra.kinds.core.pods.disabled_fields import enabled_job_template
 from cathedra.kinds.core.pods.templates import CONTAINERS, IMAGES, SELECTOR, container_cells, selector_text
 from cathedra.kinds.core.pods.warnings import name_warnings, template_warnings
-from cathedra.kinds.declarative.tags import FieldTags, TypeTags
+from cathedra.kinds.declarative import FieldTags, TypeTags
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules

@@ -8,8 +8,7 @@ from typing import Any, Final
 from cathedra.api.core import core_v1, discovery_v1
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age, first_three
-from cathedra.kinds.declarative.formats import one_of
-from cathedra.kinds.declarative.tags import FieldTags, TypeTags
+from cathedra.kinds.declarative import FieldTags, TypeTags, one_of
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules
 

@@ -22,8 +22,7 @@ from cathedra.kinds.core.pods.templates import (
 )
 from cathedra.kinds.core.pods.validation import validate_pod_template
 from cathedra.kinds.core.pods.warnings import named_workload_warnings
-from cathedra.kinds.declarative.formats import minimum
-from cathedra.kinds.declarative.tags import FieldTags, TypeTags
+from cathedra.kinds.declarative import FieldTags, TypeTags, minimum
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.deletion import DeletionRules

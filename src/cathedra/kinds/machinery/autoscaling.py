@@ -22,8 +22,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.struct import KubeStruct, encode, from_dict, replace, reshape
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
-from cathedra.kinds.declarative.formats import minimum
-from cathedra.kinds.declarative.tags import FieldTags, TypeTags
+from cathedra.kinds.declarative import FieldTags, TypeTags, minimum
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition, VersionDefinition
 from cathedra.kinds.strategies import ObjectRules

@@ -8,7 +8,7 @@ from cathedra.api.core import networking_v1
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
 from cathedra.kinds.core.pods.templates import selector_text
-from cathedra.kinds.declarative.tags import FieldTags, TypeTags
+from cathedra.kinds.declarative import FieldTags, TypeTags
 from cathedra.kinds.definition import AnyDefinition, Column, ResourceDefinition
 from cathedra.kinds.strategies import CountedStrategy, ObjectRules
 

@@ -12,7 +12,7 @@ from cathedra.api.formats import check, path_segment
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
-from cathedra.kinds.declarative.tags import FieldTags, TypeTags
+from cathedra.kinds.declarative import FieldTags, TypeTags
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, ResourceDefinition
 from cathedra.kinds.strategies import ObjectRules

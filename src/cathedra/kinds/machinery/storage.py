@@ -9,8 +9,7 @@ from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
 from cathedra.kinds.builtin import BuiltinKind
 from cathedra.kinds.columns import AGE, NAME, age
-from cathedra.kinds.declarative.formats import long_name_caseless, max_length
-from cathedra.kinds.declarative.tags import FieldTags, TypeTags
+from cathedra.kinds.declarative import FieldTags, TypeTags, long_name_caseless, max_length
 from cathedra.kinds.defaults import changed
 from cathedra.kinds.definition import AnyDefinition, Column, RequestContext
 from cathedra.kinds.strategies import DefaultedStrategy, ObjectRules

@@ -10,7 +10,9 @@ import re
 from typing import Any, Final
 
 from cathedra.api.field import ErrorList
-from cathedra.kinds.declarative.formats import (
+from cathedra.kinds.declarative import (
+    FieldTags,
+    TypeTags,
     extended_resource_name,
     forbidden,
     fully_qualified_name,
@@ -23,9 +25,8 @@ from cathedra.kinds.declarative.formats import (
     pool_name,
     short_name,
     uuid,
+    with_tags,
 )
-from cathedra.kinds.declarative.tags import FieldTags, TypeTags
-from cathedra.kinds.declarative.walking import with_tags
 from cathedra.kinds.definition import RequestContext
 from cathedra.kinds.resource.versions import Shapes
 from cathedra.releases import FeatureGates, behaviours

@@ -14,8 +14,11 @@ from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.struct import replace
 from cathedra.kinds.columns import NAME, age
 from cathedra.kinds.conditions import validate_conditions
-from cathedra.kinds.declarative.formats import (
+from cathedra.kinds.declarative import (
     Check,
+    FieldTags,
+    TypeTags,
+    declared_errors,
     forbidden,
     fully_qualified_name,
     long_name,
@@ -25,8 +28,6 @@ from cathedra.kinds.declarative.formats import (
     minimum,
     pool_name,
 )
-from cathedra.kinds.declarative.tags import FieldTags, TypeTags
-from cathedra.kinds.declarative.walking import declared_errors
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition, Strategy, VersionDefinition
 from cathedra.kinds.resource.claims.validation import IMMUTABLE
 from cathedra.kinds.resource.versions import GROUP

@@ -9,7 +9,7 @@ from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup, PodGroup
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
 from cathedra.kinds.columns import AGE, NAME, age
-from cathedra.kinds.declarative.walking import declared_errors
+from cathedra.kinds.declarative import declared_errors
 from cathedra.kinds.definition import Column, RequestContext, Strategy
 from cathedra.kinds.scheduling.conversion import group_from_hub
 from cathedra.kinds.scheduling.disabled_fields import enabled_composite_spec, enabled_group_spec

@@ -14,7 +14,9 @@ from cathedra.api.core import scheduling_v1alpha3
 from cathedra.api.field import ErrorList, FieldPath
 from cathedra.api.formats import check
 from cathedra.kinds.conditions import validate_conditions
-from cathedra.kinds.declarative.formats import (
+from cathedra.kinds.declarative import (
+    FieldTags,
+    TypeTags,
     label_key,
     long_name,
     maximum,
@@ -23,7 +25,6 @@ from cathedra.kinds.declarative.formats import (
     path_segment,
     short_name,
 )
-from cathedra.kinds.declarative.tags import FieldTags, TypeTags
 from cathedra.releases import FeatureGates, behaviours
 
 MAX_CLAIMS: Final = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cathedra.api.core import scheduling_v1alpha3
 from cathedra.api.field import ErrorList
 from cathedra.api.struct import replace
-from cathedra.kinds.declarative.walking import declared_errors, merged
+from cathedra.kinds.declarative import declared_errors, merged
 from cathedra.kinds.definition import RequestContext, Strategy
 from cathedra.kinds.scheduling.conversion import workload_from_hub
 from cathedra.kinds.scheduling.disabled_fields import enabled_workload_spec

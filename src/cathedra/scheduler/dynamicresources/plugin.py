@@ -39,8 +39,7 @@ from cathedra.scheduler.dynamicresources.cycle import (
 from cathedra.scheduler.dynamicresources.devices import FreeDevices
 from cathedra.scheduler.dynamicresources.extended_resources import Demand, demand_of, nodes_by_resources, special_claim
 from cathedra.scheduler.dynamicresources.hints import QueueingHints
-from cathedra.scheduler.dynamicresources.node_allocatable import ClaimUse, NodeAllocatable, Unaccountable
-from cathedra.scheduler.dynamicresources.node_mappings import NodeMappings
+from cathedra.scheduler.dynamicresources.node_allocatable import ClaimUse, NodeAllocatable, NodeMappings, Unaccountable
 from cathedra.scheduler.dynamicresources.repacking import Repacker
 from cathedra.scheduler.dynamicresources.suppositions import Suppositions, freed_claim
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter

@@ -13,6 +13,7 @@ from cathedra.client.store import Store
 from cathedra.scheduler.dynamicresources.node_allocatable import (
     ClaimUse,
     NodeAllocatable,
+    NodeMappings,
     Unaccountable,
     refusal,
     with_statuses,
@@ -141,3 +142,73 @@ def test_only_a_node_that_is_too_small_is_hopeless(cpu: str, used: str, expected
     counted = with_statuses(pod("p"), statuses(cores("2")))
     answer = refusal(counted, info)
     assert (answer.code.value if answer is not None else None) == expected
+
+
+# Devices that are part of their node, in the form of 1.36 (docs/spec/scheduling.md §13).
+
+
+async def furnish_node_mappings(world: World, mappings: dict[str, Any], *, cpu: str = "4") -> None:
+    """A node with two devices that are part of it."""
+    await world.create(device_class(), node("n1", cpu=cpu))
+    await world.create(slice_("n1", 2, nodeAllocatableResourceMappings=mappings))
+
+
+def test_devices_count_against_the_node_and_the_pod_says_so_node_mappings() -> None:
+    async def body(world: World) -> None:
+        await furnish_node_mappings(world, {"cpu": {"allocationMultiplier": "2"}})
+        await world.create(claim("c1"), user("p1", "c1"))
+        await world.bound("p1")
+        [status] = (await world.pod("p1")).status.node_allocatable_resource_claim_statuses
+        assert to_dict(status) == {"resourceClaimName": "c1", "containers": ["c"], "resources": {"cpu": "2"}}
+        await world.create(pod("p2", requests={"cpu": "2"}))
+        await world.quiet()
+        assert "1 Insufficient cpu." in (await world.condition("p2"))[1]
+
+    play(body, gates=GATES, release="1.36")
+
+
+def test_a_claim_belongs_to_the_pod_that_counts_it() -> None:
+    async def body(world: World) -> None:
+        await furnish_node_mappings(world, {"cpu": {"allocationMultiplier": "1"}})
+        await world.create(claim("c"), user("p1", "c"))
+        await world.bound("p1")
+        await world.create(user("p2", "c"))
+        await world.quiet()
+        assert "node allocatable resource claim c is already used by another pod" in (await world.condition("p2"))[1]
+
+    play(body, gates=GATES, release="1.36")
+
+
+def test_a_claim_that_no_container_uses_is_refused() -> None:
+    async def body(world: World) -> None:
+        await furnish_node_mappings(world, {"cpu": {"allocationMultiplier": "1"}})
+        entries = [{"name": "e", "resourceClaimName": "c"}]
+        await world.create(claim("c"), pod("p", resourceClaims=entries))
+        await world.quiet()
+        expected = "claim c: node-allocatable resource claim not referenced by any container within the pod"
+        assert expected in (await world.condition("p"))[1]
+
+    play(body, gates=GATES, release="1.36")
+
+
+def statuses_node_mappings(mappings: dict[str, Any], **result: Any) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
+    """What one device that is being allocated is of its node."""
+    slices: Store[ResourceSlice] = Store()
+    known = NodeMappings(slices)
+    slices.put(slice_("n1", 1, nodeAllocatableResourceMappings=mappings))
+    allocated = {"request": "gpu", "driver": DRIVER, "pool": "n1", "device": "gpu-0", **result}
+    allocation = from_dict(AllocationResult, {"devices": {"results": [allocated]}})
+    return known.statuses([ClaimUse(claim("c", exactly()), allocation, ("a",))], node("n1"))
+
+
+def test_a_capacity_times_its_multiplier_is_what_a_share_is() -> None:
+    by_capacity = {"memory": {"capacityKey": "ram", "allocationMultiplier": "1500m"}}
+    [status] = statuses_node_mappings(by_capacity, consumedCapacity={"ram": "2Gi"})
+    assert str(status.resources["memory"]) == "3Gi"
+    assert statuses_node_mappings(by_capacity, consumedCapacity={"other": "2Gi"}) == ()
+    with pytest.raises(Unaccountable, match="ConsumedCapacity is nil, but Capacity key 'ram' is set"):
+        statuses_node_mappings(by_capacity)
+
+
+def test_a_device_that_has_vanished_is_nothing() -> None:
+    assert statuses_node_mappings({"cpu": {"allocationMultiplier": "1"}}, device="gpu-7") == ()

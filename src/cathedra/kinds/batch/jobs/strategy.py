@@ -22,9 +22,15 @@ from cathedra.kinds.core.pods.templates import (
     selector_text,
 )
 from cathedra.kinds.core.pods.warnings import named_workload_warnings
-from cathedra.kinds.declarative.formats import label_key, long_name, minimum, short_name
-from cathedra.kinds.declarative.tags import FieldTags, TypeTags
-from cathedra.kinds.declarative.walking import declared_errors
+from cathedra.kinds.declarative import (
+    FieldTags,
+    TypeTags,
+    declared_errors,
+    label_key,
+    long_name,
+    minimum,
+    short_name,
+)
 from cathedra.kinds.defaults import absent
 from cathedra.kinds.definition import Column, RequestContext, ResourceDefinition
 from cathedra.kinds.deletion import DeletionRules, states_propagation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cathedra.classic.nodes.versions import RegisteredVersions, UnsupportedVersions, highest_version
+from cathedra.classic.nodes.client import RegisteredVersions, UnsupportedVersions, highest_version
 from cathedra.node.plugins.client import RegistrationError
 from tests.unit.classic.world import gates
 

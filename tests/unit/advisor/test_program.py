@@ -7,7 +7,7 @@ import re
 from prometheus_client import CollectorRegistry
 
 from cathedra.advisor.advisor import Advisor
-from cathedra.advisor.metrics import METRICS, AdvisorMetrics, bounded
+from cathedra.advisor.program import METRICS, AdvisorMetrics, bounded
 from cathedra.exposition import text_of
 from tests.unit.advisor.test_devices import held
 from tests.unit.advisor.world import World, waiting, with_world

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from cathedra.api.core.core_v1 import ConfigMap
-from cathedra.api.field import ErrorList, ErrorType, FieldError
+from cathedra.api.field import ErrorList, ErrorType, FieldError, FieldPath
 from cathedra.api.struct import KubeStruct, always
-from cathedra.kinds.declarative import walking
-from cathedra.kinds.declarative.formats import max_length, minimum, short_name
-from cathedra.kinds.declarative.tags import FieldTags, TypeTags
-from cathedra.kinds.declarative.walking import declared_errors, merged
+from cathedra.kinds import declarative
+from cathedra.kinds.declarative import (
+    Check,
+    FieldTags,
+    TypeTags,
+    declared_errors,
+    max_length,
+    merged,
+    minimum,
+    short_name,
+)
 from tests.unit.kinds.objects import gates, texts
 
 
@@ -203,12 +211,100 @@ def test_without_tags_nothing_changes() -> None:
 
 
 def test_a_type_without_tags_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walking, "declared_errors", None)
+    monkeypatch.setattr(declarative, "declared_errors", None)
     found = errors(required("a"))
-    assert walking.with_tags(found, TypeTags(), ConfigMap(), None, gates()) is found
+    assert declarative.with_tags(found, TypeTags(), ConfigMap(), None, gates()) is found
 
 
 def test_a_union_may_have_one_member() -> None:
     tags = TypeTags({"part": FieldTags(of=TypeTags(union=("weight",)))})
     assert found(tags, Whole(part=Part(weight=1))) == []
     assert found(tags, Whole(part=Part())) == ['part: Invalid value: "": must specify one of: `weight`']
+
+
+# Tags as data.
+
+
+def test_a_field_without_tags_may_hold_anything_or_nothing() -> None:
+    said = msgspec.structs.asdict(FieldTags())
+    assert not any(said.values()), said
+
+
+def test_a_type_may_be_a_union_and_nothing_else() -> None:
+    assert dict(TypeTags(union=("a", "b")).fields) == {}
+
+
+def test_tags_are_values_that_many_types_share() -> None:
+    shared = FieldTags(required=True)
+    with pytest.raises(AttributeError):
+        shared.required = False  # type: ignore[misc]  # that it cannot be set is what is tested
+    assert shared == FieldTags(required=True)
+
+
+# Checks that tags name, in the words of declarative validation.
+
+
+def found_formats(check: Check, value: object) -> list[str]:
+    errors = ErrorList()
+    check(errors, FieldPath("f"), value)
+    return [text.removeprefix("f: ") for text in texts(errors)]
+
+
+@pytest.mark.parametrize(
+    ("check", "value"),
+    [
+        (declarative.short_name, "a-b"),
+        (declarative.long_name, "a.b"),
+        (declarative.long_name_caseless, "A.b"),
+        (declarative.label_key, "a.b/C_d"),
+        (declarative.uuid, "01234567-89ab-cdef-0123-456789abcdef"),
+        (declarative.pool_name, "a/b.c"),
+        (declarative.extended_resource_name, "example.com/gpu"),
+        (declarative.fully_qualified_name, "a.b/c_d"),
+        (declarative.fully_qualified_name, "a/b/c"),
+        (declarative.max_length(2), "äö"),
+        (declarative.max_bytes(4), "äö"),
+        (declarative.minimum(0), 0),
+        (declarative.one_of("a", "b"), "b"),
+    ],
+)
+def test_what_is_well_formed_passes(check: Check, value: object) -> None:
+    assert found_formats(check, value) == []
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "wanted"),
+    [
+        (declarative.short_name, "a" * 64, "must be no more than 63 bytes"),
+        (declarative.short_name, "a.b", "must not contain dots"),
+        (declarative.long_name, "a" * 254, "must be no more than 253 bytes"),
+        (declarative.uuid, "{01234567-89ab-cdef-0123-456789abcdef}", "must be a lowercase UUID in 8-4-4-4-12 format"),
+        (declarative.pool_name, "a/", "segment 1: must not be empty"),
+        (declarative.extended_resource_name, "a/kubernetes.io/b", 'must not have "kubernetes.io/" domain'),
+        (declarative.minimum(1), 0, "must be greater than or equal to 1"),
+    ],
+)
+def test_what_is_not_is_invalid(check: Check, value: object, wanted: str) -> None:
+    assert any(text.endswith(wanted) for text in found_formats(check, value)), found_formats(check, value)
+
+
+def test_an_extended_resource_is_no_quota_and_fits_into_one() -> None:
+    assert [
+        text.partition(": ")[2].partition(": ")[2][:44]
+        for text in found_formats(declarative.extended_resource_name, "requests.a")
+    ] == [
+        "a name must be a domain-prefixed path, such ",
+        'must not have "requests." prefix',
+    ]
+    assert found_formats(declarative.extended_resource_name, f"{'a' * 250}/b")[-1].endswith(
+        "must be no more than 253 bytes"
+    )
+
+
+def test_sizes_are_in_characters_or_bytes() -> None:
+    assert found_formats(declarative.max_length(1), "äö") == ["Too long: may not be more than 1 characters"]
+    assert found_formats(declarative.max_bytes(3), "äö") == ["Too long: may not be more than 3 bytes"]
+
+
+def test_what_is_forbidden_needs_no_words() -> None:
+    assert found_formats(declarative.forbidden, "x") == ["Forbidden"]
