@@ -12,6 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import merge
 from typing import Any, Generic, NamedTuple, TypeVar
 
 __all__ = ["Operation", "first_impossible", "is_linearizable"]
@@ -119,20 +120,20 @@ def is_linearizable(history: Sequence[Operation[I, O]], initial: S, step: Step[S
 
 
 def _choices(head: _Entry, unanswered: Sequence[_Entry], done: _Done) -> Iterator[_Entry]:
-    """Return the calls that may be next: those before the first return.
-
-    Those without an answer come last: few had an effect, and there may be hundreds of them.
-    """
-    entry = head.after
-    while entry is not None and entry.operation is not None:
-        yield entry
-        entry = entry.after
-    limit = math.inf if entry is None else entry.moment
-    for one in unanswered:
-        if one.moment > limit:
+    """Return the calls that may be next, in the order of time: those before the first return."""
+    pending = (one for one in unanswered if not done.unanswered >> one.number & 1)
+    # At equal times calls come first, as the operations overlap.
+    for entry in merge(pending, _following(head), key=lambda entry: entry.moment):
+        if entry.operation is None:
             return
-        if not done.unanswered >> one.number & 1:
-            yield one
+        yield entry
+
+
+def _following(entry: _Entry) -> Iterator[_Entry]:
+    """Return the entries of the list behind one."""
+    while entry.after is not None:
+        entry = entry.after
+        yield entry
 
 
 def _listed(history: Sequence[Operation[I, O]]) -> tuple[_Entry, list[_Entry]]:

@@ -144,6 +144,20 @@ def test_a_pod_that_waits_for_its_driver_goes_as_soon_as_the_driver_is_back() ->
     play(body)
 
 
+def test_a_driver_in_the_process_that_hangs_delays_its_pod_and_is_called_again() -> None:
+    async def body(s: Setting) -> None:
+        s.driver.seconds = 3600
+        await s.create(make_claim("c1", "p"), make_pod(claims=["c1"]))
+        await asyncio.sleep(46)
+        assert "DeadlineExceeded" in s.events_of("FailedPrepareDynamicResources")[0]
+        s.driver.seconds = 0
+        await asyncio.sleep(120)
+        assert [verb for verb, _ in s.driver.calls] == ["prepare", "prepare"]
+        assert len(s.runtime.specs) == 1
+
+    play(body)
+
+
 def test_two_pods_share_a_claim_that_is_prepared_once_and_let_go_by_the_last() -> None:
     async def body(s: Setting) -> None:
         await s.create(make_claim("c1", "p", "q"), make_pod("p", claims=["c1"]))
