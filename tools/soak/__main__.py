@@ -2,8 +2,8 @@
 
 Each round creates claims, pods, a deployment and a job in a new namespace, watches and changes them, and deletes them.
 Before the soak, several rounds run at a time until what has a bound has reached it: the log of the store, the history
-of changes, caches. Then the cluster is measured between two rounds, when it is empty, and its second half is compared
-with its first. The exit status is 1 if something has grown.
+of changes, caches. Then the cluster is measured between two rounds, when it is empty, and the last third is compared
+with the second. The exit status is 1 if something has grown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cathedra.clock import SystemClock
 from cathedra.cluster.data.datadir import DataDir
 from tools.soak.churn import Churn
 from tools.soak.cluster import READY
-from tools.soak.figures import LIMITS, Census, Sample, grown, grown_types, halves, sampled, slope
+from tools.soak.figures import LIMITS, Census, Sample, grown, grown_types, medians, sampled, slope
 
 __all__ = ["Soaked", "main", "soaked"]
 
@@ -122,11 +122,14 @@ class Outcome:
         count = len(self.samples)
         chosen = [self.samples[index] for index in (0, count // 3, 2 * count // 3, -1)]
         minutes = " | ".join(f"{one.seconds / 60:.1f}" for one in chosen)
-        rows = [f"| minutes | {minutes} | medians of both halves | slope in an hour |", "|---|---|---|---|---|---|---|"]
+        rows = [
+            f"| minutes | {minutes} | medians of last two thirds | slope in an hour |",
+            "|---|---|---|---|---|---|---|",
+        ]
         for name in LIMITS:
             unit = " in MiB" if name in ("memory", "store") else ""
             values = " | ".join(f"{getattr(one, name):,.5g}" for one in chosen)
-            before, after = halves(self.samples, name)
+            before, after = medians(self.samples, name)
             rows.append(
                 f"| {name}{unit} | {values} | {before:,.5g}, {after:,.5g} | {slope(self.samples, name) * 3600:+,.3g} |"
             )

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-__all__ = ["BOUNDED", "LIMITS", "Census", "Sample", "grown", "grown_types", "halves", "processes", "sampled", "slope"]
+__all__ = ["BOUNDED", "LIMITS", "Census", "Sample", "grown", "grown_types", "medians", "processes", "sampled", "slope"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ LIMITS: Final[Mapping[str, Limit]] = {
     "store": Limit(0.1, 4.0),
     "files": Limit(0.0, 8.0),
 }
-"""Growth from the first half of a soak to its second half."""
+"""Growth from the second third of a soak to its last third."""
 BOUNDED: Final = frozenset(
     {"cathedra.client.events._Similar", "cathedra.client.events._Written", "cathedra.client.backoff.TokenBucket"}
 )
@@ -60,28 +60,35 @@ def grown(samples: Sequence[Sample]) -> list[str]:
     """Return a line for each figure that has grown beyond its limit."""
     lines = []
     for name, limit in LIMITS.items():
-        before, after = halves(samples, name)
+        before, after = medians(samples, name)
         if after - before > limit.share * before + limit.more:
-            named = _named(name, samples[0], samples[-1])
+            named = _named(name, _steady(samples)[0], samples[-1])
             lines.append(f"{name} has grown from {before:,.1f} to {after:,.1f}{named}")
     return lines
 
 
-def halves(samples: Sequence[Sample], name: str) -> tuple[float, float]:
-    """Return the medians of a figure in both halves of a soak."""
-    half = len(samples) // 2
-    before, after = (median(getattr(one, name) for one in part) for part in (samples[:half], samples[half:]))
+def _steady(samples: Sequence[Sample]) -> Sequence[Sample]:
+    """Return the last two thirds. In the first third the history of the time before ends, so memory shrinks."""
+    return samples[len(samples) // 3 :]
+
+
+def medians(samples: Sequence[Sample], name: str) -> tuple[float, float]:
+    """Return the medians of a figure in the second and the last third of a soak."""
+    steady = _steady(samples)
+    half = len(steady) // 2
+    before, after = (median(getattr(one, name) for one in part) for part in (steady[:half], steady[half:]))
     return before, after
 
 
 def slope(samples: Sequence[Sample], name: str) -> float:
-    """Return the growth of a figure in a second: the median over all pairs of samples (Theil and Sen).
+    """Return the growth of a figure in a second, from the second third on: the median over all pairs of samples (Theil
+    and Sen).
 
     Single peaks, and a step of a few samples, do not move it.
     """
     pairs = [
         (getattr(after, name) - getattr(before, name)) / (after.seconds - before.seconds)
-        for before, after in combinations(samples, 2)
+        for before, after in combinations(_steady(samples), 2)
         if after.seconds > before.seconds
     ]
     return median(pairs) if pairs else 0.0
