@@ -237,7 +237,7 @@ def _as_stored(definition: AnyDefinition, value: bytes, decoded: Decode) -> Any:
 def _as_known(definition: AnyDefinition, obj: Any, release: str) -> Any:
     """Return the object without the fields that the release does not know. Those of custom resources are the same in
     all releases."""
-    return of_release(obj, release) if has_message(definition.type) else obj
+    return of_release(obj, release, parsed=True) if has_message(definition.type) else obj
 
 
 class _ValueForm:
