@@ -176,8 +176,13 @@ class Advisor:
         return self.model.turns.still()
 
     def statistics(self) -> Mapping[str, int]:
-        """Return the numbers of pods that wait, of answers, and of analyses so far."""
-        return {"waiting": len(self.pods.by_uid), "answers": len(self.pods.answers), "judged": self.pods.judged}
+        """Return the numbers of pods that wait, of answers, of remembered events, and of analyses so far."""
+        return {
+            "waiting": len(self.pods.by_uid),
+            "answers": len(self.pods.answers),
+            "events": self.events.remembered,
+            "judged": self.pods.judged,
+        }
 
     def obstacles(self) -> Iterator[str]:
         """Yield the first obstacle of each pod that waits; "" for those that fit."""

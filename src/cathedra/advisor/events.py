@@ -66,6 +66,11 @@ class AdvisorEvents:
             own.set_transform(_bare)
             own.add_handler(self._read, lambda _, event: self._read(event), self._expired)
 
+    @property
+    def remembered(self) -> int:
+        """The number of events that are remembered, or wait to be written."""
+        return len(self._written) + len(self._deferred)
+
     def report(self, about: KubeObject, reason: str, message: str) -> bool:
         """Write an event, unless the object has one of that reason with the same message.
 

@@ -39,6 +39,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--faults", metavar="KINDS", help=f"comma-separated kinds instead of the seed's, or none: {', '.join(FAULTS)}"
     )
     parser.add_argument(
+        "--sqlite",
+        action="store_true",
+        help="use SQLite on a simulated disk as the store of one server, instead of stores that play the contract",
+    )
+    parser.add_argument(
         "--shrink", type=_hours, default=120.0, metavar="SECONDS", help="time to shorten a failing plan"
     )
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run the plan of a file")
@@ -63,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         nodes=arguments.nodes,
         release=arguments.release,
         gates=arguments.gates,
+        sqlite=arguments.sqlite,
         faults=None if faults is None else [kind for kind in faults.split(",") if kind not in ("", "none")],
     )
     campaign = Campaign()

@@ -304,6 +304,7 @@ class EventRecorder:
 
     async def _create(self, event: Event, written: _Written) -> None:
         written.namespace, written.name = event.metadata.namespace, event.metadata.name
+        lost = False
         for attempt in range(ATTEMPTS):
             try:
                 await self._client.resource(EVENTS, written.namespace).create(event)
@@ -311,11 +312,16 @@ class EventRecorder:
             except StatusError as error:
                 if not error.is_already_exists:
                     raise
+                # The answer of an earlier attempt was lost, and it was carried out. Another name would make a second
+                # event.
+                if lost:
+                    return
                 # Another recorder wrote an event about the same object in the same tick of the clock.
                 prefix, _, nanoseconds = written.name.rpartition(".")
                 written.name = f"{prefix}.{int(nanoseconds, 16) + 1:x}"
                 event = with_metadata(event, name=written.name)
             except ConnectionError as error:
+                lost = True
                 _LOG.debug("event %s waits for a connection (%d): %s", event.reason, attempt, error)
                 await self._clock.sleep(RETRY_SECONDS)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from cathedra.advisor.events import COMPONENT, WOULD_FIT
+from cathedra.advisor.sentences import shape_of
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import ResourceClaim
@@ -28,6 +30,12 @@ from cathedra.node.runtime.runtime import ContainerSpec
 
 _CALM_SECONDS: Final = 60.0
 """Time without a fault after which nothing of it is left."""
+_LONG_CALM_SECONDS: Final = 600.0
+"""Time without a fault after which its late consequences have ended too: leases, back-offs, evictions."""
+
+
+_BINDING_SECONDS: Final = 60.0
+"""Time within which a scheduler that meets no fault binds all pods of a gang."""
 
 
 class BrokenInvariant(Exception):
@@ -354,37 +362,59 @@ QUOTA_RESOURCE: Final = "count/resourceclaims.resource.k8s.io"
 class GangsStartWhole(Invariant):
     """Minimum of a gang."""
 
-    sentence = "A gang whose pods were bound while there was no fault never runs below its minimum."
+    sentence = "A gang whose pods were bound while there was no fault is below its minimum for a minute at most."
 
     def __init__(self, chronicle: Chronicle) -> None:
         super().__init__(chronicle)
         self._calm: dict[tuple[str, str], bool] = {}
+        """By gang: there was no fault when its first pod was bound."""
+        self._below: dict[tuple[str, str], float] = {}
+        """Since when a gang has pods with a node, and too few of them."""
 
     def written(self, change: RecordedWrite) -> None:
-        """Note whether there was a fault when the first pod of a gang was bound."""
-        if change.plural != "pods" or change.new is None or not change.new.spec.node_name:
-            return
-        group = change.new.spec.scheduling_group
-        # A scheduler that dies, or a binding that is refused, may leave a part of a gang bound, as in Kubernetes.
-        if group is not None:
-            self._calm.setdefault((change.name[0], group.pod_group_name), self.chronicle.is_calm(_CALM_SECONDS))
+        """Count the gang of a changed pod, and look at the time of those that are below their minimum."""
+        for pod in (change.old, change.new) if change.plural == "pods" else ():
+            if pod is not None and pod.spec.scheduling_group is not None:
+                self._count((change.name[0], pod.spec.scheduling_group.pod_group_name), change.at)
+        for key, since in self._below.items():
+            # A scheduler that dies, or a binding that is refused, may leave a part of a gang bound, as in Kubernetes.
+            if not self._calm[key] or self.chronicle.calm_since(since) < change.at - since:
+                self._calm[key] = False
+            elif change.at - since > _BINDING_SECONDS:
+                raise self.broken(self._text(key))
+
+    def _count(self, key: tuple[str, str], at: float) -> None:
+        bound, wanted, _ = self._members(key)
+        if bound:
+            self._calm.setdefault(key, self.chronicle.is_calm(_CALM_SECONDS))
+        if 0 < bound < wanted:
+            self._below.setdefault(key, at)
+        else:
+            self._below.pop(key, None)
+
+    def _members(self, key: tuple[str, str]) -> tuple[int, int, int]:
+        """Return the numbers of members with a node, of those that need one at least, and of all."""
+        group = self.state.groups.get(key)
+        gang = None if group is None else group.spec.scheduling_policy.gang
+        members = [
+            pod
+            for (namespace, _), pod in self.state.pods.items()
+            if namespace == key[0]
+            and pod.spec.scheduling_group is not None
+            and pod.spec.scheduling_group.pod_group_name == key[1]
+        ]
+        wanted = 0 if gang is None else min(gang.min_count, len(members))
+        return sum(1 for pod in members if pod.spec.node_name), wanted, len(members)
+
+    def _text(self, key: tuple[str, str]) -> str:
+        bound, wanted, members = self._members(key)
+        return f"{bound} of {members} members of gang {key} have a node, {wanted} are needed"
 
     def settled(self) -> None:
-        """Count the members of each gang that have a node."""
-        for key, group in self.state.groups.items():
-            gang = group.spec.scheduling_policy.gang
-            members = [
-                pod
-                for (namespace, _), pod in self.state.pods.items()
-                if namespace == key[0]
-                and pod.spec.scheduling_group is not None
-                and pod.spec.scheduling_group.pod_group_name == key[1]
-            ]
-            bound = sum(1 for pod in members if pod.spec.node_name)
-            if gang is not None and self._calm.get(key, False) and 0 < bound < min(gang.min_count, len(members)):
-                raise self.broken(
-                    f"{bound} of {len(members)} members of gang {key} have a node, {gang.min_count} are needed"
-                )
+        """Look at those that are below their minimum: with enough time they are wrong, if they met no fault."""
+        for key in self._below:
+            if self._calm[key]:
+                raise self.broken(self._text(key))
 
 
 class ReservationsNamePods(Invariant):
@@ -426,7 +456,57 @@ class ReservationsNamePods(Invariant):
 class FinishedClaimsAreFreed(Invariant):
     """Claims that no pod uses are deallocated."""
 
-    sentence = "A claim whose pods have all ended or gone is deallocated, and its devices are unprepared."
+    sentence = (
+        "A claim whose pods have all ended or gone is deallocated, and its devices are unprepared, within ten minutes "
+        "without a fault."
+    )
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        super().__init__(chronicle)
+        self._finished: dict[tuple[str, str], float] = {}
+        """Since when a claim is allocated and has no user."""
+        self._left: dict[tuple[str, str], float] = {}
+        """By node and UID of a claim: since when it is prepared and has no user."""
+
+    def written(self, change: RecordedWrite) -> None:
+        """Note claims that have lost their last user, and look at the time of those that wait."""
+        if change.plural == "resourceclaims":
+            self._note(change.name, change.at)
+        elif change.plural == "pods" and (change.new is None or ended(change.new)):
+            for key in self.state.claims:
+                if key[0] == change.name[0]:
+                    self._note(key, change.at)
+            self._note_prepared(change.at)
+        for name, since in self._finished.items():
+            if self.chronicle.calm_since(since) > _LONG_CALM_SECONDS:
+                raise self.broken(f"claim {name} has no users and is still allocated")
+        for (node, uid), since in self._left.items():
+            if self.chronicle.calm_since(since) > _LONG_CALM_SECONDS:
+                raise self.broken(f"claim {uid} has no users and is still prepared on {node}")
+
+    def unprepared(self, node: NodeView, driver: str, claim: str) -> None:
+        """Forget a claim that the agent takes back; a call that fails is a fault of its own."""
+        self._left.pop((node.name, claim), None)
+
+    def _note(self, key: tuple[str, str], at: float) -> None:
+        claim = self.state.claims.get(key)
+        # Groups keep their claims as long as they exist.
+        if claim is None or claim.status.allocation is None or _of_group(claim) or self._used(claim):
+            self._finished.pop(key, None)
+        else:
+            self._finished.setdefault(key, at)
+
+    def _note_prepared(self, at: float) -> None:
+        used = {claim.metadata.uid for claim in self.state.claims.values() if _of_group(claim) or self._used(claim)}
+        here = {(node.name, uid) for node in self.chronicle.nodes.values() for _, uid in node.prepared}
+        self._left = {key: self._left.get(key, at) for key in sorted(here) if key[1] not in used}
+
+    def _used(self, claim: ResourceClaim) -> bool:
+        for entry in claim.status.reserved_for:
+            pod = self.state.pods.get(self.state.pod_uids.get(entry.uid, ("", "")))
+            if pod is not None and pod.metadata.uid == entry.uid and not ended(pod):
+                return True
+        return False
 
     def settled(self) -> None:
         """Look for allocated claims without users."""
@@ -464,6 +544,67 @@ class TemplateClaimsDieWithTheirPods(Invariant):
         self.settled()
 
 
+class AdvisorAgrees(Invariant):
+    """Verdicts of the advisor."""
+
+    sentence = (
+        "While there is no fault, the advisor never takes a pod for one that fits while the scheduler refuses it."
+    )
+
+    def acknowledged(self, call: APICall, result: Any) -> None:
+        """Look for an alarm."""
+        alarm = call.ref.resource == "events" and call.verb == "create" and result.reason == WOULD_FIT
+        if alarm and not self.chronicle.rivals and self.chronicle.is_calm(_LONG_CALM_SECONDS):
+            raise self.broken(f"{result.involved_object.name}: {result.message}")
+
+    def settled(self) -> None:
+        """Look at the verdicts on all pods that wait."""
+        advisor = self.chronicle.advisor
+        if advisor is not None and "" in advisor.obstacles():
+            raise self.broken("a pod that waits would fit, it finds")
+
+
+class AdvisorWritesOnce(Invariant):
+    """Events of the advisor."""
+
+    sentence = "The advisor does not repeat its last event on an object, after a restart neither."
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        super().__init__(chronicle)
+        self._last: dict[tuple[str, str], str] = {}
+
+    def written(self, change: RecordedWrite) -> None:
+        """Compare a new event with the last one of its object and reason."""
+        event = change.new
+        if change.plural != "events" or event is None or event.reporting_component != COMPONENT:
+            return
+        # A later message, or a repetition, may be written into an event that is there.
+        if change.old is not None and change.old.count == event.count:
+            return
+        key, shape = (event.involved_object.uid, event.reason), shape_of(event.message)
+        if self._last.get(key) == shape:
+            raise self.broken(f"{event.involved_object.name} has two events {event.reason}: {event.message}")
+        self._last[key] = shape
+
+
+class AdvisorForgets(Invariant):
+    """Memory of the advisor."""
+
+    sentence = "The advisor remembers no pod that has gone, and no more events than are stored."
+
+    def emptied(self) -> None:
+        """Compare its figures with what there is."""
+        advisor = self.chronicle.advisor
+        if advisor is None:
+            return
+        figures = advisor.statistics()
+        if figures["waiting"] or figures["answers"]:
+            raise self.broken(f"without any pods it has {figures}")
+        stored = self.state.counts.get(self.chronicle.prefix_of("", "events"), 0)
+        if figures["events"] > stored:
+            raise self.broken(f"of {stored} events that are stored it remembers {figures['events']}")
+
+
 class PartsDoNotFail(Invariant):
     """Parts and their errors."""
 
@@ -491,6 +632,9 @@ INVARIANTS: Final[tuple[type[Invariant], ...]] = (
     PodsKeepTheirNode,
     QuotasHold,
     GangsStartWhole,
+    AdvisorAgrees,
+    AdvisorWritesOnce,
+    AdvisorForgets,
     PartsDoNotFail,
 )
 """Every invariant that is a class of its own. `Progress` of a run is checked by the run itself."""

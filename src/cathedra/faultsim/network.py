@@ -77,6 +77,18 @@ class PartClock:
         await self._clock.sleep(seconds)
 
 
+class PatientClock(PartClock):
+    """The clock of a part whose pauses are longer than it believes: its rounds would otherwise be most of a run."""
+
+    def __init__(self, clock: Clock, times: float) -> None:
+        super().__init__(clock)
+        self._times = times
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait a multiple of the time."""
+        await super().sleep(seconds * self._times)
+
+
 class Network:
     """Active faults of messages, and the servers that run."""
 

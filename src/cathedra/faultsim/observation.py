@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
 
+from cathedra.advisor.advisor import Advisor
 from cathedra.api.core.core_v1 import Node, Pod, ResourceQuota
 from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.apiserver.registry.layout import Layout
@@ -22,7 +23,16 @@ from cathedra.kinds.definition import AnyDefinition
 from cathedra.node.runtime.runtime import ContainerSpec
 
 READ: Final = frozenset(
-    {"pods", "resourceclaims", "nodes", "resourceslices", "podgroups", "resourcequotas", "resourceclaimtemplates"}
+    {
+        "events",
+        "nodes",
+        "podgroups",
+        "pods",
+        "resourceclaims",
+        "resourceclaimtemplates",
+        "resourcequotas",
+        "resourceslices",
+    }
 )
 """Plurals whose objects are decoded."""
 _SHOWN: Final = 400
@@ -53,6 +63,8 @@ class StoredState:
         """Revision of the last write of each key in the store that has a value."""
         self.before: dict[str, dict[int, int]] = {}
         """For each prefix: revision of a write → revision of the write before it, of the same resource."""
+        self.counts: dict[str, int] = {}
+        """For each prefix: number of objects."""
         self.last: dict[str, int] = {}
         """For each prefix: revision of its last write."""
         self.pod_uids: dict[str, tuple[str, str]] = {}
@@ -105,12 +117,13 @@ class NodeView:
 class Chronicle:
     """Everything observed, in order: the hash, the last lines, and the state."""
 
-    def __init__(self, now: Callable[[], float], layout: Layout, definitions: Mapping[str, AnyDefinition]) -> None:
-        """``definitions``: by prefix of the keys in the store."""
+    def __init__(self, now: Callable[[], float], layout: Layout, definitions: Sequence[AnyDefinition]) -> None:
         self.state = StoredState()
         self.nodes: dict[str, NodeView] = {}
         self.lines: deque[str] = deque(maxlen=_SHOWN)
         self.count = 0
+        self.advisor: Advisor | None = None
+        """The advisor that runs."""
         self.rivals = False
         """True if several schedulers work at the same time."""
         self.disturbances = 0
@@ -119,8 +132,9 @@ class Chronicle:
         """Time at which a fault last began or ended."""
         self._now = now
         self._layout = layout
-        self._definitions = definitions
-        self._prefixes = {(one.group, one.plural): prefix for prefix, one in definitions.items()}
+        # Events are served in two groups and have one prefix.
+        self._prefixes = {(one.group, one.plural): layout.prefix(one) for one in definitions}
+        self._definitions = {layout.prefix(one): one for one in definitions if one.stored_as is None}
         self._hash = hashlib.sha256()
 
     @contextmanager
@@ -163,10 +177,12 @@ class Chronicle:
         last = state.last.get(prefix, 0)
         state.before.setdefault(prefix, {})[write.revision] = last
         state.last[prefix] = write.revision
+        state.counts[prefix] = state.counts.get(prefix, 0) - (write.key in state.revisions)
         if write.value is None:
             state.revisions.pop(write.key, None)
         else:
             state.revisions[write.key] = write.revision
+            state.counts[prefix] += 1
         definition = self._definitions.get(prefix)
         if definition is None or definition.plural not in READ:
             return None

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from cathedra.faultsim.errors import InvalidPlan
+from cathedra.faultsim.sqlitefiles import available
 from cathedra.releases import RELEASES, FeatureGates, UnknownGate, behaviours, parse_overrides
 
 FORMAT: Final = 1
@@ -40,12 +41,16 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     supply: str = "whole"
     servers: int = 1
     """API servers; several share one store."""
+    sqlite: bool = False
+    """True if the store of a single server is SQLite, on a simulated disk, instead of one that plays its contract."""
     schedulers: int = 1
     """Schedulers; of several one leads."""
     elected: bool = True
     """False: several schedulers work at the same time, on the same devices."""
     named: bool = False
     """True if the second scheduler takes only pods that name it, and the first one the others."""
+    advisor: bool = False
+    """True if an advisor runs beside the cluster."""
     reports: bool = False
     """True if the driver reports its devices in the status of claims."""
     binding: bool = False
@@ -203,6 +208,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates, in the form of ``--feature-gates``."""
     faults: Collection[str] | None = None
     """The kinds of faults; empty: none."""
+    sqlite: bool = False
+    """True if the store is SQLite and there is one server."""
 
 
 DEFAULTS: Final = Options()
@@ -240,12 +247,13 @@ def _setup(random: Random, options: Options) -> Setup:
     if release not in releases:
         raise InvalidPlan(f"release {release} cannot be simulated; use one of {', '.join(releases)}")
     supply = random.choice(SUPPLIES)
-    # The driver publishes counters in slices of their own, which the oldest releases cannot allocate from.
-    if supply == "partitions" and not FeatureGates.for_release(release).has(behaviours.COUNTERS_IN_OWN_SLICES):
-        supply = "whole"
     toggled = [(gate, random.random() < 0.5) for gate in _TOGGLED if random.random() < 0.2]
     gangs = random.random() < 0.7
     servers = random.choice((1, 1, 2))
+    if options.sqlite:
+        if not available():
+            raise InvalidPlan("SQLite cannot be simulated: this Python does not link its library dynamically")
+        servers = 1
     schedulers = random.choice((1, 1, 2, 2))
     # Active schedulers beside each other need a server that sees all allocations (docs/deviations.md).
     elected, named = random.random() < 0.5, random.random() < 0.5
@@ -253,7 +261,7 @@ def _setup(random: Random, options: Options) -> Setup:
     nodes = random.randint(1, 3)
     devices = random.randint(1, 3)
     gates = _gates(release, supply, toggled, gangs=gangs)
-    reports, binding = random.random() < 0.3, random.random() < 0.3
+    reports, binding, advisor = random.random() < 0.3, random.random() < 0.3, random.random() < 0.3
     try:
         gates |= parse_overrides(options.gates) if options.gates else {}
         full = FeatureGates.for_release(release, gates)
@@ -271,9 +279,11 @@ def _setup(random: Random, options: Options) -> Setup:
         devices=devices,
         supply=supply,
         servers=servers,
+        sqlite=options.sqlite,
         schedulers=schedulers,
         elected=elected,
         named=named and not elected,
+        advisor=advisor,
         reports=reports,
         binding=binding,
     )
@@ -407,9 +417,8 @@ class _Draws:
         return self._random.choice([name for name in part_names(self._setup) if name.startswith(kinds)])
 
     def _release(self) -> str:
-        needed = [behaviours.COUNTERS_IN_OWN_SLICES] if self._setup.supply == "partitions" else []
         # Older releases bind the pods of a group one by one unless a gate of theirs is on.
-        needed += [behaviours.GROUPS_SCHEDULED_AS_UNITS] if self._setup.gates.get(GANGS) else []
+        needed = [behaviours.GROUPS_SCHEDULED_AS_UNITS] if self._setup.gates.get(GANGS) else []
         releases = [one for one in RELEASES_WITH_CLAIMS if all(map(FeatureGates.for_release(one).has, needed))]
         here = releases.index(self._setup.release)
         return self._random.choice(releases[max(here - 1, 0) : here + 2])
@@ -419,7 +428,7 @@ def part_names(setup: Setup) -> list[str]:
     """Return the names of all parts of a cluster."""
     names = [f"server-{number}" for number in range(setup.servers)]
     names += [f"scheduler-{number}" for number in range(setup.schedulers)]
-    names.append("controllers")
+    names += ["controllers", "advisor"] if setup.advisor else ["controllers"]
     names += [f"node-{number}" for number in range(setup.nodes)]
     names += [f"driver-{number}" for number in range(setup.nodes)]
     return names

@@ -25,6 +25,8 @@ from cathedra.semantics.conditions import find_condition
 
 REST_SECONDS: Final = 3600.0
 """Virtual time after the last fault within which the cluster must be at rest."""
+HEAL_SECONDS: Final = 600.0
+"""Virtual time within which all faults end when they are to."""
 _POLL_SECONDS: Final = 20.0
 
 
@@ -112,7 +114,13 @@ async def _play(world: FaultedCluster) -> None:
         await clock.sleep(max(0.0, began + step.at - clock.monotonic()))
         world.step(step)
     await clock.sleep(max(0.0, began + plan.hours * 3600.0 - clock.monotonic()))
-    await world.heal()
+    try:
+        async with asyncio.timeout(HEAL_SECONDS):
+            await world.heal()
+    except TimeoutError:
+        # A part that does not end would let the run wait for ever.
+        world.fail(BrokenInvariant("Progress", f"the faults do not end within {HEAL_SECONDS:.0f} s"))
+        await asyncio.get_running_loop().create_future()
     await world.users.restore(plan.setup.nodes)
     await _until(world, lambda: _settled(world))
     await world.users.clear()

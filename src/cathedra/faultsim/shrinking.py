@@ -68,7 +68,9 @@ def _setup(**change: Any) -> Callable[[FaultPlan], FaultPlan]:
 _SIMPLIFICATIONS: Final[tuple[Callable[[FaultPlan], FaultPlan], ...]] = (
     _shorter,
     _setup(servers=1),
-    _setup(schedulers=1),
+    _setup(sqlite=False),
+    _setup(advisor=False),
+    _setup(schedulers=1, elected=True, named=False),
     _setup(gates={}),
     _setup(nodes=1),
     _setup(devices=1),

@@ -31,7 +31,7 @@ from cathedra.apiserver.storage.protocol import (
 Observer = Callable[[Write], None]
 SYNC_SECONDS: Final = 0.004
 """Time until a write is durable."""
-_RECENT: Final = 512
+RECENT: Final = 512
 """Writes that a server finds as history when it starts."""
 
 
@@ -42,7 +42,7 @@ class Disk:
         self.random = random
         self.revision = 0
         self.records: dict[str, Record] = {}
-        self.recent: deque[PastWrite] = deque(maxlen=_RECENT)
+        self.recent: deque[PastWrite] = deque(maxlen=RECENT)
         self.full = False
         self.failing_syncs = 0.0
         """Share of syncs that fail."""

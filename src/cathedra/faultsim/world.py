@@ -14,6 +14,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from cathedra.advisor.advisor import Advisor, AdvisorOptions
 from cathedra.api.status import StatusError
 from cathedra.apiserver.config import ServerConfig
 from cathedra.apiserver.registry.layout import LogLayout, SharedLayout
@@ -34,11 +35,14 @@ from cathedra.faultsim.invariants import (
     lost_allocation,
 )
 from cathedra.faultsim.machines import HEARTBEAT_SECONDS, DeathAtStep, Machine
-from cathedra.faultsim.network import Link, Network, ObservedWatch, PartClock, ServerLife
+from cathedra.faultsim.network import Link, Network, ObservedWatch, PartClock, PatientClock, ServerLife
 from cathedra.faultsim.observation import Chronicle, NodeView
-from cathedra.faultsim.plan import FaultPlan, PlannedStep, part_names
+from cathedra.faultsim.plan import FaultPlan, PlannedStep, Setup, part_names
+from cathedra.faultsim.sqlitestore import SQLiteDisk, SQLiteStore
 from cathedra.faultsim.stores import Disk, DiskStore, SharedMedium, SharedStore
 from cathedra.faultsim.users import SECOND_SCHEDULER, Users
+from cathedra.insight.reading.live import ServerFeatures
+from cathedra.insight.reading.state import READ_KINDS
 from cathedra.kinds.served import all_definitions
 from cathedra.node.runtime.runtime import ContainerSpec
 from cathedra.releases import FeatureGates, UnknownGate
@@ -54,6 +58,8 @@ _RESTART_SECONDS: Final = 1.0
 _LEASE: Final = LeaseTiming(lease=120.0, renew_deadline=90.0, retry=30.0)
 """Longer than the default: with two schedulers most writes of an idle cluster would be renewals."""
 _FLAP_SECONDS: Final = 5.0
+_ADVISOR_PATIENCE: Final = 20.0
+"""The advisor compares its answers with the scheduler's each second: here, once in twenty."""
 _SECOND: Final = SchedulerConfiguration(profiles=(ProfileConfiguration(name=SECOND_SCHEDULER),))
 """The configuration of a scheduler that takes only pods that name it."""
 
@@ -154,14 +160,11 @@ class FaultedCluster:
         self.shared = setup.servers > 1
         definitions = all_definitions(self.gates)
         layout = SharedLayout(setup.release) if self.shared else LogLayout(setup.release)
-        prefixes = {layout.prefix(one): one for one in definitions}
-        self.chronicle = Chronicle(self.clock.monotonic, layout, prefixes)
+        self.chronicle = Chronicle(self.clock.monotonic, layout, definitions)
         self.invariants: list[Invariant] = [one(self.chronicle) for one in INVARIANTS]
         self._checks = {name: _implementing(name, self.invariants) for name in _HOOKS}
         self.network = Network(self._random(), self)
-        self.medium: Disk | SharedMedium = (
-            SharedMedium(self._random(), self.durable) if self.shared else Disk(self._random(), self.durable)
-        )
+        self.medium = self._medium(setup)
         self._store_random = self._random()
         self.machines = {
             f"node-{number}": Machine(f"node-{number}", setup, self.clock, self._random(), self)
@@ -182,6 +185,16 @@ class FaultedCluster:
 
     def _random(self) -> Random:
         return Random(self.random.getrandbits(64))
+
+    def _medium(self, setup: Setup) -> Disk | SharedMedium:
+        if self.shared:
+            return SharedMedium(self._random(), self.durable)
+        if setup.sqlite:
+            return SQLiteDisk(self._random(), self.durable, self._lost)
+        return Disk(self._random(), self.durable)
+
+    def _lost(self, text: str) -> None:
+        self.fail(BrokenInvariant("AcknowledgedWritesSurvive", text))
 
     # What is observed.
 
@@ -269,6 +282,8 @@ class FaultedCluster:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for part in reversed(self.parts.values()):
             await part.retire()
+        if isinstance(self.medium, SQLiteDisk):
+            self.medium.vfs.close()
 
     def _maker(self, name: str) -> Callable[[], Coroutine[Any, Any, None]]:
         kind = name.partition("-")[0]
@@ -276,6 +291,7 @@ class FaultedCluster:
             "server": self._serve,
             "scheduler": self._schedule,
             "controllers": self._control,
+            "advisor": self._advise,
             "node": self._run_agent,
             "driver": self._run_driver,
         }
@@ -302,7 +318,11 @@ class FaultedCluster:
     async def _serve(self, name: str) -> None:
         config = ServerConfig(release=self.release, gates=self.gates, runtime_config=_RUNTIME_CONFIG)
         medium = self.medium
-        store: DiskStore | SharedStore = SharedStore(medium) if isinstance(medium, SharedMedium) else DiskStore(medium)
+        store: DiskStore | SharedStore
+        if isinstance(medium, SharedMedium):
+            store = SharedStore(medium)
+        else:
+            store = SQLiteStore(medium) if isinstance(medium, SQLiteDisk) else DiskStore(medium)
         clock = self.parts[name].clock
         try:
             server = await APIServer.open(config, clock=clock, random=self._random(), store=store)
@@ -344,6 +364,19 @@ class FaultedCluster:
         clock = self.parts[name].clock
         options = ControllerOptions(replaced={NodeLifecycleController.name: _patient_lifecycle})
         await ControllerManager(client, clock=clock, random=self._random(), gates=self.gates, options=options).run()
+
+    async def _advise(self, name: str) -> None:
+        client = self._client(name, "system:serviceaccount:kube-system:cathedra-advisor")
+        kinds = tuple(kind for kind in READ_KINDS if not kind.gate or self.gates.get(kind.gate, False))
+        clock = PatientClock(self.parts[name].clock, _ADVISOR_PATIENCE)
+        features = ServerFeatures(self.gates, kinds)
+        advisor = self.chronicle.advisor = Advisor(
+            client, features, source="the cluster", clock=clock, options=AdvisorOptions()
+        )
+        try:
+            await advisor.run()
+        finally:
+            self.chronicle.advisor = None
 
     async def _run_agent(self, name: str) -> None:
         client = self._client(name, f"system:node:{name}", ("system:nodes",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.client import events as events_module
 from cathedra.client.client import Client
 from cathedra.client.events import EventRecorder
+from cathedra.client.transport import APICall
 from cathedra.clock import run_virtual
 from tests.unit.client.fake_transport import FakeTransport
 
@@ -107,6 +109,30 @@ def test_a_missing_connection_only_delays() -> None:
     async def main() -> int:
         server = FakeTransport()
         server.failures += [ConnectionError("down")] * 2
+        recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock())
+        recorder.record(POD, "Normal", "Fine", "all is well")
+        task = asyncio.ensure_future(recorder.run())
+        await recorder.flush()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return len(server.objects)
+
+    assert run_virtual(main()) == 1
+
+
+def test_an_event_whose_answer_is_lost_is_not_written_again() -> None:
+    class LostAnswer(FakeTransport):
+        lost = False
+
+        async def call(self, call: APICall) -> Any:
+            answer = await super().call(call)
+            if not self.lost:
+                self.lost = True
+                raise ConnectionError("the answer was lost")
+            return answer
+
+    async def main() -> int:
+        server = LostAnswer()
         recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock())
         recorder.record(POD, "Normal", "Fine", "all is well")
         task = asyncio.ensure_future(recorder.run())

@@ -28,11 +28,11 @@ from cathedra.apiserver.storage.protocol import Settled, StorageError, StoreCont
 from cathedra.apiserver.storage.revisionfile import RevisionFile, StoreInUse
 from cathedra.apiserver.storage.transactions import (
     FORMAT,
-    SCHEMA,
     DamagedRow,
     WriteRefused,
     check_pages,
     is_kept,
+    prepare,
     put_into_log,
     read_log,
     records,
@@ -43,8 +43,6 @@ from cathedra.files.atomic import sync_directory
 from cathedra.files.private import private_directory, private_file
 
 _LOG: Final = logging.getLogger(__name__)
-_PAGE: Final = 8192
-"""Bytes of a page, in new databases. In pages of half the size an object of 1 KB and more needs a second page."""
 _RESTART_SECONDS: Final = 1.0
 """Seconds between two attempts to open the database again."""
 
@@ -220,15 +218,7 @@ class SQLiteStorage:
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         connection = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None, timeout=5.0)
         try:
-            connection.execute(f"pragma page_size={_PAGE}")
-            connection.execute("pragma journal_mode=wal")
-            # WAL mode would also permit "normal", which syncs at checkpoints only: a power cut could then lose writes
-            # that clients saw acknowledged.
-            connection.execute("pragma synchronous=full")
-            # In pages. A longer log makes each read slower, a shorter one makes the writer stop for checkpoints more
-            # often.
-            connection.execute("pragma wal_autocheckpoint=2000")
-            connection.executescript(SCHEMA)
+            prepare(connection)
         except BaseException:
             connection.close()
             raise

@@ -40,6 +40,8 @@ _REVISION: Final = "insert or replace into meta (name, value) values ('revision'
 _LARGEST: Final = 256 * 1024 * 1024
 """Bytes of values in one row, about; SQLite takes a thousand million."""
 
+_PAGE: Final = 8192
+"""Bytes of a page, in new databases. In pages of half the size an object of 1 KB and more needs a second page."""
 _CHUNK: Final = 8 * 1024 * 1024
 """Bytes of values in one row of what was a table of objects."""
 
@@ -61,6 +63,22 @@ class DamagedRow(StorageError):
 
 class WriteRefused(StorageError):
     """This write cannot be stored in any state of the store; others can."""
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Set how the connection writes, and make the tables if they are missing.
+
+    Raises:
+        sqlite3.Error: it is no database, or cannot be written.
+    """
+    connection.execute(f"pragma page_size={_PAGE}")
+    connection.execute("pragma journal_mode=wal")
+    # WAL mode would also permit "normal", which syncs at checkpoints only: a power cut could then lose writes that
+    # clients saw acknowledged.
+    connection.execute("pragma synchronous=full")
+    # In pages. A longer log makes each read slower, a shorter one makes the writer stop for checkpoints more often.
+    connection.execute("pragma wal_autocheckpoint=2000")
+    connection.executescript(SCHEMA)
 
 
 def commit_writes(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[StorageError | None]:
