@@ -28,6 +28,8 @@ class AllocatorBehaviour(msgspec.Struct, frozen=True, cache_hash=True):
     """A selector may iterate over an attribute although the gate for lists is off."""
     counter_slices_reach_every_node: bool = False
     """A slice with shared counters counts on every node, whatever its node selection."""
+    counter_slices_have_devices: bool = False
+    """Counter sets are in the slices of the devices that consume them."""
     bad_pool_under_all_is_fatal: bool = False
     """All with an incomplete or invalid pool stops the pod, not just the node."""
     all_leaves_out_full_devices: bool = False
@@ -88,8 +90,17 @@ RELEASE_1_36: Final = AllocatorBehaviour(
 """As Kubernetes 1.36.2 is."""
 
 
+RELEASE_1_34: Final = msgspec.structs.replace(
+    RELEASE_1_36, name="release 1.34", counter_slices_reach_every_node=False, counter_slices_have_devices=True
+)
+"""As 1.36, with the form of partitions that the API server of 1.34 accepts."""
+
+
 def behaviour_of(release: str) -> AllocatorBehaviour:
-    """The behaviour of a release of Kubernetes (``1.36``); releases before 1.36 are imitated as 1.36."""
+    """The behaviour of a release of Kubernetes (``1.36``); releases before 1.36 are imitated as 1.36, but for the place
+    of counters."""
+    if not behaviours.COUNTERS_IN_OWN_SLICES.holds_in(release):
+        return RELEASE_1_34
     if not behaviours.ALLOCATOR_MENDED.holds_in(release):
         return RELEASE_1_36
     made = msgspec.structs.replace(
@@ -193,9 +204,12 @@ class Features(msgspec.Struct, frozen=True, cache_hash=True):
             self.compatibility_groups,
             self.stable,
             self.behaviour.counter_slices_reach_every_node,
+            self.behaviour.counter_slices_have_devices,
         )
 
     @property
     def everywhere(self) -> bool:
         """True if slices with shared counters count on every node, whatever their node selection."""
-        return self.partitionable_devices and (self.behaviour.counter_slices_reach_every_node or self.stable)
+        if not self.partitionable_devices or self.behaviour.counter_slices_have_devices:
+            return False
+        return self.behaviour.counter_slices_reach_every_node or self.stable

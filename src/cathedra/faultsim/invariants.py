@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from cathedra.advisor.events import COMPONENT, WOULD_FIT
-from cathedra.advisor.sentences import shape_of
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.quantity import Quantity
 from cathedra.api.resource import ResourceClaim
 from cathedra.api.status import StatusError
 from cathedra.client.transport import APICall, WatchEvent
+from cathedra.faultsim.advisorinvariants import AdvisorAgrees, AdvisorForgets, AdvisorWritesOnce
+from cathedra.faultsim.invariant import CALM_SECONDS, LONG_CALM_SECONDS, Invariant
 from cathedra.faultsim.network import ObservedWatch
 from cathedra.faultsim.observation import (
     Chronicle,
@@ -28,70 +28,8 @@ from cathedra.faultsim.observation import (
 )
 from cathedra.node.runtime.runtime import ContainerSpec
 
-_CALM_SECONDS: Final = 60.0
-"""Time without a fault after which nothing of it is left."""
-_LONG_CALM_SECONDS: Final = 600.0
-"""Time without a fault after which its late consequences have ended too: leases, back-offs, evictions."""
-
-
 _BINDING_SECONDS: Final = 60.0
 """Time within which a scheduler that meets no fault binds all pods of a gang."""
-
-
-class BrokenInvariant(Exception):
-    """An invariant does not hold."""
-
-    def __init__(self, invariant: str, text: str) -> None:
-        self.invariant = invariant
-        self.text = text
-        super().__init__(f"{invariant}: {text}")
-
-
-class Invariant:
-    """Base: checks nothing. ``sentence`` states what always holds."""
-
-    sentence = ""
-
-    def __init__(self, chronicle: Chronicle) -> None:
-        self.chronicle = chronicle
-        self.state = chronicle.state
-
-    def written(self, change: RecordedWrite) -> None:
-        """Check a durable write."""
-
-    def acknowledged(self, call: APICall, result: Any) -> None:
-        """Check a write that a part has received the answer of."""
-
-    def refused(self, call: APICall, error: StatusError) -> None:
-        """Check an allocation that a server has refused because another claim holds the devices."""
-
-    def watched(self, stream: ObservedWatch, event: WatchEvent[Any]) -> None:
-        """Check an event that a part has received."""
-
-    def preparing(self, node: NodeView, driver: str, claim: str, recorded: frozenset[str]) -> None:
-        """Check a call to a driver; ``recorded``: UIDs of claims in the agent's checkpoint."""
-
-    def prepared(self, node: NodeView, driver: str, claim: str) -> None:
-        """Check what a driver has made ready."""
-
-    def unprepared(self, node: NodeView, driver: str, claim: str) -> None:
-        """Check what a driver has taken back."""
-
-    def started(self, node: NodeView, container: ContainerSpec) -> None:
-        """Check a container that has started."""
-
-    def ended(self, part: str, error: BaseException) -> None:
-        """Check a part that has ended by itself."""
-
-    def settled(self) -> None:
-        """Check the cluster after the last fault, when it had time."""
-
-    def emptied(self) -> None:
-        """Check the cluster after all its pods were deleted, when it had time."""
-
-    def broken(self, text: str) -> BrokenInvariant:
-        """Return the violation of this invariant."""
-        return BrokenInvariant(type(self).__name__, text)
 
 
 class DevicesAreHeldOnce(Invariant):
@@ -191,7 +129,7 @@ class LoneSchedulersFindFreeDevices(Invariant):
 
     def refused(self, call: APICall, error: StatusError) -> None:
         """Look for a reason: another scheduler, or a write of a former life that was still on its way."""
-        if not self.chronicle.rivals and self.chronicle.is_calm(_CALM_SECONDS):
+        if not self.chronicle.rivals and self.chronicle.is_calm(CALM_SECONDS):
             raise self.broken(str(error))
 
 
@@ -386,7 +324,7 @@ class GangsStartWhole(Invariant):
     def _count(self, key: tuple[str, str], at: float) -> None:
         bound, wanted, _ = self._members(key)
         if bound:
-            self._calm.setdefault(key, self.chronicle.is_calm(_CALM_SECONDS))
+            self._calm.setdefault(key, self.chronicle.is_calm(CALM_SECONDS))
         if 0 < bound < wanted:
             self._below.setdefault(key, at)
         else:
@@ -478,10 +416,10 @@ class FinishedClaimsAreFreed(Invariant):
                     self._note(key, change.at)
             self._note_prepared(change.at)
         for name, since in self._finished.items():
-            if self.chronicle.calm_since(since) > _LONG_CALM_SECONDS:
+            if self.chronicle.calm_since(since) > LONG_CALM_SECONDS:
                 raise self.broken(f"claim {name} has no users and is still allocated")
         for (node, uid), since in self._left.items():
-            if self.chronicle.calm_since(since) > _LONG_CALM_SECONDS:
+            if self.chronicle.calm_since(since) > LONG_CALM_SECONDS:
                 raise self.broken(f"claim {uid} has no users and is still prepared on {node}")
 
     def unprepared(self, node: NodeView, driver: str, claim: str) -> None:
@@ -542,67 +480,6 @@ class TemplateClaimsDieWithTheirPods(Invariant):
     def emptied(self) -> None:
         """As when settled: now no pod is left."""
         self.settled()
-
-
-class AdvisorAgrees(Invariant):
-    """Verdicts of the advisor."""
-
-    sentence = (
-        "While there is no fault, the advisor never takes a pod for one that fits while the scheduler refuses it."
-    )
-
-    def acknowledged(self, call: APICall, result: Any) -> None:
-        """Look for an alarm."""
-        alarm = call.ref.resource == "events" and call.verb == "create" and result.reason == WOULD_FIT
-        if alarm and not self.chronicle.rivals and self.chronicle.is_calm(_LONG_CALM_SECONDS):
-            raise self.broken(f"{result.involved_object.name}: {result.message}")
-
-    def settled(self) -> None:
-        """Look at the verdicts on all pods that wait."""
-        advisor = self.chronicle.advisor
-        if advisor is not None and "" in advisor.obstacles():
-            raise self.broken("a pod that waits would fit, it finds")
-
-
-class AdvisorWritesOnce(Invariant):
-    """Events of the advisor."""
-
-    sentence = "The advisor does not repeat its last event on an object, after a restart neither."
-
-    def __init__(self, chronicle: Chronicle) -> None:
-        super().__init__(chronicle)
-        self._last: dict[tuple[str, str], str] = {}
-
-    def written(self, change: RecordedWrite) -> None:
-        """Compare a new event with the last one of its object and reason."""
-        event = change.new
-        if change.plural != "events" or event is None or event.reporting_component != COMPONENT:
-            return
-        # A later message, or a repetition, may be written into an event that is there.
-        if change.old is not None and change.old.count == event.count:
-            return
-        key, shape = (event.involved_object.uid, event.reason), shape_of(event.message)
-        if self._last.get(key) == shape:
-            raise self.broken(f"{event.involved_object.name} has two events {event.reason}: {event.message}")
-        self._last[key] = shape
-
-
-class AdvisorForgets(Invariant):
-    """Memory of the advisor."""
-
-    sentence = "The advisor remembers no pod that has gone, and no more events than are stored."
-
-    def emptied(self) -> None:
-        """Compare its figures with what there is."""
-        advisor = self.chronicle.advisor
-        if advisor is None:
-            return
-        figures = advisor.statistics()
-        if figures["waiting"] or figures["answers"]:
-            raise self.broken(f"without any pods it has {figures}")
-        stored = self.state.counts.get(self.chronicle.prefix_of("", "events"), 0)
-        if figures["events"] > stored:
-            raise self.broken(f"of {stored} events that are stored it remembers {figures['events']}")
 
 
 class PartsDoNotFail(Invariant):

@@ -8,7 +8,7 @@ a fault is active, so a plan without faults is not changed by the list of fault 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from random import Random
 from typing import Any, Final, Protocol
@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from cathedra.api.status import StatusError, expired, failure
 from cathedra.apiserver.authentication.user import MASTERS_GROUP
 from cathedra.apiserver.server import APIServer
-from cathedra.client.transport import APICall, Transport, WatchEvent
+from cathedra.client.transport import APICall, RawTransport, Transport, WatchEvent
 from cathedra.clock import Clock
 
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -288,6 +288,22 @@ class Link:
                 yield stream
             finally:
                 life.streams.pop(stream, None)
+
+    async def get_raw(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """Read a path that is no resource.
+
+        Raises:
+            StatusError: the server refuses.
+            ConnectionError: there is no answer.
+        """
+        if self.dead:
+            raise ConnectionError("this part is dead")
+        life = await self._server()
+        if self._faulty and not self._network.quiet and self._network.strikes("lost-requests", self.part):
+            raise ConnectionError("the request was lost")
+        transport = self._transport(life)
+        assert isinstance(transport, RawTransport)
+        return await transport.get_raw(path, query)
 
     async def close(self) -> None:
         """Do nothing: there are no sockets."""

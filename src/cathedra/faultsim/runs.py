@@ -16,7 +16,7 @@ import msgspec
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.clock import run_virtual
-from cathedra.faultsim.invariants import BrokenInvariant
+from cathedra.faultsim.invariant import BrokenInvariant
 from cathedra.faultsim.observation import allocated_devices, claim_names, ended
 from cathedra.faultsim.plan import FaultPlan
 from cathedra.faultsim.users import DEFAULT

@@ -27,13 +27,8 @@ from cathedra.clock import LoopClock
 from cathedra.controllers.controller import Controller, ControllerContext
 from cathedra.controllers.controller_manager import ControllerManager, ControllerOptions
 from cathedra.controllers.nodes.lifecycle import LifecycleTiming, NodeLifecycleController
-from cathedra.faultsim.invariants import (
-    INVARIANTS,
-    LOST_ALLOCATIONS,
-    BrokenInvariant,
-    Invariant,
-    lost_allocation,
-)
+from cathedra.faultsim.invariant import BrokenInvariant, Invariant
+from cathedra.faultsim.invariants import INVARIANTS, LOST_ALLOCATIONS, lost_allocation
 from cathedra.faultsim.machines import HEARTBEAT_SECONDS, DeathAtStep, Machine
 from cathedra.faultsim.network import Link, Network, ObservedWatch, PartClock, PatientClock, ServerLife
 from cathedra.faultsim.observation import Chronicle, NodeView

@@ -25,9 +25,14 @@ def test_names_that_are_not_given_are_off_and_unknown_ones_are_an_error() -> Non
         Features.from_names({"Nope": True})
 
 
-@pytest.mark.parametrize(("release", "behaviour"), [("1.34", RELEASE_1_36), ("1.36", RELEASE_1_36), ("1.38", NEWEST)])
+@pytest.mark.parametrize(("release", "behaviour"), [("1.35", RELEASE_1_36), ("1.36", RELEASE_1_36), ("1.38", NEWEST)])
 def test_releases_before_1_37_behave_as_1_36(release: str, behaviour: object) -> None:
     assert behaviour_of(release) is behaviour
+
+
+def test_counters_are_beside_their_devices_up_to_1_34() -> None:
+    assert behaviour_of("1.34").counter_slices_have_devices
+    assert not behaviour_of("1.35").counter_slices_have_devices
 
 
 def test_features_are_keys() -> None:

@@ -182,7 +182,7 @@ def test_a_release_has_its_own_behaviour() -> None:
     assert (mixed.bad_pool_under_all_is_fatal, mixed.capacity_names_are_qualified) == (True, False)
     assert len({mixed.name, NEWEST.name, RELEASE_1_36.name}) == 3, "names tell behaviours apart in caches"
     assert behaviour_of("1.36") is RELEASE_1_36
-    assert behaviour_of("1.34") is RELEASE_1_36, "the nearest that is known"
+    assert behaviour_of("1.35") is RELEASE_1_36, "the nearest that is known"
 
 
 @pytest.mark.parametrize(("release", "error"), [("1.37", FatalError), ("1.38", NodeError)])

@@ -479,8 +479,9 @@ class _Gathering:
             shape = interner.shape(("incomplete",))
             return PoolSupply(pool, PoolStatus.INCOMPLETE, (), (), {}, shape, withheld=trouble)
         partitions = self.features.partitionable_devices
-        targeting = [record for record in records if not (partitions and record.counter_sets)]
-        elsewhere = [record for record in rest if not (partitions and record.counter_sets)]
+        apart = partitions and not self.features.behaviour.counter_slices_have_devices
+        targeting = [record for record in records if not (apart and record.counter_sets)]
+        elsewhere = [record for record in rest if not (apart and record.counter_sets)]
         if len(targeting) == 1:
             only = targeting[0]
             devices, kinds, valid, has_binding = only.devices, only.kinds, only.names_differ, only.has_binding

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cathedra.allocation.features import Features, behaviour_of
 from cathedra.allocation.supply.ledger import PoolState
 from cathedra.allocation.supply.pools import NodeSupplyCache, PoolStatus
 from cathedra.api.resource import ResourceSlice
@@ -37,6 +38,16 @@ def test_a_pool_with_a_slice_missing_is_not_complete() -> None:
     supply = NodeSupplyCache(world.inventory.snapshot(), world.features).of(node())
     assert [pool.status for pool in supply.pools] == [PoolStatus.INCOMPLETE]
     assert not supply.devices
+
+
+def test_up_to_1_34_a_slice_with_counters_has_devices_too() -> None:
+    counters = {"sharedCounters": [{"name": "gpu", "counters": {"memory": {"value": "40Gi"}}}]}
+    slices = [resource_slice("part", **counters)]
+    for release, names in (("1.34", ["part"]), ("1.35", [])):
+        features = Features.from_names({"PartitionableDevices": True}, behaviour_of(release))
+        supply = NodeSupplyCache(World(slices).inventory.snapshot(), features).of(node())
+        assert [record.name for record in supply.devices] == names
+        assert len(supply.pools[0].counters) == 1
 
 
 MANY = 70
