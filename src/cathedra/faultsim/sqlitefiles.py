@@ -34,6 +34,8 @@ _PAGES: Final = 32 * 1024
 """Bytes of a region of the write-ahead log's index."""
 
 _numbers: Final = itertools.count(1)
+_CLOSED: Final[list[Any]] = []
+"""Functions that SQLite does not call any more, unless a connection is left that Python has not closed yet."""
 
 
 class PlayedFile:
@@ -257,12 +259,18 @@ class FilesVFS:
         Raises:
             sqlite3.Error: it cannot be opened.
         """
-        # What another life left in the shared index has gone with its process.
+        # A connection of an earlier life may still be there: Python closes it with its last cursor, which the traceback
+        # of an error can hold. Its handles are invalid from here on, and its memory stays.
+        self._open.clear()
+        self._kept.append(self._regions)
         self._regions = []
         return sqlite3.connect(f"file:/{name}?vfs={self.name}", uri=True, isolation_level=None)
 
     def close(self) -> None:
         """Take the functions away from SQLite."""
+        self._open.clear()
+        self._files.files.clear()
+        _CLOSED.append((self._vfs, self._methods, tuple(self._kept)))
         self._library.sqlite3_vfs_unregister(c.byref(self._vfs))
 
     def _pointers(self, table: Any) -> list[int | None]:
@@ -278,8 +286,10 @@ class FilesVFS:
             made.append(c.cast(pointer, c.c_void_p).value)
         return made
 
-    def _file(self, file: Any) -> PlayedFile:
-        return self._files.files[self._open[file.contents.number]]
+    def _name_of(self, file: Any) -> str:
+        """Return the name of an open file; "" if its connection is of an earlier life."""
+        name = self._open.get(file.contents.number, "")
+        return name if name in self._files.files else ""
 
     # Functions of a file.
 
@@ -288,24 +298,29 @@ class FilesVFS:
         return _OK
 
     def _read(self, file: Any, buffer: int, size: int, offset: int) -> int:
-        if self._files.dead:
+        name = self._name_of(file)
+        if self._files.dead or not name:
             return _READ_ERROR
-        data = bytes(self._file(file).content[offset : offset + size])
+        data = bytes(self._files.files[name].content[offset : offset + size])
         c.memmove(buffer, data.ljust(size, b"\0"), size)
         return _OK if len(data) == size else _SHORT_READ
 
     def _write(self, file: Any, buffer: int, size: int, offset: int) -> int:
-        return self._files.write(self._open[file.contents.number], offset, c.string_at(buffer, size))
+        name = self._name_of(file)
+        return self._files.write(name, offset, c.string_at(buffer, size)) if name else _WRITE_ERROR
 
     def _truncate(self, file: Any, size: int) -> int:
-        return self._files.truncate(self._open[file.contents.number], size)
+        name = self._name_of(file)
+        return self._files.truncate(name, size) if name else _WRITE_ERROR
 
     def _sync(self, file: Any, flags: int) -> int:
-        return self._files.sync(self._open[file.contents.number])
+        name = self._name_of(file)
+        return self._files.sync(name) if name else _SYNC_ERROR
 
     def _file_size(self, file: Any, size: Any) -> int:
-        size[0] = len(self._file(file).content)
-        return _OK
+        name = self._name_of(file)
+        size[0] = len(self._files.files[name].content) if name else 0
+        return _OK if name else _READ_ERROR
 
     def _lock(self, file: Any, level: int) -> int:
         return _OK  # one connection at a time
@@ -359,7 +374,8 @@ class FilesVFS:
         return _OK
 
     def _delete(self, _: Any, name: bytes, sync: int) -> int:
-        return self._files.remove(name.decode())
+        # Without open files a connection of an earlier life ends, which must not remove the log of the present one.
+        return self._files.remove(name.decode()) if self._open else _WRITE_ERROR
 
     def _access(self, _: Any, name: bytes, flags: int, found: Any) -> int:
         found[0] = int(name.decode() in self._files.files)
