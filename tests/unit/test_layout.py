@@ -22,6 +22,7 @@ MIRRORED = (
     "claims",
     "controllers",
     "driver",
+    "faultsim",
     "files",
     "kinds",
     "profiles",

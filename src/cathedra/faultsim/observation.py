@@ -132,9 +132,12 @@ class Chronicle:
         """Time at which a fault last began or ended."""
         self._now = now
         self._layout = layout
-        # Events are served in two groups and have one prefix.
-        self._prefixes = {(one.group, one.plural): layout.prefix(one) for one in definitions}
         self._definitions = {layout.prefix(one): one for one in definitions if one.stored_as is None}
+        self._prefixes = {(one.group, one.plural): prefix for prefix, one in self._definitions.items()}
+        # Events are served in two groups and stored in one.
+        for one in definitions:
+            if one.stored_as is not None:
+                self._prefixes[one.group, one.plural] = self._prefixes[one.stored_as.group, one.stored_as.resource]
         self._hash = hashlib.sha256()
 
     @contextmanager
