@@ -3,6 +3,7 @@
 Plans are drawn from seeds, the real parts carry them out, and invariants are checked after each write. Of a plan that
 fails, the shortest failing part is found.
 
-`plan` draws, `world` and the modules below it act, `observation` and `invariants` check, `runs` puts a run together,
-`shrinking` shortens a plan that fails.
+`plan` draws, and `world` and the modules below it act: `network`, `machines`, `users`, and `stores` or `sqlitestore` on
+`sqlitefiles`. `observation`, `invariants` and `advisorinvariants` check. `runs` puts a run together, and `shrinking`
+shortens a plan that fails.
 """

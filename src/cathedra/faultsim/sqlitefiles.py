@@ -274,7 +274,7 @@ class FilesVFS:
         self._library.sqlite3_vfs_unregister(c.byref(self._vfs))
 
     def _pointers(self, table: Any) -> list[int | None]:
-        made = []
+        made: list[int | None] = []
         for name, arguments in table.items():
             function = getattr(self, f"_{name}", None)
             # Extensions cannot be loaded from a simulated disk.
