@@ -29,7 +29,7 @@ _WHOLE: Final = 1000
 
 
 class DeviceUnit(msgspec.Struct, frozen=True):
-    """What partitions or shares are parts of."""
+    """A device as a whole, with its partitions or shares."""
 
     pool: int
     """Place among the usable pools of the node."""

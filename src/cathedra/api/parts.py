@@ -227,7 +227,7 @@ class SharedTexts:
     """Equal texts of objects that were just decoded become one text, and their empty mappings one mapping.
 
     A decoder makes a new text for every ``True`` and every ``Initialized``: 100,000 pods with five conditions hold a
-    million of them, 60 bytes each. Only fields whose texts repeat (`_REPEATED`) are looked at, since a look costs as
+    million of them, 60 bytes each. Only fields whose texts repeat (`_REPEATED`) are shared, since the look-up costs as
     much as decoding the text.
     """
 

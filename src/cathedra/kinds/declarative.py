@@ -33,7 +33,7 @@ __all__ = [
 
 
 def declared_errors(tags: TypeTags, new: KubeStruct, old: KubeStruct | None, *, beta: bool) -> ErrorList:
-    """What the tags of an object's type find in it; ``old`` is what it replaces, None on create.
+    """Return the errors that the tags of an object's type find in it; ``old`` is the replaced object, None on create.
 
     Without ``beta`` (the gate ``DeclarativeValidationBeta``) only rules that are stable report anything.
     """
@@ -51,7 +51,7 @@ def _is_unchanged(tags: TypeTags, new: KubeStruct, old: KubeStruct) -> bool:
 
 
 class _Walk:
-    """What only beta rules find while they are off is dropped."""
+    """The walk over one object. Errors of beta rules are dropped while these are off."""
 
     def __init__(self, *, beta: bool) -> None:
         self.errors = ErrorList()
@@ -86,7 +86,7 @@ class _Walk:
         return self.errors if self._beta or tags.stable else ErrorList()
 
     def _changed(self, path: FieldPath, field: tuple[str, bool, FieldTags], value: Any, before: Any) -> None:
-        """Look at a field that is not what it was."""
+        """Validate a field whose value has changed."""
         name, pointer, tags = field
         where, errors = path.child(name), self._errors_of(tags)
         is_empty = value is None or not (pointer or value)
@@ -97,13 +97,13 @@ class _Walk:
             self._value(errors, where, tags, value, before)
 
     def _given(self, path: FieldPath, tags: FieldTags, value: Any) -> None:
-        """Look at a field that is not empty, and new."""
+        """Validate a field that is new and not empty."""
         errors = self.errors if self._beta or tags.stable else ErrorList()
         if tags.max_items is None or not _is_too_long(errors, path, tags, value):
             self._value(errors, path, tags, value, None)
 
     def _value(self, errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any, before: Any) -> None:
-        # Most are structs and texts, and to ask whether a value is a mapping costs three times as much.
+        # Most are structs and texts, and the test for a mapping costs three times as much.
         if not isinstance(value, (KubeStruct, str)):
             if isinstance(value, tuple):
                 self._list(errors, path, tags, value, before or ())
@@ -185,7 +185,7 @@ def _has_other_items(
 
 
 def _is_too_long(errors: ErrorList, path: FieldPath, tags: FieldTags, value: Any) -> bool:
-    """Enter that a list has too many elements, so that nothing else is said of it."""
+    """Return True if a list has too many elements, and record it as the only error of the list."""
     if tags.max_items is None or len(value) <= tags.max_items:
         return False
     errors.too_many(path, len(value), tags.max_items)
@@ -270,7 +270,8 @@ def with_tags(
     gates: FeatureGates,
     normalized: Callable[[str], str] = _same,
 ) -> ErrorList:
-    """What the rules of a kind found, with what the tags of its type do; ``old`` is what ``new`` replaces.
+    """Return the errors of a kind's rules, merged with those of its type's tags; ``old`` is the object that ``new``
+    replaces.
 
     Until 1.36 tags of kinds that have rules were only compared with them.
     """

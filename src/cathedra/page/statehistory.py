@@ -103,7 +103,7 @@ class StateHistory:
             like = step.before
             for kind, items in step.former.items():
                 _put_back(objects.setdefault(kind, {}), items)
-        # Events are not recorded: they say themselves when they happened.
+        # Events are not recorded: each contains the time at which it happened.
         objects[Event] = {key: one for key, one in objects.get(Event, {}).items() if event_time(one) <= seconds}
         return dataclasses.replace(like, objects=objects, now=seconds, followed=None)
 

@@ -34,7 +34,7 @@ ClaimsOf = Callable[[Pod], Sequence[ResourceClaim] | None]
 """Returns the claims of a pod; None if one of them cannot be used."""
 
 
-class Scope(msgspec.Struct, frozen=True):
+class SearchScope(msgspec.Struct, frozen=True):
     """Bounds of the search for a pod that is placed with others."""
 
     nodes: frozenset[str] | None = None
@@ -62,7 +62,7 @@ class PodSearch:
 
     async def find(self, entry: QueuedPodInfo, make_state: MakeState) -> Found:
         """Return the node of a pod. If there is none, plugins make room (PostFilter)."""
-        preferred = await self._preferred(entry, make_state, Scope())
+        preferred = await self._preferred(entry, make_state, SearchScope())
         if preferred is not None:
             return preferred
         state = make_state(None)
@@ -75,7 +75,7 @@ class PodSearch:
         outcome.postfilter_message, nomination = await self._profile.post_filter(state, pod, outcome)
         return UnschedulablePod(outcome, nomination.node if nomination is not None else None), state
 
-    async def find_within(self, entry: QueuedPodInfo, make_state: MakeState, scope: Scope) -> Found:
+    async def find_within(self, entry: QueuedPodInfo, make_state: MakeState, scope: SearchScope) -> Found:
         """Return the node of a pod of a group. PostFilter acts for the group as a whole, from 1.37 on."""
         if scope.strict:
             wishes = self.wishes(entry.info.pod)
@@ -91,7 +91,7 @@ class PodSearch:
         outcome = self._search.find(state, entry.info, excluded)
         return UnschedulablePod(outcome) if isinstance(outcome, Diagnosis) else outcome, state
 
-    async def _preferred(self, entry: QueuedPodInfo, make_state: MakeState, scope: Scope) -> Found | None:
+    async def _preferred(self, entry: QueuedPodInfo, make_state: MakeState, scope: SearchScope) -> Found | None:
         async def search(wishes: tuple[Wish, ...], allowance: SearchAllowance) -> Found:
             narrowing = Narrowing(scope.values, wishes, allowance)
             return self.searched(entry, make_state(narrowing), scope.excluded)

@@ -48,7 +48,7 @@ from cathedra.scheduler.nodesearch import NodeSearch, SelectedNode
 from cathedra.scheduler.plugins.gangs import StoredGroups
 from cathedra.scheduler.plugins.joint_placement import JointPlacement
 from cathedra.scheduler.plugins.preemption import DefaultPreemption
-from cathedra.scheduler.podsearch import Found, PodSearch, Scope
+from cathedra.scheduler.podsearch import Found, PodSearch, SearchScope
 from cathedra.scheduler.profile import Profile
 from cathedra.scheduler.queue.queue import SchedulingQueue
 from cathedra.scheduler.queue.queuedpod import Backoff, QueuedPodInfo
@@ -208,14 +208,14 @@ class Scheduler:
             return None
 
         def state_of(
-            group: dict[str, Any], scope: Scope, attempt: Attempt | None, narrowing: Narrowing | None
+            group: dict[str, Any], scope: SearchScope, attempt: Attempt | None, narrowing: Narrowing | None
         ) -> CycleState:
             state = self._state(attempt, group, narrowing)
             if scope.nodes is not None:
                 state.snapshot = state.snapshot.within(scope.nodes)
             return state
 
-        async def find(entry: QueuedPodInfo, group: dict[str, Any], scope: Scope) -> Found:
+        async def find(entry: QueuedPodInfo, group: dict[str, Any], scope: SearchScope) -> Found:
             attempt = Attempt(self._clock.monotonic)
             while True:
                 try:
@@ -224,7 +224,7 @@ class Scheduler:
                     await self._beside_others(entry, attempt, rest)
 
         async def find_at_once(
-            gone: Mapping[str, PodInfo], entry: QueuedPodInfo, group: dict[str, Any], scope: Scope
+            gone: Mapping[str, PodInfo], entry: QueuedPodInfo, group: dict[str, Any], scope: SearchScope
         ) -> Found:
             state = state_of(group, scope, None, Narrowing(scope.values) if scope.values else None)
             # Copied: the trial's caller puts pods back between trials, and plugins keep the state.

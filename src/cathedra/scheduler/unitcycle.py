@@ -28,7 +28,7 @@ from cathedra.scheduler.narrowing import Wish
 from cathedra.scheduler.nodesearch import SelectedNode
 from cathedra.scheduler.plugins.gangs import placement_feasible
 from cathedra.scheduler.plugins.joint_placement import Domain, JointPlacement, Members, Placements
-from cathedra.scheduler.podsearch import ClaimsOf, Found, Scope
+from cathedra.scheduler.podsearch import ClaimsOf, Found, SearchScope
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.podgroups import GroupKey, GroupNode, topology_key
@@ -41,7 +41,7 @@ UNSCHEDULABLE: Final = "pod group is unschedulable"
 Within = Domain | None
 """Nodes, and values of devices, that a group may use; None for all."""
 
-FindWithin = Callable[[QueuedPodInfo, dict[str, Any], Scope], Awaitable[Found]]
+FindWithin = Callable[[QueuedPodInfo, dict[str, Any], SearchScope], Awaitable[Found]]
 """Searches the node of one pod, given the plugins' state of the group."""
 
 PlacedPods = Callable[[GroupKey], Sequence[str]]
@@ -285,10 +285,10 @@ class Trial:
             refused.status = unschedulable(*refused.status.reasons, search.refusal())
         return refused
 
-    def _scope(self, within: Within, excluded: frozenset[str] = frozenset()) -> Scope:
+    def _scope(self, within: Within, excluded: frozenset[str] = frozenset()) -> SearchScope:
         if within is None:
-            return Scope(None, excluded, strict=self._strict)
-        return Scope(within.nodes, excluded, within.values, self._strict)
+            return SearchScope(None, excluded, strict=self._strict)
+        return SearchScope(within.nodes, excluded, within.values, self._strict)
 
     async def _groups(self, result: GroupResult, within: Within) -> Status | None:
         scheduled, remaining = 0, len(result.node.children)

@@ -461,7 +461,7 @@ class FieldIndex:
             self._add(self._get(entry.object), key)
 
     def apply(self, change: StoredChange) -> None:
-        """Enter a change."""
+        """Apply a committed change to the index of keys."""
         key, get = change.entry.key, self._get
         now = None if change.deleted else get(change.entry.object)
         before = None if change.previous is None else get(change.previous.object)

@@ -31,7 +31,7 @@ _MOST: Final = 100
 """Largest number of units that are put back one by one; each is a trial of the whole gang."""
 
 
-class GroupPreemption(msgspec.Struct, frozen=True):
+class GangPreemption(msgspec.Struct, frozen=True):
     """The pods that are evicted for a gang, or the reason why none is."""
 
     victims: tuple[Pod, ...] = ()
@@ -56,13 +56,13 @@ class _Unit(msgspec.Struct, frozen=True):
         return -max(pod.spec.priority or 0 for pod in self.pods), self.group is None, first
 
 
-def preemption_for_gang(pod: Pod, state: ClusterState) -> GroupPreemption | None:
+def preemption_for_gang(pod: Pod, state: ClusterState) -> GangPreemption | None:
     """Return what would be evicted for the gang of a pod that does not fit; None if that cannot be tried."""
     if pod.spec.preemption_policy == "Never":
-        return GroupPreemption(why="not eligible due to preemptionPolicy=Never.")
+        return GangPreemption(why="not eligible due to preemptionPolicy=Never.")
     units = _units(state, pod.spec.priority or 0)
     if not units:
-        return GroupPreemption(why="No preemption victims found for incoming pod group.")
+        return GangPreemption(why="No preemption victims found for incoming pod group.")
     if len(units) > _MOST:
         return None
     gone = {one.metadata.uid: one for unit in units for one in unit.pods}
@@ -70,7 +70,7 @@ def preemption_for_gang(pod: Pod, state: ClusterState) -> GroupPreemption | None
     if found is None:
         return None
     if not found.fits:
-        return GroupPreemption(why="evicting all pods of lower priority would not make the pod group fit.")
+        return GangPreemption(why="evicting all pods of lower priority would not make the pod group fit.")
     protected = _protected(gone.values(), state)
     victims: list[_Unit] = []
     # As the scheduler: units under a disruption budget are put back first, so that it is violated only if it must be.
@@ -82,7 +82,7 @@ def preemption_for_gang(pod: Pod, state: ClusterState) -> GroupPreemption | None
         else:
             found, gone = trial, rest
     ordered = sorted(victims, key=_Unit.importance)
-    return GroupPreemption(
+    return GangPreemption(
         tuple(one for unit in ordered for one in unit.pods),
         tuple(f"{unit.group.kind} {unit.group.name}" for unit in ordered if unit.group is not None),
         sum(one.metadata.uid in protected for unit in victims for one in unit.pods),

@@ -196,7 +196,7 @@ class _LiveSubjects:
         self._groups: tuple[MapSubject, ...] = ()
 
     def follow(self, before: ClusterState, state: ClusterState) -> None:
-        """Enter what differs."""
+        """Apply the differences between two states to the map."""
         for key, _, claim in state.changes_since(before, ResourceClaim):
             if claim is None:
                 del self._claims[key]

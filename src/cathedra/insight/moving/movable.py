@@ -125,7 +125,7 @@ def movables(state: ClusterState, priority: int, subjects: Iterable[str]) -> Mov
 
 
 class _Units(msgspec.Struct, frozen=True):
-    """What the units of a state are made from."""
+    """Input for the units of a state."""
 
     state: ClusterState
     priority: int

@@ -48,7 +48,7 @@ class GangMember(msgspec.Struct, frozen=True):
     """Nodes that pass all filters but those for devices and resources."""
 
 
-class Resources(Protocol):
+class FreeResources(Protocol):
     """Returns the free resources of a node, each in its smallest unit."""
 
     def __call__(self, node: str) -> Mapping[str, int]: ...
@@ -72,7 +72,7 @@ def further_gangs(
     group: PodGroup,
     members: Sequence[GangMember],
     cluster: Cluster,
-    free: Resources,
+    free: FreeResources,
     slices: Sequence[ResourceSlice],
 ) -> GangRooms:
     """Count the copies of a gang that fit at once beside all that is allocated."""
@@ -111,7 +111,7 @@ def _domains(group: PodGroup, cluster: Cluster, slices: Sequence[ResourceSlice])
 class _Count:
     """Places copies; devices and resources that one copy takes are gone for the next."""
 
-    def __init__(self, members: Sequence[GangMember], cluster: Cluster, free: Resources) -> None:
+    def __init__(self, members: Sequence[GangMember], cluster: Cluster, free: FreeResources) -> None:
         # The member with most claims has the fewest nodes.
         self._members = sorted(members, key=lambda one: -len(one.claims))
         self._cluster, self._inventory = cluster, cluster.inventory.snapshot()
