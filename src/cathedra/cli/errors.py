@@ -18,7 +18,7 @@ from cathedra.cluster.manifests import ManifestError
 from cathedra.controllers.controller_manager import UnknownController
 from cathedra.driver.errors import DriverError
 from cathedra.drivercheck.errors import DriverCheckError
-from cathedra.faultsim.errors import InvalidPlan
+from cathedra.faultsim.plan import InvalidPlan
 from cathedra.node.claims.checkpoint import CorruptCheckpoint
 from cathedra.node.runtime.runtime import UnusableRuntime
 from cathedra.node.server.tls import UnprotectedServer

@@ -1,7 +1,7 @@
 """Plans of simulations: the cluster, the steps of its users, and its faults, all drawn from one seed before anything
 runs.
 
-A plan is plain data. That makes a failing run reproducible from a small file, and lets `cathedra.faultsim.shrinking`
+A plan is plain data. That makes a failing run reproducible from a small file, and lets `cathedra.faultsim.campaigns`
 remove steps one by one. Each seed enables its own subset of fault kinds, features and gates (swarm testing): a fault
 that is always present hides the wrongness that shows only without it.
 """
@@ -15,7 +15,6 @@ from typing import Final
 
 import msgspec
 
-from cathedra.faultsim.errors import InvalidPlan
 from cathedra.faultsim.sqlitefiles import available
 from cathedra.releases import RELEASES, FeatureGates, UnknownGate, behaviours, parse_overrides
 
@@ -432,3 +431,7 @@ def part_names(setup: Setup) -> list[str]:
     names += [f"node-{number}" for number in range(setup.nodes)]
     names += [f"driver-{number}" for number in range(setup.nodes)]
     return names
+
+
+class InvalidPlan(ValueError):
+    """A plan, or an option of one, cannot be used."""

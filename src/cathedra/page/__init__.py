@@ -2,5 +2,5 @@
 
 ``static`` is the page: plain modules without a build step. `server` reads them, serves them on loopback and
 answers questions with a `cathedra.engine.Engine`; `following` keeps that engine's state up to date by watches, and
-`history` remembers the changes of the last hour, and `statehistory` the objects, for answers about an earlier moment.
+`history` remembers the changes of the last hour. The objects are remembered too, for answers about an earlier moment.
 """

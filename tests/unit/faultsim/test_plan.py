@@ -6,8 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.faultsim.errors import InvalidPlan
-from cathedra.faultsim.plan import ACTIONS, BINDING_GATES, FAULTS, Options, draw, part_names, plan_text, read_plan
+from cathedra.faultsim.plan import (
+    ACTIONS,
+    BINDING_GATES,
+    FAULTS,
+    InvalidPlan,
+    Options,
+    draw,
+    part_names,
+    plan_text,
+    read_plan,
+)
 from cathedra.releases import FeatureGates
 
 
@@ -79,3 +88,11 @@ def test_unknown_steps_are_refused(tmp_path: Path) -> None:
 def test_every_part_has_a_name() -> None:
     names = part_names(draw(0, Options(nodes=2)).setup)
     assert {"controllers", "node-0", "driver-1", "server-0", "scheduler-0"} <= set(names)
+
+
+# The error of a plan.
+
+
+def test_the_error_of_a_plan_names_what_is_wrong_and_what_is_known() -> None:
+    with pytest.raises(InvalidPlan, match="unknown faults: rain; known are: lost-requests"):
+        draw(1, Options(faults=("rain",)))

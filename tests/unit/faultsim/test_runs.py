@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from cathedra.faultsim.campaigns import Campaign, figures, runs
-from cathedra.faultsim.errors import InvalidPlan
 from cathedra.faultsim.invariants import INVARIANTS
-from cathedra.faultsim.plan import Options, draw, plan_text
+from cathedra.faultsim.plan import InvalidPlan, Options, draw, plan_text
 from cathedra.faultsim.runs import run_plan
 
 SHORT = Options(hours=0.5)

@@ -9,8 +9,7 @@ import pytest
 
 from cathedra.apiserver.storage.protocol import StorageError, Write
 from cathedra.clock import run_virtual
-from cathedra.faultsim.errors import InvalidPlan
-from cathedra.faultsim.plan import Options, draw
+from cathedra.faultsim.plan import InvalidPlan, Options, draw
 from cathedra.faultsim.runs import run_plan
 from cathedra.faultsim.sqlitefiles import available
 from cathedra.faultsim.sqlitestore import SQLiteDisk, SQLiteStore

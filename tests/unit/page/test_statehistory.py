@@ -11,8 +11,8 @@ from cathedra.allocation.errors import InvalidInput
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.insight import explain, read_dump
 from cathedra.insight.reading.state import ClusterState, key_of
-from cathedra.page import statehistory
-from cathedra.page.statehistory import StateHistory
+from cathedra.page import following
+from cathedra.page.following import StateHistory
 from tests.unit.cli.dra.dumps import gpu_cluster, pod_with
 
 
@@ -52,7 +52,7 @@ def test_a_pod_is_explained_as_it_was() -> None:
 
 
 def test_moments_before_the_oldest_state_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statehistory, "MOST_OBJECTS", 8)
+    monkeypatch.setattr(following, "MOST_OBJECTS", 8)
     small, large = (read_dump(gpu_cluster(nodes=nodes)) for nodes in (1, 3))
     history = StateHistory(at(small, 100.0))
     with pytest.raises(InvalidInput, match="are not kept; the oldest state is of"):

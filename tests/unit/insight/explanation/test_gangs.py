@@ -146,7 +146,7 @@ def test_the_claims_of_manifests_belong_to_their_pods_in_the_gang_too() -> None:
 
 @pytest.mark.parametrize(("nodes", "is_tried"), [(100, True), (400, False)])
 def test_in_a_followed_cluster_only_gangs_are_tried_that_take_no_seconds(nodes: int, is_tried: bool) -> None:
-    """Changes of the cluster wait for the answer there (`cathedra.advisor.turns`)."""
+    """Changes of the cluster wait for the answer there (`cathedra.advisor.model`)."""
     pods = [pod(f"p{number}", cpu=1) for number in range(3)]
     state = state_of(group("g", 3), *pods, *(node(f"n{number}", 4) for number in range(nodes)))
     assert NOT_TRIED not in {(note.resource, note.problem) for note in explain(state, "pod/p0").notes}
