@@ -25,7 +25,7 @@ class AdvisorAgrees(Invariant):
             raise self.broken(f"{result.involved_object.name}: {result.message}")
 
     def settled(self) -> None:
-        """Look at the verdicts on all pods that wait."""
+        """Compare the verdicts on all pods that wait."""
         advisor = self.chronicle.advisor
         if advisor is not None and "" in advisor.obstacles():
             raise self.broken("a pod that waits would fit, it finds")

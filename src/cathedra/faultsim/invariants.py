@@ -310,7 +310,7 @@ class GangsStartWhole(Invariant):
         """Since when a gang has pods with a node, and too few of them."""
 
     def written(self, change: RecordedWrite) -> None:
-        """Count the gang of a changed pod, and look at the time of those that are below their minimum."""
+        """Count the gang of a changed pod, and check the time of those below their minimum."""
         for pod in (change.old, change.new) if change.plural == "pods" else ():
             if pod is not None and pod.spec.scheduling_group is not None:
                 self._count((change.name[0], pod.spec.scheduling_group.pod_group_name), change.at)
@@ -349,7 +349,7 @@ class GangsStartWhole(Invariant):
         return f"{bound} of {members} members of gang {key} have a node, {wanted} are needed"
 
     def settled(self) -> None:
-        """Look at those that are below their minimum: with enough time they are wrong, if they met no fault."""
+        """Check those that are below their minimum: with enough time they are wrong, if they met no fault."""
         for key in self._below:
             if self._calm[key]:
                 raise self.broken(self._text(key))
@@ -407,7 +407,7 @@ class FinishedClaimsAreFreed(Invariant):
         """By node and UID of a claim: since when it is prepared and has no user."""
 
     def written(self, change: RecordedWrite) -> None:
-        """Note claims that have lost their last user, and look at the time of those that wait."""
+        """Note claims that have lost their last user, and check the time of those that wait."""
         if change.plural == "resourceclaims":
             self._note(change.name, change.at)
         elif change.plural == "pods" and (change.new is None or ended(change.new)):
