@@ -146,8 +146,14 @@ class Storm:
 
     async def verify(self, session: aiohttp.ClientSession) -> None:
         """Compare what the server lists with the account."""
-        answer = await session.get(MAPS)
-        body = await answer.json()
+        # While a server reaches its store anew, it may answer 504 with the time after which to repeat the request.
+        async with asyncio.timeout(60):
+            while True:
+                answer = await session.get(MAPS)
+                body = await answer.json()
+                if answer.status != 504:
+                    break
+                await asyncio.sleep(body["details"]["retryAfterSeconds"])
         assert answer.status == 200, body
         found = {item["metadata"]["name"]: item["data"]["value"] for item in body["items"]}
         self.account.check(found, int(body["metadata"]["resourceVersion"]))

@@ -152,6 +152,16 @@ class Claims:
         """A claim that has been allocated nothing."""
         return await self._make(await self._asked(1), None)
 
+    async def deallocate(self, claim: AllocatedClaim) -> None:
+        """Remove the allocation from the claim's object without a call of the driver.
+
+        Its devices can then be allocated to another claim while the driver still has them prepared: an API server may
+        refuse to allocate devices that a claim holds.
+        """
+        claims = self._client.resource(RESOURCECLAIMS, self._namespace)
+        stored = await claims.get(claim.ref.name)
+        await claims.update_status(replace(stored, status=replace(stored.status, allocation=None)))
+
     async def delete(self, claim: AllocatedClaim) -> None:
         """Delete the claim's object without a call of the driver."""
         if claim in self.made:

@@ -74,16 +74,16 @@ async def _deleted(bench: Bench) -> None:
 async def _foreign(bench: Bench) -> None:
     mine = await bench.claims.allocate()
     other = DeviceRequestAllocationResult(request="device", driver="other.example.com", pool="p", device="d")
-    claim = await bench.claims.another(mine, other)
     await bench.claims.delete(mine)
+    claim = await bench.claims.another(mine, other)
     if any((device.pool, device.device) == ("p", "d") for device in await bench.prepare(claim)):
         raise CheckFailed("a device of another driver is in the answer")
 
 
 async def _subrequest(bench: Bench) -> None:
     mine = await bench.claims.allocate()
-    claim = await bench.claims.alternative(mine)
     await bench.claims.delete(mine)
+    claim = await bench.claims.alternative(mine)
     odd = {name for device in await bench.prepare(claim) for name in device.request_names if "/" in name}
     if odd:
         raise CheckFailed(f"request names with a subrequest part: {', '.join(sorted(odd))}")

@@ -35,8 +35,9 @@ async def _in_use(bench: Bench) -> None:
     first = await bench.claims.allocate()
     if any(result.share_id or result.admin_access for result in first.results):
         raise CheckSkipped("its devices may be used by several claims")
-    second = await bench.claims.another(first)
     await bench.prepare(first)
+    await bench.claims.deallocate(first)
+    second = await bench.claims.another(first)
     if not await bench.refuses(second.ref):
         raise CheckFailed(f"{first.results[0].device} was prepared for two claims at a time")
     await bench.unprepare(first)

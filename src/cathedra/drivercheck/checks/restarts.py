@@ -66,8 +66,9 @@ async def _remembers(bench: Bench) -> None:
     first = await bench.claims.allocate()
     if any(result.share_id or result.admin_access for result in first.results):
         raise CheckSkipped("its devices may be used by several claims")
-    second = await bench.claims.another(first)
     await bench.prepare(first)
+    await bench.claims.deallocate(first)
+    second = await bench.claims.another(first)
     await bench.restart(kill=True)
     if not await bench.refuses(second.ref):
         device = first.results[0].device
