@@ -10,10 +10,11 @@ socket sees the host's mounts, so here the pins are mounted on the host, as the 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -32,6 +33,9 @@ from cathedra.node.runtime.runtime import (
 from cathedra.node.shim.pins import mount_pins, pin_path, release_pins
 
 _LOG = logging.getLogger(__name__)
+_REMOVING: Final = "already in removing state"
+_WAITS_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
+"""Waits between attempts to remove a sandbox whose containers are being removed."""
 
 
 class Sandbox:
@@ -116,7 +120,19 @@ class CRISandboxes:
 
     async def _remove(self, sandbox_id: str) -> None:
         await self._endpoint.call("StopPodSandbox", api.StopPodSandboxRequest(pod_sandbox_id=sandbox_id))
-        await self._endpoint.call("RemovePodSandbox", api.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id))
+        request = api.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
+        for seconds in _WAITS_SECONDS:
+            try:
+                await self._endpoint.call("RemovePodSandbox", request)
+            except CRIError as error:
+                # containerd goes on with the removal of a container whose call has been cancelled, and refuses a second
+                # one until it is done. An agent that stops has no later look at the node that would remove the sandbox.
+                if _REMOVING not in str(error):
+                    raise
+                await asyncio.sleep(seconds)
+            else:
+                return
+        await self._endpoint.call("RemovePodSandbox", request)
 
     async def pods(self) -> tuple[PodIdentity, ...]:
         """Return the pods that have a sandbox; () if the call fails."""

@@ -62,6 +62,14 @@ async def test_a_sandbox_that_cannot_be_stopped_is_a_failure_and_one_that_cannot
     assert await node.runtime.sandboxes.pods() == (POD,)
 
 
+async def test_a_sandbox_is_removed_once_the_removal_of_its_container_has_ended(node: Node) -> None:
+    await node.runtime.sandboxes.run(node.sandbox())
+    node.fake.failures["RemovePodSandbox"] = (grpc.StatusCode.UNKNOWN, "container is already in removing state")
+    await node.runtime.sandboxes.remove(POD.uid)
+    assert len(node.fake.of("RemovePodSandbox")) == 2
+    assert node.fake.sandboxes == {}
+
+
 async def test_ports_are_asked_for_by_sandbox(node: Node) -> None:
     with pytest.raises(OSError, match="has no sandbox"):
         await node.runtime.sandboxes.connect(POD.uid, 80)
