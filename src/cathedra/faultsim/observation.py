@@ -122,6 +122,7 @@ class Chronicle:
         self.nodes: dict[str, NodeView] = {}
         self.lines: deque[str] = deque(maxlen=_SHOWN)
         self.count = 0
+        self._is_ended = False
         self.advisor: Advisor | None = None
         """The advisor that runs."""
         self.rivals = False
@@ -166,11 +167,18 @@ class Chronicle:
 
     def note(self, text: str, content: bytes = b"") -> None:
         """Add a line, with content that is hashed and not shown."""
+        if self._is_ended:
+            return
         line = f"{self._now():.6f} {text}"
         self.count += 1
         self._hash.update(line.encode())
         self._hash.update(content)
         self.lines.append(line)
+
+    def end(self, text: str) -> None:
+        """Add the last line. Parts go on until the run notices its end, in an order that the plan does not decide."""
+        self.note(text)
+        self._is_ended = True
 
     def written(self, write: Write) -> RecordedWrite | None:
         """Take in a durable write. Return it decoded, if its resource is."""

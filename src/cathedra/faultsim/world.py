@@ -247,7 +247,7 @@ class FaultedCluster:
         # Recorded and not raised: an observer stands in the middle of the cluster's own code.
         if self.violation is None:
             self.violation = violation
-            self.chronicle.note(f"VIOLATION {violation}")
+            self.chronicle.end(f"VIOLATION {violation}")
             self.finished.set()
 
     def _check(self, hook: str, *seen: Any) -> None:
