@@ -364,7 +364,7 @@ class ReplSession:
     @property
     def greeting(self) -> str:
         """The first line of the dialogue."""
-        return f"{counted(len(self._known.devices), 'device')} in {self._state.source}; :help tells what can be said"
+        return f"{counted(len(self._known.devices), 'device')} in {self._state.source}; :help lists the commands"
 
     def answer(self, line: str, width: int = 100) -> list[str]:
         """Return the result of a line; errors of the line are returned, too.

@@ -220,7 +220,7 @@ _TEXTS: Final = {
         "Whether an object that cannot be read from the store is removed all the same.",
     ),
     "labelSelector": ("string", "Only objects with such labels. Everything if left out."),
-    "limit": ("integer", "How many objects a page holds at most; the answer tells how to go on."),
+    "limit": ("integer", "Largest number of objects of a page; the answer has the token of the next page."),
     "orphanDependents": ("boolean", "Deprecated: use propagationPolicy. Whether dependents are kept."),
     "pretty": ("string", "«true» indents the answer."),
     "propagationPolicy": (

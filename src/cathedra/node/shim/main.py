@@ -234,7 +234,7 @@ class ShimServer:
             answer(error=f"container {request.get('id')} does not run")
             return
 
-        def told(stream: str, data: bytes) -> None:
+        def send_output(stream: str, data: bytes) -> None:
             text = base64.b64encode(data).decode()
             self._send(agent, {"output": request["id"], "stream": stream, "data": text})
 
@@ -243,7 +243,7 @@ class ShimServer:
             return
         answer()
         if verb == "attach":
-            streams.listen(agent, told)
+            streams.listen(agent, send_output)
         elif verb == "detach":
             streams.ignore(agent)
             if container is not None and container.stdin_once:
