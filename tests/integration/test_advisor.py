@@ -11,6 +11,7 @@ import tempfile
 import urllib.error
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -235,12 +236,15 @@ def _dashboard(port: int, token: str, folder: Path, stack: ExitStack) -> None:
     def figures(query: str) -> Sequence[dict[str, Any]]:
         try:
             return source.query("query", query=query)
-        except urllib.error.HTTPError:
-            raise  # the query is invalid
+        except urllib.error.HTTPError as error:
+            # Prometheus listens before it has replayed its log, and answers 503 until then.
+            if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
+                raise  # the query is invalid
+            return ()
         except OSError:
-            return ()  # it has just been started
+            return ()  # it does not listen yet
 
-    until(lambda: figures("cathedra_devices"), (folder / "prometheus.log").read_text())
+    until(lambda: figures("cathedra_devices"), "Prometheus has no figures")
     panels = [one for one in json.loads(DASHBOARD.read_text())["panels"] if "targets" in one]
     empty = [panel["title"] for panel in panels if not any(figures(expression(target)) for target in panel["targets"])]
     assert len(empty) <= len(panels) // 2, empty
