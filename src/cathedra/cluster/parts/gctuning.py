@@ -7,8 +7,9 @@ every request for 100 ms now and then. Hardly anything here is cyclic, so garbag
 The number of objects is no measure of memory: ten objects in a cycle may hold a hundred megabytes. `MemoryWatch`
 therefore also collects when the process has grown, and then returns freed memory to the system.
 
-A collection of all objects stops a server with 10,000 nodes for a second. Objects that have survived one are therefore
-exempt (`gc.freeze`) until the process has grown by half (`collect_everything`).
+A collection of all objects stops a server with 10,000 nodes for a second or two. Objects that have survived one are
+therefore exempt (`gc.freeze`). In a small process they are examined again after it has grown by half, in a large one
+only after it has doubled (`MemoryWatch`).
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ from cathedra.clock import Clock
 
 YOUNG: Final = 50_000
 """New objects between two collections; 700 in Python's own setting. Some 10 MiB at most wait for theirs."""
-MIDDLE: Final = 4
+MIDDLE: Final = 2
 """Collections of new objects between two that include those which survived the first; ten in Python's own setting.
-The second kind stops the process for 0.4 ms for each thousand objects: 200 ms for ten times `YOUNG`."""
+The second kind stops the process for 0.4 ms for each thousand objects: 60 ms for three times `YOUNG`."""
+OLD: Final = 1
+"""Collections of the second kind between two of all objects that are not exempt; ten in Python's own setting. With ten,
+a server into which a large cluster is loaded would examine two million objects at once."""
 LOOK_SECONDS: Final = 1.0
 LATER_SECONDS: Final = (5.0, 10.0, 20.0, 40.0)
 """From the last growth, and from each time to the next."""
@@ -34,6 +38,10 @@ YOUNG_GROWTH: Final = 64 * 1024 * 1024
 """Growth in bytes after which younger objects are collected: half a million at most, some 50 ms."""
 FULL_GROWTH: Final = 256 * 1024 * 1024
 """Bytes by which it grows before all objects are; half of what it had, if that is more."""
+BRIEF: Final = 200_000
+"""Exempt objects up to which examining them all is no noticeable stop: some 120 ms."""
+EXEMPT_GROWTH: Final = 1024 * 1024 * 1024
+"""Growth in bytes after which more exempt objects than that are examined; what the process had, if that is more."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -47,7 +55,7 @@ def tune_collection() -> None:
     service.
     """
     gc.freeze()
-    gc.set_threshold(YOUNG, MIDDLE, 10)
+    gc.set_threshold(YOUNG, MIDDLE, OLD)
     gc.enable()
 
 
@@ -68,19 +76,28 @@ async def collected_by_memory(clock: Clock, young_share: float = 1.0) -> AsyncIt
         await asyncio.gather(watching, return_exceptions=True)
 
 
-def collect_everything(generation: int) -> int:
-    """Collect a generation and the younger ones; with the oldest also objects that were exempt. Return the number of
-    objects that were freed."""
-    # Cycles among exempt objects would otherwise stay for ever.
-    if generation == 2:
-        gc.unfreeze()
-    return gc.collect(generation)
-
-
 def _exempt_survivors(phase: str, info: dict[str, int]) -> None:
     """Exempt what has survived a collection of all objects from the next one."""
     if phase == "stop" and info["generation"] == 2:
         gc.freeze()
+
+
+class Collector:
+    """Python's garbage collector, as `MemoryWatch` uses it."""
+
+    def exempt(self) -> int:
+        """Return the number of exempt objects."""
+        return gc.get_freeze_count()
+
+    def collect(self, generation: int) -> None:
+        """Collect a generation and the younger ones, without exempt objects."""
+        gc.collect(generation)
+
+    def collect_everything(self) -> None:
+        """Collect all garbage, also among exempt objects."""
+        # Cycles among exempt objects would otherwise stay for ever.
+        gc.unfreeze()
+        gc.collect()
 
 
 class MemoryWatch:
@@ -89,17 +106,15 @@ class MemoryWatch:
     def __init__(
         self,
         resident: Callable[[], int] | None = None,
-        collect: Callable[[int], object] = collect_everything,
+        collector: Collector | None = None,
         *,
         young_share: float = 1.0,
     ) -> None:
-        """``resident`` returns the process's memory in bytes; ``collect`` collects a generation and the
-        younger ones. ``young_share`` is as in `collected_by_memory`.
-        """
+        """``resident`` returns the process's memory in bytes. ``young_share`` is as in `collected_by_memory`."""
         self._young_share = young_share
         self._resident = resident or resident_bytes
-        self._collect = collect
-        self._after_young = self._after_full = self._resident()
+        self._collector = collector or Collector()
+        self._after_young = self._after_full = self._after_everything = self._resident()
         self._before = self._after_young
         """Bytes before the last growth."""
         self._later: list[float] = []
@@ -121,7 +136,7 @@ class MemoryWatch:
             elif not self._is_later():
                 continue
             else:
-                self._collect(1)
+                self._collector.collect(1)
             await asyncio.to_thread(give_back or _return_freed)
             self.note()
 
@@ -141,24 +156,37 @@ class MemoryWatch:
     def look(self) -> bool:
         """Collect if the process has grown much since the last time. Return True if it did."""
         held = self._resident()
-        self._after_young, self._after_full = min(self._after_young, held), min(self._after_full, held)
+        self._note(held)
         if held - self._after_full > max(FULL_GROWTH, self._after_full // 2):
-            self._collect(2)
+            self._collect_old(held)
             self._after_young = self._after_full = self._resident()
             return True
         if held - self._after_young > self._young_growth():
-            self._collect(1)
+            self._collector.collect(1)
             self._after_young = self._resident()
             return True
         return False
+
+    def _collect_old(self, held: int) -> None:
+        # A server grows by objects that stay, when it is loaded or the cluster grows. Examining all of them would then
+        # stop it for a second for nothing. Garbage among exempt objects is rare, so it waits.
+        grown = held - self._after_everything > max(EXEMPT_GROWTH, self._after_everything)
+        if grown or self._collector.exempt() <= BRIEF:
+            self._collector.collect_everything()
+            self._after_everything = self._resident()
+        else:
+            self._collector.collect(2)
 
     def _young_growth(self) -> float:
         return min(YOUNG_GROWTH, self._after_young * self._young_share)
 
     def note(self) -> None:
         """Count growth from here on, where freed memory was given back."""
-        held = self._resident()
+        self._note(self._resident())
+
+    def _note(self, held: int) -> None:
         self._after_young, self._after_full = min(self._after_young, held), min(self._after_full, held)
+        self._after_everything = min(self._after_everything, held)
 
 
 def resident_bytes() -> int:
