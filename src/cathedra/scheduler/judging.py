@@ -314,6 +314,9 @@ class Filters:
         cycle: ClaimCycle | None = state.data.get(DEVICES)
         if isinstance(scope, Status) and (devices or scope.plugin != DEVICES):
             return Judgement(waiting=waiting, ended=scope, cycle=cycle, nodes=names)
+        if not devices:
+            # Its PreFilter may have refused the pod, as for a missing claim. Then its Filter would find no state.
+            state.skipped_filters.add(DEVICES)
         outside = _out_of_scope(scope, names) if isinstance(scope, Scope) else {}
         # A batch computes the results of the whole snapshot, which is slower than a call per node if only some are
         # needed.
@@ -321,7 +324,7 @@ class Filters:
         refused: dict[str, Status] = {}
         for call in batched if batched is not None else self._profile.filters(state):
             if call.plugin.name == DEVICES:
-                refused = dict(_refusals(call, state, info, nodes)) if devices else {}
+                refused = dict(_refusals(call, state, info, nodes))
                 continue
             for name, status in _refusals(call, state, info, nodes):
                 outside.setdefault(name, []).append(status)

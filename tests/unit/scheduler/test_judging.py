@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import pytest
+
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.resource import ResourceClaim
@@ -87,6 +89,15 @@ def test_devices_refuse_a_node_beside_other_filters() -> None:
     assert [one.metadata.name for one in judgement.cycle.unallocated if isinstance(one, ResourceClaim)] == ["c"]
     without = Filters.over(Objects(objects)).judge(pod("p", resourceClaims=[entry]), devices=False)
     assert without.passing == ("a", "b")
+
+
+@pytest.mark.parametrize("only", [None, frozenset("ab")])
+def test_without_devices_a_missing_claim_keeps_no_other_filter_from_its_verdict(only: frozenset[str] | None) -> None:
+    entry = {"name": "gpu", "resourceClaimName": "none"}
+    filters = Filters.over(Objects([node("a"), node("b", unschedulable=True), node("c")]))
+    judgement = filters.judge(pod("p", resourceClaims=[entry]), only=only, devices=False)
+    assert judgement.passing == (("a", "c") if only is None else ("a",))
+    assert [status.plugin for status in judgement.outside["b"]] == ["NodeUnschedulable"]
 
 
 def test_an_error_on_one_node_ends_the_attempt_for_all_nodes() -> None:
