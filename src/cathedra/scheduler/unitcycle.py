@@ -27,10 +27,11 @@ from cathedra.scheduler.jointsearch import JointPod, JointSearch, Trials, joint_
 from cathedra.scheduler.narrowing import Wish
 from cathedra.scheduler.nodesearch import SelectedNode
 from cathedra.scheduler.plugins.gangs import placement_feasible
-from cathedra.scheduler.plugins.joint_placement import Domain, JointPlacement, Members, Placements
+from cathedra.scheduler.plugins.joint_placement import JointPlacement, Placements
 from cathedra.scheduler.podsearch import ClaimsOf, Found, SearchScope
 from cathedra.scheduler.queue.queuedpod import QueuedPodInfo
 from cathedra.scheduler.state.snapshot import Snapshot
+from cathedra.semantics.groupdomains import Domain, Members
 from cathedra.semantics.podgroups import GroupKey, GroupNode, topology_key
 
 _RESOURCES: Final = ("cpu", "memory")

@@ -8,7 +8,7 @@ them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Final
 
@@ -16,10 +16,12 @@ import msgspec
 
 from cathedra.api.core.core_v1 import Node
 from cathedra.api.resource import (
+    AllocationResult,
     CELDeviceSelector,
     Device,
     DeviceAttribute,
     DeviceRequest,
+    DeviceRequestAllocationResult,
     DeviceSelector,
     ResourceClaim,
     ResourceSlice,
@@ -38,6 +40,10 @@ _ALL: Final = "All"
 
 Domains = list[frozenset[str]]
 """Sets of names of nodes."""
+FindDevice = Callable[[DeviceRequestAllocationResult], Device | None]
+"""Returns a device that is allocated; None if no driver publishes it any more."""
+FindAllocation = Callable[[ResourceClaim], AllocationResult | None]
+"""Returns what is stored or decided for a claim."""
 
 
 class AttributeValue(msgspec.Struct, frozen=True):
@@ -53,6 +59,84 @@ class AttributeValue(msgspec.Struct, frozen=True):
     """True if some device has a list of values."""
 
 
+class Domain(msgspec.Struct, frozen=True):
+    """Nodes, and values of attributes that devices must have there."""
+
+    nodes: frozenset[str]
+    values: tuple[AttributeValue, ...] = ()
+
+    def within(self, other: Domain | None) -> Domain:
+        """Return the part of the domain that is in another one too."""
+        if other is None:
+            return self
+        values = dict.fromkeys((*other.values, *self.values))
+        return Domain(self.nodes & other.nodes, tuple(values))
+
+
+class Members(msgspec.Struct, frozen=True):
+    """Pods of a group, as far as they bind it to a domain."""
+
+    nodes: tuple[str, ...] = ()
+    """Nodes of its pods that have one."""
+    claims: tuple[ResourceClaim, ...] = ()
+    """Claims of all its pods."""
+
+
+class DomainRules(msgspec.Struct, frozen=True):
+    """Objects from which the domains of groups are found."""
+
+    nodes: Sequence[Node]
+    slices: Sequence[ResourceSlice]
+    allocation_of: FindAllocation
+    device_of: FindDevice
+
+    def required(self, notes: Mapping[str, str], members: Members) -> Iterator[list[Domain]]:
+        """Yield the domains for each annotation that all pods of a group must satisfy."""
+        return self._parts(notes.get(SAME_LABEL), notes.get(SAME_ATTRIBUTE), members)
+
+    def preferred(self, notes: Mapping[str, str], members: Members) -> Iterator[list[Domain]]:
+        """Yield the domains for each annotation that is given up if the group does not fit."""
+        return self._parts(notes.get(PREFER_LABEL), notes.get(PREFER_ATTRIBUTE), members)
+
+    def labelled(self, key: str, members: Members) -> list[Domain]:
+        """Return the domains by a label of nodes that have all nodes of a group's pods."""
+        return [Domain(names) for names in domains_by_label(key, self.nodes) if names.issuperset(members.nodes)]
+
+    def _parts(self, key: str | None, name: str | None, members: Members) -> Iterator[list[Domain]]:
+        if key:
+            yield self.labelled(key, members)
+        if name:
+            found = domains_by_value(name, self.slices, self.nodes)
+            if takes_all(members.claims):
+                # A request for all devices of a node takes those of every value, so it needs a node with a single one.
+                values = values_by_node(name, self.slices, self.nodes)
+                single = frozenset(node for node, there in values.items() if len(there) == 1)
+                found = [(value, names & single) for value, names in found]
+            yield [
+                Domain(names, (value,))
+                for value, names in found
+                if names.issuperset(members.nodes) and all(self._has(value, claim) for claim in members.claims)
+            ]
+
+    def _has(self, value: AttributeValue, claim: ResourceClaim) -> bool:
+        """Return True if a claim has no devices of another value."""
+        allocation = self.allocation_of(claim)
+        for result in allocation.devices.results if allocation is not None else ():
+            device = self.device_of(result) if result.driver in value.drivers else None
+            found = attribute_of(device, result.driver, value.name) if device is not None else None
+            if device is not None and value.value not in single_values(found):
+                return False
+        return True
+
+
+def combined(parts: Sequence[list[Domain]]) -> list[Domain]:
+    """Return the intersections of one domain of each part that have nodes, in their order."""
+    found = parts[0]
+    for part in parts[1:]:
+        found = [common for one in found for other in part if (common := other.within(one)).nodes]
+    return found
+
+
 def domains_by_label(key: str, nodes: Iterable[Node]) -> Domains:
     """Return the sets of nodes with one value of a label; nodes without it are in none."""
     values: dict[str, set[str]] = {}
@@ -60,15 +144,6 @@ def domains_by_label(key: str, nodes: Iterable[Node]) -> Domains:
         if (value := node.metadata.labels.get(key)) is not None:
             values.setdefault(value, set()).add(node.metadata.name)
     return [frozenset(names) for names in values.values()]
-
-
-def domains_by_attribute(name: str, slices: Iterable[ResourceSlice], nodes: Sequence[Node]) -> Domains:
-    """Return the sets of nodes whose devices have one value of an attribute; nodes with several are in none."""
-    by_value: dict[DeviceAttribute, set[str]] = {}
-    for node, values in values_by_node(name, slices, nodes).items():
-        if len(values) == 1:
-            by_value.setdefault(next(iter(values)), set()).add(node)
-    return [frozenset(names) for names in by_value.values()]
 
 
 def domains_by_value(

@@ -7,30 +7,25 @@ the annotation on from ``spec.metadata``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from cathedra.api.resource import (
     AllocationResult,
-    Device,
     DeviceAttribute,
     DeviceConstraint,
-    DeviceRequestAllocationResult,
     ResourceClaim,
 )
 from cathedra.api.struct import replace
 from cathedra.remembering import IDENTITY, remembered
-from cathedra.semantics.groupdomains import attribute_of, single_values
+from cathedra.semantics.groupdomains import FindDevice, attribute_of, single_values
 
 PREFERRED: Final = "scheduling.cathedra.dev/preferred-constraints"
 """The annotation of a claim."""
 MOST: Final = 8
 """Largest number of preferred constraints of a claim: the search tries each of them."""
-
-FindDevice = Callable[[DeviceRequestAllocationResult], Device | None]
-"""Returns a device that is allocated; None if no driver publishes it any more."""
 
 
 class _Constraint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

@@ -13,7 +13,7 @@ from typing import Final
 from cathedra.api.core.core_v1 import Pod
 from cathedra.insight.moving.domains import GangDomains
 from cathedra.insight.moving.movable import Movables, Unit
-from cathedra.insight.moving.search import MoveSolution
+from cathedra.insight.moving.search import MoveSolution, Place
 from cathedra.insight.moving.world import MoveLayout, World
 
 _COMPARED: Final = 6
@@ -45,9 +45,13 @@ class _Descent:
         """Place the pod with the most devices of those that wait; False if there is no room for it."""
         pod = max(self.waiting, key=self._devices)
         self.waiting.remove(pod)
-        nodes = [node for node in self.world.fitting(pod).nodes if self._domains.allow(pod, node, self.world.state)]
-        if nodes:
-            return self._enter(self.world, pod, max(nodes, key=self._held))
+        places = [
+            (node, domain.values)
+            for domain in self._domains.of(pod, self.world.state)
+            for node in self.world.fitting(pod, domain).nodes
+        ]
+        if places:
+            return self._enter(self.world, pod, max(places, key=lambda place: self._held(place[0])))
         return self._clear(pod)
 
     def _devices(self, pod: Pod) -> int:
@@ -64,41 +68,40 @@ class _Descent:
             if claim.status.allocation is not None
         )
 
-    def _enter(self, world: World, pod: Pod, node: str) -> bool:
-        trial = world.on(node, pod)
-        placement = trial.placement(node) if node in trial.nodes else None
-        if placement is None:
+    def _enter(self, world: World, pod: Pod, place: Place) -> bool:
+        placed = world.placed(pod, *place)
+        if placed is None:
             return False
-        self.world = world.including(placement)
+        self.world = placed
         return True
 
     def _clear(self, pod: Pod) -> bool:
         """Place the pod where the fewest claims have to move for it."""
-        found: list[tuple[int, int, str, list[Unit]]] = []
+        found: list[tuple[int, int, str, list[Unit], Place]] = []
         seen: set[Hashable] = set()
+        domains = self._domains.of(pod, self.world.state)
         # Nodes with little on them first: of these, few have to be compared.
         there = ((node.metadata.name, self._there(node.metadata.name)) for node in self.world.state.nodes)
         ordered = sorted(there, key=lambda one: (sum(unit.size for unit in one[1]), one[0]))
-        for node, units in ordered:
+        for node, units, domain in ((*one, domain) for one in ordered if one[1] for domain in domains):
             if len(found) == _COMPARED:
                 break
-            if not units or not self._domains.allow(pod, node, self.world.state):
-                continue
-            form = self.world.form(node)
-            if form in seen:
+            form = (self.world.form(node), domain)
+            if node not in domain.nodes or form in seen:
                 continue
             seen.add(form)
-            chosen = self._needed(pod, node, units)
+            place = (node, domain.values)
+            chosen = self._needed(pod, place, units)
             size = sum(unit.size for unit in chosen)
             if chosen and size <= self._left and self._movables.allows((*self.moved, *chosen)):
-                found.append((size, max(unit.priority for unit in chosen), node, chosen))
+                found.append((size, max(unit.priority for unit in chosen), node, chosen, place))
         if not found:
             return False
-        size, _, node, chosen = min(found, key=lambda one: one[:3])
+        size, _, _, chosen, place = min(found, key=lambda one: one[:3])
         self.moved += chosen
         self._left -= size
         self.waiting += [one for unit in chosen for one in unit.pods]
-        return self._enter(self.world.after(chosen), pod, node)
+        return self._enter(self.world.after(chosen), pod, place)
 
     def _there(self, node: str) -> list[Unit]:
         """Return the units with a pod on the node or a device in its reach that have not been moved."""
@@ -112,14 +115,15 @@ class _Descent:
         found = {unit.key: unit for unit in (*pods, *claims) if unit is not None and unit.key not in gone}
         return sorted(found.values(), key=lambda unit: (-unit.size, -unit.priority, -unit.seconds, unit.key))
 
-    def _needed(self, pod: Pod, node: str, units: Sequence[Unit]) -> list[Unit]:
+    def _needed(self, pod: Pod, place: Place, units: Sequence[Unit]) -> list[Unit]:
         """Return the units without which the pod fits; empty if it does not fit without all of them."""
+        node, values = place
         chosen = list(units)
-        if node not in self.world.after(chosen).on(node, pod).nodes:
+        if node not in self.world.after(chosen).on(node, pod, values).nodes:
             return []
         # The units that are worst to move are kept first.
         for unit in units:
             rest = [one for one in chosen if one is not unit]
-            if rest and node in self.world.after(rest).on(node, pod).nodes:
+            if rest and node in self.world.after(rest).on(node, pod, values).nodes:
                 chosen = rest
         return chosen

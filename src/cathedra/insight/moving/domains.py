@@ -1,4 +1,4 @@
-"""Domains of gangs: nodes that a pod may use, given the nodes of the other pods of its groups.
+"""Domains of gangs: nodes and devices that a pod may use, given those of the other pods of its groups.
 
 A topology constraint of a group, or an annotation for JointPlacement, has all its pods on nodes with one value of a
 label or of a device attribute. The search for moves places pods one after the other; the first one chooses the domain.
@@ -6,26 +6,23 @@ label or of a device attribute. The search for moves places pods one after the o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-
-import msgspec
+from collections.abc import Iterator
+from functools import cached_property
 
 from cathedra.api.core.core_v1 import Pod
-from cathedra.api.resource import ResourceSlice
+from cathedra.api.resource import (
+    AllocationResult,
+    Device,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+    ResourceSlice,
+)
 from cathedra.insight.explanation.gangs import StateGroups, group_of
 from cathedra.insight.reading.state import ClusterState
-from cathedra.semantics.groupdomains import SAME_ATTRIBUTE, SAME_LABEL, Domains, domains_by_attribute, domains_by_label
-from cathedra.semantics.podclaims import pod_group_name
+from cathedra.semantics.groupdomains import SAME_ATTRIBUTE, SAME_LABEL, Domain, DomainRules, Members, combined
+from cathedra.semantics.podclaims import claim_names
 from cathedra.semantics.podgroups import Group, GroupKey, ancestry, group_key, topology_key
 from cathedra.semantics.pods import is_terminal
-
-
-class _Rule(msgspec.Struct, frozen=True, eq=False):
-    """One constraint of a group."""
-
-    group: GroupKey
-    domain_of: Mapping[str, int]
-    """Node → the number of its domain; the group cannot use other nodes."""
 
 
 class GangDomains:
@@ -35,7 +32,8 @@ class GangDomains:
         self._state = state
         self._topology = state.gates.gang_scheduling and state.gates.get("TopologyAwareWorkloadScheduling", False)
         self._groups = StateGroups(state)
-        self._rules: dict[GroupKey, tuple[_Rule, ...]] = {}
+        self._every = Domain(frozenset(node.metadata.name for node in state.nodes))
+        self._rules = DomainRules(state.nodes, state.all(ResourceSlice), _allocation_of, self._device_of)
         self._members: dict[GroupKey, list[Pod]] = {}
         for pod in state.pods:
             if not is_terminal(pod):
@@ -44,49 +42,48 @@ class GangDomains:
 
     def constrains(self, pod: Pod) -> bool:
         """Return True if a group of the pod has a constraint."""
-        return any(True for _ in self._rules_of(pod))
+        return any(map(self.is_constrained, self._groups_of(pod)))
 
-    def allow(self, pod: Pod, node: str, state: ClusterState) -> bool:
-        """Return True if the pod may use ``node`` beside the pods of its groups that have a node in ``state``."""
-        for rule in self._rules_of(pod):
-            domain = rule.domain_of.get(node)
-            if domain is None:
-                return False
-            for other in self._members[rule.group]:
-                now = None if other.metadata.uid == pod.metadata.uid else _current(other, state)
-                if now is not None and now.spec.node_name and rule.domain_of.get(now.spec.node_name) != domain:
-                    return False
-        return True
-
-    def _rules_of(self, pod: Pod) -> Iterator[_Rule]:
-        if not pod_group_name(pod):
-            return
-        for group in self._groups_of(pod):
-            key = group_key(group)
-            if key not in self._rules:
-                self._rules[key] = tuple(_Rule(key, _numbered(one)) for one in self._domains(group))
-            yield from self._rules[key]
-
-    def _groups_of(self, pod: Pod) -> Iterator[Group]:
-        """Yield the group of the pod and those above it."""
-        yield from ancestry(group_of(pod, self._state), self._groups)
+    def of(self, pod: Pod, state: ClusterState) -> list[Domain]:
+        """Return the domains that the pod may use beside the pods of its groups that have a node in ``state``."""
+        parts = [[self._every]]
+        for group in filter(self.is_constrained, self._groups_of(pod)):
+            parts += self._parts(group, self._bound(pod, group, state))
+        return combined(parts)
 
     def is_constrained(self, group: Group) -> bool:
         """Return True if the group itself has a constraint, whether nodes have the label or not."""
         notes = group.metadata.annotations
         return bool((self._topology and topology_key(group)) or notes.get(SAME_LABEL) or notes.get(SAME_ATTRIBUTE))
 
-    def _domains(self, group: Group) -> Iterator[Domains]:
-        nodes, notes = self._state.nodes, group.metadata.annotations
-        keys = {topology_key(group) if self._topology else "", notes.get(SAME_LABEL, "")} - {""}
-        yield from (domains_by_label(key, nodes) for key in sorted(keys))
-        if name := notes.get(SAME_ATTRIBUTE):
-            yield domains_by_attribute(name, self._state.all(ResourceSlice), nodes)
+    def _groups_of(self, pod: Pod) -> Iterator[Group]:
+        """Yield the group of the pod and those above it."""
+        yield from ancestry(group_of(pod, self._state), self._groups)
+
+    def _parts(self, group: Group, members: Members) -> Iterator[list[Domain]]:
+        if self._topology and (key := topology_key(group)):
+            yield self._rules.labelled(key, members)
+        yield from self._rules.required(group.metadata.annotations, members)
+
+    def _bound(self, pod: Pod, group: Group, state: ClusterState) -> Members:
+        """Return the nodes of the other pods of a group, and the claims of all its pods."""
+        now = [state.get(Pod, one.metadata.name, one.metadata.namespace) for one in self._members[group_key(group)]]
+        pods = [one for one in now if one is not None]
+        nodes = [one.spec.node_name for one in pods if one.metadata.uid != pod.metadata.uid and one.spec.node_name]
+        claims = [state.get(ResourceClaim, name, one.metadata.namespace) for one in pods for name in claim_names(one)]
+        return Members(tuple(nodes), tuple([one for one in claims if one is not None]))
+
+    @cached_property
+    def _devices(self) -> dict[tuple[str, str, str], Device]:
+        return {
+            (piece.spec.driver, piece.spec.pool.name, device.name): device
+            for piece in self._state.all(ResourceSlice)
+            for device in piece.spec.devices or ()
+        }
+
+    def _device_of(self, result: DeviceRequestAllocationResult) -> Device | None:
+        return self._devices.get((result.driver, result.pool, result.device))
 
 
-def _numbered(domains: Iterable[frozenset[str]]) -> dict[str, int]:
-    return {name: number for number, names in enumerate(domains) for name in names}
-
-
-def _current(pod: Pod, state: ClusterState) -> Pod | None:
-    return state.get(Pod, pod.metadata.name, pod.metadata.namespace)
+def _allocation_of(claim: ResourceClaim) -> AllocationResult | None:
+    return claim.status.allocation

@@ -17,6 +17,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.insight.moving.domains import GangDomains
 from cathedra.insight.moving.movable import Movables, Unit
 from cathedra.insight.moving.world import MoveLayout, World
+from cathedra.semantics.groupdomains import AttributeValue
 
 MOST_TRIALS: Final = 5_000
 """Default bound on the trials of one search; a trial takes about 3 ms."""
@@ -28,6 +29,10 @@ _ALL_SUBSETS: Final = 8
 """Largest number of units on a node of which all subsets are tried; of more only those without a smaller one."""
 _ALTERNATIVES: Final = 24
 """Solutions with equally many claims among which the one that does the least harm is chosen."""
+
+
+Place = tuple[str, tuple[AttributeValue, ...]]
+"""A node, and values that the devices of a pod must have there."""
 
 
 class MoveOptions(msgspec.Struct, frozen=True):
@@ -159,12 +164,12 @@ class _Search:
         self._failed[key] = left
         for pod in _distinct(world, todo):
             rest = tuple(one for one in todo if one is not pod)
-            for node in self._direct(world, pod):
-                placed = self._placed(world, pod, node)
+            for node, values in self._direct(world, pod):
+                placed = self._placed(world, pod, node, values)
                 if placed is not None:
                     yield from self._solve(placed, rest, left, moved, evicted, evictions)
-            for node, units in self._displacements(world, pod, left, moved):
-                placed = self._placed(world.after(units), pod, node)
+            for place, units in self._displacements(world, pod, left, moved):
+                placed = self._placed(world.after(units), pod, *place)
                 if placed is not None:
                     waiting = (*rest, *(one for unit in units for one in unit.pods))
                     size = sum(unit.size for unit in units)
@@ -195,51 +200,49 @@ class _Search:
             raise _TooManyTrials
         self.trials += trials
 
-    def _direct(self, world: World, pod: Pod) -> Iterator[str]:
-        """Yield the nodes that a pod fits on, one of each form."""
+    def _direct(self, world: World, pod: Pod) -> Iterator[Place]:
+        """Yield the places that a pod fits on, one of each form."""
         self._count(1 + len(world.state.nodes) // _NODES_PER_TRIAL)
-        seen: set[Hashable] = set()
-        for node in world.fitting(pod).nodes:
-            # Before the forms: of two equal nodes one may be in another domain than the rest of the gang.
-            if not self._domains.allow(pod, node, world.state):
-                continue
-            form = world.form(node)
-            if form not in seen:
-                seen.add(form)
-                yield node
+        for domain in self._domains.of(pod, world.state):
+            if domain.values:
+                self._count(1 + len(domain.nodes) // _NODES_PER_TRIAL)
+            # Per domain: of two equal nodes one may be in another domain than the rest of the gang.
+            seen: set[Hashable] = set()
+            for node in world.fitting(pod, domain).nodes:
+                form = world.form(node)
+                if form not in seen:
+                    seen.add(form)
+                    yield node, domain.values
 
-    def _placed(self, world: World, pod: Pod, node: str) -> World | None:
+    def _placed(self, world: World, pod: Pod, node: str, values: tuple[AttributeValue, ...]) -> World | None:
         self._count()
-        trial = world.on(node, pod)
-        placement = trial.placement(node) if node in trial.nodes else None
-        return None if placement is None else world.including(placement)
+        return world.placed(pod, node, values)
 
     def _displacements(
         self, world: World, pod: Pod, left: int, moved: Sequence[Unit]
-    ) -> Iterator[tuple[str, tuple[Unit, ...]]]:
-        """Yield nodes with units of at most ``left`` claims without which the pod fits there; the fewest first."""
+    ) -> Iterator[tuple[Place, tuple[Unit, ...]]]:
+        """Yield places with units of at most ``left`` claims without which the pod fits there; the fewest first."""
         if left < 1:
             return
         gone = {unit.key for unit in moved}
-        seen: set[Hashable] = set()
-        nodes: list[tuple[str, list[Unit]]] = []
-        for one in world.state.nodes:
-            node = one.metadata.name
-            if not self._domains.allow(pod, node, world.state):
-                continue
-            form = world.form(node)
-            if form in seen:
-                continue
-            seen.add(form)
-            there = [unit for unit in self._there(world, node) if unit.key not in gone and unit.size <= left]
-            if there and self._fits_without(world, pod, node, there):
-                nodes.append((node, there))
-        found: dict[str, list[frozenset[str]]] = {}
+        places: list[tuple[Place, list[Unit]]] = []
+        for domain in self._domains.of(pod, world.state):
+            seen: set[Hashable] = set()
+            for node in (one.metadata.name for one in world.state.nodes if one.metadata.name in domain.nodes):
+                form = world.form(node)
+                if form in seen:
+                    continue
+                seen.add(form)
+                there = [unit for unit in self._there(world, node) if unit.key not in gone and unit.size <= left]
+                place = (node, domain.values)
+                if there and self._fits_without(world, pod, place, there):
+                    places.append((place, there))
+        found: dict[Place, list[frozenset[str]]] = {}
         for size in range(1, left + 1):
-            for node, there in nodes:
-                for units in self._subsets(world, pod, node, there, size, found.setdefault(node, [])):
+            for place, there in places:
+                for units in self._subsets(world, pod, place, there, size, found.setdefault(place, [])):
                     if self._movables.allows((*moved, *units)):
-                        yield node, units
+                        yield place, units
 
     def _there(self, world: World, node: str) -> list[Unit]:
         """Return the units with a pod on the node or a device in its reach."""
@@ -259,7 +262,7 @@ class _Search:
         self,
         world: World,
         pod: Pod,
-        node: str,
+        place: Place,
         there: Sequence[Unit],
         size: int,
         smaller: list[frozenset[str]],
@@ -278,16 +281,17 @@ class _Search:
                 if form in seen:
                     continue
                 seen.add(form)
-                if self._fits_without(world, pod, node, units):
+                if self._fits_without(world, pod, place, units):
                     smaller.append(keys)
                     yield units
 
-    def _fits_without(self, world: World, pod: Pod, node: str, units: Sequence[Unit]) -> bool:
-        key = (pod.metadata.uid, node, frozenset(unit.key for unit in units), world.content(node))
+    def _fits_without(self, world: World, pod: Pod, place: Place, units: Sequence[Unit]) -> bool:
+        node, values = place
+        key = (pod.metadata.uid, place, frozenset(unit.key for unit in units), world.content(node))
         found = self._fits.get(key)
         if found is None:
             self._count()
-            found = self._fits[key] = node in world.after(units).on(node, pod).nodes
+            found = self._fits[key] = node in world.after(units).on(node, pod, values).nodes
         return found
 
 

@@ -13,6 +13,8 @@ from dataclasses import replace as dataclass_replace
 from functools import cached_property
 from typing import Any
 
+import msgspec
+
 from cathedra.api.core.core_v1 import Node, Pod
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import Device, ResourceClaim, ResourceSlice
@@ -21,7 +23,8 @@ from cathedra.api.struct import encode, replace
 from cathedra.insight.explanation.gangs import PodTrial, tried
 from cathedra.insight.moving.movable import Unit, lifted
 from cathedra.insight.reading.state import ClusterState, key_of
-from cathedra.semantics.podclaims import pod_group_name
+from cathedra.semantics.groupdomains import AttributeValue, Domain
+from cathedra.semantics.podclaims import claim_names, pod_group_name
 from cathedra.semantics.podgroups import parent_name
 
 Pool = tuple[str, str]
@@ -106,7 +109,7 @@ class World:
     def __init__(self, state: ClusterState, layout: MoveLayout) -> None:
         self.state = state
         self.layout = layout
-        self._trials: dict[str, PodTrial] = {}
+        self._trials: dict[tuple[str, Domain | None], PodTrial] = {}
 
     def after(self, units: Iterable[Unit]) -> World:
         """Return the world without the pods of ``units``."""
@@ -135,17 +138,34 @@ class World:
                     found.setdefault(pool, []).append(claim)
         return found
 
-    def fitting(self, pod: Pod) -> PodTrial:
-        """Return all nodes that the pod fits on."""
-        found = self._trials.get(pod.metadata.uid)
+    def fitting(self, pod: Pod, domain: Domain | None = None) -> PodTrial:
+        """Return all nodes that the pod fits on, or those of a domain."""
+        key = (pod.metadata.uid, domain)
+        found = self._trials.get(key)
         if found is None:
-            found = self._trials[pod.metadata.uid] = tried(self._current(pod), self.state)
+            found = self._trials[key] = self._tried(pod, domain)
         return found
 
-    def on(self, node: str, pod: Pod) -> PodTrial:
-        """Return the trial of a pod on one node."""
+    def _tried(self, pod: Pod, domain: Domain | None) -> PodTrial:
+        if domain is None:
+            return tried(self._current(pod), self.state)
+        # Values only exclude devices, so nodes that are refused without them need no further trial.
+        found = self.fitting(pod)
+        names = tuple(name for name in found.nodes if name in domain.nodes)
+        if names and domain.values:
+            return tried(self._current(pod), self.state, frozenset(names), domain.values)
+        return msgspec.structs.replace(found, nodes=names)
+
+    def on(self, node: str, pod: Pod, values: tuple[AttributeValue, ...] = ()) -> PodTrial:
+        """Return the trial of a pod on one node, with devices that have ``values``."""
         pod = self._current(pod)
-        return tried(pod, self._view(node, pod) if _is_local(pod) else self.state, frozenset((node,)))
+        return tried(pod, self._view(node, pod) if _is_local(pod) else self.state, frozenset((node,)), values)
+
+    def placed(self, pod: Pod, node: str, values: tuple[AttributeValue, ...]) -> World | None:
+        """Return the world with the pod on a node, with devices that have ``values``; None if it does not fit there."""
+        trial = self.on(node, pod, values)
+        placement = trial.placement(node) if node in trial.nodes else None
+        return None if placement is None else self.including(placement)
 
     def content(self, node: str) -> Hashable:
         """Return what is on a node and in its pools: trials with equal content have equal results."""
@@ -185,11 +205,7 @@ class World:
 
     def claims_of(self, pod: Pod) -> list[ResourceClaim]:
         """Return the claims of a pod that exist."""
-        names = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
-        wanted = [entry.resource_claim_name or names.get(entry.name) for entry in pod.spec.resource_claims]
-        special = pod.status.extended_resource_claim_status
-        wanted += [special.resource_claim_name] if special is not None else []
-        found = (self.state.get(ResourceClaim, name, pod.metadata.namespace) for name in wanted if name)
+        found = (self.state.get(ResourceClaim, name, pod.metadata.namespace) for name in claim_names(pod))
         return [claim for claim in found if claim is not None]
 
     def _current(self, pod: Pod) -> Pod:

@@ -8,56 +8,27 @@ topology constraints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 
 import msgspec
 
 from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
-from cathedra.api.resource import AllocationResult, ResourceClaim, ResourceSlice
+from cathedra.api.resource import ResourceSlice
 from cathedra.client.store import Store
 from cathedra.scheduler.framework.plugin import Plugin
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.semantics.groupdomains import (
     DOMAIN_ANNOTATIONS,
-    PREFER_ATTRIBUTE,
-    PREFER_LABEL,
-    SAME_ATTRIBUTE,
-    SAME_LABEL,
-    AttributeValue,
-    attribute_of,
-    domains_by_attribute,
-    domains_by_label,
-    domains_by_value,
-    single_values,
-    takes_all,
+    Domain,
+    DomainRules,
+    FindAllocation,
+    FindDevice,
+    Members,
+    combined,
 )
-from cathedra.semantics.preferredconstraints import FindDevice
 
 Group = PodGroup | CompositePodGroup
-
-
-class Domain(msgspec.Struct, frozen=True):
-    """Nodes, and values of attributes that devices must have there."""
-
-    nodes: frozenset[str]
-    values: tuple[AttributeValue, ...] = ()
-
-    def within(self, other: Domain | None) -> Domain:
-        """Return the part of the domain that is in another one too."""
-        if other is None:
-            return self
-        values = dict.fromkeys((*other.values, *self.values))
-        return Domain(self.nodes & other.nodes, tuple(values))
-
-
-class Members(msgspec.Struct, frozen=True):
-    """Pods of a group, as far as they bind it to a domain."""
-
-    nodes: tuple[str, ...] = ()
-    """Nodes of its pods that have one."""
-    claims: tuple[ResourceClaim, ...] = ()
-    """Claims of all its pods."""
 
 
 class Placements(msgspec.Struct, frozen=True):
@@ -76,11 +47,11 @@ class JointPlacement(Plugin):
     def __init__(
         self,
         slices: Store[ResourceSlice],
-        allocation_of: Callable[[ResourceClaim], AllocationResult | None],
+        allocation_of: FindAllocation,
         device_of: FindDevice,
         most_trials: int,
     ) -> None:
-        """``allocation_of`` returns what is stored or decided for a claim."""
+        """``most_trials``: the bound on the trials of a joint search."""
         self._slices, self._allocation_of, self._device_of = slices, allocation_of, device_of
         self.most_trials = most_trials
 
@@ -100,54 +71,18 @@ class JointPlacement(Plugin):
         # Fast path: nearly no group has an annotation, and to resolve the claims of all its pods takes long.
         if DOMAIN_ANNOTATIONS.isdisjoint(notes):
             return None
-        there = members()
-        required = list(self._parts(notes, SAME_LABEL, SAME_ATTRIBUTE, snapshot, there))
-        preferred = list(self._parts(notes, PREFER_LABEL, PREFER_ATTRIBUTE, snapshot, there))
+        there, nodes = members(), [info.node for info in snapshot.nodes]
+        rules = DomainRules(nodes, self._slices.list(), self._allocation_of, self._device_of)
+        required = list(rules.required(notes, there))
+        preferred = list(rules.preferred(notes, there))
         if not required and not preferred:
             return None
         every = Domain(frozenset(info.name for info in snapshot.nodes)) if within is None else within
-        must = _combined([[every], *required])
+        must = combined([[every], *required])
         if not preferred:
             return Placements(must)
-        wished = _combined([must, *preferred])
+        wished = combined([must, *preferred])
         if not required:
             return Placements(wished, others=True)
         # The domains of what is required come last: they are tried if none of those that are preferred will do.
         return Placements([*wished, *must])
-
-    def _parts(
-        self, notes: Mapping[str, str], label: str, attribute: str, snapshot: Snapshot, members: Members
-    ) -> Iterator[list[Domain]]:
-        """Yield the domains by a label and by an attribute, as far as the pods that have nodes or devices are there."""
-        nodes = [info.node for info in snapshot.nodes]
-        if key := notes.get(label):
-            yield [Domain(names) for names in domains_by_label(key, nodes) if names.issuperset(members.nodes)]
-        if name := notes.get(attribute):
-            slices = self._slices.list()
-            # A request for all devices of a node takes those of every value, so it needs a node with a single one.
-            single = frozenset[str]().union(*domains_by_attribute(name, slices, nodes))
-            alone = takes_all(members.claims)
-            found = [
-                Domain(names & single if alone else names, (value,))
-                for value, names in domains_by_value(name, slices, nodes)
-                if all(self._has(value, claim) for claim in members.claims)
-            ]
-            yield [one for one in found if one.nodes.issuperset(members.nodes)]
-
-    def _has(self, value: AttributeValue, claim: ResourceClaim) -> bool:
-        """Return True if a claim has no devices of another value."""
-        allocation = self._allocation_of(claim)
-        for result in allocation.devices.results if allocation is not None else ():
-            device = self._device_of(result) if result.driver in value.drivers else None
-            found = attribute_of(device, result.driver, value.name) if device is not None else None
-            if device is not None and value.value not in single_values(found):
-                return False
-        return True
-
-
-def _combined(parts: list[list[Domain]]) -> list[Domain]:
-    """Return the intersections of one domain of each part that have nodes, in their order."""
-    found = parts[0]
-    for part in parts[1:]:
-        found = [common for one in found for other in part if (common := other.within(one)).nodes]
-    return found

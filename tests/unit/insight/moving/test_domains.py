@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -31,6 +32,16 @@ def cluster(
     racks: Mapping[str, str] = RACKS,
 ) -> ClusterState:
     """Nodes with one GPU in racks, a gang of two, and pods."""
+    return with_devices({name: [rack] for name, rack in racks.items()}, parts, notes, spec)
+
+
+def with_devices(
+    racks: Mapping[str, Sequence[str]],
+    parts: list[list[dict[str, Any]]],
+    notes: Mapping[str, str] = ATTRIBUTE,
+    spec: Mapping[str, Any] = MappingProxyType({}),
+) -> ClusterState:
+    """Nodes with a GPU for each rack that is listed, a gang of two, and pods."""
     group = {
         "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
@@ -38,9 +49,10 @@ def cluster(
         "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, **spec},
     }
     objects = [CLASS, group, *(one for part in parts for one in part)]
-    for name, rack in racks.items():
-        made = node(name, 1, rack=rack, place=name)
-        made[1]["spec"]["devices"][0]["attributes"] = {"rack": {"string": rack}}
+    for name, values in racks.items():
+        made = node(name, len(values), rack=values[0], place=name)
+        for device, value in zip(made[1]["spec"]["devices"], values, strict=True):
+            device["attributes"] = {"rack": {"string": value}}
         objects += made
     return read_dump(objects, release="1.37", feature_gates=GATES)
 
@@ -59,6 +71,25 @@ def test_room_is_made_in_one_rack_for_a_gang_that_waits(notes: Mapping[str, str]
     assert places(plan) == ["a", "b"]
     # b has room already, and the pod that is moved must not take it.
     assert [one.subject for one in plan.steps] == ["b", "a", "default/old", "b", "a"]
+    assert plan.proved, plan.proof
+
+
+def test_a_gang_uses_devices_with_one_value_on_nodes_that_have_several() -> None:
+    """Only devices of r2 are on two nodes, and another pod holds one of them."""
+    stays = pod("stays", 1, "a", ["gpu-0"], priority=10)
+    parts = [pod("x", 1, **MEMBER), pod("y", 1, **MEMBER), pod("old", 1, "a", ["gpu-1"]), stays]
+    plan = plan_moves(with_devices({"a": ["r1", "r2"], "b": ["r2"], "c": ["r3"]}, parts), ["pod/x"])
+    assert [(one.pod, one.to) for one in plan.moves] == [("default/old", "c")]
+    assert places(plan) == ["a", "b"]
+    assert plan.proved, plan.proof
+
+
+def test_the_devices_of_a_running_pod_choose_those_of_the_rest_of_its_gang() -> None:
+    running = pod("x", 1, "a", ["gpu-0"], **MEMBER)
+    waiting = [pod("y", 1, **MEMBER), pod("old", 1, "b", ["gpu-1"])]
+    plan = plan_moves(with_devices({"a": ["r1", "r2"], "b": ["r2", "r1"]}, [running, *waiting]), ["pod/y"])
+    assert [one.pod for one in plan.moves] == ["default/old"]
+    assert places(plan) == ["b"]
     assert plan.proved, plan.proof
 
 
