@@ -14,6 +14,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Final, Generic, Literal, TypeVar
+from zlib import crc32
 
 import msgspec
 
@@ -24,7 +25,7 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import MicroTime, Time, replace
 from cathedra.client.backoff import TokenBucket
 from cathedra.client.client import Client
-from cathedra.client.objects import reference_to, with_metadata
+from cathedra.client.objects import reference_to
 from cathedra.client.resources import EVENTS
 from cathedra.client.transport import PatchType
 from cathedra.client.workqueue import one_of_many
@@ -141,6 +142,7 @@ class EventRecorder:
         self._counted: _Recent[_Written] = _Recent(_Written, remembered)
         self._series: _Recent[_Written] = _Recent(_Written, remembered)
         self._last_nanoseconds = 0
+        self._offset = crc32(f"{component} {self._host} {self._instance}".encode()) % 1000
         self.dropped = 0
 
     def record(
@@ -297,14 +299,15 @@ class EventRecorder:
     # Both.
 
     def _new_metadata(self, note: _Note) -> ObjectMeta:
-        # Two events in one tick of the clock still need different names.
-        self._last_nanoseconds = max(int(note.at * 1_000_000) * 1000, self._last_nanoseconds + 1)
+        # Two events in one tick of the clock still need different names. Below a microsecond, which is all that the
+        # clock has, each recorder has a number of its own.
+        tick = int(note.at * 1_000_000) * 1000 + self._offset
+        self._last_nanoseconds = max(tick, self._last_nanoseconds + 1)
         namespace = note.regarding.namespace or "default"
         return ObjectMeta(name=f"{note.regarding.name}.{self._last_nanoseconds:x}", namespace=namespace)
 
     async def _create(self, event: Event, written: _Written) -> None:
         written.namespace, written.name = event.metadata.namespace, event.metadata.name
-        lost = False
         for attempt in range(ATTEMPTS):
             try:
                 await self._client.resource(EVENTS, written.namespace).create(event)
@@ -312,16 +315,10 @@ class EventRecorder:
             except StatusError as error:
                 if not error.is_already_exists:
                     raise
-                # The answer of an earlier attempt was lost, and it was carried out. Another name would make a second
-                # event.
-                if lost:
-                    return
-                # Another recorder wrote an event about the same object in the same tick of the clock.
-                prefix, _, nanoseconds = written.name.rpartition(".")
-                written.name = f"{prefix}.{int(nanoseconds, 16) + 1:x}"
-                event = with_metadata(event, name=written.name)
+                # An earlier attempt was carried out, or a proxy has repeated the request. Another name would make a
+                # second event. As in client-go, an event of another recorder in the same tick is not ruled out.
+                return
             except ConnectionError as error:
-                lost = True
                 _LOG.debug("event %s waits for a connection (%d): %s", event.reason, attempt, error)
                 await self._clock.sleep(RETRY_SECONDS)
 

@@ -120,19 +120,22 @@ def test_a_missing_connection_only_delays() -> None:
     assert run_virtual(main()) == 1
 
 
-def test_an_event_whose_answer_is_lost_is_not_written_again() -> None:
-    class LostAnswer(FakeTransport):
-        lost = False
+@pytest.mark.parametrize("fault", ["lost answer", "repeated by a proxy"])
+def test_an_event_of_which_the_first_answer_is_not_seen_is_written_once(fault: str) -> None:
+    class Unreliable(FakeTransport):
+        met = False
 
         async def call(self, call: APICall) -> Any:
             answer = await super().call(call)
-            if not self.lost:
-                self.lost = True
+            if self.met:
+                return answer
+            self.met = True
+            if fault == "lost answer":
                 raise ConnectionError("the answer was lost")
-            return answer
+            return await super().call(call)
 
     async def main() -> int:
-        server = LostAnswer()
+        server = Unreliable()
         recorder = EventRecorder(Client(server, clock=server.clock()), "tester", server.clock())
         recorder.record(POD, "Normal", "Fine", "all is well")
         task = asyncio.ensure_future(recorder.run())
@@ -142,6 +145,25 @@ def test_an_event_whose_answer_is_lost_is_not_written_again() -> None:
         return len(server.objects)
 
     assert run_virtual(main()) == 1
+
+
+def test_two_recorders_write_about_one_object_in_one_tick_of_the_clock() -> None:
+    async def main() -> int:
+        server = FakeTransport()
+        client = Client(server, clock=server.clock())
+        recorders = [EventRecorder(client, name, server.clock()) for name in ("tester", "other")]
+        tasks = [asyncio.ensure_future(one.run()) for one in recorders]
+        for one in recorders:
+            one.record(POD, "Normal", "Fine", "all is well")
+            one.record(POD, "Normal", "Finer", "all is very well")
+        for one in recorders:
+            await one.flush()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return len(server.objects)
+
+    assert run_virtual(main()) == 4
 
 
 def test_what_is_told_while_too_much_waits_is_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
