@@ -34,24 +34,30 @@ class AdvisorAgrees(Invariant):
 class AdvisorWritesOnce(Invariant):
     """Events of the advisor."""
 
-    sentence = "The advisor does not repeat its last event on an object, after a restart neither."
+    sentence = "The advisor does not repeat its last event on an object while that is stored, after a restart neither."
 
     def __init__(self, chronicle: Chronicle) -> None:
         super().__init__(chronicle)
-        self._last: dict[tuple[str, str], str] = {}
+        self._last: dict[tuple[str, str], tuple[str, str]] = {}
+        """UID of an object and reason → shape of the last event's message, and its name."""
 
     def written(self, change: RecordedWrite) -> None:
         """Compare a new event with the last one of its object and reason."""
-        event = change.new
+        event = change.new or change.old
         if change.plural != "events" or event is None or event.reporting_component != COMPONENT:
+            return
+        key, last = (event.involved_object.uid, event.reason), (shape_of(event.message), change.name[1])
+        # An event has expired on the server. If its object still waits, the advisor writes it again.
+        if change.new is None:
+            if self._last.get(key) == last:
+                del self._last[key]
             return
         # A later message, or a repetition, may be written into an event that is there.
         if change.old is not None and change.old.count == event.count:
             return
-        key, shape = (event.involved_object.uid, event.reason), shape_of(event.message)
-        if self._last.get(key) == shape:
+        if self._last.get(key, ("", ""))[0] == last[0]:
             raise self.broken(f"{event.involved_object.name} has two events {event.reason}: {event.message}")
-        self._last[key] = shape
+        self._last[key] = last
 
 
 class AdvisorForgets(Invariant):

@@ -40,3 +40,23 @@ def test_a_repetition_within_an_event_counts_and_other_changes_of_it_do_not() ->
     story.write("events", "a", event("no device is free"), check)
     with pytest.raises(BrokenInvariant):
         story.write("events", "a", event("no device is free", count=2), check)
+
+
+def test_an_event_is_written_again_after_it_has_expired() -> None:
+    story = Story()
+    check = AdvisorWritesOnce(story.chronicle)
+    story.write("events", "a", event("no device is free"), check)
+    story.write("events", "a", None, check)
+    story.write("events", "b", event("no device is free"), check)
+    with pytest.raises(BrokenInvariant):
+        story.write("events", "c", event("no device is free"), check)
+
+
+def test_the_expiry_of_an_earlier_event_allows_no_repetition_of_the_last() -> None:
+    story = Story()
+    check = AdvisorWritesOnce(story.chronicle)
+    story.write("events", "a", event("no device is free"), check)
+    story.write("events", "b", event("no node is there"), check)
+    story.write("events", "a", None, check)
+    with pytest.raises(BrokenInvariant):
+        story.write("events", "c", event("no node is there"), check)
