@@ -8,7 +8,7 @@ import contextlib
 import json
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,17 @@ from cathedra._proto.etcd_pb2_grpc import KVStub
 from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.protobuf import encode_message, wrap
+from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.scheme import GroupResource, GroupVersionKind
 from cathedra.api.status import StatusError
-from cathedra.api.struct import replace
+from cathedra.api.struct import from_dict, replace
 from cathedra.apiserver.config import ServeOptions, ServerConfig
 from cathedra.apiserver.server import APIServer
 from cathedra.apiserver.storage.etcd import EtcdAddress, EtcdStorage
 from cathedra.apiserver.storage.protocol import StoreUnavailable, Superseded
 from cathedra.client.client import Client
-from cathedra.client.resources import CONFIGMAPS, NAMESPACES, NODES
-from cathedra.client.transport import APICall, ListOptions
+from cathedra.client.resources import CONFIGMAPS, NAMESPACES, NODES, RESOURCECLAIMS, RESOURCESLICES
+from cathedra.client.transport import APICall, ListOptions, PatchType
 from cathedra.clock import SystemClock
 from cathedra.releases import FeatureGates
 from tests.integration.etcd import STORES, Etcd, Kine, free_port, running_etcd, running_members
@@ -451,3 +452,45 @@ async def test_a_key_that_is_not_kept_again_expires(tmp_path: Path) -> None:
             assert await store.values("masterleases/") == {}
         finally:
             await store.close()
+
+
+def test_of_allocations_through_two_servers_at_one_moment_one_is_kept(tmp_path: Path) -> None:
+    """On etcd alone: kine compares one key in a transaction."""
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "pool": pool, "nodeName": "n", "devices": [{"name": "gpu-0"}]}
+    gpus = from_dict(ResourceSlice, {"metadata": {"name": "s"}, "spec": spec})
+    requests = {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}
+    results = [{"request": "r", "driver": "d.example.com", "pool": "p", "device": "gpu-0"}]
+    allocated = {"status": {"allocation": {"devices": {"results": results}}}}
+
+    async def story(etcd: Etcd | Kine) -> None:
+        async with AsyncExitStack() as stack:
+            servers = [
+                await APIServer.open(
+                    ServerConfig(), clock=SystemClock(), random=random.Random(number), store=storage(etcd)
+                )
+                for number in range(2)
+            ]
+            for one in servers:
+                stack.push_async_callback(one.close)
+            clients = [Client(one.transport(), clock=SystemClock()) for one in servers]
+            await clients[0].resource(RESOURCESLICES).create(gpus)
+            claims = [one.resource(RESOURCECLAIMS, "default") for one in clients]
+            for _ in range(10):
+                for name in ("a", "b"):
+                    body = {"metadata": {"name": name}, "spec": {"devices": requests}}
+                    await claims[0].create(from_dict(ResourceClaim, body))
+                merge = PatchType.MERGE
+                writing = (
+                    one.patch(name, merge, allocated, subresource="status")
+                    for one, name in zip(claims, "ab", strict=True)
+                )
+                outcomes = await asyncio.gather(*writing, return_exceptions=True)
+                refused = [one for one in outcomes if isinstance(one, StatusError)]
+                assert len(refused) == 1
+                assert "device d.example.com/p/gpu-0 is allocated to claim default/" in str(refused[0])
+                for name in ("a", "b"):
+                    await claims[0].delete(name)
+
+    with running_etcd(tmp_path / "etcd") as etcd:
+        asyncio.run(story(etcd))

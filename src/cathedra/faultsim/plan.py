@@ -254,9 +254,8 @@ def _setup(random: Random, options: Options) -> Setup:
             raise InvalidPlan("SQLite cannot be simulated: this Python does not link its library dynamically")
         servers = 1
     schedulers = random.choice((1, 1, 2, 2))
-    # Active schedulers beside each other need a server that sees all allocations (docs/deviations.md).
     elected, named = random.random() < 0.5, random.random() < 0.5
-    elected = elected or schedulers == 1 or servers > 1
+    elected = elected or schedulers == 1
     nodes = random.randint(1, 3)
     devices = random.randint(1, 3)
     gates = _gates(release, supply, toggled, gangs=gangs)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from random import Random
 from typing import Final
 
@@ -160,32 +160,38 @@ class SharedMedium:
         self.history: list[Write] = []
         self.compacted = 0
         """The revision up to which there is no history."""
+        self.attempts = 0
+        """Number of writes, with those that were superseded."""
         self.leaderless = False
         self.failing = 0.0
         """Share of writes that fail without a leader's loss."""
         self._observer = observer
         self._changed = asyncio.Event()
 
-    def write(self, key: str, value: bytes | None, expected: int) -> int:
-        """Write if the last revision of the key is as expected; return the new revision.
+    def write(self, key: str, value: bytes | None, expected: Mapping[str, int]) -> int:
+        """Write a key if the last revisions of all keys are as expected; return the new revision. The other keys are
+        written too, without a value.
 
         Raises:
-            Superseded: it is another.
+            Superseded: one of them is another.
         """
-        found = self.records.get(key)
-        current = 0 if found is None else found.revision
-        if current != expected:
-            raise Superseded(current)
+        self.attempts += 1
+        present = {name: self.records[name].revision if name in self.records else 0 for name in expected}
+        if present != dict(expected):
+            raise Superseded(max(present.values()))
         self.revision += 1
-        write = Write(key, self.revision, value)
-        if value is None:
-            self.records.pop(key, None)
-        else:
-            self.records[key] = Record(key, self.revision, value)
-        self.history.append(write)
-        self._observer(write)
+        for name in expected:
+            self._keep(Write(name, self.revision, value if name == key else b""))
         self.wake()
         return self.revision
+
+    def _keep(self, write: Write) -> None:
+        if write.value is None:
+            self.records.pop(write.key, None)
+        else:
+            self.records[write.key] = Record(write.key, write.revision, write.value)
+        self.history.append(write)
+        self._observer(write)
 
     def compact(self) -> None:
         """Drop the history up to this revision."""
@@ -242,10 +248,14 @@ class SharedStore:
         return StoreContent(self._medium.revision, tuple(self._medium.records.values()))
 
     async def write(self, key: str, value: bytes | None, *, expected: int) -> int:
+        """As `write_fenced`, without fences."""
+        return await self.write_fenced(key, value, expected=expected, fences={})
+
+    async def write_fenced(self, key: str, value: bytes | None, *, expected: int, fences: Mapping[str, int]) -> int:
         """Write after a while.
 
         Raises:
-            Superseded: the key has another revision.
+            Superseded: one of the keys has another revision.
             StoreUnavailable: there is no leader, or the answer was lost.
         """
         medium = self._medium
@@ -253,7 +263,7 @@ class SharedStore:
         fails = medium.failing and medium.random.random() < medium.failing
         if fails and medium.random.random() < 0.5:
             raise StoreUnavailable("etcdserver: leader changed")
-        revision = medium.write(key, value, expected)
+        revision = medium.write(key, value, {key: expected, **fences})
         await asyncio.sleep(SYNC_SECONDS / 2)
         if fails:
             raise StoreUnavailable("etcdserver: request timed out", unknown=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from cathedra.api.core.meta_v1 import KubeObject
@@ -76,9 +76,9 @@ class CommitLog:
         """Return at once: this process is the only one that acknowledges writes."""
 
     def put(
-        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
+        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject, fences: Collection[str] = ()
     ) -> asyncio.Future[StoredObject]:
-        """Settle a new state.
+        """Settle a new state. ``fences`` guard against writes of other servers, so they have no effect here.
 
         Raises:
             StatusError: 500, it is too large.

@@ -5,14 +5,18 @@ a former leader, could therefore allocate one device to two claims: Kubernetes h
 compared with all claims in the same turn of the loop in which it is put into the log, and the loser is answered with
 409, as after any other lost race. A scheduler withdraws its decision then, and tries the pod again.
 
-Only devices that slices publish are compared: for others there is no rule that an allocation could break. On a store
-that several servers share, what other servers write at the same moment is not seen (docs/deviations.md).
+Only devices that slices publish are compared: for others there is no rule that an allocation could break.
+
+On a store that several servers share, another one may have written an allocation that has not arrived here yet. So each
+pool has a fence, a key without a value that is written in the transaction of each allocation from the pool. The
+transaction fails if the fence has another revision than the one that this server has seen. The server then waits for
+the revision, and compares the claim again.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +32,8 @@ from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
 
+FENCES: Final = "cathedra.dev/allocations/"
+"""Prefix of the fences of pools in the store. Driver and pool follow."""
 CLAIMS: Final = GroupResource("resource.k8s.io", "resourceclaims")
 SLICES: Final = GroupResource("resource.k8s.io", "resourceslices")
 
@@ -66,8 +72,9 @@ class DeviceHolders:
         claims.observe(self._claim_changed)
         slices.observe(self._slice_changed)
 
-    def check(self, key: str, previous: StoredObject | None, claim: KubeObject) -> None:
-        """Compare a claim that is to be written with all others, and note its allocation as under way.
+    def check(self, key: str, previous: StoredObject | None, claim: KubeObject) -> Collection[str]:
+        """Compare a claim that is to be written with all others, and note its allocation as under way. Return the
+        fences of the pools from which it allocates.
 
         Raises:
             StatusError: 409, another claim holds one of its devices, or they are more than their pool has.
@@ -77,14 +84,16 @@ class DeviceHolders:
         self._under_way.pop(key, None)
         # Fast path: most writes of a claim leave its allocation as it is.
         if not held or (previous is not None and _held_by(previous.object) == held):
-            return
+            return ()
         for one in [one for one in self._under_way if one not in self._claims.under_way]:
             del self._under_way[one]  # failed, and the claim was not written again
-        for pool in dict.fromkeys((one.driver, one.pool) for one in held):
+        pools = dict.fromkeys((one.driver, one.pool) for one in held)
+        for pool in pools:
             problem = self._problem(key, pool, [one for one in held if (one.driver, one.pool) == pool])
             if problem:
                 raise conflict(CLAIMS, split_key(key)[1], problem)
         self._under_way[key] = held
+        return [f"{FENCES}{driver}/{pool}" for driver, pool in pools]
 
     def _problem(self, key: str, pool: _Pool, own: list[DeviceRequestAllocationResult]) -> str:
         supply = self._supply(pool)

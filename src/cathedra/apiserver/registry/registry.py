@@ -213,9 +213,8 @@ class Registry:
         # Two writes of one object would be compared with the same state, and the second would overwrite the first.
         if key in table.under_way:
             raise WriteConflict(key)
-        if table.check is not None:
-            table.check(key, previous, obj)
-        writing = self._log.put(table, key, previous, obj)
+        fences = () if table.check is None else table.check(key, previous, obj)
+        writing = self._log.put(table, key, previous, obj, fences)
         if not writing.done():  # a store may settle a write at once
             table.under_way[key] = []
         return writing

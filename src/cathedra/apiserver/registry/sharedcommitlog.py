@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +25,7 @@ from cathedra.apiserver.registry.table import Table
 from cathedra.apiserver.registry.tables import Tables
 from cathedra.apiserver.registry.watching import StoredChange
 from cathedra.apiserver.storage.protocol import (
+    FencedStorage,
     HistoryLost,
     SharedStorage,
     StorageError,
@@ -53,6 +55,34 @@ class _Awaited(msgspec.Struct, frozen=True, gc=False):
     since: float
 
 
+class _FencedWrite:
+    """A write with fences that is under way."""
+
+    stored: asyncio.Future[int]
+    """The task that sends it."""
+    done: asyncio.Future[StoredObject]
+    """The future of its caller."""
+
+    def __init__(self, table: Table, change: StoredChange, value: bytes) -> None:
+        self.table, self.change, self.value = table, change, value
+        self.repeated = False
+        """True if it was compared with writes of other servers with which the writes behind it were not compared."""
+
+    async def end(self) -> int:
+        """Return the revision that the write has given to the fence.
+
+        Raises:
+            Superseded: the fence has another revision, or the writes behind this one must be compared again.
+        """
+        await asyncio.wait((self.stored,))
+        if self.stored.cancelled() or self.stored.exception() is not None:
+            await asyncio.wait((self.done,))
+            raise Superseded(0)
+        if self.repeated:
+            raise Superseded(self.stored.result())
+        return self.stored.result()
+
+
 class SharedCommitLog:
     """Writes of many servers, numbered by the store.
 
@@ -79,7 +109,9 @@ class SharedCommitLog:
         self._asking: asyncio.Task[None] | None = None
         self._unasked: list[asyncio.Future[int]] = []
         """Callers of `catch_up` that the question under way does not answer."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._fenced: dict[str, _FencedWrite] = {}
+        """By fence: the last write of this server, while it is under way."""
+        self._tasks: set[asyncio.Future[Any]] = set()
         self._following: asyncio.Task[None] | None = None
 
     @property
@@ -131,20 +163,29 @@ class SharedCommitLog:
             await self._reached(revision, certain=False)
 
     def put(
-        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject
+        self, table: Table, key: str, previous: StoredObject | None, obj: KubeObject, fences: Collection[str] = ()
     ) -> asyncio.Future[StoredObject]:
-        """Write a new state. Ends with WriteConflict if another server was faster.
+        """Write a new state. Ends with WriteConflict if another server was faster, also in a write with one of the same
+        ``fences``.
 
         Raises:
             StatusError: 500, it is too large.
         """
         value = self._tables.layout.write(table.definition, obj)
         check_size(value)
-        return self._write(table, key, previous, obj, value)
+        if not fences or not isinstance(self._storage, FencedStorage):
+            return self._write(table, key, obj, value, self._sent(table, key, previous, value))
+        order = {fence: self._fence(fence) for fence in fences}
+        fenced = _FencedWrite(table, StoredChange(0, StoredObject(key, obj, 0), previous), value)
+        fenced.stored = asyncio.ensure_future(self._send_fenced(fenced, order))
+        fenced.done = done = self._write(table, key, obj, value, fenced.stored)
+        self._fenced.update(dict.fromkeys(fences, fenced))
+        done.add_done_callback(lambda _: self._unfence(fenced))
+        return done
 
     def remove(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Remove an object. Ends with WriteConflict if another server was faster."""
-        return self._write(table, previous.key, previous, last, None)
+        return self._write(table, previous.key, last, None, self._sent(table, previous.key, previous, None))
 
     def end(self, table: Table, previous: StoredObject, last: Any) -> asyncio.Future[StoredObject]:
         """Write a last state and remove the object. Ends with WriteConflict if another server was faster."""
@@ -168,25 +209,68 @@ class SharedCommitLog:
         finally:
             await self._storage.close()
 
+    def _sent(self, table: Table, key: str, previous: StoredObject | None, value: bytes | None) -> asyncio.Future[int]:
+        write = self._storage.write(table.stored_under + key, value, expected=_revision(previous))
+        return asyncio.ensure_future(write)
+
+    def _fence(self, key: str) -> int | _FencedWrite:
+        """Return the revision of a fence that this server has seen, or the write that is about to change it."""
+        fenced = self._fenced.get(key)
+        # A write that is done has arrived, unless the store is late. Then it is not in the table either, and its
+        # revision would hide that.
+        return self._tables.unclaimed_revision(key) if fenced is None or fenced.done.done() else fenced
+
+    async def _send_fenced(self, fenced: _FencedWrite, order: Mapping[str, int | _FencedWrite]) -> int:
+        """Write an object after this server's earlier writes with the same fences. While another server was faster
+        with a fence, but not with the object, compare it again and repeat.
+
+        Raises:
+            StatusError: it contradicts what the other server has written, or that does not arrive here.
+        """
+        storage, table = self._storage, fenced.table
+        assert isinstance(storage, FencedStorage)
+        key, previous = fenced.change.entry.key, fenced.change.previous
+        write = partial(storage.write_fenced, table.stored_under + key, fenced.value, expected=_revision(previous))
+        try:
+            # In order: at the same moment all but one would be refused.
+            revisions = {fence: one if isinstance(one, int) else await one.end() for fence, one in order.items()}
+            return await write(fences=revisions)
+        except Superseded as late:
+            superseded = late
+        fenced.repeated = True
+        while True:
+            await self._reached(superseded.revision, certain=False)
+            if table.get(key) is not previous:
+                raise superseded
+            # The revisions are read in the same turn as what is compared. A write of this server that changes one of
+            # them meanwhile is among what is compared.
+            fences = table.check(key, previous, fenced.change.entry.object) if table.check is not None else ()
+            try:
+                return await write(fences={fence: self._tables.unclaimed_revision(fence) for fence in fences})
+            except Superseded as late:
+                superseded = late
+
+    def _unfence(self, fenced: _FencedWrite) -> None:
+        for fence in [fence for fence, last in self._fenced.items() if last is fenced]:
+            del self._fenced[fence]
+
     def _write(
         self,
         table: Table,
         key: str,
-        previous: StoredObject | None,
         obj: KubeObject,
         value: bytes | None,
+        writing: asyncio.Future[int],
         *,
         unlocks: bool = True,
     ) -> asyncio.Future[StoredObject]:
-        """Send a write, and unlock its key at the end (``unlocks``). It is completed even if the future that is
-        returned is cancelled: the store may have it already."""
+        """Follow a write that was sent in this turn of the loop, and unlock its key at the end (``unlocks``). It is
+        completed even if the future that is returned is cancelled: the store may have it already."""
         # With callbacks, for a task costs a tenth of a write on the first server's store.
         loop, storage_key = asyncio.get_running_loop(), table.stored_under + key
         done: asyncio.Future[StoredObject] = loop.create_future()
-        # Noted before the write is sent: it may come back on the watch before its answer.
+        # Noted in the turn in which the write is sent: it may come back on the watch before its answer.
         self._own[storage_key] = (value, obj, table, key)
-        expected = previous.revision if previous else 0
-        writing = asyncio.ensure_future(self._storage.write(storage_key, value, expected=expected))
         # The loop keeps weak references to tasks only. Without this set a write whose client has left could be
         # collected midway.
         self._tasks.add(writing)
@@ -242,8 +326,10 @@ class SharedCommitLog:
         value = self._tables.layout.write(table.definition, last)
         # The key stays locked between the two writes. Another write in between would let the removal fail with a
         # conflict after the last state was shown.
-        shown = await self._write(table, previous.key, previous, last, value, unlocks=False)
-        return await self._write(table, previous.key, shown, shown.object, None, unlocks=False)
+        key = previous.key
+        shown = await self._write(table, key, last, value, self._sent(table, key, previous, value), unlocks=False)
+        removing = self._sent(table, key, shown, None)
+        return await self._write(table, key, shown.object, None, removing, unlocks=False)
 
     async def _ask(self) -> None:
         """Read the store's revision until no caller waits for a further answer."""
@@ -407,6 +493,10 @@ class SharedCommitLog:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # its caller may have been cancelled meanwhile
+
+
+def _revision(previous: StoredObject | None) -> int:
+    return previous.revision if previous else 0
 
 
 def _settle(waiting: Iterable[asyncio.Future[int]], settle: Callable[[asyncio.Future[int]], object]) -> None:

@@ -53,9 +53,11 @@ class Table:
         self.under_way: dict[str, list[asyncio.Future[None]]] = {}
         """By key with a write under way: futures to be set at its end. This is the lock of an object: no request begins
         a write on a key that is here, so each is compared with a settled state."""
-        self.check: Callable[[str, StoredObject | None, KubeObject], None] | None = None
+        self.check: Callable[[str, StoredObject | None, KubeObject], Collection[str]] | None = None
         """Compares an object that is to be written with others of the table, which no lock of a single object covers.
-        It is called in the same turn in which the write is put into the log, and raises the refusal."""
+        It is called in the same turn in which the write is put into the log, and raises the refusal. It returns the
+        fences of the write: keys in the store that another server writes with each object that would have to be
+        compared too (`FencedStorage`)."""
         self._entries: dict[str, StoredObject] = {}
         self.get = self._entries.get
         """Return the object of a key; None if there is none. The bound method of the dictionary, since a write calls it

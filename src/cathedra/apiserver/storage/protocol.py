@@ -189,6 +189,23 @@ class SharedStorage(Protocol):
 
 
 @runtime_checkable
+class FencedStorage(Protocol):
+    """A shared store that compares further keys in the transaction of a write."""
+
+    def write_fenced(
+        self, key: str, value: bytes | None, *, expected: int, fences: Mapping[str, int]
+    ) -> Awaitable[int]:
+        """As `SharedStorage.write`, if the last write of each key of ``fences`` has its revision too (0: there is
+        none). These keys are written without a value, at the revision that is returned.
+
+        Raises:
+            Superseded: one of the keys has another revision; nothing changed. The error has the highest of them.
+            StoreUnavailable: no answer.
+            StorageError: the store refused; nothing changed.
+        """
+
+
+@runtime_checkable
 class ExpiringStorage(Protocol):
     """A shared store whose keys may expire by themselves."""
 

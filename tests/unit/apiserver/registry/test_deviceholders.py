@@ -17,7 +17,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import NAMESPACES, RESOURCECLAIMS, RESOURCESLICES
 from cathedra.client.transport import PatchType
 from cathedra.clock import LoopClock, run_virtual
-from cathedra.faultsim.stores import Disk, DiskStore
+from cathedra.faultsim.stores import SYNC_SECONDS, Disk, DiskStore, SharedMedium, SharedStore
 
 REQUESTS = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}
 
@@ -28,8 +28,8 @@ def published(devices: list[dict[str, Any]], *, generation: int = 1, name: str =
     return from_dict(ResourceSlice, {"metadata": {"name": name}, "spec": body})
 
 
-def result(device: str, **more: Any) -> dict[str, Any]:
-    return {"request": "r", "driver": "d.example.com", "pool": "p", "device": device, **more}
+def result(device: str, *, pool: str = "p", **more: Any) -> dict[str, Any]:
+    return {"request": "r", "driver": "d.example.com", "pool": pool, "device": device, **more}
 
 
 class Claims:
@@ -168,3 +168,93 @@ def test_a_pool_is_its_newest_generation(generation: int) -> None:
         assert bool(await cluster.allocate("b", result("gpu-0"))) == (generation == 1)
 
     run(story)
+
+
+def on_a_shared_store(story: Any) -> None:
+    """Two servers, and the store beneath them."""
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        medium = SharedMedium(Random(1), lambda _: None)
+        servers = [
+            await APIServer.open(ServerConfig(), clock=clock, random=Random(number), store=SharedStore(medium))
+            for number in range(2)
+        ]
+        try:
+            await story(*(Claims(Client(one.transport(), clock=clock)) for one in servers), medium)
+        finally:
+            for one in servers:
+                await one.close()
+
+    run_virtual(main())
+
+
+def test_of_two_writes_through_two_servers_on_a_store_one_is_refused() -> None:
+    async def story(one: Claims, other: Claims, medium: SharedMedium) -> None:
+        await one.slices.create(published([{"name": "gpu-0"}]))
+        await one.make("a", "b")
+        errors = await asyncio.gather(one.allocate("a", result("gpu-0")), other.allocate("b", result("gpu-0")))
+        assert sorted(map(bool, errors)) == [False, True]
+        assert "device d.example.com/p/gpu-0 is allocated to claim default/" in "".join(errors)
+
+    on_a_shared_store(story)
+
+
+def test_allocations_from_one_pool_through_two_servers_all_succeed() -> None:
+    async def story(one: Claims, other: Claims, medium: SharedMedium) -> None:
+        names = [f"c{number}" for number in range(8)]
+        await one.slices.create(published([{"name": name} for name in names]))
+        await one.make(*names)
+        before = medium.attempts
+        allocations = (
+            server.allocate(name, result(name)) for server, name in zip((one, other) * 4, names, strict=True)
+        )
+        assert set(await asyncio.gather(*allocations)) == {""}
+        # Each server sends its writes one after the other. At the same moment, all but one would fail and be repeated.
+        assert medium.attempts - before <= 3 * len(names)
+
+    on_a_shared_store(story)
+
+
+def test_an_allocation_behind_a_repeated_one_is_compared_again() -> None:
+    """The second allocation of a server waits for its first, which loses to another server at first."""
+
+    async def story(one: Claims, other: Claims, medium: SharedMedium) -> None:
+        await one.slices.create(published([{"name": "gpu-0"}, {"name": "gpu-1"}]))
+        await one.make("a", "b", "c")
+        winning = asyncio.ensure_future(other.allocate("a", result("gpu-1")))
+        # So late that the first allocation begins before that of the other server has arrived, and loses to it.
+        await asyncio.sleep(SYNC_SECONDS * 0.75)
+        before = medium.attempts
+        first, second = await asyncio.gather(one.allocate("b", result("gpu-0")), one.allocate("c", result("gpu-1")))
+        assert (await winning, first, medium.attempts - before) == ("", "", 3)
+        assert "is allocated to claim default/a" in second
+
+    on_a_shared_store(story)
+
+
+def test_pools_do_not_wait_for_each_other() -> None:
+    async def story(one: Claims, other: Claims, medium: SharedMedium) -> None:
+        await one.make("a", "b", "c")
+        before = medium.attempts
+        pools = (("a", "p"), ("b", "q"), ("c", "r"))
+        allocations = (one.allocate(name, result("gpu-0", pool=pool)) for name, pool in pools)
+        assert set(await asyncio.gather(*allocations)) == {""}
+        assert medium.attempts - before == 3
+
+    on_a_shared_store(story)
+
+
+def test_a_write_without_an_answer_is_seen_by_the_next_allocation() -> None:
+    async def story(one: Claims, other: Claims, medium: SharedMedium) -> None:
+        await one.slices.create(published([{"name": "gpu-0"}]))
+        await one.make("a", "b")
+        medium.failing = 1.0
+        errors: set[str] = set()
+        while "no conflict: Timeout" not in "".join(errors):
+            errors.add((await one.allocate("a", result("gpu-0")))[:60])
+        medium.failing = 0.0
+        errors_of_b = await asyncio.gather(*(server.allocate("b", result("gpu-0")) for server in (one, other)))
+        assert all("is allocated to claim default/a" in error for error in errors_of_b)
+
+    on_a_shared_store(story)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, Final
 
 import grpc
@@ -28,6 +29,7 @@ __all__ = ["CREATED", "GroupCommit", "transaction"]
 
 CREATED: Final = 0
 """The expected revision of a write that creates its key."""
+NO_FENCES: Final[Mapping[bytes, int]] = {}
 _MOST_WRITES: Final = 32
 """Writes in a group. etcd accepts 128 operations in a transaction, nested ones included (``--max-txn-ops``)."""
 _MOST_BYTES: Final = 512 * 1024
@@ -44,6 +46,8 @@ class _Pending(msgspec.Struct, frozen=True, gc=False, eq=False):
     value: bytes | None
     expected: int
     done: asyncio.Future[int]
+    fences: tuple[tuple[bytes, int], ...] = ()
+    """Further keys, with the revisions that they must have. They are written too."""
 
     def transaction(self) -> Any:
         change = (
@@ -51,7 +55,11 @@ class _Pending(msgspec.Struct, frozen=True, gc=False, eq=False):
             if self.value is None
             else pb.RequestOp(request_put=pb.PutRequest(key=self.key, value=self.value))
         )
-        return transaction(self.key, self.expected, change)
+        request = transaction(self.key, self.expected, change)
+        for key, revision in self.fences:
+            fence = transaction(key, revision, pb.RequestOp(request_put=pb.PutRequest(key=key)))
+            request.MergeFrom(fence)
+        return request
 
 
 class GroupCommit:
@@ -70,14 +78,22 @@ class GroupCommit:
         self._flushing = False
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def write(self, key: bytes, resource: bytes, value: bytes | None, expected: int) -> asyncio.Future[int]:
-        """Write (None: remove) a key whose last write has the revision ``expected``. Return the revision of the write.
+    def write(
+        self,
+        key: bytes,
+        resource: bytes,
+        value: bytes | None,
+        expected: int,
+        fences: Mapping[bytes, int] = NO_FENCES,
+    ) -> asyncio.Future[int]:
+        """Write (None: remove) a key whose last write has the revision ``expected``, and write ``fences``, which must
+        have theirs. Return the revision of the write.
 
         The future ends with Superseded, StoreUnavailable or StorageError.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[int] = loop.create_future()
-        self._pending.append(_Pending(key, resource, value, expected, done))
+        self._pending.append(_Pending(key, resource, value, expected, done, tuple(fences.items())))
         if not self._flushing:
             self._flushing = True
             loop.call_soon(self._flush)
@@ -174,9 +190,9 @@ class GroupCommit:
             if not write.done.done():  # else its caller was cancelled meanwhile
                 write.done.set_result(revision)
             return
-        found = outcome.responses[0].response_range.kvs
-        if found:
-            revision = int(found[0].mod_revision)
+        if outcome.responses[0].response_range.kvs:
+            # The highest, so that the next attempt begins when this server has seen what another one has allocated.
+            revision = max(int(kv.mod_revision) for one in outcome.responses for kv in one.response_range.kvs)
             self.acknowledged = max(self.acknowledged, revision)
         _fail(write, Superseded(revision))
 

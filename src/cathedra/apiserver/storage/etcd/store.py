@@ -12,8 +12,8 @@ the same etcd use the same key and the same rule, so they do not get in each oth
 
 kine serves the same protocol from SQLite, PostgreSQL or MySQL. It accepts only the forms of transactions that
 kube-apiserver sends: one comparison, one operation on success, and a read on failure. Every transaction has one of
-these forms; only etcd gets several of them in one. Three weaker promises of kine are handled where they matter:
-revisions of empty reads, revisions of pages, and progress of watches.
+these forms; only etcd gets several of them in one, or further comparisons (`FencedStorage`). Three weaker promises of
+kine are handled where they matter: revisions of empty reads, revisions of pages, and progress of watches.
 """
 
 from __future__ import annotations
@@ -137,6 +137,14 @@ class EtcdStorage:
         # The first part of the key names the resource or its group, which is as good: `GroupCommit` separates what
         # could be seen on one watch.
         return self._commits.write(full, key.partition("/")[0].encode(), value, expected)
+
+    def write_fenced(
+        self, key: str, value: bytes | None, *, expected: int, fences: Mapping[str, int]
+    ) -> asyncio.Future[int]:
+        """As `FencedStorage.write_fenced`. kine compares one key in a transaction, so it compares no fences."""
+        full, resource = self._key(key), key.partition("/")[0].encode()
+        compared = {self._key(name): revision for name, revision in fences.items()} if self._commits.nests else {}
+        return self._commits.write(full, resource, value, expected, compared)
 
     async def latest(self) -> int:
         """Return the revision of a linearizable read of a key that exists."""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import grpc
 import grpc.aio
+import pytest
 
 from cathedra.apiserver.storage.etcd import EtcdAddress, EtcdStorage
 from cathedra.apiserver.storage.protocol import StorageError, StoreUnavailable, Superseded
@@ -195,5 +196,34 @@ def test_closing_ends_writes_that_gather() -> None:
         await store.close()
         outcomes = await asyncio.gather(*writes, return_exceptions=True)
         assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
+
+    virtual(cluster, test)
+
+
+def test_a_fence_is_compared_and_written_in_the_transaction_of_the_write() -> None:
+    cluster = Cluster("m0:1")
+
+    async def test(store: EtcdStorage) -> None:
+        first = await store.write_fenced("claims/a", b"x", expected=0, fences={"pool": 0})
+        with pytest.raises(Superseded) as late:
+            await store.write_fenced("claims/b", b"x", expected=0, fences={"pool": 0})
+        second = await store.write_fenced("claims/b", b"x", expected=0, fences={"pool": first})
+        with pytest.raises(Superseded) as later:
+            await store.write_fenced("claims/a", b"y", expected=first, fences={"pool": first})
+        # The highest revision, and not that of the claim alone: the next attempt needs the other server's allocation.
+        assert later.value.revision == second > first
+        assert late.value.revision >= first
+        assert cluster.stored[b"/registry/pool"] == (second, b"")
+        assert len(cluster.transactions) == 4
+
+    virtual(cluster, test)
+
+
+def test_kine_compares_no_fences() -> None:
+    cluster = Cluster("m0:1", member_id=0)
+
+    async def test(store: EtcdStorage) -> None:
+        await store.write_fenced("claims/a", b"x", expected=0, fences={"pool": 7})
+        assert [len(one.compare) for one in cluster.transactions] == [1]
 
     virtual(cluster, test)
