@@ -105,6 +105,7 @@ class NodeAgent:
         self.config = config
         self.registry = PluginRegistry()
         self.metrics = NodeMetrics(clock)
+        self.metrics.node = config.name
         self.missing = ""
         """Missing features of the chosen runtime, in one line; "" if none. Set before the node is ready."""
         self.port = 0
@@ -226,6 +227,7 @@ class NodeAgent:
             recorder=recorder,
             health=self.health,
             facts=facts,
+            metrics=self.metrics,
             devices=devices,
             cgroups=self._cgroups(runtime, facts),
             faults=self._faults,
@@ -240,6 +242,7 @@ class NodeAgent:
                 group.create_task(own.run())
                 source = InformerPods(own)
             self._manager = manager = PodManager(context, source)
+            self.metrics.count_pods = manager.counts
             self._meter = meter = UsageMeter(config.name, manager, runtime, self._clock)
             if config.root is not None and tls is not None:
                 self._serve(group, config.root, runtime, manager, meter, tls)
@@ -292,7 +295,7 @@ class NodeAgent:
         root = self.config.root
         if root is None and not self._given.device_plugins:
             return None
-        return DeviceManager(self._clock, root / "device-plugins" if root is not None else None)
+        return DeviceManager(self._clock, self.metrics, root / "device-plugins" if root is not None else None)
 
     def _follow_devices(self, group: asyncio.TaskGroup, devices: DeviceManager) -> None:
         for resource, client in self._given.device_plugins.items():

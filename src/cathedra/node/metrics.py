@@ -7,9 +7,9 @@ they are collected.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cathedra.client.denials import MissingRight
 from cathedra.client.requestmetrics import RequestMetrics
@@ -21,7 +21,12 @@ from cathedra.releases.metrics import metric
 ANY_DRIVER: Final = "<any>"
 """Stands for all drivers together."""
 
-_BUCKETS: Final = (*(0.005 * 2**step for step in range(13)), 60.0)
+_DRA_BUCKETS: Final = tuple(0.1 * 400 ** (step / 14) for step in range(15))
+"""From 0.1 to 40 seconds: a gRPC call of a driver ends after 45 (kubernetes/kubernetes#127146)."""
+_START_BUCKETS: Final = (
+    *(0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600),
+)
+_CALL_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _METHODS: Final = ("list", "get", "get_allocatable")
 """Methods of the pod resources service."""
 _PREPARE_SKIPS: Final = Metric(
@@ -51,14 +56,28 @@ _DENIED: Final = Metric(
 _Labels = tuple[str, ...]
 
 
+class PodCounts(NamedTuple):
+    """Pods and containers of a node at one moment. A node here has no static pods."""
+
+    desired: int = 0
+    """Pods that are bound to the node and exist."""
+    active: int = 0
+    """Those of them that use resources of the node."""
+    running: int = 0
+    """Pods with a running container."""
+    running_containers: int = 0
+    exited_containers: int = 0
+    ephemeral_containers: int = 0
+
+
 class NodeMetrics:
     """Counters, gauges and histograms of one node agent."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._claims_in_use: Mapping[_Labels, float] = {(ANY_DRIVER,): 0}
-        self._operations: dict[_Labels, Histogram] = defaultdict(lambda: Histogram(_BUCKETS))
-        self._calls: dict[_Labels, Histogram] = defaultdict(lambda: Histogram(_BUCKETS))
+        self._operations: dict[_Labels, Histogram] = defaultdict(lambda: Histogram(_DRA_BUCKETS))
+        self._calls: dict[_Labels, Histogram] = defaultdict(lambda: Histogram(_DRA_BUCKETS))
         self._prepare_skips: Counter[_Labels] = Counter()
         self._unprepare_skips: Counter[_Labels] = Counter()
         self._undecodable: Counter[_Labels] = Counter()
@@ -66,6 +85,16 @@ class NodeMetrics:
         self._plugins: dict[_Labels, float] = {}
         self._pod_resources = {method: Counter[_Labels]() for method in _METHODS}
         self._pod_resources_errors = {method: Counter[_Labels]() for method in _METHODS}
+        self._registrations: Counter[_Labels] = Counter()
+        self._allocations: dict[_Labels, Histogram] = defaultdict(lambda: Histogram(_CALL_BUCKETS))
+        self._started_pods = 0
+        self._started_containers: Counter[_Labels] = Counter()
+        self._failed_containers: Counter[_Labels] = Counter()
+        self._starts = Histogram(_START_BUCKETS)
+        self.node = ""
+        """Name of the node; "" before the agent has set it."""
+        self.count_pods: Callable[[], PodCounts] = PodCounts
+        """Counts the node's pods when the metrics are read."""
         self.denied: Mapping[_Labels, float] = {}
         """Requests that the API server refused for want of a right, by user, verb, API group and resource."""
         self.requests: RequestMetrics | None = None
@@ -93,6 +122,35 @@ class NodeMetrics:
             self._plugins[socket_path, state] = 1
         else:
             self._plugins.pop((socket_path, state), None)
+
+    def plugin_registered(self, resource: str) -> None:
+        """Count the registration of a device plugin."""
+        self._registrations[resource,] += 1
+
+    @contextmanager
+    def allocation(self, resource: str) -> Iterator[None]:
+        """Measure an Allocate call of a device plugin, also one that fails."""
+        started = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            self._allocations[resource,].add(self._clock.monotonic() - started)
+
+    def pod_started(self) -> None:
+        """Count a pod that is set up."""
+        self._started_pods += 1
+
+    def pod_runs(self, seconds: float) -> None:
+        """Note that a pod has begun to run, that many seconds after the agent has seen it."""
+        self._starts.add(seconds)
+
+    def container_started(self, kind: str) -> None:
+        """Count an attempt to start a container: ``container``, ``init_container`` or ``ephemeral_container``."""
+        self._started_containers[kind,] += 1
+
+    def container_failed(self, kind: str, reason: str) -> None:
+        """Count an attempt that failed, with the reason that the container's status shows."""
+        self._failed_containers[reason, kind] += 1
 
     def prepare_skipped(self, driver: str) -> None:
         """Count a prepare call that the driver does not need."""
@@ -145,9 +203,28 @@ class NodeMetrics:
         for kind, by_method in (("requests", self._pod_resources), ("errors", self._pod_resources_errors)):
             for method, counted in by_method.items():
                 yield _values(metric(f"kubelet_pod_resources_endpoint_{kind}_{method}"), counted)
+        yield from self._pods()
+        allocations = metric("kubelet_device_plugin_alloc_duration_seconds")
+        yield _values(metric("kubelet_device_plugin_registration_total"), self._registrations)
+        yield _histograms(allocations, allocations.labels, self._allocations)
         yield _values(_DENIED, self.denied)
         if self.requests is not None:
             yield from self.requests.collect()
+
+    def _pods(self) -> Iterator[Family]:
+        counts = self.count_pods()
+        if self.node:
+            yield _values(metric("kubelet_node_name"), {(self.node,): 1})
+        yield _values(metric("kubelet_desired_pods"), {("",): counts.desired, ("true",): 0})
+        yield _values(metric("kubelet_active_pods"), {("",): counts.active, ("true",): 0})
+        yield _values(metric("kubelet_running_pods"), {(): counts.running})
+        states: dict[_Labels, float] = {("running",): counts.running_containers, ("exited",): counts.exited_containers}
+        yield _values(metric("kubelet_running_containers"), states)
+        yield _values(metric("kubelet_managed_ephemeral_containers"), {(): counts.ephemeral_containers})
+        yield _values(metric("kubelet_started_pods_total"), {(): self._started_pods})
+        yield _values(metric("kubelet_started_containers_total"), self._started_containers)
+        yield _values(metric("kubelet_started_containers_errors_total"), self._failed_containers)
+        yield _histograms(metric("kubelet_pod_start_duration_seconds"), (), {(): self._starts})
 
 
 def _values(shown: Metric, values: Mapping[_Labels, float]) -> Family:

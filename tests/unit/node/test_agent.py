@@ -240,6 +240,30 @@ def test_a_crashing_container_is_restarted_at_once_and_then_with_growing_pauses(
     play(body)
 
 
+def test_pods_and_containers_are_counted_under_the_kubelets_names() -> None:
+    async def body(s: Setting) -> None:
+        def shown() -> dict[str, float]:
+            lines = s.agent.metrics.text().decode().splitlines()
+            return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
+
+        await s.create(annotated(make_pod("long"), seconds="100"), annotated(make_pod("short"), seconds="2"))
+        await s.create(make_pod("waits", claims=["absent"]))
+        await asyncio.sleep(1)
+        begun = shown()
+        assert begun["kubelet_running_pods"] == begun['kubelet_running_containers{container_state="running"}'] == 2
+        await asyncio.sleep(4)
+        found = shown()
+        assert found[f'kubelet_node_name{{node="{NODE}"}}'] == 1
+        assert (found['kubelet_desired_pods{static=""}'], found['kubelet_active_pods{static=""}']) == (3, 2)
+        assert begun["kubelet_running_pods"] - found["kubelet_running_pods"] == 1
+        assert found['kubelet_running_containers{container_state="exited"}'] == 1
+        assert found["kubelet_started_pods_total"] == 3
+        assert found['kubelet_started_containers_total{container_type="container"}'] == 2
+        assert found["kubelet_pod_start_duration_seconds_count"] == 2
+
+    play(body)
+
+
 def test_on_failure_restarts_only_failures_and_never_restarts_nothing() -> None:
     async def body(s: Setting) -> None:
         await s.create(annotated(make_pod("never", restart_policy="Never"), seconds="1", code="2"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cathedra.clock import SystemClock
 from cathedra.node.metrics import NodeMetrics
 
@@ -46,6 +48,33 @@ def test_calls_of_the_pod_resources_service_are_counted_by_method() -> None:
         "requests_get": "1",
         "errors_get": "1",
     }
+
+
+def test_durations_of_drivers_have_buckets_up_to_forty_seconds() -> None:
+    metrics = NodeMetrics(SystemClock())
+    metrics.call("d", "/m", "OK", 0.2)
+    bounds = [line.split('le="')[1].split('"')[0] for line in lines(metrics) if "dra_grpc" in line and "le=" in line]
+    assert (bounds[0], bounds[-2], bounds[-1]) == ("0.1", "40", "+Inf")
+    assert len(bounds) == 16
+
+
+def test_calls_of_device_plugins_are_measured_even_if_they_fail() -> None:
+    metrics = NodeMetrics(SystemClock())
+    metrics.plugin_registered("example.com/gpu")
+    with pytest.raises(OSError, match="gone"), metrics.allocation("example.com/gpu"):
+        raise OSError("gone")
+    assert 'kubelet_device_plugin_registration_total{resource_name="example.com/gpu"} 1' in lines(metrics)
+    assert 'kubelet_device_plugin_alloc_duration_seconds_count{resource_name="example.com/gpu"} 1' in lines(metrics)
+
+
+def test_containers_that_do_not_start_are_counted_by_reason() -> None:
+    metrics = NodeMetrics(SystemClock())
+    metrics.container_started("init_container")
+    metrics.container_failed("init_container", "CreateContainerConfigError")
+    failed = (
+        'kubelet_started_containers_errors_total{code="CreateContainerConfigError",container_type="init_container"} 1'
+    )
+    assert failed in lines(metrics)
 
 
 def test_objects_that_cannot_be_decoded_are_counted_by_resource_and_kind() -> None:

@@ -22,6 +22,7 @@ from cathedra.api.nesting import load_json
 from cathedra.cdi.spec import DeviceNode
 from cathedra.clock import Clock
 from cathedra.files.atomic import write_atomic
+from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import PluginCallError
 from cathedra.node.runtime.runtime import BindMount, RuntimeFailure
 from cathedra.semantics.pods import is_sidecar
@@ -81,9 +82,10 @@ class _Plugin(msgspec.Struct, eq=False):
 class DeviceManager:
     """Devices by resource, and allocations by pod, container and resource."""
 
-    def __init__(self, clock: Clock, directory: Path | None = None) -> None:
+    def __init__(self, clock: Clock, metrics: NodeMetrics, directory: Path | None = None) -> None:
         """``directory``: where allocations are kept; None: they end with the agent."""
         self._clock = clock
+        self._metrics = metrics
         self._file = DeviceCheckpoint(directory / "allocations.json" if directory is not None else None)
         self._allocations = {(one.pod_uid, one.container, one.resource): one for one in self._file.load()}
         self._plugins: dict[str, _Plugin] = {}
@@ -99,6 +101,7 @@ class DeviceManager:
 
     def register(self, resource: str, client: DevicePluginClient) -> None:
         """Take a plugin, in place of an earlier one for the resource."""
+        self._metrics.plugin_registered(resource)
         plugin = _Plugin(client)
         self._plugins[resource] = plugin
         self._arrived.put_nowait((resource, plugin))
@@ -195,7 +198,9 @@ class DeviceManager:
                 f"Requested: {count}, Available: {len(needed) + len(free)}"
             )
         chosen = tuple(await self._choose(plugin, needed, free, count))
-        self._allocations[key] = PodDevicesEntry(*key, chosen, await plugin.client.allocate(chosen))
+        with self._metrics.allocation(resource):
+            grant = await plugin.client.allocate(chosen)
+        self._allocations[key] = PodDevicesEntry(*key, chosen, grant)
         # Before the container starts: a crash in between leaves a device reserved, never used twice.
         self._file.save(self._allocations)
         return chosen

@@ -14,6 +14,7 @@ from cathedra.node.claims.manager import ClaimManager
 from cathedra.node.config import NodeConfig
 from cathedra.node.deviceplugins.manager import DeviceManager
 from cathedra.node.faultpoints import FaultPoints
+from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.health import HealthCache
 from cathedra.node.resources import NodeFacts, PodCgroups
 from cathedra.node.runtime.runtime import Runtime
@@ -34,6 +35,7 @@ class PodContext(msgspec.Struct, frozen=True):
     recorder: EventRecorder
     health: HealthCache
     facts: NodeFacts
+    metrics: NodeMetrics
     faults: FaultPoints = msgspec.field(default_factory=FaultPoints)
     devices: DeviceManager | None = None
     """The devices of classic device plugins; None: there are none."""

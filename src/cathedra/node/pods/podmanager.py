@@ -17,6 +17,7 @@ from cathedra.api.undecodable import Undecodable
 from cathedra.client.backoff import DoublingPauses
 from cathedra.client.informer import Informer
 from cathedra.node.deviceplugins.manager import DevicesUnavailable
+from cathedra.node.metrics import PodCounts
 from cathedra.node.pods.admission import PodAdmission, Rejection
 from cathedra.node.pods.context import PodContext
 from cathedra.node.pods.resizer import Neighbours
@@ -133,6 +134,19 @@ class PodManager:
     def workers(self) -> tuple[PodWorker, ...]:
         """All workers, in order of arrival."""
         return tuple(self._workers.values())
+
+    def counts(self) -> PodCounts:
+        """Return the numbers of pods and containers, for the agent's metrics."""
+        workers = self.workers()
+        records = [record for worker in workers for record in worker.records]
+        return PodCounts(
+            desired=len(workers),
+            active=sum(worker.counts for worker in workers),
+            running=sum(any(record.running for record in worker.records) for worker in workers),
+            running_containers=sum(record.running for record in records),
+            exited_containers=sum(record.ended is not None for record in records),
+            ephemeral_containers=sum(record.ephemeral for record in records),
+        )
 
     def find(self, namespace: str, name: str) -> PodWorker | None:
         """The worker of a pod; of two with one name the later."""

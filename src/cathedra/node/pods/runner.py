@@ -93,6 +93,7 @@ class ContainerRunner:
     async def start(self, name: str) -> None:
         """Start a container. If that fails, its record has the reason and the time of the next attempt."""
         record = self.table[name]
+        self._context.metrics.container_started(_kind(record))
         try:
             image = await self._image(record)
             await self._preparation.keep_sandbox()
@@ -181,6 +182,7 @@ class ContainerRunner:
 
     def _wait_for_image(self, name: str, error: ImageUnavailable) -> None:
         why = Waiting(error.reason, error.message)
+        self._context.metrics.container_failed(_kind(self.table[name]), why.reason)
         if error.again is None:
             self.table.put(self.table[name].delay(why, self._clock.monotonic()))
         else:
@@ -218,6 +220,7 @@ class ContainerRunner:
 
     def _delay(self, name: str, why: Waiting) -> None:
         """The container cannot be made now; try again later. This is no run of it."""
+        self._context.metrics.container_failed(_kind(self.table[name]), why.reason)
         self.table.put(self.table[name].delay(why, self._clock.monotonic()))
         self._event(self.table[name], "Warning", "Failed", f"Error: {why.message}")
 
@@ -226,6 +229,7 @@ class ContainerRunner:
         if error.reason != "RunContainerError":
             self._delay(name, why)
             return
+        self._context.metrics.container_failed(_kind(self.table[name]), why.reason)
         self._event(self.table[name], "Warning", "Failed", f"Error: {error.message}")
         now = self._clock.now()
         failed = ContainerRun(
@@ -372,6 +376,11 @@ class ContainerRunner:
         kind = "initContainers" if record.init else "ephemeralContainers" if record.ephemeral else "containers"
         field = f"spec.{kind}{{{record.name}}}"
         self._context.recorder.record(reference_to(self._pod.pod, field), type_, reason, message)
+
+
+def _kind(record: ContainerRecord) -> str:
+    """Return the kind of a container as metrics name it."""
+    return "init_container" if record.init else "ephemeral_container" if record.ephemeral else "container"
 
 
 def _with_devices(spec: ContainerSpec, grant: DeviceGrant) -> ContainerSpec:

@@ -68,6 +68,9 @@ class PodWorker:
         self._admit = admit
         self._found = tuple(found)
         self._new = pod.status.start_time is None and not found
+        self._seen = context.clock.monotonic()
+        self._starts = False
+        """True from the set-up of the pod until it runs."""
         self._tasks = BlockTasks()
         self._wakeup = Wakeup()
         self._stop = Event()
@@ -219,6 +222,8 @@ class PodWorker:
         # A pod that goes on is described by what the earlier agent wrote. Until this one has found its volumes and its
         # sandbox, it would write that the pod is not ready, for every pod of the node.
         if not recovered.continues:
+            self._context.metrics.pod_started()
+            self._starts = True
             await self._status.publish()
         await self._set_up(anew=not recovered.continues)
         self._life.advance(PodStage.RUNNING)
@@ -267,6 +272,7 @@ class PodWorker:
             for name in plan.start:
                 await self._runner.start(name)
             written = await self._status.publish()
+            self._measure_start()
             # Starting has changed the records, so the plan is computed again before waiting.
             if plan.start:
                 continue
@@ -280,6 +286,13 @@ class PodWorker:
             else:
                 pauses.reset()
             await self._wakeup.wait(until)
+
+    def _measure_start(self) -> None:
+        """Measure the time until the pod's phase is Running; a pod that ends sooner is not measured."""
+        if self._starts and self.pod.status.phase != "Pending":
+            self._starts = False
+            if self.pod.status.phase == "Running":
+                self._context.metrics.pod_runs(self._clock.monotonic() - self._seen)
 
     # The end
 

@@ -12,6 +12,7 @@ from cathedra.api.core.core_v1 import Container, Pod
 from cathedra.api.struct import from_dict
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.node.deviceplugins.manager import KEPT_SECONDS, DeviceManager, DevicesUnavailable, PluginOptions
+from cathedra.node.metrics import NodeMetrics
 from cathedra.node.runtime.runtime import RuntimeFailure
 from tests.unit.node.deviceplugins.fakeplugin import RESOURCE, FakePlugin
 
@@ -20,7 +21,8 @@ Body = Callable[[DeviceManager, FakePlugin], Awaitable[None]]
 
 def play(body: Body, *devices: str, options: PluginOptions | None = None, directory: Path | None = None) -> None:
     async def main() -> None:
-        manager = DeviceManager(LoopClock(asyncio.get_running_loop()), directory)
+        clock = LoopClock(asyncio.get_running_loop())
+        manager = DeviceManager(clock, NodeMetrics(clock), directory)
         plugin = FakePlugin(*devices, options=options)
         task = asyncio.ensure_future(manager.run())
         manager.register(RESOURCE, plugin)

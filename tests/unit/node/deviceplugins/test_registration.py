@@ -19,6 +19,7 @@ from cathedra._proto import deviceplugin_v1beta1_pb2_grpc as stubs
 from cathedra.clock import SystemClock
 from cathedra.node.deviceplugins.manager import DeviceManager
 from cathedra.node.deviceplugins.registration import PluginRegistration
+from cathedra.node.metrics import NodeMetrics
 from tests.unit.node.deviceplugins.fakeplugin import RESOURCE
 from tests.unit.node.deviceplugins.test_manager import given, pod, wanting
 
@@ -69,7 +70,7 @@ def directory() -> Iterator[Path]:
 
 @asynccontextmanager
 async def node(directory: Path) -> AsyncIterator[DeviceManager]:
-    manager = DeviceManager(SystemClock())
+    manager = DeviceManager(SystemClock(), NodeMetrics(SystemClock()))
     tasks = [asyncio.ensure_future(one.run()) for one in (manager, PluginRegistration(directory, manager))]
     try:
         async with asyncio.timeout(60):

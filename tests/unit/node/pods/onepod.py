@@ -71,6 +71,7 @@ class OnePod:
             recorder=self.events,
             health=HealthCache(self.clock, GATES),
             facts=NodeFacts("127.0.0.1", {}, GATES),
+            metrics=metrics,
         )
         self.wakeup = Wakeup()
         self.object = PodObject(pod or make_pod(), self.wakeup.notify)
