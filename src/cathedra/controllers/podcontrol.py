@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cmp_to_key
 from typing import Any, Final, TypeVar
 
@@ -31,7 +31,7 @@ from cathedra.clock import Clock
 from cathedra.controllers.expectations import Expectations
 from cathedra.remembering import IDENTITY, remembered
 from cathedra.semantics.conditions import with_condition
-from cathedra.semantics.owners import controller_of, controller_reference, controller_uid
+from cathedra.semantics.owners import controller_of, controller_reference, controller_uid, same_owners
 from cathedra.semantics.pods import is_ready, is_sidecar, ready_since
 
 T = TypeVar("T")
@@ -242,13 +242,33 @@ class PodControl:
 
 
 ORPHANS: Final = "orphan-pods"
-"""Name of the index of pods without a controller by their namespace."""
+"""Name of the index of pods without a controller: by their namespace, and by each of their labels in it."""
 
 
-def orphan_namespace(pod: Pod) -> Iterator[str]:
+def orphan_places(pod: Pod) -> tuple[str, ...]:
     """Index function of `ORPHANS`."""
-    if controller_of(pod) is None:
-        yield pod.metadata.namespace
+    metadata = pod.metadata
+    if controller_of(pod) is not None:
+        return ()
+    return metadata.namespace, *(_place(metadata.namespace, *label) for label in metadata.labels.items())
+
+
+def same_orphan_places(old: Pod, new: Pod) -> bool:
+    """Return True if `orphan_places` returns the same for two states of a pod."""
+    return same_owners(old, new) and old.metadata.labels == new.metadata.labels
+
+
+def _place(namespace: str, key: str, value: str) -> str:
+    return f"{namespace}/{key}={value}"
+
+
+def _orphans(pods: Store[Pod], namespace: str, selector: LabelSelector) -> Sequence[Pod]:
+    """Return the pods without a controller among which are all that the selector matches."""
+    # By one of the labels that they must have: a namespace may have thousands of pods without a controller, and a
+    # workload looks for them whenever one of its own changes.
+    for label in selector.match_labels.items():
+        return pods.by_index(ORPHANS, _place(namespace, *label))
+    return pods.by_index(ORPHANS, namespace)
 
 
 _compiled = remembered("selectors of workloads", size=4096, key=IDENTITY)(from_label_selector)
@@ -272,19 +292,41 @@ def _selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
 
 
 async def claim_pods(
-    control: PodControl, pods: Store[Pod], owner: KubeObject, wants: Callable[[Pod], bool], finalizer: str = ""
+    control: PodControl,
+    pods: Store[Pod],
+    owner: KubeObject,
+    selector: LabelSelector | None,
+    *,
+    could_own: Callable[[Pod], bool] = lambda _: True,
+    finalizer: str = "",
 ) -> None:
-    """Adopt the pods that ``owner`` wants and no other has, release those that it does not want any longer.
+    """Adopt the selected pods that no other object has, release those that are not selected any longer.
 
-    ``finalizer`` comes with adoption and goes with release.
+    A pod of which ``could_own`` returns False is treated as not selected. ``finalizer`` comes with adoption and goes
+    with release.
     """
-    metadata = owner.metadata
-    for pod in tuple(pods.by_index(ORPHANS, metadata.namespace)):
-        if pod.metadata.deletion_timestamp is None and wants(pod):
+    metadata, matches = owner.metadata, _matcher(selector)
+    for pod in _orphans(pods, metadata.namespace, selector) if selector is not None else ():
+        if pod.metadata.deletion_timestamp is None and matches(pod) and could_own(pod):
             await control.adopt(owner, pod, finalizer)
-    for pod in tuple(pods.by_index(BY_CONTROLLER, metadata.uid)):
-        if not wants(pod):
+    for pod in pods.by_index(BY_CONTROLLER, metadata.uid):
+        if not (matches(pod) and could_own(pod)):
             await control.release(owner, pod, finalizer)
+
+
+def _matcher(selector: LabelSelector | None) -> Callable[[Pod], bool]:
+    """Return a function that tests pods by a selector, for the pods of one snapshot."""
+    # Pods of one template mostly share their labels. Keyed by identity: the snapshot keeps the labels alive.
+    known: dict[int, bool] = {}
+
+    def matches(pod: Pod) -> bool:
+        labels = pod.metadata.labels
+        found = known.get(id(labels))
+        if found is None:
+            found = known[id(labels)] = selects(selector, labels)
+        return found
+
+    return matches
 
 
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"

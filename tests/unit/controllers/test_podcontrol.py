@@ -25,8 +25,9 @@ from cathedra.controllers.podcontrol import (
     attempt_all,
     evict,
     least_done_first,
-    orphan_namespace,
+    orphan_places,
     pod_from_template,
+    same_orphan_places,
     selects,
     surplus_first,
 )
@@ -153,9 +154,15 @@ def test_only_pods_without_a_controller_are_orphans() -> None:
     def owned(*, controller: bool) -> OwnerReference:
         return OwnerReference(api_version="v1", kind="Job", name="j", uid="u", controller=controller)
 
-    assert list(orphan_namespace(pod("p"))) == ["default"]
-    assert list(orphan_namespace(with_metadata(pod("p"), owner_references=(owned(controller=False),)))) == ["default"]
-    assert list(orphan_namespace(with_metadata(pod("p"), owner_references=(owned(controller=True),)))) == []
+    alone = pod("p", labels={"app": "web"})
+    places = ("default", "default/app=web")
+    assert orphan_places(alone) == places
+    assert orphan_places(with_metadata(alone, owner_references=(owned(controller=False),))) == places
+    assert orphan_places(with_metadata(alone, owner_references=(owned(controller=True),))) == ()
+    other = with_metadata(alone, labels={"app": "other"})
+    assert same_orphan_places(alone, with_metadata(alone, annotations={"a": "b"}))
+    assert not same_orphan_places(alone, other)
+    assert not same_orphan_places(alone, with_metadata(alone, owner_references=(owned(controller=True),)))
 
 
 def ranked_pod(

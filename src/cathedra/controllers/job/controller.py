@@ -7,7 +7,7 @@ and take the finalizer off pods that have been written down (docs/spec/controlle
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 from cathedra.api.core.batch_v1 import Job, JobStatus
@@ -45,7 +45,8 @@ from cathedra.controllers.podcontrol import (
     claim_pods,
     controlled_pods,
     least_done_first,
-    orphan_namespace,
+    orphan_places,
+    same_orphan_places,
     selects,
 )
 from cathedra.semantics.conditions import is_true
@@ -88,7 +89,7 @@ class JobController:
         """Failures in a row by the job's uid."""
         self._jobs.store.add_index(BY_NAMESPACE, by_namespace)
         self._pods.store.add_index(BY_CONTROLLER, controller_uid, same_owners)
-        self._pods.store.add_index(ORPHANS, orphan_namespace, same_owners)
+        self._pods.store.add_index(ORPHANS, orphan_places, same_orphan_places)
         self.groups = JobGroups(context, self._recorder) if context.enabled("WorkloadWithJob") else None
         self._jobs.add_handler(
             on_add=self._enqueue,
@@ -197,7 +198,7 @@ class JobController:
             # The event of what was written last is still to come, and brings the job here again.
             return 1.0
         if job.metadata.deletion_timestamp is None and not outcomes.has_finished(job):
-            await claim_pods(self._control, self._pods.store, job, _wants(job), TRACKING)
+            await claim_pods(self._control, self._pods.store, job, job.spec.selector, finalizer=TRACKING)
             if not self._expected_pods.met(job.metadata.uid):
                 return 1.0
         return await _Sync(self, job).run()
@@ -453,10 +454,6 @@ class _Sync:
             self._recorder.record(job, "Normal", "Completed", "Job completed")
         else:
             self._recorder.record(job, "Warning", outcome.reason, outcome.message)
-
-
-def _wants(job: Job) -> Callable[[Pod], bool]:
-    return lambda pod: selects(job.spec.selector, pod.metadata.labels)
 
 
 def _earliest(*times: float | None) -> float | None:

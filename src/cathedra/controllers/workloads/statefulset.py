@@ -65,9 +65,9 @@ class StatefulSetController(WorkloadController[StatefulSet]):
         await self._revisions.informer.wait_synced()
         await self._volume_claims.informer.wait_synced()
 
-    def wants(self, obj: StatefulSet, pod: Pod) -> bool:
-        """Selected pods whose names the set could have given."""
-        return is_member(obj, pod) and super().wants(obj, pod)
+    def could_own(self, obj: StatefulSet, pod: Pod) -> bool:
+        """Return True if the set could have given the pod its name."""
+        return is_member(obj, pod)
 
     def _revision_deleted(self, revision: ControllerRevision) -> None:
         """A revision that is still in use is made again, also while its set waits for its pods to end."""

@@ -23,7 +23,8 @@ from cathedra.controllers.podcontrol import (
     PodEventTexts,
     claim_pods,
     controlled_pods,
-    orphan_namespace,
+    orphan_places,
+    same_orphan_places,
     selects,
 )
 from cathedra.semantics.owners import controller_of, controller_uid, same_owners
@@ -52,7 +53,7 @@ class WorkloadController(Generic[T]):
         self.queue: WorkQueue[ObjectKey] = context.queue()
         self.objects.store.add_index(BY_NAMESPACE, by_namespace)
         self.pods.store.add_index(BY_CONTROLLER, controller_uid, same_owners)
-        self.pods.store.add_index(ORPHANS, orphan_namespace, same_owners)
+        self.pods.store.add_index(ORPHANS, orphan_places, same_orphan_places)
         self.objects.add_handler(
             on_add=self.enqueue, on_update=lambda _, obj: self.enqueue(obj), on_delete=self._forget
         )
@@ -86,7 +87,11 @@ class WorkloadController(Generic[T]):
 
     def wants(self, obj: T, pod: Pod) -> bool:
         """Return True if a pod would be one of the object's, if no other had it."""
-        return selects(self.selector(obj), pod.metadata.labels)
+        return self.could_own(obj, pod) and selects(self.selector(obj), pod.metadata.labels)
+
+    def could_own(self, obj: T, pod: Pod) -> bool:
+        """Return True if nothing but its labels keeps the pod from being one of the object's."""
+        return True
 
     def enqueue(self, obj: KubeObject) -> None:
         """Queue the object for reconciliation."""
@@ -128,7 +133,9 @@ class WorkloadController(Generic[T]):
             # The event of the last write is still to come, and brings the object here again.
             return 1.0
         if metadata.deletion_timestamp is None:
-            await claim_pods(self.control, self.pods.store, obj, partial(self.wants, obj))
+            await claim_pods(
+                self.control, self.pods.store, obj, self.selector(obj), could_own=partial(self.could_own, obj)
+            )
             if not self.expectations.met(metadata.uid):
                 return 1.0
         return await self.sync(obj, controlled_pods(self.pods.store, metadata.uid))
