@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -146,11 +146,13 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
 
     def skips(self, pod: PodInfo) -> bool:
         """Nothing to do where neither the pod nor the profile requires anything."""
-        return not pod.pod.spec.node_selector and self._added_selector is None and _required(pod.pod) is None
+        if pod.pod.spec.node_selector or self._added_selector is not None:
+            return False
+        return required_node_affinity(pod.pod) is None
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot) -> Status | Narrowed | None:
         """Terms that name nodes narrow the search to them."""
-        required = _required(pod.pod)
+        required = required_node_affinity(pod.pod)
         if required is None:
             return _SKIP if self.skips(pod) else None
         names: set[str] = set()
@@ -209,11 +211,22 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, ScorePlugin):
 
 def matches_node_affinity(pod: Pod, node: Node) -> bool:
     """Return True if ``node`` has the labels of the pod's nodeSelector and matches its required node affinity."""
+    return meets_node_affinity(pod.spec.node_selector.items(), required_node_affinity(pod), node)
+
+
+def meets_node_affinity(wanted: Iterable[tuple[str, str]], required: NodeSelector | None, node: Node) -> bool:
+    """Return True if ``node`` has the labels ``wanted`` and matches ``required``."""
     labels = node.metadata.labels
-    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
-        return False
-    required = _required(pod)
+    for key, value in wanted:
+        if labels.get(key) != value:
+            return False
     return required is None or node_selector_matches(required, node)
+
+
+def has_many_terms(pod: Pod) -> bool:
+    """Return True if the pod's required node affinity is to be tested in turns."""
+    required = required_node_affinity(pod)
+    return required is not None and len(required.node_selector_terms) > FEW_TERMS
 
 
 def node_affinity_in_turns(attempt: Attempt | None, pod: Pod, node: NodeInfo) -> bool:
@@ -222,15 +235,15 @@ def node_affinity_in_turns(attempt: Attempt | None, pod: Pod, node: NodeInfo) ->
     Raises:
         TimeSliceOver: the turn of ``attempt`` is over.
     """
-    required = _required(pod)
-    if attempt is None or required is None or len(required.node_selector_terms) <= FEW_TERMS:
+    if attempt is None or not has_many_terms(pod):
         return matches_node_affinity(pod, node.node)
     work = partial(matches_node_affinity, pod, node.node)
     matches: bool = attempt.memo("NodeAffinity").get(("filter", node.name), (node.node,), attempt, work)
     return matches
 
 
-def _required(pod: Pod) -> NodeSelector | None:
+def required_node_affinity(pod: Pod) -> NodeSelector | None:
+    """Return the terms of the pod's required node affinity, if it has some."""
     affinity = pod.spec.affinity
     if affinity is None or affinity.node_affinity is None:
         return None

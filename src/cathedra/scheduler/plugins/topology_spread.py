@@ -10,14 +10,14 @@ A pod without constraints of its own is spread from the pods of its services and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from cathedra.api.core.core_v1 import Pod, TopologySpreadConstraint
+from cathedra.api.core.core_v1 import NodeSelector, Pod, Toleration, TopologySpreadConstraint
 from cathedra.api.core.meta_v1 import LabelSelector
 from cathedra.api.selectors import Selector, SelectorError, from_label_selector
 from cathedra.client.informer import Informer, SharedInformers
@@ -27,7 +27,12 @@ from cathedra.scheduler.framework.attempt import Attempt
 from cathedra.scheduler.framework.events import Action, EventRegistration, EventResource
 from cathedra.scheduler.framework.plugin import MAX_SCORE, CycleState, FilterPlugin, PreFilterPlugin, ScorePlugin
 from cathedra.scheduler.framework.status import Code, Status, unresolvable, unschedulable
-from cathedra.scheduler.plugins.node_fitness import node_affinity_in_turns
+from cathedra.scheduler.plugins.node_fitness import (
+    has_many_terms,
+    meets_node_affinity,
+    node_affinity_in_turns,
+    required_node_affinity,
+)
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo, selector_with_keys
 from cathedra.scheduler.state.snapshot import Snapshot
@@ -48,6 +53,41 @@ FindRelatives = Callable[[Pod], Selector | None]
 """Selects the pods that a pod without constraints is spread from, if there are any."""
 
 
+class _Counting(msgspec.Struct, frozen=True):
+    """All of a constraint and a pod that a node is counted by. Pods of one form share the counts."""
+
+    key: str
+    required: tuple[str, ...]
+    """Labels that a node must have to count."""
+    namespace: str
+    selector: Selector | None
+    """None if no pod matches."""
+    node_labels: tuple[tuple[str, str], ...] = ()
+    affinity: NodeSelector | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    """None if nodes with taints count as well."""
+
+    def of(self, node: NodeInfo) -> tuple[str, int] | None:
+        """Return the node's domain and the number of matching pods; None if the node does not count."""
+        labels = node.node.metadata.labels
+        domain = labels.get(self.key)
+        if domain is None:
+            return None
+        for key in self.required:
+            if key not in labels:
+                return None
+        # Pods on nodes that this pod cannot use would make its own domains look empty, and the skew would never be met.
+        if not meets_node_affinity(self.node_labels, self.affinity, node.node):
+            return None
+        if self.tolerations is not None and first_untolerated(node.hard_taints, self.tolerations) is not None:
+            return None
+        return domain, self.matching(node)
+
+    def matching(self, node: NodeInfo) -> int:
+        """Return the number of matching pods on a node."""
+        return 0 if self.selector is None else node.selected(self.namespace, self.selector)
+
+
 class _Constraint(msgspec.Struct):
     """One constraint with its counts: domain (the label's value) → matching pods."""
 
@@ -58,25 +98,39 @@ class _Constraint(msgspec.Struct):
     honors_affinity: bool
     honors_taints: bool
     counts_empty: bool
-    counts: dict[str, int] = msgspec.field(default_factory=dict)
+    counts: Mapping[str, int] = msgspec.field(default_factory=dict)
+    smallest: int = 0
+    """The global minimum; 0 while there are fewer domains than there should be."""
 
-    def smallest(self) -> int:
-        """The global minimum; 0 while there are fewer domains than there should be."""
+    def count(self, state: CycleState, pod: PodInfo, required: Sequence[str]) -> None:
+        """Count matching pods on nodes that have all the labels that are ``required``, by the domain."""
+        counting = self.counting(pod, required)
+        attempt = state.attempt
+        if attempt is None or not self.honors_affinity or not has_many_terms(pod.pod):
+            # A copy: the sums follow the pods that are placed next.
+            self.counts = dict(state.snapshot.sums_of(counting, counting.of))
+        else:
+            self.counts = _counted_in_turns(attempt, pod, counting, state.snapshot.nodes)
         # Too few domains count as if an empty one existed, so that pods wait for nodes in further zones.
-        if len(self.counts) < self.min_domains:
-            return 0
-        return min(self.counts.values(), default=0)
+        self.smallest = 0 if len(self.counts) < self.min_domains else min(self.counts.values(), default=0)
+
+    def counting(self, pod: PodInfo, required: Sequence[str] = ()) -> _Counting:
+        selector = self.selector
+        if selector is not None and selector.empty and not self.counts_empty:
+            selector = None
+        spec = pod.pod.spec
+        return _Counting(
+            self.key,
+            tuple(required),
+            pod.namespace,
+            selector,
+            tuple(sorted(spec.node_selector.items())) if self.honors_affinity else (),
+            required_node_affinity(pod.pod) if self.honors_affinity else None,
+            spec.tolerations if self.honors_taints else None,
+        )
 
     def selects(self, pod: PodInfo) -> bool:
         return self.selector is not None and self.selector.matches(pod.pod.metadata.labels)
-
-    def concerns(self, attempt: Attempt | None, pod: PodInfo, node: NodeInfo) -> bool:
-        """Return True if the node counts for ``pod``."""
-        # Pods on nodes that this pod cannot use would make its own domains look empty, and the skew would never be met.
-        if self.honors_affinity and not node_affinity_in_turns(attempt, pod.pod, node):
-            return False
-        tolerations = pod.pod.spec.tolerations
-        return not self.honors_taints or first_untolerated(node.hard_taints, tolerations) is None
 
 
 class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
@@ -127,7 +181,8 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         constraints = self._constraints(state.attempt, pod, "DoNotSchedule")
         if not constraints:
             return _SKIP
-        _count(state.attempt, pod, constraints, snapshot.nodes, [constraint.key for constraint in constraints])
+        for constraint in constraints:
+            constraint.count(state, pod, [one.key for one in constraints])
         state.data[self.name] = constraints
         return None
 
@@ -140,7 +195,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
             if domain is None:
                 return self._unlabelled
             # A pod that its own selector does not match adds nothing to the count.
-            skew = constraint.counts.get(domain, 0) + constraint.selects(pod) - constraint.smallest()
+            skew = constraint.counts.get(domain, 0) + constraint.selects(pod) - constraint.smallest
             if skew > constraint.max_skew:
                 return self._skewed
         return None
@@ -153,16 +208,19 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, ScorePlugin):
         # Kubernetes' own defaults concern nodes without a zone too.
         own = bool(pod.pod.spec.topology_spread_constraints) or self._has_own_defaults
         domains = [one for one in constraints if one.key != HOSTNAME]
-        if own:
-            _count(state.attempt, pod, domains, state.snapshot.nodes, [one.key for one in constraints])
-        elif any(one.key in node.node.metadata.labels for one in domains for node in nodes):
-            _count(state.attempt, pod, domains, state.snapshot.nodes, ())
         keys = [constraint.key for constraint in constraints] if own else []
-        usable = [all(key in node.node.metadata.labels for key in keys) for node in nodes]
+        if own or any(one.key in node.node.metadata.labels for one in domains for node in nodes):
+            for constraint in domains:
+                constraint.count(state, pod, keys)
+        usable = (
+            [all(key in node.node.metadata.labels for key in keys) for node in nodes] if keys else [True] * len(nodes)
+        )
         if not any(usable):
             return [0] * len(nodes)
         weights = [_weight(constraint, nodes, usable) for constraint in constraints]
-        parts = [_parts(one, weight, pod, nodes) for one, weight in zip(constraints, weights, strict=True)]
+        parts = [
+            _parts(state.snapshot, one, weight, pod, nodes) for one, weight in zip(constraints, weights, strict=True)
+        ]
         sums = map(sum, zip(*parts, strict=True))
         return _inverted([_rounded(score) if ok else None for score, ok in zip(sums, usable, strict=True)])
 
@@ -201,29 +259,22 @@ def _parsed(pod: PodInfo, constraint: TopologySpreadConstraint, *, counts_empty:
     )
 
 
-def _count(
-    attempt: Attempt | None,
-    pod: PodInfo,
-    constraints: Sequence[_Constraint],
-    nodes: Iterable[NodeInfo],
-    required: Collection[str],
-) -> None:
-    """Count matching pods on nodes that have all the labels that are ``required``, by the domain of each constraint."""
+def _counted_in_turns(
+    attempt: Attempt, pod: PodInfo, counting: _Counting, nodes: Iterable[NodeInfo]
+) -> Mapping[str, int]:
+    """Return the counts for a pod with many terms, in turns: the loop must not be held up for all nodes at once.
+
+    Raises:
+        TimeSliceOver: the turn of ``attempt`` is over.
+    """
+    counts: dict[str, int] = {}
+    rest = replace(counting, node_labels=(), affinity=None)
     for node in nodes:
-        labels = node.node.metadata.labels
-        if any(key not in labels for key in required):
-            continue
-        for constraint in constraints:
-            domain = labels.get(constraint.key)
-            if domain is not None and constraint.concerns(attempt, pod, node):
-                matching = _matching(pod, constraint, node)
-                constraint.counts[domain] = constraint.counts.get(domain, 0) + matching
-
-
-def _matching(pod: PodInfo, constraint: _Constraint, node: NodeInfo) -> int:
-    if constraint.selector is None or (constraint.selector.empty and not constraint.counts_empty):
-        return 0
-    return node.selected(pod.namespace, constraint.selector)
+        found = rest.of(node) if node_affinity_in_turns(attempt, pod.pod, node) else None
+        if found is not None:
+            domain, number = found
+            counts[domain] = counts.get(domain, 0) + number
+    return counts
 
 
 def _weight(constraint: _Constraint, nodes: Sequence[NodeInfo], usable: Sequence[bool]) -> float:
@@ -237,14 +288,18 @@ def _weight(constraint: _Constraint, nodes: Sequence[NodeInfo], usable: Sequence
     return math.log(size + 2)
 
 
-def _parts(constraint: _Constraint, weight: float, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[float]:
+def _parts(
+    snapshot: Snapshot, constraint: _Constraint, weight: float, pod: PodInfo, nodes: Sequence[NodeInfo]
+) -> list[float]:
     """Return what a constraint adds to the score of each node."""
     key, counts, least = constraint.key, constraint.counts, float(constraint.max_skew - 1)
     if key == HOSTNAME:
         # Hosts are counted when they are scored. Counting all of them before would visit every pod of the cluster.
+        counting = constraint.counting(pod)
+        numbers = snapshot.values_of(("matching", counting), counting.matching, nodes)
         return [
-            0.0 if key not in node.node.metadata.labels else _matching(pod, constraint, node) * weight + least
-            for node in nodes
+            0.0 if key not in node.node.metadata.labels else number * weight + least
+            for node, number in zip(nodes, numbers, strict=True)
         ]
     return [
         0.0 if (domain := node.node.metadata.labels.get(key)) is None else counts.get(domain, 0) * weight + least

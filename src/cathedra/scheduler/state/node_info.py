@@ -97,8 +97,13 @@ class NodeInfo:
         if self.order[-1] != pod.uid:
             self._leave_order(pod.uid)
             self.order.append(pod.uid)
+        old = self.pods[pod.uid].pod.metadata
+        new = pod.pod.metadata
         self.pods[pod.uid] = pod
-        self.alike.clear()
+        # All else that results about nodes read of a pod has stayed. Without this a pod that is being deleted, or that
+        # got other labels, would be counted as before.
+        if old.labels != new.labels or (old.deletion_timestamp is None) != (new.deletion_timestamp is None):
+            self._changed()
 
     def remove(self, uid: str) -> PodInfo | None:
         """Take a pod off the node; None if it was not there."""

@@ -148,6 +148,54 @@ class NodeValues(IncrementalResult, Generic[V]):
         self._unknown.update(range(len(self._nodes)))
 
 
+class DomainCounts(IncrementalResult):
+    """Sums of numbers of nodes by topology domain."""
+
+    def __init__(
+        self,
+        changes: Changelog[NodeInfo] | None,
+        count: Callable[[NodeInfo], tuple[str, int] | None],
+        nodes: Sequence[NodeInfo],
+        places: Mapping[str, int],
+    ) -> None:
+        """``count`` returns the domain of a node and its number; None for a node that does not count."""
+        super().__init__(changes)
+        self._count = count
+        self._nodes = nodes
+        self._places = places
+        self._of_node: list[tuple[str, int] | None] = []
+        self._members: dict[str, int] = {}
+        """Domain → the number of nodes that count in it. A domain without any must not appear, not even with 0."""
+        self.sums: dict[str, int] = {}
+
+    def _forget(self, nodes: Set[NodeInfo]) -> None:
+        for node in nodes:
+            place = self._places.get(node.name)
+            # A node that was deleted and created again has another NodeInfo, which is not part of this snapshot.
+            if place is None or self._nodes[place] is not node:
+                continue
+            before, now = self._of_node[place], self._count(node)
+            if before != now:
+                self._of_node[place] = now
+                self._enter(before, -1)
+                self._enter(now, 1)
+
+    def _forget_all(self) -> None:
+        self.sums, self._members = {}, {}
+        self._of_node = list(map(self._count, self._nodes))
+        for found in self._of_node:
+            self._enter(found, 1)
+
+    def _enter(self, found: tuple[str, int] | None, sign: int) -> None:
+        if found is None:
+            return
+        domain, number = found
+        self._members[domain] = self._members.get(domain, 0) + sign
+        self.sums[domain] = self.sums.get(domain, 0) + sign * number
+        if not self._members[domain]:
+            del self._members[domain], self.sums[domain]
+
+
 class ApiNodes(IncrementalResult):
     """The nodes of a snapshot as API objects, in its order: the same tuple as long as none of them changes."""
 
@@ -265,6 +313,15 @@ class Snapshot(msgspec.Struct, frozen=True):
             found = self._keep(key, NodeValues(self.changes, value, self.nodes, self.places))
         found.follow_up()
         return found.of(nodes)
+
+    def sums_of(self, key: Hashable, count: Callable[[NodeInfo], tuple[str, int] | None]) -> Mapping[str, int]:
+        """Return the sums of `DomainCounts`, valid until the next change, under the same condition."""
+        key = DomainCounts, key
+        found: DomainCounts | None = self.incremental.get(key)
+        if found is None:
+            found = self._keep(key, DomainCounts(self.changes, count, self.nodes, self.places))
+        found.follow_up()
+        return found.sums
 
     def api_nodes(self) -> tuple[Node, ...]:
         """The nodes as API objects, in the order of ``nodes``: the same tuple as long as none of them changes."""
