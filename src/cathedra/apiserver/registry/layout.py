@@ -128,8 +128,12 @@ class LogLayout:
             StorageError: it is no object of this resource.
         """
         try:
+            if record.decoded is not None and type(record.decoded) is definition.type:
+                # Fast path for the copy of a cluster: encoding and decoding 50,000 objects takes seconds.
+                return stamped(_as_known(definition, record.decoded, self._release, parsed=False), record.revision)
+            value = record.value if record.decoded is None else encode(record.decoded)
             # Values of older backups have a resource version of their own; `stamped` replaces it by the record's.
-            obj: KubeObject = _as_known(definition, _as_stored(definition, record.value, decoded), self._release)
+            obj: KubeObject = _as_known(definition, _as_stored(definition, value, decoded), self._release)
         except msgspec.DecodeError as error:
             raise StorageError(f"the object stored at {record.key} cannot be read: {error}") from error
         return stamped(obj, record.revision)
@@ -234,10 +238,10 @@ def _as_stored(definition: AnyDefinition, value: bytes, decoded: Decode) -> Any:
     return decoded(kind, value)
 
 
-def _as_known(definition: AnyDefinition, obj: Any, release: str) -> Any:
+def _as_known(definition: AnyDefinition, obj: Any, release: str, *, parsed: bool = True) -> Any:
     """Return the object without the fields that the release does not know. Those of custom resources are the same in
     all releases."""
-    return of_release(obj, release, parsed=True) if has_message(definition.type) else obj
+    return of_release(obj, release, parsed=parsed) if has_message(definition.type) else obj
 
 
 class _ValueForm:

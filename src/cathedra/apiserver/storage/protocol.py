@@ -9,7 +9,7 @@ store has settled it, never before.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -47,6 +47,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     key: str
     revision: int
     value: bytes
+    decoded: Any = None
+    """The object itself, in a store that is filled with objects; ``value`` is then empty."""
 
 
 class Write(msgspec.Struct, frozen=True, gc=False):

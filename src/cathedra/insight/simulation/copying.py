@@ -33,7 +33,7 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.core.meta_v1 import KubeObject, LabelSelector, ObjectMeta
 from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.status import StatusError
-from cathedra.api.struct import Time, encode, replace
+from cathedra.api.struct import Time, replace
 from cathedra.apiserver.storage.protocol import MemoryStorage, Record, StoreContent
 from cathedra.client.client import Client
 from cathedra.client.informer import SharedInformers
@@ -85,7 +85,7 @@ class StateStorage(MemoryStorage):
                         creation_timestamp=metadata.creation_timestamp or _UNKNOWN_TIME,
                     ),
                 )
-                yield Record(f"/{kind.ref.group}/{kind.plural}/{'/'.join(parts)}", revision, encode(numbered))
+                yield Record(f"/{kind.ref.group}/{kind.plural}/{'/'.join(parts)}", revision, b"", numbered)
 
 
 class StateTransport:
