@@ -134,8 +134,11 @@ class NodeSearch:
         missing = wanted
         # Results of all nodes are kept from cycle to cycle. They are worth their while unless a few nodes are left.
         whole = count > 1 and 2 * count >= len(state.snapshot.nodes)
+        asked = 0
         while left and missing > 0:
-            asked = min(left, max(missing, FEWEST_NODES))
+            # After a part without a feasible node the next one is twice as large: a pod that fits nowhere would cost
+            # one batch of every filter for each tenth of a large cluster.
+            asked = min(left, max(missing, FEWEST_NODES) if feasible else max(missing, FEWEST_NODES, 2 * asked))
             part = _around(nodes, start, asked) if start or asked < count else nodes
             filters = self._profile.batch_filters(state, pod, part) if whole else self._profile.filters(state)
             broken = self._pass_part(_Part(part, filters, wanted), feasible, state, pod, diagnosis)

@@ -193,6 +193,8 @@ class DefaultPreemption(PostFilterPlugin):
     def _candidates(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, unhelpful: Diagnosis
     ) -> Sequence[Eviction]:
+        if not diagnosis.any_has(Code.UNSCHEDULABLE):
+            return ()
         refusals = ((node, diagnosis.status_of(node.name)) for node in state.snapshot.nodes)
         nodes = [node for node, refusal in refusals if refusal is not None and refusal.code is Code.UNSCHEDULABLE]
         percentage, fewest = self._share

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.scheduler.framework.diagnosis import Diagnosis, UnschedulablePod
-from cathedra.scheduler.framework.status import unresolvable, unschedulable
+from cathedra.scheduler.framework.status import Code, unresolvable, unschedulable
 
 
 def test_reasons_are_counted_sorted_as_text_and_followed_by_what_post_filter_said() -> None:
@@ -36,6 +36,15 @@ def test_nodes_that_were_excluded_beforehand_share_one_reason() -> None:
         "0/3 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, "
         "2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
     )
+
+
+def test_a_code_is_found_among_the_refusals_and_among_the_excluded_nodes() -> None:
+    diagnosis = Diagnosis(2, absent=unschedulable("excluded"))
+    diagnosis.refuse("n1", unresolvable("a"))
+    assert diagnosis.any_has(Code.UNSCHEDULABLE)
+    diagnosis.refuse("n2", unresolvable("b"))
+    assert not diagnosis.any_has(Code.UNSCHEDULABLE)
+    assert diagnosis.any_has(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
 def test_ten_sorts_before_two_because_reasons_are_text() -> None:

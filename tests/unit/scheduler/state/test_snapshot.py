@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cathedra.allocation.supply.snapshots import Changelog
+from cathedra.api.core.meta_v1 import LabelSelector
+from cathedra.api.selectors import from_label_selector
+from cathedra.api.struct import Time, replace
+from cathedra.client.objects import with_metadata
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.node_info import NodeInfo
 from cathedra.scheduler.state.pod_info import PodInfo
@@ -65,7 +72,8 @@ def test_one_node_can_look_otherwise_for_a_trial() -> None:
 NAMES = ("a", "b", "c")
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(("pod", "gone", "cordon", "uncordon", "resource", "vanish", "look")), st.sampled_from(NAMES)
+        st.sampled_from(("pod", "gone", "relabelled", "ending", "cordon", "uncordon", "resource", "vanish", "look")),
+        st.sampled_from(NAMES),
     ),
     max_size=30,
 )
@@ -83,6 +91,21 @@ def count(info: NodeInfo) -> int:
     return len(info.pods)
 
 
+LABELLED = from_label_selector(LabelSelector(match_labels={"a": "b"}))
+
+
+def labelled(info: NodeInfo) -> tuple[str, int] | None:
+    """Two domains; a cordoned node does not count."""
+    return None if info.unschedulable else ("ab" if info.name < "c" else "c", info.selected("default", LABELLED))
+
+
+def summed(nodes: Iterable[NodeInfo]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for domain, number in filter(None, map(labelled, nodes)):
+        sums[domain] = sums.get(domain, 0) + number
+    return sums
+
+
 @given(STEPS)
 def test_whatever_happens_to_nodes_is_followed_up(steps: list[tuple[str, str]]) -> None:
     cache = Cache()
@@ -95,6 +118,13 @@ def test_whatever_happens_to_nodes_is_followed_up(steps: list[tuple[str, str]]) 
             case "gone":
                 for uid in list(cache.snapshot().by_name[name].pods)[:1] if name in cache.snapshot().by_name else ():
                     cache.remove_pod(uid)
+            case "relabelled" | "ending":
+                info = cache.snapshot().by_name.get(name)
+                for known in list(info.pods.values())[:1] if info is not None else ():
+                    change: dict[str, Any] = (
+                        {"labels": {"a": "b"}} if step == "relabelled" else {"deletion_timestamp": Time(1.0)}
+                    )
+                    cache.add_pod(with_metadata(known.pod, **change))
             case "vanish":
                 cache.remove_node(name)
             case "look":
@@ -113,11 +143,25 @@ def check(snapshot: Snapshot) -> None:
         found = snapshot.nodes_that("idle", idle, nodes)
         assert found.intersection(nodes) == {info for info in nodes if idle(info)}
         assert snapshot.all_are("open", schedulable, nodes) == all(map(schedulable, nodes))
+    assert snapshot.sums_of("labelled", labelled) == summed(snapshot.nodes)
     assert snapshot.resources() >= {name for info in snapshot.nodes for name in info.allocatable}
     assert snapshot.api_nodes() == tuple(info.node for info in snapshot.nodes)
     everything = list(snapshot.nodes)
     for nodes in (everything[2:] + everything[:1], everything[::2], everything[::-1], everything, []):
         assert snapshot.values_of("pods", count, nodes) == [count(info) for info in nodes]
+
+
+def test_a_pod_that_is_being_deleted_is_a_change_of_its_node_and_its_status_is_none() -> None:
+    info = NodeInfo(node("a"))
+    known = pod("p", labels={"a": "b"})
+    info.add(PodInfo(known))
+    assert info.selected("default", LABELLED) == 1
+    generation = info.generation
+    info.renew(PodInfo(replace(known, status=replace(known.status, phase="Running"))))
+    assert (info.generation, info.selected("default", LABELLED)) == (generation, 1)
+    info.renew(PodInfo(with_metadata(known, deletion_timestamp=Time(1.0))))
+    assert info.generation > generation
+    assert info.selected("default", LABELLED) == 0
 
 
 def test_nodes_that_did_not_change_are_not_looked_at_again() -> None:
