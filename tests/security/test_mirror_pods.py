@@ -25,6 +25,7 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.core.meta_v1 import ObjectMeta, OwnerReference
 from cathedra.api.struct import replace
 from cathedra.client.resources import NODES, PODS, SERVICEACCOUNTS
+from tests.running import run_with
 from tests.unit.apiserver.guarded import Guarded, guarded, node, pod, refused, service_account
 
 
@@ -72,25 +73,21 @@ ATTEMPTS = {
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-def test_a_mirror_pod_mounts_no_credential(attempt: str) -> None:
-    async def body(api: Guarded) -> None:
-        mirrors = await Mirrors.of(api)
-        bad = mirrors.make(**ATTEMPTS[attempt])
-        await refused(api.node("n1").resource(PODS, "default").create(bad))
-        message = await refused(api.admin.resource(PODS, "default").create(bad))
-        assert message.startswith('pods "m" is forbidden: a mirror pod may not ')
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_mirror_pod_mounts_no_credential(api: Guarded, *, attempt: str) -> None:
+    mirrors = await Mirrors.of(api)
+    bad = mirrors.make(**ATTEMPTS[attempt])
+    await refused(api.node("n1").resource(PODS, "default").create(bad))
+    message = await refused(api.admin.resource(PODS, "default").create(bad))
+    assert message.startswith('pods "m" is forbidden: a mirror pod may not ')
 
 
-def test_a_node_gets_no_token_for_a_mirror_pod() -> None:
-    async def body(api: Guarded) -> None:
-        await api.admin.resource(SERVICEACCOUNTS, "default").create(service_account("default"))
-        mirrors = await Mirrors.of(api)
-        made = await api.node("n1").resource(PODS, "default").create(mirrors.make())
-        bound = BoundObjectReference(kind="Pod", api_version="v1", name="m", uid=made.metadata.uid)
-        request = TokenRequest(spec=TokenRequestSpec(bound_object_ref=bound))
-        accounts = api.node("n1").resource(SERVICEACCOUNTS, "default")
-        assert "no relationship found" in await refused(accounts.create_subresource("default", "token", request))
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_node_gets_no_token_for_a_mirror_pod(api: Guarded) -> None:
+    await api.admin.resource(SERVICEACCOUNTS, "default").create(service_account("default"))
+    mirrors = await Mirrors.of(api)
+    made = await api.node("n1").resource(PODS, "default").create(mirrors.make())
+    bound = BoundObjectReference(kind="Pod", api_version="v1", name="m", uid=made.metadata.uid)
+    request = TokenRequest(spec=TokenRequestSpec(bound_object_ref=bound))
+    accounts = api.node("n1").resource(SERVICEACCOUNTS, "default")
+    assert "no relationship found" in await refused(accounts.create_subresource("default", "token", request))

@@ -8,6 +8,7 @@ from cathedra.advisor.events import COMPONENT, EXPLAINED, SETTLE_SECONDS, Adviso
 from cathedra.api.core.core_v1 import Event
 from cathedra.client.events import EventRecorder
 from cathedra.client.resources import EVENTS
+from tests.running import run_with
 from tests.unit.advisor.world import World, with_world
 from tests.unit.scheduler.objects import pod
 
@@ -20,61 +21,53 @@ def events_of(world: World, per_minute: int = 60) -> AdvisorEvents:
     return found
 
 
-def test_an_object_gets_no_second_event_of_a_reason_before_it_has_settled() -> None:
-    async def body(world: World) -> None:
-        events, about = events_of(world), pod("a")
-        assert events.report(about, EXPLAINED, "needs 4, 2 are free")
-        assert events.report(about, EXPLAINED, "needs 4, 1 are free")
-        assert not events.report(about, EXPLAINED, "the pool is incomplete")
-        await world.clock.sleep(SETTLE_SECONDS)
-        assert events.report(about, EXPLAINED, "the pool is incomplete")
-        assert events.counts == {"written": 2, "repeated": 1, "deferred": 1}
-
-    with_world(body)
+@run_with(with_world)
+async def test_an_object_gets_no_second_event_of_a_reason_before_it_has_settled(world: World) -> None:
+    events, about = events_of(world), pod("a")
+    assert events.report(about, EXPLAINED, "needs 4, 2 are free")
+    assert events.report(about, EXPLAINED, "needs 4, 1 are free")
+    assert not events.report(about, EXPLAINED, "the pool is incomplete")
+    await world.clock.sleep(SETTLE_SECONDS)
+    assert events.report(about, EXPLAINED, "the pool is incomplete")
+    assert events.counts == {"written": 2, "repeated": 1, "deferred": 1}
 
 
-def test_reports_beyond_the_bound_wait() -> None:
-    async def body(world: World) -> None:
-        events = events_of(world, per_minute=2)
-        assert [events.report(pod(name), EXPLAINED, "x") for name in "abc"] == [True, True, False]
-        await world.clock.sleep(31)
-        assert events.report(pod("c"), EXPLAINED, "x")
-
-    with_world(body)
+@run_with(with_world)
+async def test_reports_beyond_the_bound_wait(world: World) -> None:
+    events = events_of(world, per_minute=2)
+    assert [events.report(pod(name), EXPLAINED, "x") for name in "abc"] == [True, True, False]
+    await world.clock.sleep(31)
+    assert events.report(pod("c"), EXPLAINED, "x")
 
 
-def test_a_reason_whose_event_has_expired_is_written_again() -> None:
-    async def body(world: World) -> None:
-        events, about = events_of(world), pod("a")
-        events.report(about, EXPLAINED, "x")
-        (name,) = [one.metadata.name for one in await _written(world, 1)]
-        await world.clock.sleep(1)
-        events.report(about, EXPLAINED, "x")
-        assert events.counts["repeated"] == 1
-        await world.client.resource(EVENTS, "default").delete(name)
-        await world.clock.sleep(1)
-        events.report(about, EXPLAINED, "x")
-        await _written(world, 1)
-        assert events.counts["written"] == 2
-
-    with_world(body)
+@run_with(with_world)
+async def test_a_reason_whose_event_has_expired_is_written_again(world: World) -> None:
+    events, about = events_of(world), pod("a")
+    events.report(about, EXPLAINED, "x")
+    (name,) = [one.metadata.name for one in await _written(world, 1)]
+    await world.clock.sleep(1)
+    events.report(about, EXPLAINED, "x")
+    assert events.counts["repeated"] == 1
+    await world.client.resource(EVENTS, "default").delete(name)
+    await world.clock.sleep(1)
+    events.report(about, EXPLAINED, "x")
+    await _written(world, 1)
+    assert events.counts["written"] == 2
 
 
-def test_what_is_kept_of_an_event_is_enough_to_repeat_nothing_after_a_restart() -> None:
-    async def body(world: World) -> None:
-        events_of(world).report(pod("a"), EXPLAINED, "needs 4, 2 are free")
-        (written,) = await _written(world, 1)
-        await world.stop()
-        again = events_of(world)
-        await world.api.informers.wait_synced()
-        (kept,) = world.api.informers.of(EVENTS, field_selector=f"reportingComponent={COMPONENT}").store
-        assert (kept.message, kept.metadata.name) == (written.message, written.metadata.name)
-        # What an event carries beyond that, such as its object and source, is not kept in memory.
-        assert (kept.involved_object.name, kept.source.component, kept.first_timestamp) == ("", "", None)
-        assert again.report(pod("a"), EXPLAINED, "needs 4, 1 are free")
-        assert again.counts == {"written": 0, "repeated": 1, "deferred": 0}
-
-    with_world(body)
+@run_with(with_world)
+async def test_what_is_kept_of_an_event_is_enough_to_repeat_nothing_after_a_restart(world: World) -> None:
+    events_of(world).report(pod("a"), EXPLAINED, "needs 4, 2 are free")
+    (written,) = await _written(world, 1)
+    await world.stop()
+    again = events_of(world)
+    await world.api.informers.wait_synced()
+    (kept,) = world.api.informers.of(EVENTS, field_selector=f"reportingComponent={COMPONENT}").store
+    assert (kept.message, kept.metadata.name) == (written.message, written.metadata.name)
+    # What an event carries beyond that, such as its object and source, is not kept in memory.
+    assert (kept.involved_object.name, kept.source.component, kept.first_timestamp) == ("", "", None)
+    assert again.report(pod("a"), EXPLAINED, "needs 4, 1 are free")
+    assert again.counts == {"written": 0, "repeated": 1, "deferred": 0}
 
 
 async def _written(world: World, count: int) -> tuple[Event, ...]:

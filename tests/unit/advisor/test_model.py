@@ -23,24 +23,23 @@ from cathedra.client.resources import PODS
 from cathedra.client.transport import APICall, EventType, Page, WatchEvent
 from cathedra.clock import SystemClock
 from cathedra.insight import explain, read_client
+from tests.running import run_with
 from tests.unit.advisor.world import GATES, World, waiting, with_world
 from tests.unit.scheduler.objects import node, slice_
 
 
-def test_its_answers_are_those_of_a_state_that_is_read_anew() -> None:
-    async def body(world: World) -> None:
-        advisor = world.advise()
-        await world.create(*waiting("a", 2), *waiting("b", 3), node("n2"), slice_("n2", 4, driver="other.example.com"))
-        await world.change(Node, "n1", lambda one: replace(one, spec=replace(one.spec, unschedulable=True)))
-        await world.clock.sleep(3)
-        state = await read_client(world.client, source="the server", gates=GATES)
-        for name in "ab":
-            waits = next(one for one in advisor.pods.by_uid.values() if one.pod.metadata.name == name)
-            answer = advisor.pods.judge(waits)
-            read = explain(state, f"pod/{name}")
-            assert (answer.explanation.summary, answer.explanation.causes) == (read.summary, read.causes)
-
-    with_world(body)
+@run_with(with_world)
+async def test_its_answers_are_those_of_a_state_that_is_read_anew(world: World) -> None:
+    advisor = world.advise()
+    await world.create(*waiting("a", 2), *waiting("b", 3), node("n2"), slice_("n2", 4, driver="other.example.com"))
+    await world.change(Node, "n1", lambda one: replace(one, spec=replace(one.spec, unschedulable=True)))
+    await world.clock.sleep(3)
+    state = await read_client(world.client, source="the server", gates=GATES)
+    for name in "ab":
+        waits = next(one for one in advisor.pods.by_uid.values() if one.pod.metadata.name == name)
+        answer = advisor.pods.judge(waits)
+        read = explain(state, f"pod/{name}")
+        assert (answer.explanation.summary, answer.explanation.causes) == (read.summary, read.causes)
 
 
 class Refusing:
@@ -58,36 +57,30 @@ class Refusing:
         return self._inner.watch(call)
 
 
-def test_a_kind_that_may_not_be_listed_is_unknown_and_stops_nothing() -> None:
-    async def body(world: World) -> None:
-        world.client = Client(Refusing(world.api.transport), clock=world.clock)
-        advisor = world.advise()
-        await world.create(*waiting("a", 4))
-        await world.until_event("a")
-        state = advisor.model.state()
-        assert not state.is_known(Job)
-        assert [note.text for note in state.notes] == ["jobs could not be listed so far"]
-
-    with_world(body)
+@run_with(with_world)
+async def test_a_kind_that_may_not_be_listed_is_unknown_and_stops_nothing(world: World) -> None:
+    world.client = Client(Refusing(world.api.transport), clock=world.clock)
+    advisor = world.advise()
+    await world.create(*waiting("a", 4))
+    await world.until_event("a")
+    state = advisor.model.state()
+    assert not state.is_known(Job)
+    assert [note.text for note in state.notes] == ["jobs could not be listed so far"]
 
 
-def test_heartbeats_of_nodes_and_reports_of_pods_change_no_verdict() -> None:
-    async def body(world: World) -> None:
-        advisor = world.advise()
-        await world.create(*waiting("a"))
-        await world.clock.sleep(2)
-        before = advisor.model.version
-        await world.change(
-            Node, "n1", lambda one: replace(one, metadata=replace(one.metadata, annotations={"beat": "1"}))
-        )
-        await world.refuse("a")
-        await world.clock.sleep(2)
-        assert advisor.model.version == before
-        await world.delete(Pod, "a")
-        await world.clock.sleep(2)
-        assert advisor.model.version > before
-
-    with_world(body)
+@run_with(with_world)
+async def test_heartbeats_of_nodes_and_reports_of_pods_change_no_verdict(world: World) -> None:
+    advisor = world.advise()
+    await world.create(*waiting("a"))
+    await world.clock.sleep(2)
+    before = advisor.model.version
+    await world.change(Node, "n1", lambda one: replace(one, metadata=replace(one.metadata, annotations={"beat": "1"})))
+    await world.refuse("a")
+    await world.clock.sleep(2)
+    assert advisor.model.version == before
+    await world.delete(Pod, "a")
+    await world.clock.sleep(2)
+    assert advisor.model.version > before
 
 
 # Either changes are applied or a thread computes on the model, and the event loop goes on in both cases.

@@ -8,6 +8,7 @@ from cathedra.api.resource import ResourceClaimTemplate
 from cathedra.api.struct import from_dict
 from cathedra.client.resources import RESOURCECLAIMTEMPLATES
 from cathedra.insight.explanation.report import Explanation
+from tests.running import run_with
 from tests.unit.advisor.world import World, waiting, with_world
 from tests.unit.scheduler.objects import device_class, exactly, node, pod
 
@@ -18,27 +19,23 @@ TEMPLATE = from_dict(
 OWNED = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
 
 
-def test_a_pod_whose_claims_nothing_has_made_waits_for_the_controller() -> None:
-    async def body(world: World) -> None:
-        advisor = world.advise()
-        await world.client.resource(RESOURCECLAIMTEMPLATES, "default").create(TEMPLATE)
-        await world.create(pod("a", resourceClaims=OWNED))
-        assert await world.until_event("a") == [
-            "no claim is made yet of template t, which the resourceclaim controller does"
-        ]
-        assert [one.obstacle for one in advisor.pods.answers.values()] == [NOT_MADE]
-
-    with_world(body)
+@run_with(with_world)
+async def test_a_pod_whose_claims_nothing_has_made_waits_for_the_controller(world: World) -> None:
+    advisor = world.advise()
+    await world.client.resource(RESOURCECLAIMTEMPLATES, "default").create(TEMPLATE)
+    await world.create(pod("a", resourceClaims=OWNED))
+    assert await world.until_event("a") == [
+        "no claim is made yet of template t, which the resourceclaim controller does"
+    ]
+    assert [one.obstacle for one in advisor.pods.answers.values()] == [NOT_MADE]
 
 
-def test_a_missing_template_is_named() -> None:
-    async def body(world: World) -> None:
-        world.advise()
-        await world.create(pod("a", resourceClaims=OWNED))
-        (text,) = await world.until_event("a")
-        assert text.startswith("template 't' does not exist in namespace 'default'")
-
-    with_world(body)
+@run_with(with_world)
+async def test_a_missing_template_is_named(world: World) -> None:
+    world.advise()
+    await world.create(pod("a", resourceClaims=OWNED))
+    (text,) = await world.until_event("a")
+    assert text.startswith("template 't' does not exist in namespace 'default'")
 
 
 def test_remedies_name_the_pod_that_they_are_for() -> None:
@@ -49,54 +46,46 @@ def test_remedies_name_the_pod_that_they_are_for() -> None:
     assert answer.text_for(pod("p2")) == text.replace("default/p1,", "default/p2,")
 
 
-def test_a_gated_pod_gets_no_event() -> None:
-    async def body(world: World) -> None:
-        world.advise()
-        await world.create(*waiting("a", 2, schedulingGates=[{"name": "example.com/hold"}]))
-        await world.clock.sleep(60)
-        assert await world.texts("a", "Pod") == []
-
-    with_world(body)
+@run_with(with_world)
+async def test_a_gated_pod_gets_no_event(world: World) -> None:
+    world.advise()
+    await world.create(*waiting("a", 2, schedulingGates=[{"name": "example.com/hold"}]))
+    await world.clock.sleep(60)
+    assert await world.texts("a", "Pod") == []
 
 
-def test_a_resource_that_a_class_stands_for_is_a_use_of_devices() -> None:
-    async def body(world: World) -> None:
-        advisor = world.advise()
-        await world.clock.sleep(1)
-        assert not advisor.model.uses_devices(pod("a", requests={"example.com/other": "1"}))
-        await world.create(device_class("other", extendedResourceName="example.com/other"))
-        await world.clock.sleep(1)
-        assert advisor.model.uses_devices(pod("a", requests={"example.com/other": "1"}))
-
-    with_world(body)
+@run_with(with_world)
+async def test_a_resource_that_a_class_stands_for_is_a_use_of_devices(world: World) -> None:
+    advisor = world.advise()
+    await world.clock.sleep(1)
+    assert not advisor.model.uses_devices(pod("a", requests={"example.com/other": "1"}))
+    await world.create(device_class("other", extendedResourceName="example.com/other"))
+    await world.clock.sleep(1)
+    assert advisor.model.uses_devices(pod("a", requests={"example.com/other": "1"}))
 
 
-def test_old_answers_are_renewed_and_forgotten_with_their_pods() -> None:
-    async def body(world: World) -> None:
-        advisor = world.advise()
-        await world.create(*waiting("a", 4))
-        await world.until_event("a")
-        await world.create(node("n2"))
-        await world.api.until(lambda: {one.version for one in advisor.pods.answers.values()} == {advisor.model.version})
-        await world.delete(Pod, "a")
-        await world.api.until(lambda: not advisor.pods.answers)
-
-    with_world(body)
+@run_with(with_world)
+async def test_old_answers_are_renewed_and_forgotten_with_their_pods(world: World) -> None:
+    advisor = world.advise()
+    await world.create(*waiting("a", 4))
+    await world.until_event("a")
+    await world.create(node("n2"))
+    await world.api.until(lambda: {one.version for one in advisor.pods.answers.values()} == {advisor.model.version})
+    await world.delete(Pod, "a")
+    await world.api.until(lambda: not advisor.pods.answers)
 
 
-def test_a_pod_on_which_the_analysis_fails_does_not_stop_the_others() -> None:
-    async def body(world: World) -> None:
-        advisor = world.advise()
-        judge = advisor.pods.judge
+@run_with(with_world)
+async def test_a_pod_on_which_the_analysis_fails_does_not_stop_the_others(world: World) -> None:
+    advisor = world.advise()
+    judge = advisor.pods.judge
 
-        def failing(one: object) -> object:
-            if one.pod.metadata.name == "a":  # type: ignore[attr-defined]
-                raise RuntimeError("odd")
-            return judge(one)  # type: ignore[arg-type]
+    def failing(one: object) -> object:
+        if one.pod.metadata.name == "a":  # type: ignore[attr-defined]
+            raise RuntimeError("odd")
+        return judge(one)  # type: ignore[arg-type]
 
-        advisor.pods.judge = failing  # type: ignore[assignment,method-assign]
-        await world.create(*waiting("a", 4), *waiting("b", 4))
-        await world.until_event("b")
-        assert await world.texts("a", "Pod") == []
-
-    with_world(body)
+    advisor.pods.judge = failing  # type: ignore[assignment,method-assign]
+    await world.create(*waiting("a", 4), *waiting("b", 4))
+    await world.until_event("b")
+    assert await world.texts("a", "Pod") == []

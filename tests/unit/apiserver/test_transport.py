@@ -37,6 +37,7 @@ from cathedra.client.resources import CONFIGMAPS, NAMESPACES, PODS, RESOURCECLAI
 from cathedra.client.transport import APICall, EventType, ListOptions, PatchType, WriteOptions
 from cathedra.clock import LoopClock, SystemClock, run_virtual
 from cathedra.releases import FeatureGates
+from tests.running import on_virtual_clock, run_with
 from tests.unit.apiserver.asgi import open_asgi
 from tests.unit.apiserver.plain_definitions import plain_definitions
 
@@ -62,299 +63,260 @@ def pod(name: str, node: str = "") -> Pod:
     return Pod(metadata=ObjectMeta(name=name), spec=PodSpec(node_name=node))
 
 
-def test_a_created_object_gets_uid_time_and_revision() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        made = await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
-        assert made.metadata.uid
-        assert made.metadata.creation_timestamp is not None
-        assert made.metadata.namespace == "default"
-        assert int(made.metadata.resource_version) == server.revision
-        assert await api.call(APICall("get", CONFIGMAPS, "default", "a")) is made
-
-    on_server(body)
+@run_with(on_server)
+async def test_a_created_object_gets_uid_time_and_revision(server: APIServer) -> None:
+    api = server.transport()
+    made = await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
+    assert made.metadata.uid
+    assert made.metadata.creation_timestamp is not None
+    assert made.metadata.namespace == "default"
+    assert int(made.metadata.resource_version) == server.revision
+    assert await api.call(APICall("get", CONFIGMAPS, "default", "a")) is made
 
 
-def test_quantities_are_stored_as_http_clients_write_them() -> None:
+@on_virtual_clock
+async def test_quantities_are_stored_as_http_clients_write_them() -> None:
     """A binary amount of 5000000000 bytes is sent as ``5000000000``, read as a decimal one, and shown as ``5G``."""
     amount = Quantity.of_value(5 * 10**9, Format.BINARY_SI)
     result = DeviceRequestAllocationResult(
         request="r", driver="d.example.com", pool="p", device="a", consumed_capacity={"memory": amount}
     )
     allocation = AllocationResult(devices=DeviceAllocationResult(results=(result,)))
-
-    async def main() -> None:
-        async with open_asgi() as asgi:
-            api = asgi.server.transport()
-            request = DeviceRequest(name="r", exactly=ExactDeviceRequest(device_class_name="c"))
-            claim = ResourceClaim(
-                metadata=ObjectMeta(name="a"), spec=ResourceClaimSpec(devices=DeviceClaim(requests=(request,)))
-            )
-            made = await api.call(APICall("create", RESOURCECLAIMS, "default", body=claim))
-            allocated = replace(made, status=ResourceClaimStatus(allocation=allocation))
-            stored = await api.call(APICall("update", RESOURCECLAIMS, "default", "a", "status", allocated))
-            shown = await asgi("GET", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/a")
-            assert shown.json["status"]["allocation"]["devices"]["results"][0]["consumedCapacity"] == {"memory": "5G"}
-            assert stored.status.allocation is not None
-            assert stored.status.allocation.devices.results[0].consumed_capacity["memory"].text == "5G"
-
-    run_virtual(main())
-
-
-def test_the_four_namespaces_are_there_from_the_start() -> None:
-    async def body(server: APIServer) -> None:
-        page = await server.transport().call(APICall("list", NAMESPACES, ""))
-        names = [item.metadata.name for item in page.items]
-        assert names == ["default", "kube-node-lease", "kube-public", "kube-system"]
-
-    on_server(body)
-
-
-def test_creating_the_same_name_again_is_refused() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
-        with pytest.raises(StatusError, match='configmaps "a" already exists'):
-            await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
-
-    on_server(body)
-
-
-def test_creating_in_a_missing_namespace_is_refused() -> None:
-    async def body(server: APIServer) -> None:
-        with pytest.raises(StatusError, match='namespaces "nowhere" not found'):
-            await server.transport().call(APICall("create", CONFIGMAPS, "nowhere", body=config_map("a")))
-
-    on_server(body)
-
-
-def test_a_stale_update_conflicts_and_a_fresh_one_counts() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        first = await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
-        second = await api.call(
-            APICall("update", CONFIGMAPS, "default", first.metadata.name, body=replace(first, data={"k": "1"}))
+    async with open_asgi() as asgi:
+        api = asgi.server.transport()
+        request = DeviceRequest(name="r", exactly=ExactDeviceRequest(device_class_name="c"))
+        claim = ResourceClaim(
+            metadata=ObjectMeta(name="a"), spec=ResourceClaimSpec(devices=DeviceClaim(requests=(request,)))
         )
-        assert int(second.metadata.resource_version) > int(first.metadata.resource_version)
-        with pytest.raises(StatusError) as refused:
-            await api.call(
-                APICall("update", CONFIGMAPS, "default", first.metadata.name, body=replace(first, data={"k": "2"}))
-            )
-        assert refused.value.is_conflict
-
-    on_server(body)
-
-
-def test_an_update_without_change_keeps_the_resource_version() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        first = await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a", k="1")))
-        again = await api.call(APICall("update", CONFIGMAPS, "default", first.metadata.name, body=first))
-        assert again.metadata.resource_version == first.metadata.resource_version
-
-    on_server(body)
+        made = await api.call(APICall("create", RESOURCECLAIMS, "default", body=claim))
+        allocated = replace(made, status=ResourceClaimStatus(allocation=allocation))
+        stored = await api.call(APICall("update", RESOURCECLAIMS, "default", "a", "status", allocated))
+        shown = await asgi("GET", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/a")
+        assert shown.json["status"]["allocation"]["devices"]["results"][0]["consumedCapacity"] == {"memory": "5G"}
+        assert stored.status.allocation is not None
+        assert stored.status.allocation.devices.results[0].consumed_capacity["memory"].text == "5G"
 
 
-def test_a_watch_shows_what_is_there_and_then_every_change_in_order() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
+@run_with(on_server)
+async def test_the_four_namespaces_are_there_from_the_start(server: APIServer) -> None:
+    page = await server.transport().call(APICall("list", NAMESPACES, ""))
+    names = [item.metadata.name for item in page.items]
+    assert names == ["default", "kube-node-lease", "kube-public", "kube-system"]
+
+
+@run_with(on_server)
+async def test_creating_the_same_name_again_is_refused(server: APIServer) -> None:
+    api = server.transport()
+    await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
+    with pytest.raises(StatusError, match='configmaps "a" already exists'):
         await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
-        async with api.watch(APICall("watch", CONFIGMAPS, "default")) as events:
-            await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("b")))
-            await api.call(
-                APICall("patch", CONFIGMAPS, "default", "b", body={"data": {"x": "y"}}, patch_type=PatchType.MERGE)
-            )
-            await api.call(APICall("delete", CONFIGMAPS, "default", "a", body=DeleteOptions()))
-            seen = [await anext(events) for _ in range(4)]
-        assert [(event.type, event.object.metadata.name) for event in seen] == [
-            (EventType.ADDED, "a"),
-            (EventType.ADDED, "b"),
-            (EventType.MODIFIED, "b"),
-            (EventType.DELETED, "a"),
-        ]
-        assert int(seen[3].object.metadata.resource_version) == server.revision
-
-    on_server(body)
 
 
-def test_a_watch_from_a_resource_version_shows_only_what_came_after() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        first = await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
+@run_with(on_server)
+async def test_creating_in_a_missing_namespace_is_refused(server: APIServer) -> None:
+    with pytest.raises(StatusError, match='namespaces "nowhere" not found'):
+        await server.transport().call(APICall("create", CONFIGMAPS, "nowhere", body=config_map("a")))
+
+
+@run_with(on_server)
+async def test_a_stale_update_conflicts_and_a_fresh_one_counts(server: APIServer) -> None:
+    api = server.transport()
+    first = await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
+    second = await api.call(
+        APICall("update", CONFIGMAPS, "default", first.metadata.name, body=replace(first, data={"k": "1"}))
+    )
+    assert int(second.metadata.resource_version) > int(first.metadata.resource_version)
+    with pytest.raises(StatusError) as refused:
+        await api.call(
+            APICall("update", CONFIGMAPS, "default", first.metadata.name, body=replace(first, data={"k": "2"}))
+        )
+    assert refused.value.is_conflict
+
+
+@run_with(on_server)
+async def test_an_update_without_change_keeps_the_resource_version(server: APIServer) -> None:
+    api = server.transport()
+    first = await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a", k="1")))
+    again = await api.call(APICall("update", CONFIGMAPS, "default", first.metadata.name, body=first))
+    assert again.metadata.resource_version == first.metadata.resource_version
+
+
+@run_with(on_server)
+async def test_a_watch_shows_what_is_there_and_then_every_change_in_order(server: APIServer) -> None:
+    api = server.transport()
+    await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
+    async with api.watch(APICall("watch", CONFIGMAPS, "default")) as events:
         await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("b")))
-        options = ListOptions(resource_version=first.metadata.resource_version)
-        async with api.watch(APICall("watch", CONFIGMAPS, "default", selection=options)) as events:
-            assert (await anext(events)).object.metadata.name == "b"
-
-    on_server(body)
-
-
-def test_an_object_that_leaves_the_selection_is_shown_as_deleted_in_its_last_matching_state() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        labelled = ConfigMap(metadata=ObjectMeta(name="a", labels={"app": "x"}))
-        await api.call(APICall("create", CONFIGMAPS, "default", body=labelled))
-        async with api.watch(
-            APICall("watch", CONFIGMAPS, "default", selection=ListOptions(label_selector="app=x"))
-        ) as events:
-            assert (await anext(events)).type is EventType.ADDED
-            await api.call(
-                APICall(
-                    "patch",
-                    CONFIGMAPS,
-                    "default",
-                    "a",
-                    body={"metadata": {"labels": {"app": "y"}}},
-                    patch_type=PatchType.MERGE,
-                )
-            )
-            gone = await anext(events)
-        assert gone.type is EventType.DELETED
-        assert gone.object.metadata.labels == {"app": "x"}
-        assert int(gone.object.metadata.resource_version) == server.revision
-
-    on_server(body)
+        await api.call(
+            APICall("patch", CONFIGMAPS, "default", "b", body={"data": {"x": "y"}}, patch_type=PatchType.MERGE)
+        )
+        await api.call(APICall("delete", CONFIGMAPS, "default", "a", body=DeleteOptions()))
+        seen = [await anext(events) for _ in range(4)]
+    assert [(event.type, event.object.metadata.name) for event in seen] == [
+        (EventType.ADDED, "a"),
+        (EventType.ADDED, "b"),
+        (EventType.MODIFIED, "b"),
+        (EventType.DELETED, "a"),
+    ]
+    assert int(seen[3].object.metadata.resource_version) == server.revision
 
 
-def test_a_node_sees_only_the_pods_bound_to_it() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        async with api.watch(
-            APICall("watch", PODS, "", selection=ListOptions(field_selector="spec.nodeName=n1"))
-        ) as events:
-            await api.call(APICall("create", PODS, "default", body=pod("p")))
-            await api.call(APICall("create", PODS, "default", body=pod("other", "n2")))
-            binding = Binding(metadata=ObjectMeta(name="p"), target=ObjectReference(kind="Node", name="n1"))
-            await api.call(APICall("create", PODS, "default", "p", "binding", body=binding))
-            event = await anext(events)
-        assert (event.type, event.object.metadata.name) == (EventType.ADDED, "p")
-        assert event.object.spec.node_name == "n1"
-
-    on_server(body)
+@run_with(on_server)
+async def test_a_watch_from_a_resource_version_shows_only_what_came_after(server: APIServer) -> None:
+    api = server.transport()
+    first = await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
+    await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("b")))
+    options = ListOptions(resource_version=first.metadata.resource_version)
+    async with api.watch(APICall("watch", CONFIGMAPS, "default", selection=options)) as events:
+        assert (await anext(events)).object.metadata.name == "b"
 
 
-def test_a_pod_is_bound_once() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        await api.call(APICall("create", PODS, "default", body=pod("p", "n1")))
-        binding = Binding(metadata=ObjectMeta(name="p"), target=ObjectReference(kind="Node", name="n2"))
-        with pytest.raises(StatusError, match='pod p is already assigned to node "n1"'):
-            await api.call(APICall("create", PODS, "default", "p", "binding", body=binding))
-
-    on_server(body)
-
-
-def test_a_finalizer_holds_an_object_until_it_is_taken_away() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        held = ConfigMap(metadata=ObjectMeta(name="a", finalizers=("example.com/hold",)))
-        await api.call(APICall("create", CONFIGMAPS, "default", body=held))
-        marked = await api.call(APICall("delete", CONFIGMAPS, "default", "a", body=DeleteOptions()))
-        assert marked is not None
-        assert marked.metadata.deletion_timestamp is not None
+@run_with(on_server)
+async def test_an_object_that_leaves_the_selection_is_shown_as_deleted_in_its_last_matching_state(
+    server: APIServer,
+) -> None:
+    api = server.transport()
+    labelled = ConfigMap(metadata=ObjectMeta(name="a", labels={"app": "x"}))
+    await api.call(APICall("create", CONFIGMAPS, "default", body=labelled))
+    async with api.watch(
+        APICall("watch", CONFIGMAPS, "default", selection=ListOptions(label_selector="app=x"))
+    ) as events:
+        assert (await anext(events)).type is EventType.ADDED
         await api.call(
             APICall(
-                "patch", CONFIGMAPS, "default", "a", body={"metadata": {"finalizers": None}}, patch_type=PatchType.MERGE
+                "patch",
+                CONFIGMAPS,
+                "default",
+                "a",
+                body={"metadata": {"labels": {"app": "y"}}},
+                patch_type=PatchType.MERGE,
             )
         )
-        with pytest.raises(StatusError) as gone:
-            await api.call(APICall("get", CONFIGMAPS, "default", "a"))
-        assert gone.value.is_not_found
-
-    on_server(body)
-
-
-def test_a_bound_pod_is_deleted_gracefully_and_then_for_good() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        await api.call(APICall("create", PODS, "default", body=pod("p", "n1")))
-        marked = await api.call(APICall("delete", PODS, "default", "p", body=DeleteOptions()))
-        assert marked is not None
-        assert marked.metadata.deletion_grace_period_seconds == 30
-        await api.call(APICall("delete", PODS, "default", "p", body=DeleteOptions(grace_period_seconds=0)))
-        assert (await api.call(APICall("list", PODS, "default"))).items == ()
-
-    on_server(body)
+        gone = await anext(events)
+    assert gone.type is EventType.DELETED
+    assert gone.object.metadata.labels == {"app": "x"}
+    assert int(gone.object.metadata.resource_version) == server.revision
 
 
-def test_pages_show_one_moment_although_objects_change_meanwhile() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        for name in "abcd":
-            await api.call(APICall("create", CONFIGMAPS, "default", body=config_map(name)))
-        first = await api.call(APICall("list", CONFIGMAPS, "default", selection=ListOptions(limit=2)))
-        assert first.remaining == 2
-        await api.call(APICall("delete", CONFIGMAPS, "default", "c", body=DeleteOptions()))
-        await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("bb")))
-        second = await api.call(
-            APICall("list", CONFIGMAPS, "default", selection=ListOptions(limit=2, continue_=first.continue_))
+@run_with(on_server)
+async def test_a_node_sees_only_the_pods_bound_to_it(server: APIServer) -> None:
+    api = server.transport()
+    async with api.watch(
+        APICall("watch", PODS, "", selection=ListOptions(field_selector="spec.nodeName=n1"))
+    ) as events:
+        await api.call(APICall("create", PODS, "default", body=pod("p")))
+        await api.call(APICall("create", PODS, "default", body=pod("other", "n2")))
+        binding = Binding(metadata=ObjectMeta(name="p"), target=ObjectReference(kind="Node", name="n1"))
+        await api.call(APICall("create", PODS, "default", "p", "binding", body=binding))
+        event = await anext(events)
+    assert (event.type, event.object.metadata.name) == (EventType.ADDED, "p")
+    assert event.object.spec.node_name == "n1"
+
+
+@run_with(on_server)
+async def test_a_pod_is_bound_once(server: APIServer) -> None:
+    api = server.transport()
+    await api.call(APICall("create", PODS, "default", body=pod("p", "n1")))
+    binding = Binding(metadata=ObjectMeta(name="p"), target=ObjectReference(kind="Node", name="n2"))
+    with pytest.raises(StatusError, match='pod p is already assigned to node "n1"'):
+        await api.call(APICall("create", PODS, "default", "p", "binding", body=binding))
+
+
+@run_with(on_server)
+async def test_a_finalizer_holds_an_object_until_it_is_taken_away(server: APIServer) -> None:
+    api = server.transport()
+    held = ConfigMap(metadata=ObjectMeta(name="a", finalizers=("example.com/hold",)))
+    await api.call(APICall("create", CONFIGMAPS, "default", body=held))
+    marked = await api.call(APICall("delete", CONFIGMAPS, "default", "a", body=DeleteOptions()))
+    assert marked is not None
+    assert marked.metadata.deletion_timestamp is not None
+    await api.call(
+        APICall(
+            "patch", CONFIGMAPS, "default", "a", body={"metadata": {"finalizers": None}}, patch_type=PatchType.MERGE
         )
-        assert [item.metadata.name for item in second.items] == ["c", "d"]
-        assert second.resource_version == first.resource_version
+    )
+    with pytest.raises(StatusError) as gone:
+        await api.call(APICall("get", CONFIGMAPS, "default", "a"))
+    assert gone.value.is_not_found
 
-    on_server(body)
+
+@run_with(on_server)
+async def test_a_bound_pod_is_deleted_gracefully_and_then_for_good(server: APIServer) -> None:
+    api = server.transport()
+    await api.call(APICall("create", PODS, "default", body=pod("p", "n1")))
+    marked = await api.call(APICall("delete", PODS, "default", "p", body=DeleteOptions()))
+    assert marked is not None
+    assert marked.metadata.deletion_grace_period_seconds == 30
+    await api.call(APICall("delete", PODS, "default", "p", body=DeleteOptions(grace_period_seconds=0)))
+    assert (await api.call(APICall("list", PODS, "default"))).items == ()
 
 
-def test_a_dry_run_changes_nothing() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        made = await api.call(
-            APICall("create", CONFIGMAPS, "default", body=config_map("a"), options=WriteOptions(dry_run=True))
+@run_with(on_server)
+async def test_pages_show_one_moment_although_objects_change_meanwhile(server: APIServer) -> None:
+    api = server.transport()
+    for name in "abcd":
+        await api.call(APICall("create", CONFIGMAPS, "default", body=config_map(name)))
+    first = await api.call(APICall("list", CONFIGMAPS, "default", selection=ListOptions(limit=2)))
+    assert first.remaining == 2
+    await api.call(APICall("delete", CONFIGMAPS, "default", "c", body=DeleteOptions()))
+    await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("bb")))
+    second = await api.call(
+        APICall("list", CONFIGMAPS, "default", selection=ListOptions(limit=2, continue_=first.continue_))
+    )
+    assert [item.metadata.name for item in second.items] == ["c", "d"]
+    assert second.resource_version == first.resource_version
+
+
+@run_with(on_server)
+async def test_a_dry_run_changes_nothing(server: APIServer) -> None:
+    api = server.transport()
+    made = await api.call(
+        APICall("create", CONFIGMAPS, "default", body=config_map("a"), options=WriteOptions(dry_run=True))
+    )
+    assert made.metadata.uid
+    assert made.metadata.resource_version == ""
+    assert (await api.call(APICall("list", CONFIGMAPS, "default"))).items == ()
+
+
+@run_with(on_server)
+async def test_generated_names_are_unique(server: APIServer) -> None:
+    api = server.transport()
+    made = [
+        await api.call(
+            APICall("create", CONFIGMAPS, "default", body=ConfigMap(metadata=ObjectMeta(generate_name="n-")))
         )
-        assert made.metadata.uid
-        assert made.metadata.resource_version == ""
-        assert (await api.call(APICall("list", CONFIGMAPS, "default"))).items == ()
-
-    on_server(body)
-
-
-def test_generated_names_are_unique() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        made = [
-            await api.call(
-                APICall("create", CONFIGMAPS, "default", body=ConfigMap(metadata=ObjectMeta(generate_name="n-")))
-            )
-            for _ in range(20)
-        ]
-        names = {item.metadata.name for item in made}
-        assert len(names) == 20
-        assert all(len(name) == 7 and name.startswith("n-") for name in names)
-
-    on_server(body)
+        for _ in range(20)
+    ]
+    names = {item.metadata.name for item in made}
+    assert len(names) == 20
+    assert all(len(name) == 7 and name.startswith("n-") for name in names)
 
 
-def test_concurrent_writers_of_one_object_lose_no_write() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
+@run_with(on_server)
+async def test_concurrent_writers_of_one_object_lose_no_write(server: APIServer) -> None:
+    api = server.transport()
+    await api.call(APICall("create", CONFIGMAPS, "default", body=config_map("a")))
 
-        async def writer(index: int) -> None:
-            await api.call(
-                APICall(
-                    "patch", CONFIGMAPS, "default", "a", body={"data": {f"k{index}": "v"}}, patch_type=PatchType.MERGE
-                )
-            )
+    async def writer(index: int) -> None:
+        await api.call(
+            APICall("patch", CONFIGMAPS, "default", "a", body={"data": {f"k{index}": "v"}}, patch_type=PatchType.MERGE)
+        )
 
-        async with asyncio.TaskGroup() as group:
-            for index in range(50):
-                group.create_task(writer(index))
-        assert len((await api.call(APICall("get", CONFIGMAPS, "default", "a"))).data) == 50
-
-    on_server(body)
+    async with asyncio.TaskGroup() as group:
+        for index in range(50):
+            group.create_task(writer(index))
+    assert len((await api.call(APICall("get", CONFIGMAPS, "default", "a"))).data) == 50
 
 
-def test_a_terminating_namespace_takes_no_new_content() -> None:
-    async def body(server: APIServer) -> None:
-        api = server.transport()
-        held = Namespace(metadata=ObjectMeta(name="ns", finalizers=("example.com/hold",)))
-        await api.call(APICall("create", NAMESPACES, "", body=held))
-        await api.call(APICall("delete", NAMESPACES, "", "ns", body=DeleteOptions()))
-        with pytest.raises(StatusError) as refused:
-            await api.call(APICall("create", CONFIGMAPS, "ns", body=config_map("a")))
-        assert refused.value.causes[0].reason == "NamespaceTerminating"
-
-    on_server(body)
+@run_with(on_server)
+async def test_a_terminating_namespace_takes_no_new_content(server: APIServer) -> None:
+    api = server.transport()
+    held = Namespace(metadata=ObjectMeta(name="ns", finalizers=("example.com/hold",)))
+    await api.call(APICall("create", NAMESPACES, "", body=held))
+    await api.call(APICall("delete", NAMESPACES, "", "ns", body=DeleteOptions()))
+    with pytest.raises(StatusError) as refused:
+        await api.call(APICall("create", CONFIGMAPS, "ns", body=config_map("a")))
+    assert refused.value.causes[0].reason == "NamespaceTerminating"
 
 
 MASTER = UserInfo("system:kube-controller-manager", ("system:masters",))

@@ -12,6 +12,7 @@ from cathedra.classic.kinds.definitions import claim_state
 from cathedra.classic.resources import CLAIMS, CONTEXTS
 from cathedra.classic.testdriver import DRIVER_NAME
 from cathedra.client.resources import EVENTS, PODS
+from tests.running import run_with
 from tests.unit.classic.world import World, claim, play, pod, resource_class, version_of
 
 
@@ -54,16 +55,14 @@ def with_driver(story: Any, **options: Any) -> None:
     play("1.28", told)
 
 
-def test_an_error_is_told_at_the_context_and_tried_again() -> None:
-    async def story(world: World, driver: Obedient) -> None:
-        driver.refuses = "out of cats"
-        await world.create(resource_class(), claim(), pod(cat="c"))
-        await world.clock.sleep(30)
-        assert "claim c: out of cats" in await world.messages("Failed")
-        driver.refuses = ""
-        await world.running()
-
-    with_driver(story)
+@run_with(with_driver)
+async def test_an_error_is_told_at_the_context_and_tried_again(world: World, driver: Obedient) -> None:
+    driver.refuses = "out of cats"
+    await world.create(resource_class(), claim(), pod(cat="c"))
+    await world.clock.sleep(30)
+    assert "claim c: out of cats" in await world.messages("Failed")
+    driver.refuses = ""
+    await world.running()
 
 
 def test_events_name_the_kind_that_the_release_has() -> None:
@@ -83,70 +82,60 @@ def test_events_name_the_kind_that_the_release_has() -> None:
         play(release, story)
 
 
-def test_a_claim_without_allocation_or_error_is_an_error() -> None:
-    async def story(world: World, driver: Obedient) -> None:
-        driver.forgets = True
-        await world.create(resource_class(), claim(allocationMode="Immediate"))
-        await world.clock.sleep(30)
-        assert "allocating claim: missing allocation from driver" in await world.messages("Failed")
-
-    with_driver(story)
+@run_with(with_driver)
+async def test_a_claim_without_allocation_or_error_is_an_error(world: World, driver: Obedient) -> None:
+    driver.forgets = True
+    await world.create(resource_class(), claim(allocationMode="Immediate"))
+    await world.clock.sleep(30)
+    assert "allocating claim: missing allocation from driver" in await world.messages("Failed")
 
 
-def test_a_selected_node_that_does_not_suit_gets_no_allocation() -> None:
-    async def story(world: World, driver: Obedient) -> None:
-        driver.unsuitable = ["node-0"]
-        await world.create(resource_class(), claim(), pod(cat="c"))
-        await world.clock.sleep(60)
-        assert driver.asked == []
-        (answer,) = (await world.of(CONTEXTS).get("p")).status.resource_claims
-        assert (answer.name, answer.unsuitable_nodes) == ("cat", ("node-0",))
-        driver.unsuitable = []
-        # The context is looked at again without any change.
-        await world.running(seconds=120)
-
-    with_driver(story)
+@run_with(with_driver)
+async def test_a_selected_node_that_does_not_suit_gets_no_allocation(world: World, driver: Obedient) -> None:
+    driver.unsuitable = ["node-0"]
+    await world.create(resource_class(), claim(), pod(cat="c"))
+    await world.clock.sleep(60)
+    assert driver.asked == []
+    (answer,) = (await world.of(CONTEXTS).get("p")).status.resource_claims
+    assert (answer.name, answer.unsuitable_nodes) == ("cat", ("node-0",))
+    driver.unsuitable = []
+    # The context is looked at again without any change.
+    await world.running(seconds=120)
 
 
-def test_claims_of_other_drivers_are_left_alone() -> None:
-    async def story(world: World, driver: Obedient) -> None:
-        await world.create(resource_class("other", "other-driver.example.com"))
-        await world.create(claim(class_name="other", allocationMode="Immediate"), claim("d", class_name="other"))
-        await world.create(pod(cat="d"))
-        await world.clock.sleep(60)
-        assert driver.asked == []
-
-    with_driver(story)
+@run_with(with_driver)
+async def test_claims_of_other_drivers_are_left_alone(world: World, driver: Obedient) -> None:
+    await world.create(resource_class("other", "other-driver.example.com"))
+    await world.create(claim(class_name="other", allocationMode="Immediate"), claim("d", class_name="other"))
+    await world.create(pod(cat="d"))
+    await world.clock.sleep(60)
+    assert driver.asked == []
 
 
-def test_a_driver_may_leave_the_reservation_to_the_scheduler() -> None:
-    async def story(world: World, driver: Obedient) -> None:
-        await world.create(resource_class(), claim(), pod(cat="c"))
-        running = await world.running()
-        found = await world.of(CLAIMS).get("c")
-        assert [consumer.uid for consumer in found.status.reserved_for] == [running.metadata.uid]
-
-    with_driver(story, reserves=False)
+@run_with(lambda test: with_driver(test, reserves=False))
+async def test_a_driver_may_leave_the_reservation_to_the_scheduler(world: World, driver: Obedient) -> None:
+    await world.create(resource_class(), claim(), pod(cat="c"))
+    running = await world.running()
+    found = await world.of(CLAIMS).get("c")
+    assert [consumer.uid for consumer in found.status.reserved_for] == [running.metadata.uid]
 
 
-def test_a_deleted_claim_is_deallocated_even_if_it_was_never_allocated() -> None:
-    async def story(world: World, driver: Obedient) -> None:
-        driver.refuses = "later"
-        await world.create(resource_class(), claim(allocationMode="Immediate"))
-        await world.until(CLAIMS, "c", lambda obj: bool(obj.metadata.finalizers))
-        await world.of(CLAIMS).delete("c")
-        await world.until_gone(CLAIMS, "c")
-        assert driver.taken_back == ["c"]
-
-    with_driver(story)
+@run_with(with_driver)
+async def test_a_deleted_claim_is_deallocated_even_if_it_was_never_allocated(world: World, driver: Obedient) -> None:
+    driver.refuses = "later"
+    await world.create(resource_class(), claim(allocationMode="Immediate"))
+    await world.until(CLAIMS, "c", lambda obj: bool(obj.metadata.finalizers))
+    await world.of(CLAIMS).delete("c")
+    await world.until_gone(CLAIMS, "c")
+    assert driver.taken_back == ["c"]
 
 
-def test_a_claim_is_given_back_after_its_last_consumer_and_stays_for_the_next() -> None:
-    async def story(world: World, driver: Obedient) -> None:
-        await world.create(resource_class(), claim(), pod(cat="c"))
-        await world.running()
-        await world.of(PODS).delete("p")
-        await world.until(CLAIMS, "c", lambda obj: claim_state(obj) == "pending" and not obj.metadata.finalizers)
-        assert driver.taken_back == ["c"]
-
-    with_driver(story)
+@run_with(with_driver)
+async def test_a_claim_is_given_back_after_its_last_consumer_and_stays_for_the_next(
+    world: World, driver: Obedient
+) -> None:
+    await world.create(resource_class(), claim(), pod(cat="c"))
+    await world.running()
+    await world.of(PODS).delete("p")
+    await world.until(CLAIMS, "c", lambda obj: claim_state(obj) == "pending" and not obj.metadata.finalizers)
+    assert driver.taken_back == ["c"]

@@ -10,6 +10,7 @@ from cathedra.classic.kinds.definitions import claim_state
 from cathedra.classic.resources import CLAIMS, CONTEXTS
 from cathedra.client.resources import NODES, PODS
 from cathedra.client.transport import PatchType
+from tests.running import run_with
 from tests.unit.classic.world import OTHER, World, claim, play, pod, resource_class, template
 
 RELEASES = ("1.26", "1.27", "1.28", "1.29", "1.30")
@@ -48,94 +49,82 @@ def test_a_deleted_pod_takes_its_claim_with_it_and_the_driver_has_everything_bac
     play(release, story)
 
 
-def test_an_immediate_claim_is_allocated_before_any_pod_asks() -> None:
-    async def story(world: World) -> None:
-        await world.start_test_driver()
-        await world.create(resource_class(), claim(allocationMode="Immediate"))
-        found = await world.until(CLAIMS, "c", lambda obj: obj.status.allocation is not None)
-        assert claim_state(found) == "allocated"
-        await world.create(pod(cat="c"))
-        await world.running()
-        assert claim_state(await world.of(CLAIMS).get("c")) == "allocated,reserved"
-
-    play("1.26", story)
+@run_with(lambda test: play("1.26", test))
+async def test_an_immediate_claim_is_allocated_before_any_pod_asks(world: World) -> None:
+    await world.start_test_driver()
+    await world.create(resource_class(), claim(allocationMode="Immediate"))
+    found = await world.until(CLAIMS, "c", lambda obj: obj.status.allocation is not None)
+    assert claim_state(found) == "allocated"
+    await world.create(pod(cat="c"))
+    await world.running()
+    assert claim_state(await world.of(CLAIMS).get("c")) == "allocated,reserved"
 
 
-def test_nothing_is_bound_while_the_driver_never_answers() -> None:
-    async def story(world: World) -> None:
-        await world.create(resource_class(), claim(), pod(cat="c"))
-        await world.clock.sleep(600)
-        waiting = await world.of(PODS).get("p")
-        assert waiting.spec.node_name == ""
-        context = await world.of(CONTEXTS).get("p")
-        assert (context.spec.selected_node, context.spec.potential_nodes) == ("node-0", ("node-0",))
-        assert "waiting for resource driver to allocate resource" in (await world.messages("FailedScheduling"))[-1]
-        # The driver comes at last.
-        await world.start_test_driver()
-        await world.running()
-
-    play("1.27", story)
+@run_with(lambda test: play("1.27", test))
+async def test_nothing_is_bound_while_the_driver_never_answers(world: World) -> None:
+    await world.create(resource_class(), claim(), pod(cat="c"))
+    await world.clock.sleep(600)
+    waiting = await world.of(PODS).get("p")
+    assert waiting.spec.node_name == ""
+    context = await world.of(CONTEXTS).get("p")
+    assert (context.spec.selected_node, context.spec.potential_nodes) == ("node-0", ("node-0",))
+    assert "waiting for resource driver to allocate resource" in (await world.messages("FailedScheduling"))[-1]
+    # The driver comes at last.
+    await world.start_test_driver()
+    await world.running()
 
 
-def test_a_node_without_room_is_excluded_and_another_one_selected() -> None:
-    async def story(world: World) -> None:
-        await world.start_test_driver(node_local=True, nodes=("node-0", "node-1"), max_allocations=1)
-        await world.create(resource_class(), template())
-        for number in range(2):
-            await world.create(pod(f"p{number}", cat="t:t"))
-        nodes = {(await world.running(f"p{number}")).spec.node_name for number in range(2)}
-        assert nodes == {"node-0", "node-1"}
-        # A third one finds no room, until one goes.
-        await world.create(pod("p2", cat="t:t"))
-        await world.clock.sleep(120)
-        assert (await world.of(PODS).get("p2")).spec.node_name == ""
-        await world.of(PODS).delete("p0")
-        await world.running("p2")
-
-    play("1.28", story, nodes=2)
+@run_with(lambda test: play("1.28", test, nodes=2))
+async def test_a_node_without_room_is_excluded_and_another_one_selected(world: World) -> None:
+    await world.start_test_driver(node_local=True, nodes=("node-0", "node-1"), max_allocations=1)
+    await world.create(resource_class(), template())
+    for number in range(2):
+        await world.create(pod(f"p{number}", cat="t:t"))
+    nodes = {(await world.running(f"p{number}")).spec.node_name for number in range(2)}
+    assert nodes == {"node-0", "node-1"}
+    # A third one finds no room, until one goes.
+    await world.create(pod("p2", cat="t:t"))
+    await world.clock.sleep(120)
+    assert (await world.of(PODS).get("p2")).spec.node_name == ""
+    await world.of(PODS).delete("p0")
+    await world.running("p2")
 
 
-def test_both_drivers_of_a_pod_must_have_answered_before_a_node_is_selected() -> None:
-    async def story(world: World) -> None:
-        other = "other-driver.example.com"
-        await world.start_test_driver()
-        await world.create(resource_class(), resource_class("other", other), claim("a"), claim("b", class_name="other"))
-        await world.create(pod(first="a", second="b"))
-        await world.clock.sleep(120)
-        assert (await world.of(CONTEXTS).get("p")).spec.selected_node == ""
-        assert [claim_state(obj) for obj in (await world.of(CLAIMS).list()).items] == ["pending", "pending"]
-        await world.start_test_driver(other)
-        await world.running()
-        assert [claim_state(obj) for obj in (await world.of(CLAIMS).list()).items] == ["allocated,reserved"] * 2
-
-    play("1.30", story)
+@run_with(lambda test: play("1.30", test))
+async def test_both_drivers_of_a_pod_must_have_answered_before_a_node_is_selected(world: World) -> None:
+    other = "other-driver.example.com"
+    await world.start_test_driver()
+    await world.create(resource_class(), resource_class("other", other), claim("a"), claim("b", class_name="other"))
+    await world.create(pod(first="a", second="b"))
+    await world.clock.sleep(120)
+    assert (await world.of(CONTEXTS).get("p")).spec.selected_node == ""
+    assert [claim_state(obj) for obj in (await world.of(CLAIMS).list()).items] == ["pending", "pending"]
+    await world.start_test_driver(other)
+    await world.running()
+    assert [claim_state(obj) for obj in (await world.of(CLAIMS).list()).items] == ["allocated,reserved"] * 2
 
 
-def test_a_shareable_claim_serves_many_pods_and_an_exclusive_one_at_a_time() -> None:
-    async def story(world: World) -> None:
-        await world.start_test_driver(shareable=True)
-        await world.create(resource_class(), claim("shared"))
-        for number in range(3):
-            await world.create(pod(f"p{number}", cat="shared"))
-        for number in range(3):
-            await world.running(f"p{number}")
-        assert len((await world.of(CLAIMS).get("shared")).status.reserved_for) == 3
-
-    play("1.28", story)
+@run_with(lambda test: play("1.28", test))
+async def test_a_shareable_claim_serves_many_pods_and_an_exclusive_one_at_a_time(world: World) -> None:
+    await world.start_test_driver(shareable=True)
+    await world.create(resource_class(), claim("shared"))
+    for number in range(3):
+        await world.create(pod(f"p{number}", cat="shared"))
+    for number in range(3):
+        await world.running(f"p{number}")
+    assert len((await world.of(CLAIMS).get("shared")).status.reserved_for) == 3
 
 
-def test_a_second_pod_waits_until_the_first_has_given_its_exclusive_claim_back() -> None:
-    async def story(world: World) -> None:
-        await world.start_test_driver()
-        await world.create(resource_class(), claim("one"), pod("first", runs=300, cat="one"))
-        await world.running("first")
-        await world.create(pod("second", cat="one"))
-        await world.clock.sleep(60)
-        assert (await world.of(PODS).get("second")).spec.node_name == ""
-        assert "resourceclaim in use" in (await world.messages("FailedScheduling"))[-1]
-        await world.running("second", seconds=1200)
-
-    play("1.28", story)
+@run_with(lambda test: play("1.28", test))
+async def test_a_second_pod_waits_until_the_first_has_given_its_exclusive_claim_back(world: World) -> None:
+    await world.start_test_driver()
+    await world.create(resource_class(), claim("one"), pod("first", runs=300, cat="one"))
+    await world.running("first")
+    await world.create(pod("second", cat="one"))
+    await world.clock.sleep(60)
+    assert (await world.of(PODS).get("second")).spec.node_name == ""
+    assert "resourceclaim in use" in (await world.messages("FailedScheduling"))[-1]
+    await world.running("second", seconds=1200)
 
 
 def test_an_allocation_in_the_wrong_place_is_given_back_and_made_anew() -> None:
@@ -158,34 +147,30 @@ def test_an_allocation_in_the_wrong_place_is_given_back_and_made_anew() -> None:
         play(release, story, nodes=2)
 
 
-def test_parameters_come_from_config_maps_of_claim_and_class() -> None:
-    async def story(world: World) -> None:
-        await world.start_test_driver()
-        reference = {"kind": "ConfigMap", "name": "admin", "namespace": "default"}
-        await world.create(
-            ConfigMap(metadata=ObjectMeta(name="user", namespace="default"), data={"a": "b"}),
-            ConfigMap(metadata=ObjectMeta(name="admin", namespace="default"), data={"X": "y"}),
-            resource_class(parametersRef=reference),
-            claim(parametersRef={"kind": "ConfigMap", "name": "user"}),
-            pod(cat="c"),
-        )
-        await world.running()
-        (handle,) = (await world.of(CLAIMS).get("c")).status.allocation.resource_handles
-        assert handle.data == '{"EnvVars":{"user_a":"b","admin_x":"y"},"NodeName":""}'
-
-    play("1.27", story)
+@run_with(lambda test: play("1.27", test))
+async def test_parameters_come_from_config_maps_of_claim_and_class(world: World) -> None:
+    await world.start_test_driver()
+    reference = {"kind": "ConfigMap", "name": "admin", "namespace": "default"}
+    await world.create(
+        ConfigMap(metadata=ObjectMeta(name="user", namespace="default"), data={"a": "b"}),
+        ConfigMap(metadata=ObjectMeta(name="admin", namespace="default"), data={"X": "y"}),
+        resource_class(parametersRef=reference),
+        claim(parametersRef={"kind": "ConfigMap", "name": "user"}),
+        pod(cat="c"),
+    )
+    await world.running()
+    (handle,) = (await world.of(CLAIMS).get("c")).status.allocation.resource_handles
+    assert handle.data == '{"EnvVars":{"user_a":"b","admin_x":"y"},"NodeName":""}'
 
 
-def test_missing_parameters_are_told_at_the_pod_and_tried_again() -> None:
-    async def story(world: World) -> None:
-        await world.start_test_driver()
-        await world.create(resource_class(), claim(parametersRef={"kind": "ConfigMap", "name": "user"}), pod(cat="c"))
-        await world.clock.sleep(60)
-        assert any('get config map: configmaps "user" not found' in text for text in await world.messages("Failed"))
-        await world.create(ConfigMap(metadata=ObjectMeta(name="user", namespace="default"), data={"a": "b"}))
-        await world.running()
-
-    play("1.27", story)
+@run_with(lambda test: play("1.27", test))
+async def test_missing_parameters_are_told_at_the_pod_and_tried_again(world: World) -> None:
+    await world.start_test_driver()
+    await world.create(resource_class(), claim(parametersRef={"kind": "ConfigMap", "name": "user"}), pod(cat="c"))
+    await world.clock.sleep(60)
+    assert any('get config map: configmaps "user" not found' in text for text in await world.messages("Failed"))
+    await world.create(ConfigMap(metadata=ObjectMeta(name="user", namespace="default"), data={"a": "b"}))
+    await world.running()
 
 
 @pytest.mark.parametrize(

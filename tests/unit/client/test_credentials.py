@@ -15,36 +15,33 @@ from cathedra.client.http import PERIOD, HTTPTransport, TokenFile
 from cathedra.client.kubeconfig import Target
 from cathedra.client.resources import NODES
 from cathedra.client.transport import APICall
-from cathedra.clock import SystemClock, run_virtual
+from cathedra.clock import SystemClock
+from tests.running import on_virtual_clock
 
 
-def test_a_token_is_read_again_after_a_minute(tmp_path: Path) -> None:
-    async def body() -> None:
-        file = tmp_path / "token"
-        file.write_text("one\n")
-        token = TokenFile(file)
-        assert await token.current() == "one"
-        file.write_text("two\n")
-        await asyncio.sleep(PERIOD - 1)
-        assert await token.current() == "one"
-        await asyncio.sleep(1)
-        assert await token.current() == "two"
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_a_token_is_read_again_after_a_minute(*, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one\n")
+    token = TokenFile(file)
+    assert await token.current() == "one"
+    file.write_text("two\n")
+    await asyncio.sleep(PERIOD - 1)
+    assert await token.current() == "one"
+    await asyncio.sleep(1)
+    assert await token.current() == "two"
 
 
-def test_a_file_that_cannot_be_read_leaves_the_last_token(tmp_path: Path) -> None:
-    async def body() -> None:
-        token = TokenFile(tmp_path / "missing", "first")
-        assert await token.current() == "first"
-        assert not await token.replaced("first")
-        (tmp_path / "missing").write_text("")
-        assert not await token.replaced("first")
-        (tmp_path / "missing").write_text("second")
-        assert await token.replaced("first")
-        assert await token.current() == "second"
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_a_file_that_cannot_be_read_leaves_the_last_token(*, tmp_path: Path) -> None:
+    token = TokenFile(tmp_path / "missing", "first")
+    assert await token.current() == "first"
+    assert not await token.replaced("first")
+    (tmp_path / "missing").write_text("")
+    assert not await token.replaced("first")
+    (tmp_path / "missing").write_text("second")
+    assert await token.replaced("first")
+    assert await token.current() == "second"
 
 
 @pytest.fixture

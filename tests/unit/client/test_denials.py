@@ -20,6 +20,7 @@ from cathedra.client.resources import CONFIGMAPS, PODS, RESOURCECLAIMS
 from cathedra.client.transport import APICall, ListOptions, PatchType
 from cathedra.clock import SystemClock
 from cathedra.session.opening import open_transport
+from tests.running import run_with
 from tests.unit.apiserver.guarded import Guarded, guarded
 from tests.unit.client.test_http import Recorder, serving
 from tests.unit.session.serving import VIEWER, served
@@ -74,20 +75,18 @@ def test_the_number_of_rights_that_are_kept_is_bounded() -> None:
     assert len(denials.counts) == MOST
 
 
-def test_a_call_in_process_is_noted_whatever_its_caller_does_with_the_error() -> None:
-    async def body(api: Guarded) -> None:
-        denials = Denials(api.clock)
-        client = Client(api.server.transport_of(UserInfo(POD_GC), denials), clock=api.clock)
-        with pytest.raises(StatusError):
-            await client.resource(PODS, "default").patch("p", PatchType.MERGE, {})
-        with pytest.raises(StatusError):
-            await client.resource(CONFIGMAPS, "default").create(ConfigMap(metadata=ObjectMeta(name="c")))
-        assert sorted(right[1:] for right in denials.counts) == [
-            ("create", "", "configmaps"),
-            ("patch", "", "pods"),
-        ]
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_call_in_process_is_noted_whatever_its_caller_does_with_the_error(api: Guarded) -> None:
+    denials = Denials(api.clock)
+    client = Client(api.server.transport_of(UserInfo(POD_GC), denials), clock=api.clock)
+    with pytest.raises(StatusError):
+        await client.resource(PODS, "default").patch("p", PatchType.MERGE, {})
+    with pytest.raises(StatusError):
+        await client.resource(CONFIGMAPS, "default").create(ConfigMap(metadata=ObjectMeta(name="c")))
+    assert sorted(right[1:] for right in denials.counts) == [
+        ("create", "", "configmaps"),
+        ("patch", "", "pods"),
+    ]
 
 
 async def test_a_refusal_over_a_socket_is_noted(tmp_path: Path) -> None:

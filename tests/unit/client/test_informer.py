@@ -23,6 +23,7 @@ from cathedra.client.queuemetrics import InformerMetrics
 from cathedra.client.resources import NODES, PODS
 from cathedra.client.transport import APICall, EventType, MalformedAnswer, Page, WatchEvent, undecodable_event
 from cathedra.clock import run_virtual
+from tests.running import on_virtual_clock, run_with
 from tests.unit.client.fake_transport import FakeTransport
 
 
@@ -121,25 +122,21 @@ def test_a_namesake_with_another_uid_is_another_object() -> None:
     assert play(body).heard == ["+a", "-a", "+a"]
 
 
-def test_a_server_that_refuses_is_asked_again_with_growing_pauses() -> None:
-    async def body(s: Setting) -> None:
-        s.server.failures += [internal_error("not yet") for _ in range(4)]
-        started = asyncio.get_running_loop().time()
-        await s.informer.wait_synced()
-        assert asyncio.get_running_loop().time() - started == 0.8 + 1.6 + 3.2 + 6.4
-
-    play(body)
+@run_with(play)
+async def test_a_server_that_refuses_is_asked_again_with_growing_pauses(s: Setting) -> None:
+    s.server.failures += [internal_error("not yet") for _ in range(4)]
+    started = asyncio.get_running_loop().time()
+    await s.informer.wait_synced()
+    assert asyncio.get_running_loop().time() - started == 0.8 + 1.6 + 3.2 + 6.4
 
 
-def test_a_late_handler_hears_of_what_is_there() -> None:
-    async def body(s: Setting) -> None:
-        await s.create("a")
-        await s.informer.wait_synced()
-        late: list[str] = []
-        s.informer.add_handler(on_add=lambda pod: late.append(pod.metadata.name))
-        assert late == ["a"]
-
-    play(body)
+@run_with(play)
+async def test_a_late_handler_hears_of_what_is_there(s: Setting) -> None:
+    await s.create("a")
+    await s.informer.wait_synced()
+    late: list[str] = []
+    s.informer.add_handler(on_add=lambda pod: late.append(pod.metadata.name))
+    assert late == ["a"]
 
 
 def test_a_transform_applies_before_objects_are_stored_and_handlers_called() -> None:
@@ -158,24 +155,22 @@ def test_a_transform_applies_before_objects_are_stored_and_handlers_called() -> 
     assert seen == ["before x", "after x"]
 
 
-def test_shared_informers_are_one_per_resource_and_start_late_ones_too() -> None:
-    async def main() -> None:
-        server = FakeTransport()
-        client = Client(server, clock=server.clock())
-        shared = SharedInformers(client, server.clock())
-        pods = shared.of(PODS)
-        assert shared.of(PODS) is pods
-        assert shared.of(PODS, field_selector="spec.nodeName=n1") is not pods
-        task = asyncio.ensure_future(shared.run())
-        await shared.wait_synced()
-        nodes = shared.of(NODES)
-        await nodes.wait_synced()
-        assert nodes.synced
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        assert server.watches == 0
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_shared_informers_are_one_per_resource_and_start_late_ones_too() -> None:
+    server = FakeTransport()
+    client = Client(server, clock=server.clock())
+    shared = SharedInformers(client, server.clock())
+    pods = shared.of(PODS)
+    assert shared.of(PODS) is pods
+    assert shared.of(PODS, field_selector="spec.nodeName=n1") is not pods
+    task = asyncio.ensure_future(shared.run())
+    await shared.wait_synced()
+    nodes = shared.of(NODES)
+    await nodes.wait_synced()
+    assert nodes.synced
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert server.watches == 0
 
 
 def test_a_resource_that_is_not_served_is_empty_until_it_comes() -> None:

@@ -12,6 +12,7 @@ from cathedra.client.client import Client
 from cathedra.client.leaderelection import LeaderElector, LostLeadership
 from cathedra.client.transport import APICall
 from cathedra.clock import run_virtual
+from tests.running import on_virtual_clock
 from tests.unit.client.fake_transport import FakeTransport
 
 
@@ -34,41 +35,37 @@ def lease(server: FakeTransport) -> Lease:
     return found
 
 
-def test_the_second_waits_until_the_first_gives_the_lease_back() -> None:
-    async def main() -> None:
-        server = FakeTransport()
-        a, b = elector(server, "a"), elector(server, "b")
-        first = asyncio.ensure_future(a.run(forever))
-        await asyncio.sleep(1)
-        second = asyncio.ensure_future(b.run(forever))
-        await asyncio.sleep(100)
-        assert (a.leading, b.leading, b.leader) == (True, False, "a")
-        await stop(first)
-        await asyncio.sleep(4)
-        assert b.leading
-        assert lease(server).spec.lease_transitions == 1
-        await stop(second)
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_the_second_waits_until_the_first_gives_the_lease_back() -> None:
+    server = FakeTransport()
+    a, b = elector(server, "a"), elector(server, "b")
+    first = asyncio.ensure_future(a.run(forever))
+    await asyncio.sleep(1)
+    second = asyncio.ensure_future(b.run(forever))
+    await asyncio.sleep(100)
+    assert (a.leading, b.leading, b.leader) == (True, False, "a")
+    await stop(first)
+    await asyncio.sleep(4)
+    assert b.leading
+    assert lease(server).spec.lease_transitions == 1
+    await stop(second)
 
 
-def test_a_dead_leader_is_followed_after_its_lease_has_run_out() -> None:
-    async def main() -> None:
-        server = FakeTransport()
-        dead = asyncio.ensure_future(elector(server, "dead").run(forever))
-        await asyncio.sleep(1)
-        left_behind = lease(server)
-        await stop(dead)
-        server.objects["leases", "kube-system", "lock"] = left_behind
-        b = elector(server, "b")
-        task = asyncio.ensure_future(b.run(forever))
-        await asyncio.sleep(14)
-        assert not b.leading
-        await asyncio.sleep(4)
-        assert b.leading
-        await stop(task)
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_dead_leader_is_followed_after_its_lease_has_run_out() -> None:
+    server = FakeTransport()
+    dead = asyncio.ensure_future(elector(server, "dead").run(forever))
+    await asyncio.sleep(1)
+    left_behind = lease(server)
+    await stop(dead)
+    server.objects["leases", "kube-system", "lock"] = left_behind
+    b = elector(server, "b")
+    task = asyncio.ensure_future(b.run(forever))
+    await asyncio.sleep(14)
+    assert not b.leading
+    await asyncio.sleep(4)
+    assert b.leading
+    await stop(task)
 
 
 def test_a_leader_that_cannot_renew_stops_working() -> None:
@@ -94,19 +91,17 @@ def test_a_leader_that_cannot_renew_stops_working() -> None:
     assert run_virtual(main()) <= 12
 
 
-def test_an_error_in_the_work_ends_it_and_frees_the_lease() -> None:
-    async def main() -> None:
-        server = FakeTransport()
+@on_virtual_clock
+async def test_an_error_in_the_work_ends_it_and_frees_the_lease() -> None:
+    server = FakeTransport()
 
-        async def lead() -> None:
-            await asyncio.sleep(5)
-            raise ZeroDivisionError
+    async def lead() -> None:
+        await asyncio.sleep(5)
+        raise ZeroDivisionError
 
-        with pytest.raises(ZeroDivisionError):
-            await elector(server, "a").run(lead)
-        assert lease(server).spec.holder_identity == ""
-
-    run_virtual(main())
+    with pytest.raises(ZeroDivisionError):
+        await elector(server, "a").run(lead)
+    assert lease(server).spec.holder_identity == ""
 
 
 class Lasting(FakeTransport):
@@ -120,13 +115,11 @@ class Lasting(FakeTransport):
         return await asyncio.shield(asyncio.ensure_future(lasting()))
 
 
-def test_a_lease_is_given_back_also_when_its_last_renewal_comes_in_between() -> None:
-    async def main() -> None:
-        server = Lasting()
-        leading = asyncio.ensure_future(elector(server, "a").run(forever))
-        await asyncio.sleep(2.1)  # the first renewal is under way
-        assert ("update", "leases", "lock") not in server.requests
-        await stop(leading)
-        assert lease(server).spec.holder_identity == ""
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_lease_is_given_back_also_when_its_last_renewal_comes_in_between() -> None:
+    server = Lasting()
+    leading = asyncio.ensure_future(elector(server, "a").run(forever))
+    await asyncio.sleep(2.1)  # the first renewal is under way
+    assert ("update", "leases", "lock") not in server.requests
+    await stop(leading)
+    assert lease(server).spec.holder_identity == ""

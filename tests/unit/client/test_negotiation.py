@@ -28,6 +28,7 @@ from cathedra.client.transport import APICall, EventType
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import FeatureGates
+from tests.running import run_with
 from tests.unit.client.fake_transport import FakeTransport
 
 GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True, "DRADeviceTaintRules": True}
@@ -76,61 +77,53 @@ def rule(name: str) -> DeviceTaintRule:
     return from_dict(DeviceTaintRule, {"metadata": {"name": name}, "spec": spec})
 
 
-def test_objects_of_an_older_version_are_read_and_written_as_the_newest() -> None:
-    async def body(client: Client) -> None:
-        groups = client.resource(PODGROUPS, "ns")
-        made = await groups.create(group("g"))
-        assert made.spec == group("g").spec
-        assert (await groups.get("g")).spec == made.spec
-        assert [one.spec for one in (await groups.list()).items] == [made.spec]
-        status = {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "x"}]}
-        applied = await groups.apply("g", {"status": status}, "status")
-        assert isinstance(applied, PodGroup)
-        assert applied.status.resource_claim_statuses[0].resource_claim_name == "x"
-        async with groups.watch(resource_version=made.metadata.resource_version) as events:
-            event = await anext(aiter(events))
-            assert (event.type, event.object.spec) == (EventType.MODIFIED, made.spec)
-        assert isinstance(await groups.update(applied), PodGroup)
-        await groups.delete("g")
-
-    on_old_server(body, *OLD)
+@run_with(lambda test: on_old_server(test, *OLD))
+async def test_objects_of_an_older_version_are_read_and_written_as_the_newest(client: Client) -> None:
+    groups = client.resource(PODGROUPS, "ns")
+    made = await groups.create(group("g"))
+    assert made.spec == group("g").spec
+    assert (await groups.get("g")).spec == made.spec
+    assert [one.spec for one in (await groups.list()).items] == [made.spec]
+    status = {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "x"}]}
+    applied = await groups.apply("g", {"status": status}, "status")
+    assert isinstance(applied, PodGroup)
+    assert applied.status.resource_claim_statuses[0].resource_claim_name == "x"
+    async with groups.watch(resource_version=made.metadata.resource_version) as events:
+        event = await anext(aiter(events))
+        assert (event.type, event.object.spec) == (EventType.MODIFIED, made.spec)
+    assert isinstance(await groups.update(applied), PodGroup)
+    await groups.delete("g")
 
 
-def test_a_kind_is_called_as_the_server_calls_it_once_that_is_known() -> None:
-    async def body(client: Client) -> None:
-        newest = GroupVersionKind("resource.k8s.io", "v1", "DeviceTaintRule")
-        assert client.served_kind(newest) == newest
-        await client.resource(DEVICETAINTRULES).create(rule("r"))
-        assert client.served_kind(newest) == GroupVersionKind("resource.k8s.io", "v1beta2", "DeviceTaintRule")
-        pods = GroupVersionKind("", "v1", "Pod")
-        assert client.as_manager("m").served_kind(pods) == pods
-
-    on_old_server(body, *OLD)
+@run_with(lambda test: on_old_server(test, *OLD))
+async def test_a_kind_is_called_as_the_server_calls_it_once_that_is_known(client: Client) -> None:
+    newest = GroupVersionKind("resource.k8s.io", "v1", "DeviceTaintRule")
+    assert client.served_kind(newest) == newest
+    await client.resource(DEVICETAINTRULES).create(rule("r"))
+    assert client.served_kind(newest) == GroupVersionKind("resource.k8s.io", "v1beta2", "DeviceTaintRule")
+    pods = GroupVersionKind("", "v1", "Pod")
+    assert client.as_manager("m").served_kind(pods) == pods
 
 
-def test_what_the_server_has_in_the_newest_version_is_not_converted_any_more() -> None:
-    async def body(client: Client) -> None:
-        negotiated = NegotiatedTransport(client.transport)
-        assert negotiated.transport_of(NAMESPACES) is client.transport, "there is one version only"
-        assert negotiated.transport_of(RESOURCECLAIMS) is negotiated, "not known yet"
-        for ref in (RESOURCECLAIMS, PODGROUPS):
-            await Client(negotiated, clock=client.clock).resource(ref, "ns").list()
-        assert negotiated.transport_of(RESOURCECLAIMS) is client.transport
-        assert negotiated.transport_of(PODGROUPS) is negotiated, "the server has an older version"
-
-    on_old_server(body, "scheduling.k8s.io/v1alpha2")
+@run_with(lambda test: on_old_server(test, "scheduling.k8s.io/v1alpha2"))
+async def test_what_the_server_has_in_the_newest_version_is_not_converted_any_more(client: Client) -> None:
+    negotiated = NegotiatedTransport(client.transport)
+    assert negotiated.transport_of(NAMESPACES) is client.transport, "there is one version only"
+    assert negotiated.transport_of(RESOURCECLAIMS) is negotiated, "not known yet"
+    for ref in (RESOURCECLAIMS, PODGROUPS):
+        await Client(negotiated, clock=client.clock).resource(ref, "ns").list()
+    assert negotiated.transport_of(RESOURCECLAIMS) is client.transport
+    assert negotiated.transport_of(PODGROUPS) is negotiated, "the server has an older version"
 
 
-def test_an_informer_follows_rules_in_the_version_that_there_is() -> None:
-    async def body(client: Client) -> None:
-        await client.resource(DEVICETAINTRULES).create(rule("r"))
-        informer = Informer(client, DEVICETAINTRULES, clock=client.clock)
-        running = asyncio.ensure_future(informer.run())
-        await informer.wait_synced()
-        assert informer.store.get("", "r") is not None
-        running.cancel()
-
-    on_old_server(body, *OLD)
+@run_with(lambda test: on_old_server(test, *OLD))
+async def test_an_informer_follows_rules_in_the_version_that_there_is(client: Client) -> None:
+    await client.resource(DEVICETAINTRULES).create(rule("r"))
+    informer = Informer(client, DEVICETAINTRULES, clock=client.clock)
+    running = asyncio.ensure_future(informer.run())
+    await informer.wait_synced()
+    assert informer.store.get("", "r") is not None
+    running.cancel()
 
 
 def test_a_kind_that_is_not_served_is_said_so_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,7 +17,7 @@ from cathedra.client.reviews import (
     RequestAuthenticator,
     certificate_user,
 )
-from cathedra.clock import run_virtual
+from tests.running import on_virtual_clock
 from tests.unit.node.fakes import NodeTransport
 
 SUBJECT = {"subject": ((("organizationName", "a"),), (("organizationName", "b"),), (("commonName", "carol"),))}
@@ -32,57 +32,49 @@ def reviews(server: NodeTransport) -> int:
     return sum(resource == "tokenreviews" for _, resource, _ in server.requests)
 
 
-def test_a_token_is_reviewed_once_in_two_minutes() -> None:
-    async def body() -> None:
-        server = NodeTransport()
-        server.tokens["t"] = "dave"
-        authenticator = RequestAuthenticator(Client(server, clock=server.clock()), server.clock())
-        for _ in range(3):
-            assert (await authenticator.user_of(scope("Bearer t"))).username == "dave"
-        assert reviews(server) == 1
-        del server.tokens["t"]
-        await asyncio.sleep(TOKEN_SECONDS)
-        with pytest.raises(StatusError, match="Unauthorized"):
-            await authenticator.user_of(scope("bearer t"))
-        assert reviews(server) == 2
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_a_token_is_reviewed_once_in_two_minutes() -> None:
+    server = NodeTransport()
+    server.tokens["t"] = "dave"
+    authenticator = RequestAuthenticator(Client(server, clock=server.clock()), server.clock())
+    for _ in range(3):
+        assert (await authenticator.user_of(scope("Bearer t"))).username == "dave"
+    assert reviews(server) == 1
+    del server.tokens["t"]
+    await asyncio.sleep(TOKEN_SECONDS)
+    with pytest.raises(StatusError, match="Unauthorized"):
+        await authenticator.user_of(scope("bearer t"))
+    assert reviews(server) == 2
 
 
 @pytest.mark.parametrize("shown", ["", "Basic dDp0", "Bearer", "Bearer  ", "t"])
-def test_what_is_no_bearer_token_is_not_even_reviewed(shown: str) -> None:
-    async def body() -> None:
-        server = NodeTransport()
-        authenticator = RequestAuthenticator(Client(server, clock=server.clock()), server.clock())
-        with pytest.raises(StatusError, match="Unauthorized"):
-            await authenticator.user_of(scope(shown))
-        assert reviews(server) == 0
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_what_is_no_bearer_token_is_not_even_reviewed(*, shown: str) -> None:
+    server = NodeTransport()
+    authenticator = RequestAuthenticator(Client(server, clock=server.clock()), server.clock())
+    with pytest.raises(StatusError, match="Unauthorized"):
+        await authenticator.user_of(scope(shown))
+    assert reviews(server) == 0
 
 
-def test_an_api_server_that_cannot_be_asked_is_believed_by_no_cache() -> None:
-    async def body() -> None:
-        server = NodeTransport()
-        server.tokens["t"] = "dave"
-        server.failures.append(ConnectionError("gone"))
-        authenticator = RequestAuthenticator(Client(server, clock=server.clock()), server.clock())
-        with pytest.raises(StatusError, match="Unauthorized"):
-            await authenticator.user_of(scope("Bearer t"))
-        assert (await authenticator.user_of(scope("Bearer t"))).username == "dave"
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_an_api_server_that_cannot_be_asked_is_believed_by_no_cache() -> None:
+    server = NodeTransport()
+    server.tokens["t"] = "dave"
+    server.failures.append(ConnectionError("gone"))
+    authenticator = RequestAuthenticator(Client(server, clock=server.clock()), server.clock())
+    with pytest.raises(StatusError, match="Unauthorized"):
+        await authenticator.user_of(scope("Bearer t"))
+    assert (await authenticator.user_of(scope("Bearer t"))).username == "dave"
 
 
-def test_a_certificate_counts_before_a_token() -> None:
-    async def body() -> None:
-        server = NodeTransport()
-        authenticator = RequestAuthenticator(Client(server, clock=server.clock()), server.clock())
-        certificate = PeerCertificate(b"der", SUBJECT)
-        assert (await authenticator.user_of(scope("Bearer t", certificate))).username == "carol"
-        assert reviews(server) == 0
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_a_certificate_counts_before_a_token() -> None:
+    server = NodeTransport()
+    authenticator = RequestAuthenticator(Client(server, clock=server.clock()), server.clock())
+    certificate = PeerCertificate(b"der", SUBJECT)
+    assert (await authenticator.user_of(scope("Bearer t", certificate))).username == "carol"
+    assert reviews(server) == 0
 
 
 def test_a_certificate_names_user_and_groups() -> None:
@@ -93,25 +85,21 @@ def test_a_certificate_names_user_and_groups() -> None:
     assert certificate_user({"subject": SUBJECT["subject"][:2]}, b"der") is None
 
 
-def test_a_full_cache_drops_what_came_first() -> None:
-    async def body() -> None:
-        cache: ExpiringCache[str, int] = ExpiringCache(NodeTransport().clock(), 2)
-        for number, key in enumerate("abc"):
-            cache.put(key, number, 10)
-        assert [cache.get(key) for key in "abc"] == [None, 1, 2]
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_a_full_cache_drops_what_came_first() -> None:
+    cache: ExpiringCache[str, int] = ExpiringCache(NodeTransport().clock(), 2)
+    for number, key in enumerate("abc"):
+        cache.put(key, number, 10)
+    assert [cache.get(key) for key in "abc"] == [None, 1, 2]
 
 
-def test_a_certificate_that_has_ended_names_nobody() -> None:
-    async def body() -> None:
-        server = NodeTransport()
-        clock = server.clock()
-        authenticator = RequestAuthenticator(Client(server, clock=clock), clock)
-        shown = PeerCertificate(b"der", SUBJECT, clock.now() + 60)
-        assert (await authenticator.user_of(scope(certificate=shown))).username == "carol"
-        await asyncio.sleep(61)
-        with pytest.raises(StatusError, match="Unauthorized"):
-            await authenticator.user_of(scope(certificate=shown))
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_a_certificate_that_has_ended_names_nobody() -> None:
+    server = NodeTransport()
+    clock = server.clock()
+    authenticator = RequestAuthenticator(Client(server, clock=clock), clock)
+    shown = PeerCertificate(b"der", SUBJECT, clock.now() + 60)
+    assert (await authenticator.user_of(scope(certificate=shown))).username == "carol"
+    await asyncio.sleep(61)
+    with pytest.raises(StatusError, match="Unauthorized"):
+        await authenticator.user_of(scope(certificate=shown))

@@ -19,7 +19,7 @@ from cathedra.client.kubeconfig import Target
 from cathedra.client.resources import PODS
 from cathedra.client.servers import INTERVAL, ServerLeft, Servers
 from cathedra.client.transport import APICall
-from cathedra.clock import run_virtual
+from tests.running import on_virtual_clock
 
 POD = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "ns", "resourceVersion": "7"}}
 FIRST, SECOND, THIRD = "https://a", "https://b", "https://c"
@@ -49,88 +49,78 @@ async def followed(probes: Probes, *urls: str) -> AsyncIterator[Servers]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def test_a_server_that_is_not_ready_is_left_for_one_that_is() -> None:
-    async def main() -> None:
-        probes = Probes({FIRST, THIRD})
-        async with followed(probes, FIRST, SECOND, THIRD) as servers:
-            await asyncio.sleep(10 * INTERVAL)
-            assert servers.current == FIRST
-            probes.ready.discard(FIRST)
-            await asyncio.sleep(INTERVAL + 1)
-            assert servers.current == THIRD
-            # It stays there: a change back would end all watches once more.
-            probes.ready.add(FIRST)
-            await asyncio.sleep(10 * INTERVAL)
-            assert servers.current == THIRD
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_server_that_is_not_ready_is_left_for_one_that_is() -> None:
+    probes = Probes({FIRST, THIRD})
+    async with followed(probes, FIRST, SECOND, THIRD) as servers:
+        await asyncio.sleep(10 * INTERVAL)
+        assert servers.current == FIRST
+        probes.ready.discard(FIRST)
+        await asyncio.sleep(INTERVAL + 1)
+        assert servers.current == THIRD
+        # It stays there: a change back would end all watches once more.
+        probes.ready.add(FIRST)
+        await asyncio.sleep(10 * INTERVAL)
+        assert servers.current == THIRD
 
 
-def test_a_server_stays_in_use_while_no_other_is_ready() -> None:
-    async def main() -> None:
-        probes = Probes(set())
-        async with followed(probes, FIRST, SECOND) as servers, servers.using() as url:
-            await asyncio.sleep(10 * INTERVAL)
-            assert servers.current == url == FIRST
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_server_stays_in_use_while_no_other_is_ready() -> None:
+    probes = Probes(set())
+    async with followed(probes, FIRST, SECOND) as servers, servers.using() as url:
+        await asyncio.sleep(10 * INTERVAL)
+        assert servers.current == url == FIRST
 
 
-def test_a_failed_connection_leads_to_a_probe_at_once() -> None:
-    async def main() -> None:
-        probes = Probes({FIRST, SECOND})
-        async with followed(probes, FIRST, SECOND) as servers:
-            await asyncio.sleep(0.1)
-            probes.ready.discard(FIRST)
-            with contextlib.suppress(ConnectionError):
-                async with servers.using():
-                    raise ConnectionRefusedError
-            # Far less than the time until the next regular probe.
-            await asyncio.sleep(INTERVAL / 10)
-            assert servers.current == SECOND
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_failed_connection_leads_to_a_probe_at_once() -> None:
+    probes = Probes({FIRST, SECOND})
+    async with followed(probes, FIRST, SECOND) as servers:
+        await asyncio.sleep(0.1)
+        probes.ready.discard(FIRST)
+        with contextlib.suppress(ConnectionError):
+            async with servers.using():
+                raise ConnectionRefusedError
+        # Far less than the time until the next regular probe.
+        await asyncio.sleep(INTERVAL / 10)
+        assert servers.current == SECOND
 
 
-def test_uses_of_a_server_end_when_it_is_left() -> None:
-    async def main() -> None:
-        probes = Probes({FIRST, SECOND})
-        async with followed(probes, FIRST, SECOND) as servers:
+@on_virtual_clock
+async def test_uses_of_a_server_end_when_it_is_left() -> None:
+    probes = Probes({FIRST, SECOND})
+    async with followed(probes, FIRST, SECOND) as servers:
 
-            async def use() -> None:
-                async with servers.using():
-                    await asyncio.sleep(3600)
+        async def use() -> None:
+            async with servers.using():
+                await asyncio.sleep(3600)
 
-            async def nested() -> None:
-                async with servers.using():
-                    await use()
+        async def nested() -> None:
+            async with servers.using():
+                await use()
 
-            uses = [asyncio.create_task(use()), asyncio.create_task(nested())]
-            await asyncio.sleep(0.1)
-            probes.ready.discard(FIRST)
-            results = await asyncio.gather(*uses, return_exceptions=True)
-            assert [type(result) for result in results] == [ServerLeft, ServerLeft]
-            async with servers.using() as url:
-                assert url == SECOND
-
-    run_virtual(main())
+        uses = [asyncio.create_task(use()), asyncio.create_task(nested())]
+        await asyncio.sleep(0.1)
+        probes.ready.discard(FIRST)
+        results = await asyncio.gather(*uses, return_exceptions=True)
+        assert [type(result) for result in results] == [ServerLeft, ServerLeft]
+        async with servers.using() as url:
+            assert url == SECOND
 
 
-def test_a_cancelled_use_is_cancelled() -> None:
-    async def main() -> None:
-        async with followed(Probes({FIRST}), FIRST, SECOND) as servers:
+@on_virtual_clock
+async def test_a_cancelled_use_is_cancelled() -> None:
+    async with followed(Probes({FIRST}), FIRST, SECOND) as servers:
 
-            async def use() -> None:
-                async with servers.using():
-                    await asyncio.sleep(3600)
+        async def use() -> None:
+            async with servers.using():
+                await asyncio.sleep(3600)
 
-            task = asyncio.create_task(use())
-            await asyncio.sleep(0.1)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    run_virtual(main())
+        task = asyncio.create_task(use())
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 @dataclass
@@ -224,10 +214,8 @@ async def test_a_write_that_could_not_be_sent_is_sent_to_the_other_server() -> N
         assert place.writes == 1
 
 
-def test_a_request_waits_for_another_server_for_a_limited_time() -> None:
-    async def main() -> None:
-        async with followed(Probes(set()), FIRST, SECOND) as servers:
-            assert not await servers.await_other(FIRST)
-        assert not await Servers((FIRST,)).await_other(FIRST)
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_request_waits_for_another_server_for_a_limited_time() -> None:
+    async with followed(Probes(set()), FIRST, SECOND) as servers:
+        assert not await servers.await_other(FIRST)
+    assert not await Servers((FIRST,)).await_other(FIRST)

@@ -16,6 +16,7 @@ from cathedra.api.status import conflict, not_found
 from cathedra.client.backoff import ItemBackoff, TokenBucket
 from cathedra.client.workqueue import NotRetryable, QueueShutDown, WorkQueue, one_of_many, run_workers
 from cathedra.clock import LoopClock, run_virtual
+from tests.running import run_with
 
 
 def virtual(make: Any) -> Any:
@@ -25,29 +26,25 @@ def virtual(make: Any) -> Any:
     return run_virtual(main())
 
 
-def test_a_key_added_twice_is_given_out_once() -> None:
-    async def body(queue: WorkQueue[str]) -> None:
-        queue.add("a")
-        queue.add("a")
-        queue.add("b")
-        assert [await queue.get(), await queue.get()] == ["a", "b"]
-        assert len(queue) == 0
-
-    virtual(body)
+@run_with(virtual)
+async def test_a_key_added_twice_is_given_out_once(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    queue.add("a")
+    queue.add("b")
+    assert [await queue.get(), await queue.get()] == ["a", "b"]
+    assert len(queue) == 0
 
 
-def test_a_key_added_while_in_work_comes_again_after_done_and_not_before() -> None:
-    async def body(queue: WorkQueue[str]) -> None:
-        queue.add("a")
-        key = await queue.get()
-        queue.add("a")
-        assert len(queue) == 0
-        queue.done(key)
-        assert await queue.get() == "a"
-        queue.done("a")
-        assert queue.idle
-
-    virtual(body)
+@run_with(virtual)
+async def test_a_key_added_while_in_work_comes_again_after_done_and_not_before(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    key = await queue.get()
+    queue.add("a")
+    assert len(queue) == 0
+    queue.done(key)
+    assert await queue.get() == "a"
+    queue.done("a")
+    assert queue.idle
 
 
 def test_of_two_delays_the_shorter_counts() -> None:
@@ -118,29 +115,25 @@ def test_keys_whose_write_lost_a_race_do_not_wait_for_each_other() -> None:
     assert virtual(body) < 1
 
 
-def test_shutting_down_wakes_everybody_who_waits() -> None:
-    async def body(queue: WorkQueue[str]) -> None:
-        waiting = [asyncio.ensure_future(queue.get()) for _ in range(3)]
-        await asyncio.sleep(0)
-        queue.add_after("late", 10)
-        queue.shut_down()
-        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-        assert all(isinstance(outcome, QueueShutDown) for outcome in outcomes)
-        queue.add("a")
-        assert len(queue) == 0
-
-    virtual(body)
+@run_with(virtual)
+async def test_shutting_down_wakes_everybody_who_waits(queue: WorkQueue[str]) -> None:
+    waiting = [asyncio.ensure_future(queue.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    queue.add_after("late", 10)
+    queue.shut_down()
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(outcome, QueueShutDown) for outcome in outcomes)
+    queue.add("a")
+    assert len(queue) == 0
 
 
-def test_a_cancelled_worker_loses_no_key() -> None:
-    async def body(queue: WorkQueue[str]) -> None:
-        first, second = asyncio.ensure_future(queue.get()), asyncio.ensure_future(queue.get())
-        await asyncio.sleep(0)
-        queue.add("a")
-        first.cancel()
-        assert await second == "a"
-
-    virtual(body)
+@run_with(virtual)
+async def test_a_cancelled_worker_loses_no_key(queue: WorkQueue[str]) -> None:
+    first, second = asyncio.ensure_future(queue.get()), asyncio.ensure_future(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a")
+    first.cancel()
+    assert await second == "a"
 
 
 def test_workers_retry_what_fails_and_not_what_cannot_succeed() -> None:

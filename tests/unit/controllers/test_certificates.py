@@ -17,6 +17,7 @@ from cathedra.controllers.certificates import (
     has_condition,
     refusal,
 )
+from tests.running import run_with
 from tests.unit.apiserver.guarded import Guarded, guarded
 from tests.unit.controllers.certificates.requests import APPROVED, BOOTSTRAPPER, asked, controllers, joined, request
 
@@ -36,45 +37,39 @@ def test_a_certificate_is_of_the_subject_and_lasts_as_long_as_wanted_but_a_year_
     guarded(body)
 
 
-def test_an_approved_request_that_its_signer_does_not_sign_has_failed() -> None:
-    async def body(api: Guarded) -> None:
-        requests = api.admin.resource(CERTIFICATESIGNINGREQUESTS)
-        async with controllers(api):
-            made = await requests.create(request(asked("admin", group="system:masters")))
-            await requests.update(
-                replace(made, status=replace(made.status, conditions=(APPROVED,))), subresource="approval"
-            )
-            await api.clock.sleep(2)
-            done = await requests.get("csr")
-        assert [(c.type, c.reason) for c in done.status.conditions][1:] == [("Failed", "SignerValidationFailure")]
-
-    guarded(body)
+@run_with(guarded)
+async def test_an_approved_request_that_its_signer_does_not_sign_has_failed(api: Guarded) -> None:
+    requests = api.admin.resource(CERTIFICATESIGNINGREQUESTS)
+    async with controllers(api):
+        made = await requests.create(request(asked("admin", group="system:masters")))
+        await requests.update(
+            replace(made, status=replace(made.status, conditions=(APPROVED,))), subresource="approval"
+        )
+        await api.clock.sleep(2)
+        done = await requests.get("csr")
+    assert [(c.type, c.reason) for c in done.status.conditions][1:] == [("Failed", "SignerValidationFailure")]
 
 
-def test_what_is_not_approved_is_not_signed() -> None:
-    async def body(api: Guarded) -> None:
-        requests = api.admin.resource(CERTIFICATESIGNINGREQUESTS)
-        async with controllers(api):
-            await requests.create(request(asked("me"), CLIENT, ("client auth",)))
-            await api.clock.sleep(2)
-            done = await requests.get("csr")
-        assert (done.status.certificate, done.status.conditions) == (b"", ())
-
-    guarded(body)
+@run_with(guarded)
+async def test_what_is_not_approved_is_not_signed(api: Guarded) -> None:
+    requests = api.admin.resource(CERTIFICATESIGNINGREQUESTS)
+    async with controllers(api):
+        await requests.create(request(asked("me"), CLIENT, ("client auth",)))
+        await api.clock.sleep(2)
+        done = await requests.get("csr")
+    assert (done.status.certificate, done.status.conditions) == (b"", ())
 
 
-def test_signers_of_others_are_left_alone() -> None:
-    async def body(api: Guarded) -> None:
-        requests = api.admin.resource(CERTIFICATESIGNINGREQUESTS)
-        async with controllers(api):
-            made = await requests.create(request(asked("me"), signer="example.com/own"))
-            status = replace(made.status, conditions=(APPROVED,))
-            await requests.update(replace(made, status=status), subresource="approval")
-            await api.clock.sleep(2)
-            done = await requests.get("csr")
-        assert (done.status.certificate, [c.type for c in done.status.conditions]) == (b"", ["Approved"])
-
-    guarded(body)
+@run_with(guarded)
+async def test_signers_of_others_are_left_alone(api: Guarded) -> None:
+    requests = api.admin.resource(CERTIFICATESIGNINGREQUESTS)
+    async with controllers(api):
+        made = await requests.create(request(asked("me"), signer="example.com/own"))
+        status = replace(made.status, conditions=(APPROVED,))
+        await requests.update(replace(made, status=status), subresource="approval")
+        await api.clock.sleep(2)
+        done = await requests.get("csr")
+    assert (done.status.certificate, [c.type for c in done.status.conditions]) == (b"", ["Approved"])
 
 
 # What Kubernetes' own signers sign.
@@ -139,33 +134,27 @@ def test_a_request_has_one_of_the_conditions_or_none() -> None:
 # Client certificates of kubelets are approved for those who may have them.
 
 
-def test_a_bootstrapping_kubelet_is_approved() -> None:
-    async def body(api: Guarded) -> None:
-        done = await joined(api, asked("system:node:n1"))
-        assert (done.spec.username, "forged" in done.spec.groups) == (BOOTSTRAPPER, False)
-        (condition,) = done.status.conditions
-        assert (condition.type, condition.reason) == ("Approved", "AutoApproved")
-        assert condition.message == "Auto approving kubelet client certificate after SubjectAccessReview."
-        assert condition.last_update_time is not None
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_bootstrapping_kubelet_is_approved(api: Guarded) -> None:
+    done = await joined(api, asked("system:node:n1"))
+    assert (done.spec.username, "forged" in done.spec.groups) == (BOOTSTRAPPER, False)
+    (condition,) = done.status.conditions
+    assert (condition.type, condition.reason) == ("Approved", "AutoApproved")
+    assert condition.message == "Auto approving kubelet client certificate after SubjectAccessReview."
+    assert condition.last_update_time is not None
 
 
 @pytest.mark.parametrize("pem", [asked("admin", group="system:masters"), asked("system:node:n1", host="n1")])
-def test_other_subjects_are_not_approved(pem: bytes) -> None:
-    async def body(api: Guarded) -> None:
-        done = await joined(api, pem)
-        assert (done.status.conditions, done.status.certificate) == ((), b"")
-
-    guarded(body)
+@run_with(guarded)
+async def test_other_subjects_are_not_approved(api: Guarded, *, pem: bytes) -> None:
+    done = await joined(api, pem)
+    assert (done.status.conditions, done.status.certificate) == ((), b"")
 
 
-def test_other_signers_are_left_to_people() -> None:
-    async def body(api: Guarded) -> None:
-        done = await joined(api, asked("system:node:n1"), signer="kubernetes.io/kube-apiserver-client")
-        assert done.status.conditions == ()
-
-    guarded(body)
+@run_with(guarded)
+async def test_other_signers_are_left_to_people(api: Guarded) -> None:
+    done = await joined(api, asked("system:node:n1"), signer="kubernetes.io/kube-apiserver-client")
+    assert done.status.conditions == ()
 
 
 # Requests that are over are deleted.
@@ -181,18 +170,16 @@ async def left(api: Guarded, seconds: float) -> int:
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(HOUR / 2, 1), (2 * HOUR + 60, 0)])
-def test_a_request_is_deleted_an_hour_after_its_decision(seconds: float, count: int) -> None:
-    async def body(api: Guarded) -> None:
-        await joined(api, asked("system:node:n1"))
-        assert await left(api, seconds) == count
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_request_is_deleted_an_hour_after_its_decision(api: Guarded, *, seconds: float, count: int) -> None:
+    await joined(api, asked("system:node:n1"))
+    assert await left(api, seconds) == count
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(23 * HOUR, 1), (26 * HOUR, 0)])
-def test_a_request_that_is_not_decided_on_is_deleted_after_a_day(seconds: float, count: int) -> None:
-    async def body(api: Guarded) -> None:
-        await api.admin.resource(CERTIFICATESIGNINGREQUESTS).create(request(asked("me")))
-        assert await left(api, seconds) == count
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_request_that_is_not_decided_on_is_deleted_after_a_day(
+    api: Guarded, *, seconds: float, count: int
+) -> None:
+    await api.admin.resource(CERTIFICATESIGNINGREQUESTS).create(request(asked("me")))
+    assert await left(api, seconds) == count

@@ -15,6 +15,7 @@ from cathedra.client.queuemetrics import QueueMetrics
 from cathedra.client.resources import EVENTS
 from cathedra.controllers.controller import ControllerContext
 from cathedra.releases import FeatureGates
+from tests.running import run_with
 from tests.unit.inprocess import API, with_api
 
 GATES = FeatureGates.for_release("1.37", {"DRADeviceTaints": False})
@@ -30,40 +31,34 @@ def context(api: API) -> ControllerContext:
     )
 
 
-def test_a_gate_that_the_release_does_not_know_is_off() -> None:
-    async def body(api: API) -> None:
-        given = context(api)
-        assert given.enabled("DynamicResourceAllocation")
-        assert not given.enabled("DRADeviceTaints")
-        assert not given.enabled("NoSuchGate")
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_gate_that_the_release_does_not_know_is_off(api: API) -> None:
+    given = context(api)
+    assert given.enabled("DynamicResourceAllocation")
+    assert not given.enabled("DRADeviceTaints")
+    assert not given.enabled("NoSuchGate")
 
 
-def test_what_happens_in_a_queue_is_counted_under_the_controllers_name() -> None:
-    async def body(api: API) -> None:
-        registry = CollectorRegistry()
-        given = msgspec.structs.replace(context(api), metrics=QueueMetrics(registry, api.clock), queue_name="job")
-        queue = given.queue()
-        queue.add("key")
-        assert registry.get_sample_value("workqueue_adds_total", {"name": "job"}) == 1
-        context(api).queue().add("key")
-        assert registry.get_sample_value("workqueue_adds_total", {"name": "job"}) == 1
-
-    with_api(body)
+@run_with(with_api)
+async def test_what_happens_in_a_queue_is_counted_under_the_controllers_name(api: API) -> None:
+    registry = CollectorRegistry()
+    given = msgspec.structs.replace(context(api), metrics=QueueMetrics(registry, api.clock), queue_name="job")
+    queue = given.queue()
+    queue.add("key")
+    assert registry.get_sample_value("workqueue_adds_total", {"name": "job"}) == 1
+    context(api).queue().add("key")
+    assert registry.get_sample_value("workqueue_adds_total", {"name": "job"}) == 1
 
 
-def test_events_come_from_the_component_that_tells_them() -> None:
-    async def body(api: API) -> None:
-        recorder = context(api).recorder("job-controller")
-        running = asyncio.ensure_future(recorder.run())
-        pod = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u"))
-        recorder.record(pod, "Normal", "Because", "so it is")
-        events = api.client.resource(EVENTS, "default")
-        while not (found := (await events.list()).items):
-            await api.clock.sleep(0.1)
-        assert [event.source.component or event.reporting_controller for event in found] == ["job-controller"]
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    with_api(body)
+@run_with(with_api)
+async def test_events_come_from_the_component_that_tells_them(api: API) -> None:
+    recorder = context(api).recorder("job-controller")
+    running = asyncio.ensure_future(recorder.run())
+    pod = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u"))
+    recorder.record(pod, "Normal", "Because", "so it is")
+    events = api.client.resource(EVENTS, "default")
+    while not (found := (await events.list()).items):
+        await api.clock.sleep(0.1)
+    assert [event.source.component or event.reporting_controller for event in found] == ["job-controller"]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -7,90 +7,80 @@ from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS
 from cathedra.controllers.expectations import LONGEST_WAIT, Expectations
 from cathedra.controllers.finalizers import remove_finalizer
+from tests.running import run_with
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import pod
 
 
-def test_a_write_is_waited_for_until_the_informer_shows_it() -> None:
-    async def body(api: API) -> None:
-        informer = api.informers.of(PODS)
-        expectations: Expectations[str] = Expectations(informer, api.clock)
-        assert expectations.met("k")
-        api.follow()
-        await informer.wait_synced()
-        expectations.expect("k", await api.client.resource(PODS, "default").create(pod("p")))
-        assert not expectations.met("k")
-        assert expectations.met("other")
-        await api.until(lambda: expectations.met("k"), seconds=5)
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_write_is_waited_for_until_the_informer_shows_it(api: API) -> None:
+    informer = api.informers.of(PODS)
+    expectations: Expectations[str] = Expectations(informer, api.clock)
+    assert expectations.met("k")
+    api.follow()
+    await informer.wait_synced()
+    expectations.expect("k", await api.client.resource(PODS, "default").create(pod("p")))
+    assert not expectations.met("k")
+    assert expectations.met("other")
+    await api.until(lambda: expectations.met("k"), seconds=5)
 
 
-def test_an_object_that_goes_with_its_last_finalizer_is_waited_for_until_it_is_gone() -> None:
+@run_with(with_api)
+async def test_an_object_that_goes_with_its_last_finalizer_is_waited_for_until_it_is_gone(api: API) -> None:
     """The API server answers such a write with the version that the object had before."""
-
-    async def body(api: API) -> None:
-        informer = api.informers.of(PODS)
-        expectations: Expectations[str] = Expectations(informer, api.clock)
-        api.follow()
-        pods = api.client.resource(PODS, "default")
-        await pods.create(with_metadata(pod("p"), finalizers=("a.b/c",)))
-        deleted = await pods.delete("p")
-        assert deleted is not None
-        await api.until(lambda: informer.has_reached(deleted.metadata.resource_version), seconds=5)
-        expectations.expect("k", await remove_finalizer(pods, deleted, "a.b/c"))
-        assert informer.store.get("default", "p") is not None
-        assert not expectations.met("k")
-        await api.until(lambda: expectations.met("k"), seconds=5)
-        assert informer.store.get("default", "p") is None
-
-    with_api(body)
+    informer = api.informers.of(PODS)
+    expectations: Expectations[str] = Expectations(informer, api.clock)
+    api.follow()
+    pods = api.client.resource(PODS, "default")
+    await pods.create(with_metadata(pod("p"), finalizers=("a.b/c",)))
+    deleted = await pods.delete("p")
+    assert deleted is not None
+    await api.until(lambda: informer.has_reached(deleted.metadata.resource_version), seconds=5)
+    expectations.expect("k", await remove_finalizer(pods, deleted, "a.b/c"))
+    assert informer.store.get("default", "p") is not None
+    assert not expectations.met("k")
+    await api.until(lambda: expectations.met("k"), seconds=5)
+    assert informer.store.get("default", "p") is None
 
 
-def test_a_write_that_never_shows_up_is_given_up_after_five_minutes() -> None:
-    async def body(api: API) -> None:
-        expectations: Expectations[str] = Expectations(api.informers.of(PODS), api.clock)
-        api.follow()
-        await api.informers.of(PODS).wait_synced()
-        expectations.expect("k", with_metadata(pod("p"), resource_version="999999"))
-        await api.clock.sleep(LONGEST_WAIT - 1)
-        assert not expectations.met("k")
-        await api.clock.sleep(2)
-        assert expectations.met("k")
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_write_that_never_shows_up_is_given_up_after_five_minutes(api: API) -> None:
+    expectations: Expectations[str] = Expectations(api.informers.of(PODS), api.clock)
+    api.follow()
+    await api.informers.of(PODS).wait_synced()
+    expectations.expect("k", with_metadata(pod("p"), resource_version="999999"))
+    await api.clock.sleep(LONGEST_WAIT - 1)
+    assert not expectations.met("k")
+    await api.clock.sleep(2)
+    assert expectations.met("k")
 
 
-def test_an_older_write_does_not_replace_a_newer_one() -> None:
-    async def body(api: API) -> None:
-        expectations: Expectations[str] = Expectations(api.informers.of(PODS), api.clock)
-        api.follow()
-        await api.informers.of(PODS).wait_synced()
-        expectations.expect("k", with_metadata(pod("p"), resource_version="999999"))
-        expectations.expect("k", with_metadata(pod("p"), resource_version="1"))
-        assert not expectations.met("k")
-        expectations.forget("k")
-        assert expectations.met("k")
-
-    with_api(body)
+@run_with(with_api)
+async def test_an_older_write_does_not_replace_a_newer_one(api: API) -> None:
+    expectations: Expectations[str] = Expectations(api.informers.of(PODS), api.clock)
+    api.follow()
+    await api.informers.of(PODS).wait_synced()
+    expectations.expect("k", with_metadata(pod("p"), resource_version="999999"))
+    expectations.expect("k", with_metadata(pod("p"), resource_version="1"))
+    assert not expectations.met("k")
+    expectations.forget("k")
+    assert expectations.met("k")
 
 
-def test_after_a_lost_answer_what_the_owner_controls_is_waited_for() -> None:
-    async def body(api: API) -> None:
-        informer = api.informers.of(PODS)
-        expectations: Expectations[str] = Expectations(informer, api.clock)
-        api.follow()
-        await informer.wait_synced()
-        pods = api.client.resource(PODS, "default")
-        owner = await pods.create(pod("owner"))
-        uid = owner.metadata.uid
-        await api.until(lambda: informer.store.get("default", "owner"))
-        reference = OwnerReference(api_version="v1", kind="Pod", name="owner", uid=uid, controller=True)
-        await pods.create(with_metadata(pod("p"), owner_references=(reference,)))
-        expectations.doubt(uid)
-        await expectations.find_out(uid, api.client, owner)
-        assert not expectations.met(uid)
-        await api.until(lambda: expectations.met(uid), seconds=5)
-        assert informer.store.get("default", "p") is not None
-
-    with_api(body)
+@run_with(with_api)
+async def test_after_a_lost_answer_what_the_owner_controls_is_waited_for(api: API) -> None:
+    informer = api.informers.of(PODS)
+    expectations: Expectations[str] = Expectations(informer, api.clock)
+    api.follow()
+    await informer.wait_synced()
+    pods = api.client.resource(PODS, "default")
+    owner = await pods.create(pod("owner"))
+    uid = owner.metadata.uid
+    await api.until(lambda: informer.store.get("default", "owner"))
+    reference = OwnerReference(api_version="v1", kind="Pod", name="owner", uid=uid, controller=True)
+    await pods.create(with_metadata(pod("p"), owner_references=(reference,)))
+    expectations.doubt(uid)
+    await expectations.find_out(uid, api.client, owner)
+    assert not expectations.met(uid)
+    await api.until(lambda: expectations.met(uid), seconds=5)
+    assert informer.store.get("default", "p") is not None

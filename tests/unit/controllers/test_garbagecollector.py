@@ -37,6 +37,7 @@ from cathedra.controllers.garbagecollector import (
     is_waiting,
 )
 from cathedra.controllers.resourceclaim.controller import ResourceClaimController
+from tests.running import run_with
 from tests.unit.controllers.resourceclaim.objects import allocate, pod, template
 from tests.unit.controllers.world import World, play
 from tests.unit.inprocess import API, with_api
@@ -68,148 +69,125 @@ async def left(world: World) -> list[str]:
     return [name for name in await world.names(CONFIGMAPS) if name != "kube-root-ca.crt"]
 
 
-def test_dependents_follow_their_owner_in_the_background() -> None:
-    async def story(world: World) -> None:
-        owner = await make(world, "owner")
-        child = await make(world, "child", owner_reference(owner))
-        await make(world, "grandchild", owner_reference(child))
-        await world.quiet()
-        assert await left(world) == ["child", "grandchild", "owner"]
-        await world.of(CONFIGMAPS).delete("owner", propagation_policy="Background")
-        await world.quiet()
-        assert await left(world) == []
-
-    play(collector, story)
+@run_with(lambda test: play(collector, test))
+async def test_dependents_follow_their_owner_in_the_background(world: World) -> None:
+    owner = await make(world, "owner")
+    child = await make(world, "child", owner_reference(owner))
+    await make(world, "grandchild", owner_reference(child))
+    await world.quiet()
+    assert await left(world) == ["child", "grandchild", "owner"]
+    await world.of(CONFIGMAPS).delete("owner", propagation_policy="Background")
+    await world.quiet()
+    assert await left(world) == []
 
 
-def test_an_owner_in_another_namespace_is_told_and_owns_nothing() -> None:
-    async def story(world: World) -> None:
-        metadata = ObjectMeta(name="owner", namespace="kube-system")
-        owner = await world.create(CONFIGMAPS, ConfigMap(metadata=metadata))
-        await make(world, "child", owner_reference(owner))
-        await world.quiet()
-        assert await left(world) == []
-        where = f"[v1/ConfigMap, namespace: default, name: owner, uid: {owner.metadata.uid}]"
-        message = f'ownerRef {where} does not exist in namespace "default"'
-        assert await world.events() == [("Warning", "OwnerRefInvalidNamespace", message)]
-
-    play(collector, story)
+@run_with(lambda test: play(collector, test))
+async def test_an_owner_in_another_namespace_is_told_and_owns_nothing(world: World) -> None:
+    metadata = ObjectMeta(name="owner", namespace="kube-system")
+    owner = await world.create(CONFIGMAPS, ConfigMap(metadata=metadata))
+    await make(world, "child", owner_reference(owner))
+    await world.quiet()
+    assert await left(world) == []
+    where = f"[v1/ConfigMap, namespace: default, name: owner, uid: {owner.metadata.uid}]"
+    message = f'ownerRef {where} does not exist in namespace "default"'
+    assert await world.events() == [("Warning", "OwnerRefInvalidNamespace", message)]
 
 
-def test_an_object_with_another_owner_only_loses_the_reference() -> None:
-    async def story(world: World) -> None:
-        a, b = await make(world, "a"), await make(world, "b")
-        await make(world, "child", owner_reference(a), owner_reference(b))
-        await world.of(CONFIGMAPS).delete("a")
-        await world.quiet()
-        child = await world.of(CONFIGMAPS).get("child")
-        assert [owner.name for owner in child.metadata.owner_references] == ["b"]
-
-    play(collector, story)
+@run_with(lambda test: play(collector, test))
+async def test_an_object_with_another_owner_only_loses_the_reference(world: World) -> None:
+    a, b = await make(world, "a"), await make(world, "b")
+    await make(world, "child", owner_reference(a), owner_reference(b))
+    await world.of(CONFIGMAPS).delete("a")
+    await world.quiet()
+    child = await world.of(CONFIGMAPS).get("child")
+    assert [owner.name for owner in child.metadata.owner_references] == ["b"]
 
 
-def test_an_owner_that_never_existed_takes_the_object_with_it() -> None:
-    async def story(world: World) -> None:
-        nobody = OwnerReference(api_version="v1", kind="Node", name="n1", uid="no-such-uid")
-        await make(world, "lost", nobody)
-        namesake = await make(world, "namesake")
-        await make(world, "mistaken", OwnerReference(api_version="v1", kind="ConfigMap", name="namesake", uid="old"))
-        await world.quiet()
-        assert await left(world) == [namesake.metadata.name]
-
-    play(collector, story)
+@run_with(lambda test: play(collector, test))
+async def test_an_owner_that_never_existed_takes_the_object_with_it(world: World) -> None:
+    nobody = OwnerReference(api_version="v1", kind="Node", name="n1", uid="no-such-uid")
+    await make(world, "lost", nobody)
+    namesake = await make(world, "namesake")
+    await make(world, "mistaken", OwnerReference(api_version="v1", kind="ConfigMap", name="namesake", uid="old"))
+    await world.quiet()
+    assert await left(world) == [namesake.metadata.name]
 
 
-def test_foreground_deletion_waits_for_blocking_dependents_alone() -> None:
-    async def story(world: World) -> None:
-        owner = await make(world, "owner")
-        await make(world, "blocks", owner_reference(owner, block_owner_deletion=True), finalizers=("example.com/x",))
-        await make(world, "plain", owner_reference(owner), finalizers=("example.com/x",))
-        await world.quiet()
-        await world.of(CONFIGMAPS).delete("owner", propagation_policy="Foreground")
-        await world.quiet()
-        assert await left(world) == ["blocks", "owner", "plain"]
-        await world.change(CONFIGMAPS, "blocks", lambda c: with_metadata(c, finalizers=()))
-        await world.quiet()
-        assert await left(world) == ["plain"]
-
-    play(collector, story)
+@run_with(lambda test: play(collector, test))
+async def test_foreground_deletion_waits_for_blocking_dependents_alone(world: World) -> None:
+    owner = await make(world, "owner")
+    await make(world, "blocks", owner_reference(owner, block_owner_deletion=True), finalizers=("example.com/x",))
+    await make(world, "plain", owner_reference(owner), finalizers=("example.com/x",))
+    await world.quiet()
+    await world.of(CONFIGMAPS).delete("owner", propagation_policy="Foreground")
+    await world.quiet()
+    assert await left(world) == ["blocks", "owner", "plain"]
+    await world.change(CONFIGMAPS, "blocks", lambda c: with_metadata(c, finalizers=()))
+    await world.quiet()
+    assert await left(world) == ["plain"]
 
 
-def test_foreground_deletion_goes_down_the_tree() -> None:
-    async def story(world: World) -> None:
-        owner = await make(world, "owner")
-        child = await make(world, "child", owner_reference(owner, block_owner_deletion=True))
-        await make(world, "leaf", owner_reference(child, block_owner_deletion=True), finalizers=("example.com/x",))
-        await world.quiet()
-        await world.of(CONFIGMAPS).delete("owner", propagation_policy="Foreground")
-        await world.quiet()
-        assert await left(world) == ["child", "leaf", "owner"]
-        await world.change(CONFIGMAPS, "leaf", lambda c: with_metadata(c, finalizers=()))
-        await world.quiet()
-        assert await left(world) == []
-
-    play(collector, story)
+@run_with(lambda test: play(collector, test))
+async def test_foreground_deletion_goes_down_the_tree(world: World) -> None:
+    owner = await make(world, "owner")
+    child = await make(world, "child", owner_reference(owner, block_owner_deletion=True))
+    await make(world, "leaf", owner_reference(child, block_owner_deletion=True), finalizers=("example.com/x",))
+    await world.quiet()
+    await world.of(CONFIGMAPS).delete("owner", propagation_policy="Foreground")
+    await world.quiet()
+    assert await left(world) == ["child", "leaf", "owner"]
+    await world.change(CONFIGMAPS, "leaf", lambda c: with_metadata(c, finalizers=()))
+    await world.quiet()
+    assert await left(world) == []
 
 
-def test_orphaning_leaves_the_dependents_without_reference() -> None:
-    async def story(world: World) -> None:
-        owner = await make(world, "owner")
-        await make(world, "child", owner_reference(owner))
-        await world.quiet()
-        await world.of(CONFIGMAPS).delete("owner", propagation_policy="Orphan")
-        await world.quiet()
-        assert await left(world) == ["child"]
-        assert (await world.of(CONFIGMAPS).get("child")).metadata.owner_references == ()
-
-    play(collector, story)
+@run_with(lambda test: play(collector, test))
+async def test_orphaning_leaves_the_dependents_without_reference(world: World) -> None:
+    owner = await make(world, "owner")
+    await make(world, "child", owner_reference(owner))
+    await world.quiet()
+    await world.of(CONFIGMAPS).delete("owner", propagation_policy="Orphan")
+    await world.quiet()
+    assert await left(world) == ["child"]
+    assert (await world.of(CONFIGMAPS).get("child")).metadata.owner_references == ()
 
 
-def test_slices_go_with_their_node() -> None:
-    async def story(world: World) -> None:
-        node = await world.create(NODES, Node(metadata=ObjectMeta(name="n1")))
-        await world.create(RESOURCESLICES, slice_("owned", owner_reference(node, "Node")))
-        await world.create(RESOURCESLICES, slice_("by-hand"))
-        await world.quiet()
-        await world.of(NODES).delete("n1")
-        await world.quiet()
-        assert await world.names(RESOURCESLICES) == ["by-hand"]
-
-    play(collector, story)
+@run_with(lambda test: play(collector, test))
+async def test_slices_go_with_their_node(world: World) -> None:
+    node = await world.create(NODES, Node(metadata=ObjectMeta(name="n1")))
+    await world.create(RESOURCESLICES, slice_("owned", owner_reference(node, "Node")))
+    await world.create(RESOURCESLICES, slice_("by-hand"))
+    await world.quiet()
+    await world.of(NODES).delete("n1")
+    await world.quiet()
+    assert await world.names(RESOURCESLICES) == ["by-hand"]
 
 
 @pytest.mark.parametrize("kind", ["ConfigMap", "Unheard"])
-def test_nothing_is_deleted_on_a_guess(kind: str) -> None:
+@run_with(lambda test: play(collector, test))
+async def test_nothing_is_deleted_on_a_guess(world: World, *, kind: str) -> None:
     """A cluster-scoped object cannot have a namespaced owner, and an unknown kind says nothing."""
-
-    async def story(world: World) -> None:
-        nobody = OwnerReference(api_version="v1", kind=kind, name="x", uid="u")
-        await world.create(RESOURCESLICES, slice_("s", nobody))
-        await world.clock.sleep(60)
-        assert await world.names(RESOURCESLICES) == ["s"]
-        if kind == "ConfigMap":
-            assert any(event.reason == "OwnerRefInvalidNamespace" for event in await world.list(EVENTS, ""))
-
-    play(collector, story)
+    nobody = OwnerReference(api_version="v1", kind=kind, name="x", uid="u")
+    await world.create(RESOURCESLICES, slice_("s", nobody))
+    await world.clock.sleep(60)
+    assert await world.names(RESOURCESLICES) == ["s"]
+    if kind == "ConfigMap":
+        assert any(event.reason == "OwnerRefInvalidNamespace" for event in await world.list(EVENTS, ""))
 
 
-def test_in_a_circle_the_one_that_was_deleted_waits_for_no_other() -> None:
-    async def story(world: World) -> None:
-        first = await make(world, "first")
-        second = await make(
-            world, "second", owner_reference(first, block_owner_deletion=True), finalizers=("a.b/hold",)
-        )
-        back = owner_reference(second, block_owner_deletion=True)
-        await world.of(CONFIGMAPS).update(with_metadata(first, owner_references=(back,)))
-        await world.quiet()
-        await world.of(CONFIGMAPS).delete("first", propagation_policy="Foreground")
-        await world.quiet()
-        assert await left(world) == ["second"]
-        held = await world.of(CONFIGMAPS).get("second")
-        assert held.metadata.deletion_timestamp is not None
-        assert held.metadata.finalizers == ("a.b/hold",)
-
-    play(collector, story)
+@run_with(lambda test: play(collector, test))
+async def test_in_a_circle_the_one_that_was_deleted_waits_for_no_other(world: World) -> None:
+    first = await make(world, "first")
+    second = await make(world, "second", owner_reference(first, block_owner_deletion=True), finalizers=("a.b/hold",))
+    back = owner_reference(second, block_owner_deletion=True)
+    await world.of(CONFIGMAPS).update(with_metadata(first, owner_references=(back,)))
+    await world.quiet()
+    await world.of(CONFIGMAPS).delete("first", propagation_policy="Foreground")
+    await world.quiet()
+    assert await left(world) == ["second"]
+    held = await world.of(CONFIGMAPS).get("second")
+    assert held.metadata.deletion_timestamp is not None
+    assert held.metadata.finalizers == ("a.b/hold",)
 
 
 async def spoil(world: World, name: str) -> None:
@@ -217,20 +195,18 @@ async def spoil(world: World, name: str) -> None:
     await world.change(CONFIGMAPS, name, lambda one: with_metadata(one, annotations={SPOILED: "data"}))
 
 
-def test_what_an_owner_owns_that_cannot_be_decoded_stays_until_the_owner_goes() -> None:
-    async def story(world: World) -> None:
-        owner = await make(world, "owner")
-        await make(world, "child", owner_reference(owner))
-        await world.quiet()
-        await spoil(world, "owner")
-        await make(world, "late", owner_reference(owner))
-        await world.clock.sleep(60)
-        assert await left(world) == ["child", "late", "owner"]
-        await world.of(CONFIGMAPS).delete("owner", propagation_policy="Background")
-        await world.quiet()
-        assert await left(world) == []
-
-    play(collector, story, through=SpoiledTransport)
+@run_with(lambda test: play(collector, test, through=SpoiledTransport))
+async def test_what_an_owner_owns_that_cannot_be_decoded_stays_until_the_owner_goes(world: World) -> None:
+    owner = await make(world, "owner")
+    await make(world, "child", owner_reference(owner))
+    await world.quiet()
+    await spoil(world, "owner")
+    await make(world, "late", owner_reference(owner))
+    await world.clock.sleep(60)
+    assert await left(world) == ["child", "late", "owner"]
+    await world.of(CONFIGMAPS).delete("owner", propagation_policy="Background")
+    await world.quiet()
+    assert await left(world) == []
 
 
 class ClaimCalls:
@@ -335,22 +311,19 @@ def test_an_object_that_changed_unseen_is_judged_by_its_latest_state(adopted: bo
 
 
 @pytest.mark.parametrize("policy", ["Orphan", "Foreground"])
-def test_an_owner_waits_for_a_dependent_that_cannot_be_decoded(policy: str) -> None:
+@run_with(lambda test: play(collector, test, through=SpoiledTransport))
+async def test_an_owner_waits_for_a_dependent_that_cannot_be_decoded(world: World, *, policy: str) -> None:
     """Which would otherwise be deleted later where it was to be orphaned, or outlive an owner that it blocks."""
-
-    async def story(world: World) -> None:
-        owner = await make(world, "owner")
-        await make(world, "child", owner_reference(owner, block_owner_deletion=True))
-        await spoil(world, "child")
-        await world.quiet()
-        await world.of(CONFIGMAPS).delete("owner", propagation_policy=policy)
-        await world.clock.sleep(60)
-        assert await left(world) == ["child", "owner"]
-        await world.change(CONFIGMAPS, "child", lambda one: with_metadata(one, annotations={}))
-        await world.clock.sleep(1000)
-        assert await left(world) == (["child"] if policy == "Orphan" else [])
-
-    play(collector, story, through=SpoiledTransport)
+    owner = await make(world, "owner")
+    await make(world, "child", owner_reference(owner, block_owner_deletion=True))
+    await spoil(world, "child")
+    await world.quiet()
+    await world.of(CONFIGMAPS).delete("owner", propagation_policy=policy)
+    await world.clock.sleep(60)
+    assert await left(world) == ["child", "owner"]
+    await world.change(CONFIGMAPS, "child", lambda one: with_metadata(one, annotations={}))
+    await world.clock.sleep(1000)
+    assert await left(world) == (["child"] if policy == "Orphan" else [])
 
 
 # The owner graph, read out of informers.
@@ -364,41 +337,37 @@ def reference(owner: ConfigMap, kind: str = "ConfigMap") -> OwnerReference:
     return OwnerReference(api_version="v1", kind=kind, name=owner.metadata.name, uid=owner.metadata.uid)
 
 
-def test_owners_and_dependents_find_each_other() -> None:
-    async def body(api: API) -> None:
-        graph = Ownership(api.informers, (CONFIGMAPS, PODS))
-        api.follow()
-        maps = api.client.resource(CONFIGMAPS, "default")
-        owner = await maps.create(config_map("owner"))
-        await maps.create(config_map("dependent", reference(owner)))
-        uid = owner.metadata.uid
-        await api.until(lambda: list(graph.dependents(uid)))
-        (dependent,) = graph.dependents(uid)
-        assert dependent.item == ("", "configmaps", "default", "dependent")
-        assert graph.get(dependent.item) == dependent
-        found = graph.owner(dependent, reference(owner))
-        assert found is not None
-        assert found.obj.metadata.name == "owner"
-        assert graph.state(dependent, reference(owner)) is OwnerState.SOLID
-
-    with_api(body)
+@run_with(with_api)
+async def test_owners_and_dependents_find_each_other(api: API) -> None:
+    graph = Ownership(api.informers, (CONFIGMAPS, PODS))
+    api.follow()
+    maps = api.client.resource(CONFIGMAPS, "default")
+    owner = await maps.create(config_map("owner"))
+    await maps.create(config_map("dependent", reference(owner)))
+    uid = owner.metadata.uid
+    await api.until(lambda: list(graph.dependents(uid)))
+    (dependent,) = graph.dependents(uid)
+    assert dependent.item == ("", "configmaps", "default", "dependent")
+    assert graph.get(dependent.item) == dependent
+    found = graph.owner(dependent, reference(owner))
+    assert found is not None
+    assert found.obj.metadata.name == "owner"
+    assert graph.state(dependent, reference(owner)) is OwnerState.SOLID
 
 
-def test_a_reference_with_another_uid_or_an_unknown_kind_is_nothing_that_is_known() -> None:
-    async def body(api: API) -> None:
-        graph = Ownership(api.informers, (CONFIGMAPS,))
-        api.follow()
-        maps = api.client.resource(CONFIGMAPS, "default")
-        owner = await maps.create(config_map("owner"))
-        stale = reference(with_metadata(owner, uid="another"))
-        await maps.create(config_map("dependent", stale))
-        await api.until(lambda: list(graph.dependents("another")))
-        (dependent,) = graph.dependents("another")
-        assert graph.state(dependent, stale) is OwnerState.UNKNOWN
-        with pytest.raises(NotServed, match='no matches for kind "Cart" in version "v1"'):
-            graph.resource_of(reference(owner, "Cart"))
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_reference_with_another_uid_or_an_unknown_kind_is_nothing_that_is_known(api: API) -> None:
+    graph = Ownership(api.informers, (CONFIGMAPS,))
+    api.follow()
+    maps = api.client.resource(CONFIGMAPS, "default")
+    owner = await maps.create(config_map("owner"))
+    stale = reference(with_metadata(owner, uid="another"))
+    await maps.create(config_map("dependent", stale))
+    await api.until(lambda: list(graph.dependents("another")))
+    (dependent,) = graph.dependents("another")
+    assert graph.state(dependent, stale) is OwnerState.UNKNOWN
+    with pytest.raises(NotServed, match='no matches for kind "Cart" in version "v1"'):
+        graph.resource_of(reference(owner, "Cart"))
 
 
 def test_an_owner_waits_while_it_is_deleted_in_the_foreground() -> None:

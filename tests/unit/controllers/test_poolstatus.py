@@ -36,6 +36,7 @@ from cathedra.api.struct import replace
 from cathedra.client.resources import RESOURCEPOOLSTATUSREQUESTS, RESOURCESLICES
 from cathedra.controllers.poolstatus import ResourcePoolStatusRequestController, Rules, pool_statuses, usage
 from cathedra.releases import FeatureGates
+from tests.running import run_with
 from tests.unit.controllers.poolstatus_objects import slice_
 from tests.unit.controllers.world import World, play
 
@@ -51,65 +52,59 @@ async def status_of(world: World, name: str = "q") -> ResourcePoolStatusRequestS
     return (await world.of(RESOURCEPOOLSTATUSREQUESTS).get(name)).status
 
 
-def test_a_request_is_answered_and_goes_after_an_hour() -> None:
-    async def story(world: World) -> None:
-        await world.create(RESOURCESLICES, slice_("s", Device(name="a")))
-        await world.create(RESOURCEPOOLSTATUSREQUESTS, request())
-        await world.quiet()
-        answer = await status_of(world)
-        assert answer is not None
-        assert (answer.pool_count, len(answer.pools), answer.pools[0].total_devices) == (1, 1, 1)
-        (condition,) = answer.conditions
-        assert (condition.type, condition.status, condition.reason, condition.message) == (
-            "Complete",
-            "True",
-            "CalculationComplete",
-            "Calculated status for 1 pools",
-        )
-        await world.clock.sleep(3500)
-        assert await world.names(RESOURCEPOOLSTATUSREQUESTS) == ["q"]
-        await world.clock.sleep(800)
-        assert await world.names(RESOURCEPOOLSTATUSREQUESTS) == []
-
-    play(ResourcePoolStatusRequestController, story, gates=GATES)
+@run_with(lambda test: play(ResourcePoolStatusRequestController, test, gates=GATES))
+async def test_a_request_is_answered_and_goes_after_an_hour(world: World) -> None:
+    await world.create(RESOURCESLICES, slice_("s", Device(name="a")))
+    await world.create(RESOURCEPOOLSTATUSREQUESTS, request())
+    await world.quiet()
+    answer = await status_of(world)
+    assert answer is not None
+    assert (answer.pool_count, len(answer.pools), answer.pools[0].total_devices) == (1, 1, 1)
+    (condition,) = answer.conditions
+    assert (condition.type, condition.status, condition.reason, condition.message) == (
+        "Complete",
+        "True",
+        "CalculationComplete",
+        "Calculated status for 1 pools",
+    )
+    await world.clock.sleep(3500)
+    assert await world.names(RESOURCEPOOLSTATUSREQUESTS) == ["q"]
+    await world.clock.sleep(800)
+    assert await world.names(RESOURCEPOOLSTATUSREQUESTS) == []
 
 
 @pytest.mark.parametrize(("limit", "shown"), [(1, 1), (2, 2), (5, 3), (None, 3)])
-def test_no_more_pools_are_shown_than_wanted_but_all_are_counted(limit: int | None, shown: int) -> None:
-    async def story(world: World) -> None:
-        for pool in ("a", "b", "c"):
-            made = slice_(pool, Device(name="d"))
-            of_pool = replace(made.spec.pool, name=pool)
-            await world.create(RESOURCESLICES, replace(made, spec=replace(made.spec, pool=of_pool)))
-        await world.create(RESOURCEPOOLSTATUSREQUESTS, request(limit=limit))
-        await world.quiet()
-        answer = await status_of(world)
-        assert answer is not None
-        assert (answer.pool_count, [pool.pool_name for pool in answer.pools]) == (3, ["a", "b", "c"][:shown])
-        assert answer.conditions[0].message == f"Calculated status for {shown} pools"
-
-    play(ResourcePoolStatusRequestController, story, gates=GATES)
-
-
-def test_no_matching_pool_is_an_answer_too() -> None:
-    async def story(world: World) -> None:
-        await world.create(RESOURCEPOOLSTATUSREQUESTS, request(pool_name="nowhere"))
-        await world.quiet()
-        answer = await status_of(world)
-        assert answer is not None
-        assert (answer.pool_count, answer.pools) == (0, ())
-
-    play(ResourcePoolStatusRequestController, story, gates=GATES)
+@run_with(lambda test: play(ResourcePoolStatusRequestController, test, gates=GATES))
+async def test_no_more_pools_are_shown_than_wanted_but_all_are_counted(
+    world: World, *, limit: int | None, shown: int
+) -> None:
+    for pool in ("a", "b", "c"):
+        made = slice_(pool, Device(name="d"))
+        of_pool = replace(made.spec.pool, name=pool)
+        await world.create(RESOURCESLICES, replace(made, spec=replace(made.spec, pool=of_pool)))
+    await world.create(RESOURCEPOOLSTATUSREQUESTS, request(limit=limit))
+    await world.quiet()
+    answer = await status_of(world)
+    assert answer is not None
+    assert (answer.pool_count, [pool.pool_name for pool in answer.pools]) == (3, ["a", "b", "c"][:shown])
+    assert answer.conditions[0].message == f"Calculated status for {shown} pools"
 
 
-def test_an_incomplete_pool_leaves_the_request_pending() -> None:
-    async def story(world: World) -> None:
-        await world.create(RESOURCESLICES, slice_("s", count=2))
-        await world.create(RESOURCEPOOLSTATUSREQUESTS, request())
-        await world.clock.sleep(100)
-        assert await status_of(world) is None
+@run_with(lambda test: play(ResourcePoolStatusRequestController, test, gates=GATES))
+async def test_no_matching_pool_is_an_answer_too(world: World) -> None:
+    await world.create(RESOURCEPOOLSTATUSREQUESTS, request(pool_name="nowhere"))
+    await world.quiet()
+    answer = await status_of(world)
+    assert answer is not None
+    assert (answer.pool_count, answer.pools) == (0, ())
 
-    play(ResourcePoolStatusRequestController, story, gates=GATES)
+
+@run_with(lambda test: play(ResourcePoolStatusRequestController, test, gates=GATES))
+async def test_an_incomplete_pool_leaves_the_request_pending(world: World) -> None:
+    await world.create(RESOURCESLICES, slice_("s", count=2))
+    await world.create(RESOURCEPOOLSTATUSREQUESTS, request())
+    await world.clock.sleep(100)
+    assert await status_of(world) is None
 
 
 NEW = Rules(views=True, is_tainted=lambda _, __, device: any(t.effect == "NoSchedule" for t in device.taints))

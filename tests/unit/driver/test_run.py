@@ -15,6 +15,7 @@ from cathedra.client.transport import APICall
 from cathedra.driver import Device, Driver, OptionError, PrometheusMetrics, run
 from cathedra.driver.preparing.checkpoint import FileLock, NoLock
 from cathedra.driver.preparing.specs import vendor_for
+from tests.running import run_with
 from tests.unit.driver.world import Lamps, World, in_real_time, in_virtual_time, running
 
 
@@ -22,17 +23,15 @@ from tests.unit.driver.world import Lamps, World, in_real_time, in_virtual_time,
     ("name", "message"),
     [("", "driver name must be set"), ("Upper.example.com", "must be a DNS subdomain"), ("x" * 64, "at most 63")],
 )
-def test_wrong_driver_names_are_refused(name: str, message: str) -> None:
+@run_with(in_virtual_time)
+async def test_wrong_driver_names_are_refused(world: World, *, name: str, message: str) -> None:
     class Named(Driver):
         pass
 
-    async def test(world: World) -> None:
-        driver = Named()
-        driver.name = name
-        with pytest.raises(OptionError, match=message):
-            world.runner(driver)
-
-    in_virtual_time(test)
+    driver = Named()
+    driver.name = name
+    with pytest.raises(OptionError, match=message):
+        world.runner(driver)
 
 
 def test_driver_named_like_no_cdi_vendor_gets_a_prefix() -> None:
@@ -60,42 +59,39 @@ users: [{name: u, user: {token: t}}]
     return path
 
 
-def test_devices_that_cannot_be_found_at_first_end_the_runner() -> None:
+@run_with(in_virtual_time)
+async def test_devices_that_cannot_be_found_at_first_end_the_runner(world: World) -> None:
     class Broken(Lamps):
         def devices(self) -> list[Device]:
             raise OSError("no bus")
 
-    async def test(world: World) -> None:
-        driver = Broken()
-        with pytest.raises(ExceptionGroup) as failure:
-            async with running(world.runner(driver)):
-                pass
-        assert failure.group_contains(OSError, match="no bus")
-        assert driver.errors[-1].startswith("the driver has ended: ")
-
-    in_virtual_time(test)
+    driver = Broken()
+    with pytest.raises(ExceptionGroup) as failure:
+        async with running(world.runner(driver)):
+            pass
+    assert failure.group_contains(OSError, match="no bus")
+    assert driver.errors[-1].startswith("the driver has ended: ")
 
 
-def test_devices_that_cannot_be_found_later_leave_the_published_ones() -> None:
+@run_with(in_virtual_time)
+async def test_devices_that_cannot_be_found_later_leave_the_published_ones(world: World) -> None:
     class Flaky(Lamps):
         def devices(self) -> list[Device]:
             if self.faults:
                 raise self.faults.pop(0)
             return super().devices()
 
-    async def test(world: World) -> None:
-        driver = Flaky()
-        async with running(world.runner(driver)):
-            driver.faults = [OSError("no bus")]
-            driver.republish()
-            await world.clock.sleep(1)
-            assert len(await world.slices()) == 1
-            assert driver.errors == ["asking the driver for its devices: no bus"]
-
-    in_virtual_time(test)
+    driver = Flaky()
+    async with running(world.runner(driver)):
+        driver.faults = [OSError("no bus")]
+        driver.republish()
+        await world.clock.sleep(1)
+        assert len(await world.slices()) == 1
+        assert driver.errors == ["asking the driver for its devices: no bus"]
 
 
-def test_many_wishes_to_republish_are_one() -> None:
+@run_with(in_virtual_time)
+async def test_many_wishes_to_republish_are_one(world: World) -> None:
     class Counting(Lamps):
         asked = 0
 
@@ -103,37 +99,32 @@ def test_many_wishes_to_republish_are_one() -> None:
             self.asked += 1
             return super().devices()
 
-    async def test(world: World) -> None:
-        driver = Counting()
-        async with running(world.runner(driver)):
-            for _ in range(10):
-                driver.republish()
-            await world.clock.sleep(1)
-            assert driver.asked == 2
-
-    in_virtual_time(test)
+    driver = Counting()
+    async with running(world.runner(driver)):
+        for _ in range(10):
+            driver.republish()
+        await world.clock.sleep(1)
+        assert driver.asked == 2
 
 
-def test_prepared_claims_are_counted() -> None:
-    async def test(world: World) -> None:
-        registry = CollectorRegistry()
-        metrics = PrometheusMetrics(registry, "dra_example_driver")
+@run_with(in_virtual_time)
+async def test_prepared_claims_are_counted(world: World) -> None:
+    registry = CollectorRegistry()
+    metrics = PrometheusMetrics(registry, "dra_example_driver")
 
-        def value(name: str, result: str) -> float | None:
-            return registry.get_sample_value(f"dra_example_driver_{name}_total", {"result": result})
+    def value(name: str, result: str) -> float | None:
+        return registry.get_sample_value(f"dra_example_driver_{name}_total", {"result": result})
 
-        lamps = Lamps()
-        service = world.runner(lamps, observer=metrics).service
-        assert value("prepare_claims", "error") == 0
-        ref = await world.allocate("c", "lamp-0")
-        lamps.faults = [RuntimeError("no")]
-        await service.node_prepare_resources([ref])
-        await service.node_prepare_resources([ref])
-        await service.node_unprepare_resources([ref])
-        assert (value("prepare_claims", "error"), value("prepare_claims", "success")) == (1, 1)
-        assert value("unprepare_claims", "success") == 1
-
-    in_virtual_time(test)
+    lamps = Lamps()
+    service = world.runner(lamps, observer=metrics).service
+    assert value("prepare_claims", "error") == 0
+    ref = await world.allocate("c", "lamp-0")
+    lamps.faults = [RuntimeError("no")]
+    await service.node_prepare_resources([ref])
+    await service.node_prepare_resources([ref])
+    await service.node_unprepare_resources([ref])
+    assert (value("prepare_claims", "error"), value("prepare_claims", "success")) == (1, 1)
+    assert value("unprepare_claims", "success") == 1
 
 
 async def test_file_lock_keeps_two_instances_apart(tmp_path: Path) -> None:

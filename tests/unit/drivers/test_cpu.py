@@ -19,6 +19,7 @@ from cathedra.driver import DriverError, DriverRunner, MemoryFiles, OptionError
 from cathedra.driver.kit import check_driver
 from cathedra.drivers.cpu import Cpu, CpuDriver, SharedPool, choose, read_topology
 from cathedra.drivers.hooks.cpuset import parse_cpus
+from tests.running import run_with
 from tests.unit.driver.world import NODE, SHARES, World, in_virtual_time, result
 from tests.unit.drivers.cpu.machine import build, write
 
@@ -103,53 +104,49 @@ def test_cpus_count_with_the_nodes_own_where_that_is_wanted(tmp_path: Path) -> N
     assert (mapping.capacity_key, mapping.capacity_multiplier) == (CPU, Quantity("1"))
 
 
-def test_claims_get_cpus_of_their_own_also_from_a_new_process(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        files = MemoryFiles()
-        first = Prepared(world.runner(driver(tmp_path), files=files), files)
-        (one,) = await first.cpus(world, "a", share("cpudevnuma000", 4))
-        assert one == {0, 8, 1, 9}
-        second = Prepared(world.runner(driver(tmp_path), files=files), files)
-        (other,) = await second.cpus(world, "b", share("cpudevnuma000", 4, SHARES[1]))
-        assert other == {2, 10, 3, 11}
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_claims_get_cpus_of_their_own_also_from_a_new_process(world: World, *, tmp_path: Path) -> None:
+    files = MemoryFiles()
+    first = Prepared(world.runner(driver(tmp_path), files=files), files)
+    (one,) = await first.cpus(world, "a", share("cpudevnuma000", 4))
+    assert one == {0, 8, 1, 9}
+    second = Prepared(world.runner(driver(tmp_path), files=files), files)
+    (other,) = await second.cpus(world, "b", share("cpudevnuma000", 4, SHARES[1]))
+    assert other == {2, 10, 3, 11}
 
 
-def test_cpus_that_are_given_back_can_be_had_again(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        files = MemoryFiles()
-        bench = Prepared(world.runner(driver(tmp_path), files=files), files)
-        ref = await world.allocate("a", share("cpudevnuma001", 8))
-        await bench.runner.service.node_prepare_resources([ref])
-        late = await world.allocate("b", share("cpudevnuma001", 1, SHARES[1]))
-        refused = (await bench.runner.service.node_prepare_resources([late]))[late.uid].error
-        assert refused == "cpudevnuma001 has fewer than 1 CPUs that no claim holds"
-        await bench.runner.service.node_unprepare_resources([ref])
-        assert (await bench.runner.service.node_prepare_resources([late]))[late.uid].error == ""
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_cpus_that_are_given_back_can_be_had_again(world: World, *, tmp_path: Path) -> None:
+    files = MemoryFiles()
+    bench = Prepared(world.runner(driver(tmp_path), files=files), files)
+    ref = await world.allocate("a", share("cpudevnuma001", 8))
+    await bench.runner.service.node_prepare_resources([ref])
+    late = await world.allocate("b", share("cpudevnuma001", 1, SHARES[1]))
+    refused = (await bench.runner.service.node_prepare_resources([late]))[late.uid].error
+    assert refused == "cpudevnuma001 has fewer than 1 CPUs that no claim holds"
+    await bench.runner.service.node_unprepare_resources([ref])
+    assert (await bench.runner.service.node_prepare_resources([late]))[late.uid].error == ""
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_claim_on_the_last_cpus_is_refused_where_other_containers_need_some(tmp_path: Path, restarted: bool) -> None:
-    async def test(world: World) -> None:
-        files = MemoryFiles()
-        text = "groupBy: machine\nsharedCgroups: [kubepods]"
+@run_with(in_virtual_time)
+async def test_a_claim_on_the_last_cpus_is_refused_where_other_containers_need_some(
+    world: World, *, tmp_path: Path, restarted: bool
+) -> None:
+    files = MemoryFiles()
+    text = "groupBy: machine\nsharedCgroups: [kubepods]"
+    first = Prepared(world.runner(driver(tmp_path, text), files=files), files)
+    (held,) = await first.cpus(world, "most", share("cpudevmachine", 12))
+    if restarted:
         first = Prepared(world.runner(driver(tmp_path, text), files=files), files)
-        (held,) = await first.cpus(world, "most", share("cpudevmachine", 12))
-        if restarted:
-            first = Prepared(world.runner(driver(tmp_path, text), files=files), files)
-        ref = await world.allocate("rest", share("cpudevmachine", 4, SHARES[1]))
-        answer = (await first.runner.service.node_prepare_resources([ref]))[ref.uid]
-        assert "claim default/rest would hold the last CPUs of this node" in answer.error
-        assert "set reservedCPUs" in answer.error
-        assert await first.runner.service.node_unprepare_resources([ref]) == {ref.uid: ""}
-        # What was refused holds nothing.
-        (other,) = await first.cpus(world, "some", share("cpudevmachine", 3, SHARES[1]))
-        assert (len(other), other & held) == (3, frozenset())
-
-    in_virtual_time(test)
+    ref = await world.allocate("rest", share("cpudevmachine", 4, SHARES[1]))
+    answer = (await first.runner.service.node_prepare_resources([ref]))[ref.uid]
+    assert "claim default/rest would hold the last CPUs of this node" in answer.error
+    assert "set reservedCPUs" in answer.error
+    assert await first.runner.service.node_unprepare_resources([ref]) == {ref.uid: ""}
+    # What was refused holds nothing.
+    (other,) = await first.cpus(world, "some", share("cpudevmachine", 3, SHARES[1]))
+    assert (len(other), other & held) == (3, frozenset())
 
 
 @pytest.mark.parametrize("mode", ["grouped", "individual"])

@@ -15,6 +15,7 @@ from cathedra.api.struct import from_dict, to_dict
 from cathedra.client import resources
 from cathedra.client.transport import ResourceRef
 from cathedra.driver import Driver
+from tests.running import run_with
 from tests.unit.driver.world import World, in_virtual_time, result, running
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -116,15 +117,13 @@ def minimal(monkeypatch: pytest.MonkeyPatch) -> Driver:
     return driver
 
 
-def test_minimal_driver_publishes_prepares_and_lets_go(minimal: Driver) -> None:
-    async def test(world: World) -> None:
-        async with running(world.runner(minimal)) as runner:
-            (found,) = await world.slices()
-            assert len(found.spec.devices) == 4
-            ref = await world.allocate("c", result("lamp-2"))
-            answer = await runner.service.node_prepare_resources([ref])
-            assert answer[ref.uid].error == ""
-            assert answer[ref.uid].devices[0].cdi_device_ids == (f"lamp.example.com/claim={ref.uid}-lamp-2",)
-            assert await runner.service.node_unprepare_resources([ref]) == {ref.uid: ""}
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_minimal_driver_publishes_prepares_and_lets_go(world: World, *, minimal: Driver) -> None:
+    async with running(world.runner(minimal)) as runner:
+        (found,) = await world.slices()
+        assert len(found.spec.devices) == 4
+        ref = await world.allocate("c", result("lamp-2"))
+        answer = await runner.service.node_prepare_resources([ref])
+        assert answer[ref.uid].error == ""
+        assert answer[ref.uid].devices[0].cdi_device_ids == (f"lamp.example.com/claim={ref.uid}-lamp-2",)
+        assert await runner.service.node_unprepare_resources([ref]) == {ref.uid: ""}

@@ -12,22 +12,20 @@ from cathedra.api.resource import DeviceRequestAllocationResult
 from cathedra.driver import MemoryFiles
 from cathedra.drivers.profiled import ProfiledDriver
 from cathedra.profiles import expanded_pools, load_profile, profile_names
+from tests.running import run_with
 from tests.unit.driver.world import NODE, World, in_virtual_time, result, running
 
 
 @pytest.mark.parametrize("name", profile_names())
-def test_slices_have_the_devices_and_counters_of_the_profile(name: str) -> None:
+@run_with(in_virtual_time)
+async def test_slices_have_the_devices_and_counters_of_the_profile(world: World, *, name: str) -> None:
     profile = load_profile(name)
     pool = expanded_pools(profile, NODE)[0]
-
-    async def test(world: World) -> None:
-        async with running(world.runner(ProfiledDriver(profile, pool.driver))):
-            slices = await world.slices()
-        assert [device for piece in slices for device in piece.spec.devices or ()] == list(pool.devices)
-        assert [one for piece in slices for one in piece.spec.shared_counters] == list(pool.counter_sets)
-        assert {piece.spec.pool.name for piece in slices} == {NODE}
-
-    in_virtual_time(test)
+    async with running(world.runner(ProfiledDriver(profile, pool.driver))):
+        slices = await world.slices()
+    assert [device for piece in slices for device in piece.spec.devices or ()] == list(pool.devices)
+    assert [one for piece in slices for one in piece.spec.shared_counters] == list(pool.counter_sets)
+    assert {piece.spec.pool.name for piece in slices} == {NODE}
 
 
 def allocated(device: str, **changes: Any) -> DeviceRequestAllocationResult:

@@ -10,8 +10,9 @@ import pytest
 
 from cathedra.client.client import Client
 from cathedra.client.resources import PODS
-from cathedra.clock import LoopClock, run_virtual
+from cathedra.clock import LoopClock
 from cathedra.faultsim.network import Link, Network, PartClock, PatientClock
+from tests.running import on_virtual_clock
 
 
 class Unseen:
@@ -32,27 +33,23 @@ def test_a_fault_strikes_its_part_alone_and_only_while_it_lasts() -> None:
     assert network.met == {"delays": 1}
 
 
-def test_without_a_server_and_after_its_death_a_part_reaches_nothing() -> None:
-    async def main() -> None:
-        link = Link(Network(Random(1), Unseen()), "node-0", "system:node:node-0")
-        client = Client(link, clock=LoopClock(asyncio.get_running_loop()))
-        for text in ("no server can be reached", "this part is dead"):
-            with pytest.raises(ConnectionError, match=text):
-                await client.resource(PODS).list()
-            link.dead = True
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_without_a_server_and_after_its_death_a_part_reaches_nothing() -> None:
+    link = Link(Network(Random(1), Unseen()), "node-0", "system:node:node-0")
+    client = Client(link, clock=LoopClock(asyncio.get_running_loop()))
+    for text in ("no server can be reached", "this part is dead"):
+        with pytest.raises(ConnectionError, match=text):
+            await client.resource(PODS).list()
+        link.dead = True
 
 
-def test_clocks_have_a_wrong_time_or_long_pauses() -> None:
-    async def main() -> None:
-        clock = LoopClock(asyncio.get_running_loop())
-        wrong, patient = PartClock(clock), PatientClock(clock, 20.0)
-        wrong.offset = -300.0
-        assert wrong.now() == clock.now() - 300.0
-        began = clock.monotonic()
-        await wrong.sleep(1.0)
-        await patient.sleep(1.0)
-        assert clock.monotonic() - began == 21.0
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_clocks_have_a_wrong_time_or_long_pauses() -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    wrong, patient = PartClock(clock), PatientClock(clock, 20.0)
+    wrong.offset = -300.0
+    assert wrong.now() == clock.now() - 300.0
+    began = clock.monotonic()
+    await wrong.sleep(1.0)
+    await patient.sleep(1.0)
+    assert clock.monotonic() - began == 21.0

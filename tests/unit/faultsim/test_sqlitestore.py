@@ -13,6 +13,7 @@ from cathedra.faultsim.plan import InvalidPlan, Options, draw
 from cathedra.faultsim.runs import run_plan
 from cathedra.faultsim.sqlitefiles import available
 from cathedra.faultsim.sqlitestore import SQLiteDisk, SQLiteStore
+from tests.running import on_virtual_clock
 
 pytestmark = pytest.mark.skipif(not available(), reason="this Python does not link libsqlite3 dynamically")
 
@@ -71,25 +72,23 @@ def test_a_write_that_is_lost_is_reported() -> None:
     assert problem.startswith("/pods/default/p was acknowledged at 1 and is at 0 after the start")
 
 
-def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
-    async def main() -> None:
-        disk = SQLiteDisk(Random(1), lambda _: None, pytest.fail)
-        store = SQLiteStore(disk)
-        await store.load()
-        errors: list[StorageError | None] = []
-        disk.full = True
-        store.commit(Write("/pods/p", 1, b"x" * 50_000), errors.append)
-        await asyncio.sleep(1)
-        assert "database or disk is full" in str(errors[0])
-        assert not store.healthy
-        disk.full = False
-        store.commit(Write("/pods/p", 2, b"x"), errors.append)
-        await asyncio.sleep(1)
-        assert (errors[1], store.healthy, disk.revision) == (None, True, 2)
-        await store.close()
-        disk.vfs.close()
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
+    disk = SQLiteDisk(Random(1), lambda _: None, pytest.fail)
+    store = SQLiteStore(disk)
+    await store.load()
+    errors: list[StorageError | None] = []
+    disk.full = True
+    store.commit(Write("/pods/p", 1, b"x" * 50_000), errors.append)
+    await asyncio.sleep(1)
+    assert "database or disk is full" in str(errors[0])
+    assert not store.healthy
+    disk.full = False
+    store.commit(Write("/pods/p", 2, b"x"), errors.append)
+    await asyncio.sleep(1)
+    assert (errors[1], store.healthy, disk.revision) == (None, True, 2)
+    await store.close()
+    disk.vfs.close()
 
 
 def test_a_cluster_on_sqlite_keeps_its_invariants() -> None:

@@ -25,6 +25,7 @@ from cathedra.insight.inventory.history import HistoryWriter
 from cathedra.insight.inventory.holdings import holdings_of
 from cathedra.mcp.answering import SNAPSHOT_SECONDS, AnswerLimits, UserAnswers, compute_beside
 from cathedra.mcp.http import TOKEN_SECONDS
+from tests.running import run_with
 from tests.unit.mcp.asked import ADMIN, TEAM_A, TEAM_B, Asking, FixedSource, asking, cluster
 
 JANE = UserInfo(username="jane")
@@ -63,58 +64,48 @@ def test_a_server_that_does_not_answer_is_503_and_no_401_or_403() -> None:
     asking(body, transport=failing)
 
 
-def test_before_the_cluster_has_been_read_the_answer_is_503() -> None:
-    async def body(asked: Asking) -> None:
-        status, found = await asked.get("/devices", ADMIN)
-        assert (status, found["reason"]) == (503, "ServiceUnavailable")
-
-    asking(body, source=FixedSource(None))
+@run_with(lambda test: asking(test, source=FixedSource(None)))
+async def test_before_the_cluster_has_been_read_the_answer_is_503(asked: Asking) -> None:
+    status, found = await asked.get("/devices", ADMIN)
+    assert (status, found["reason"]) == (503, "ServiceUnavailable")
 
 
-def test_a_token_whose_account_is_gone_ends_within_seconds() -> None:
-    async def body(asked: Asking) -> None:
-        assert (await asked.get("/devices", TEAM_A))[0] == 200
-        await asked.api.admin.resource(SERVICEACCOUNTS, "default").delete(TEAM_A)
-        await asked.api.clock.sleep(TOKEN_SECONDS + 0.1)
-        assert (await asked.get("/devices", TEAM_A))[0] == 401
-
-    asking(body)
+@run_with(asking)
+async def test_a_token_whose_account_is_gone_ends_within_seconds(asked: Asking) -> None:
+    assert (await asked.get("/devices", TEAM_A))[0] == 200
+    await asked.api.admin.resource(SERVICEACCOUNTS, "default").delete(TEAM_A)
+    await asked.api.clock.sleep(TOKEN_SECONDS + 0.1)
+    assert (await asked.get("/devices", TEAM_A))[0] == 401
 
 
-def test_a_namespace_whose_binding_is_gone_is_hidden_within_seconds() -> None:
-    async def body(asked: Asking) -> None:
-        assert "team-a/train-a" in str(await asked.get("/devices", TEAM_A))
-        await asked.api.admin.resource(ROLEBINDINGS, TEAM_A).delete("team-a-team-a")
-        await asked.api.clock.sleep(TOKEN_SECONDS + 0.1)
-        assert "train-a" not in str(await asked.get("/devices", TEAM_A))
-        assert (await asked.get("/explain", TEAM_A, pod="team-a/next-a"))[0] == 403
-
-    asking(body)
+@run_with(asking)
+async def test_a_namespace_whose_binding_is_gone_is_hidden_within_seconds(asked: Asking) -> None:
+    assert "team-a/train-a" in str(await asked.get("/devices", TEAM_A))
+    await asked.api.admin.resource(ROLEBINDINGS, TEAM_A).delete("team-a-team-a")
+    await asked.api.clock.sleep(TOKEN_SECONDS + 0.1)
+    assert "train-a" not in str(await asked.get("/devices", TEAM_A))
+    assert (await asked.get("/explain", TEAM_A, pod="team-a/next-a"))[0] == 403
 
 
-def test_a_user_has_a_number_of_questions_in_a_minute_and_others_are_not_concerned() -> None:
-    async def body(asked: Asking) -> None:
-        for _ in range(3):
-            assert (await asked.get("/usage", TEAM_A))[0] == 200
-        status, found, headers = await asked.request("/usage", TEAM_A)
-        assert (status, found["reason"], headers[b"retry-after"]) == (429, "TooManyRequests", b"20")
-        assert (await asked.get("/usage", TEAM_B))[0] == 200
-        await asked.api.clock.sleep(21)
+@run_with(lambda test: asking(test, limits=AnswerLimits(per_minute=3)))
+async def test_a_user_has_a_number_of_questions_in_a_minute_and_others_are_not_concerned(asked: Asking) -> None:
+    for _ in range(3):
         assert (await asked.get("/usage", TEAM_A))[0] == 200
+    status, found, headers = await asked.request("/usage", TEAM_A)
+    assert (status, found["reason"], headers[b"retry-after"]) == (429, "TooManyRequests", b"20")
+    assert (await asked.get("/usage", TEAM_B))[0] == 200
+    await asked.api.clock.sleep(21)
+    assert (await asked.get("/usage", TEAM_A))[0] == 200
 
-    asking(body, limits=AnswerLimits(per_minute=3))
 
-
-def test_an_answer_shows_the_cluster_of_seconds_ago_at_most() -> None:
-    async def body(asked: Asking) -> None:
-        assert "train-b" in str(await asked.get("/devices", ADMIN))
-        gone = [one for one in asked.source.state.all(ResourceClaim) if one.metadata.name == "train-b"]  # type: ignore[union-attr]
-        asked.source.state = asked.source.state.without(gone)  # type: ignore[union-attr]
-        asked.source.version += 1
-        await asked.api.clock.sleep(SNAPSHOT_SECONDS + 0.1)
-        assert "train-b" not in str(await asked.get("/devices", ADMIN))
-
-    asking(body)
+@run_with(asking)
+async def test_an_answer_shows_the_cluster_of_seconds_ago_at_most(asked: Asking) -> None:
+    assert "train-b" in str(await asked.get("/devices", ADMIN))
+    gone = [one for one in asked.source.state.all(ResourceClaim) if one.metadata.name == "train-b"]  # type: ignore[union-attr]
+    asked.source.state = asked.source.state.without(gone)  # type: ignore[union-attr]
+    asked.source.version += 1
+    await asked.api.clock.sleep(SNAPSHOT_SECONDS + 0.1)
+    assert "train-b" not in str(await asked.get("/devices", ADMIN))
 
 
 def test_device_hours_of_others_are_summed_without_their_names(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from cathedra.mcp import TOOLS
 from cathedra.mcp.openapi import document
+from tests.running import run_with
 from tests.unit.mcp.asked import ADMIN, Asking, asking
 
 DOCUMENT = json.loads(document())
@@ -42,13 +43,12 @@ def test_every_tool_has_its_methods_and_every_argument_is_described() -> None:
     ],
 )
 @pytest.mark.parametrize("detail", ["summary", "full"])
-def test_answers_are_as_the_document_describes_them(path: str, query: dict[str, str], detail: str) -> None:
+@run_with(asking)
+async def test_answers_are_as_the_document_describes_them(
+    asked: Asking, *, path: str, query: dict[str, str], detail: str
+) -> None:
     validators = pytest.importorskip("jsonschema_rs", reason="jsonschema-rs is missing: pip install jsonschema-rs")
-
-    async def body(asked: Asking) -> None:
-        status, found = await asked.get(path, ADMIN, detail=detail, **query)
-        assert status == 200
-        answer: Any = DOCUMENT["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
-        validators.Draft202012Validator({**answer, "components": DOCUMENT["components"]}).validate(found)
-
-    asking(body)
+    status, found = await asked.get(path, ADMIN, detail=detail, **query)
+    assert status == 200
+    answer: Any = DOCUMENT["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    validators.Draft202012Validator({**answer, "components": DOCUMENT["components"]}).validate(found)

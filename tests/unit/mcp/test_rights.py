@@ -16,6 +16,7 @@ from cathedra.api.status import StatusError
 from cathedra.client.resources import CLUSTERROLEBINDINGS
 from cathedra.insight import PlannedChanges, devices, simulate
 from cathedra.mcp.rights import KEPT_SECONDS, Access, ReaderRights, Visibility, visible_state
+from tests.running import run_with
 from tests.unit.apiserver.guarded import Guarded, guarded, rule, user
 from tests.unit.mcp.asked import TEAM, TEAM_A, TEAM_B, cluster
 
@@ -30,73 +31,63 @@ async def with_namespace(api: Guarded, name: str) -> None:
     await api.admin.resource(NAMESPACES).create(Namespace(metadata=ObjectMeta(name=name)))
 
 
-def test_a_missing_right_is_refused_as_by_the_api_server() -> None:
-    async def body(api: Guarded) -> None:
-        rights = ReaderRights(api.admin, api.clock)
-        for access, text in (
-            (
-                Access(Node),
-                'nodes is forbidden: User "jane" cannot list resource "nodes" in API group "" at the cluster scope',
-            ),
-            (
-                Access(Pod, TEAM_A),
-                'pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "team-a"',
-            ),
-        ):
-            with pytest.raises(StatusError) as refused:
-                await rights.require(JANE, [access])
-            assert (refused.value.code, refused.value.status.message) == (403, text)
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_missing_right_is_refused_as_by_the_api_server(api: Guarded) -> None:
+    rights = ReaderRights(api.admin, api.clock)
+    for access, text in (
+        (
+            Access(Node),
+            'nodes is forbidden: User "jane" cannot list resource "nodes" in API group "" at the cluster scope',
+        ),
+        (
+            Access(Pod, TEAM_A),
+            'pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "team-a"',
+        ),
+    ):
+        with pytest.raises(StatusError) as refused:
+            await rights.require(JANE, [access])
+        assert (refused.value.code, refused.value.status.message) == (403, text)
 
 
-def test_a_right_in_all_namespaces_is_one_in_each() -> None:
-    async def body(api: Guarded) -> None:
-        await api.role("pods", rule("list", "pods"))
-        await api.bind("pods", user("jane"))
-        await ReaderRights(api.admin, api.clock).require(JANE, [Access(Pod, TEAM_A), Access(Pod)])
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_right_in_all_namespaces_is_one_in_each(api: Guarded) -> None:
+    await api.role("pods", rule("list", "pods"))
+    await api.bind("pods", user("jane"))
+    await ReaderRights(api.admin, api.clock).require(JANE, [Access(Pod, TEAM_A), Access(Pod)])
 
 
-def test_a_right_that_is_taken_away_counts_for_seconds_only() -> None:
-    async def body(api: Guarded) -> None:
-        await api.role("nodes", rule("list", "nodes"))
-        await api.bind("nodes", user("jane"))
-        rights = ReaderRights(api.admin, api.clock)
+@run_with(guarded)
+async def test_a_right_that_is_taken_away_counts_for_seconds_only(api: Guarded) -> None:
+    await api.role("nodes", rule("list", "nodes"))
+    await api.bind("nodes", user("jane"))
+    rights = ReaderRights(api.admin, api.clock)
+    await rights.require(JANE, [Access(Node)])
+    await api.admin.resource(CLUSTERROLEBINDINGS).delete("nodes")
+    await rights.require(JANE, [Access(Node)])
+    await api.clock.sleep(KEPT_SECONDS + 0.1)
+    with pytest.raises(StatusError, match="cannot list resource"):
         await rights.require(JANE, [Access(Node)])
-        await api.admin.resource(CLUSTERROLEBINDINGS).delete("nodes")
-        await rights.require(JANE, [Access(Node)])
-        await api.clock.sleep(KEPT_SECONDS + 0.1)
-        with pytest.raises(StatusError, match="cannot list resource"):
-            await rights.require(JANE, [Access(Node)])
-
-    guarded(body)
 
 
-def test_a_namespace_is_visible_to_users_who_may_list_its_pods_and_its_claims() -> None:
-    async def body(api: Guarded) -> None:
-        for team, rules in ((TEAM_A, TEAM), (TEAM_B, TEAM[:1])):
-            await with_namespace(api, team)
-            await api.role(team, *rules)
-            await api.bind(team, user("jane"), namespace=team)
-        found = await ReaderRights(api.admin, api.clock).visibility(JANE, cluster())
-        assert found.namespaces == frozenset((TEAM_A,))
-        assert found.kinds[StorageClass] == frozenset()
-        assert found.kinds[ResourceQuota] == frozenset()
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_namespace_is_visible_to_users_who_may_list_its_pods_and_its_claims(api: Guarded) -> None:
+    for team, rules in ((TEAM_A, TEAM), (TEAM_B, TEAM[:1])):
+        await with_namespace(api, team)
+        await api.role(team, *rules)
+        await api.bind(team, user("jane"), namespace=team)
+    found = await ReaderRights(api.admin, api.clock).visibility(JANE, cluster())
+    assert found.namespaces == frozenset((TEAM_A,))
+    assert found.kinds[StorageClass] == frozenset()
+    assert found.kinds[ResourceQuota] == frozenset()
 
 
-def test_who_may_list_everything_sees_everything() -> None:
-    async def body(api: Guarded) -> None:
-        await api.role("all", rule("list", "*", "*"))
-        await api.bind("all", user("jane"))
-        found = await ReaderRights(api.admin, api.clock).visibility(JANE, cluster())
-        assert found.namespaces is None
-        assert set(found.kinds.values()) == {None}
-
-    guarded(body)
+@run_with(guarded)
+async def test_who_may_list_everything_sees_everything(api: Guarded) -> None:
+    await api.role("all", rule("list", "*", "*"))
+    await api.bind("all", user("jane"))
+    found = await ReaderRights(api.admin, api.clock).visibility(JANE, cluster())
+    assert found.namespaces is None
+    assert set(found.kinds.values()) == {None}
 
 
 # A state without what a reader may not know: devices stay held, and names and contents are gone.

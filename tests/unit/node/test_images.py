@@ -23,6 +23,7 @@ from cathedra.node.images import (
     with_tag,
 )
 from cathedra.node.runtime.runtime import Image, ImageFailure, RegistryLogin
+from tests.running import on_virtual_clock, run_with
 from tests.unit.node.fakes import make_pod
 from tests.unit.node.pods.onepod import OnePod
 
@@ -76,83 +77,71 @@ def play(store: Store, body: Callable[[Pulls], Coroutine[Any, Any, None]]) -> No
     run_virtual(main())
 
 
-def test_an_image_that_is_there_is_not_pulled() -> None:
-    async def body(pulls: Pulls) -> None:
-        assert await pulls.ensure("here") == ("here:latest", HERE)
-        text = 'Container image "here" already present on machine and can be accessed by the pod'
-        assert pulls.told == [("Normal", "Pulled", text)]
-        assert await pulls.ensure("here", "Never") == ("here:latest", HERE)
-        assert pulls.store.pulled == []
-
-    play(Store("here:latest"), body)
+@run_with(lambda test: play(Store("here:latest"), test))
+async def test_an_image_that_is_there_is_not_pulled(pulls: Pulls) -> None:
+    assert await pulls.ensure("here") == ("here:latest", HERE)
+    text = 'Container image "here" already present on machine and can be accessed by the pod'
+    assert pulls.told == [("Normal", "Pulled", text)]
+    assert await pulls.ensure("here", "Never") == ("here:latest", HERE)
+    assert pulls.store.pulled == []
 
 
-def test_always_means_always() -> None:
-    async def body(pulls: Pulls) -> None:
-        pulls.store.seconds = 1.25
-        assert await pulls.ensure("here:1", "Always") == ("here:1", HERE)
-        done = 'Successfully pulled image "here:1" in 1.25s (1.25s including waiting). Image size: 7 bytes.'
-        assert pulls.told == [("Normal", "Pulling", 'Pulling image "here:1"'), ("Normal", "Pulled", done)]
-
-    play(Store("here:1"), body)
+@run_with(lambda test: play(Store("here:1"), test))
+async def test_always_means_always(pulls: Pulls) -> None:
+    pulls.store.seconds = 1.25
+    assert await pulls.ensure("here:1", "Always") == ("here:1", HERE)
+    done = 'Successfully pulled image "here:1" in 1.25s (1.25s including waiting). Image size: 7 bytes.'
+    assert pulls.told == [("Normal", "Pulling", 'Pulling image "here:1"'), ("Normal", "Pulled", done)]
 
 
-def test_never_means_never() -> None:
-    async def body(pulls: Pulls) -> None:
-        found = await pulls.ensure("gone:1", "Never")
-        text = 'Container image "gone:1" is not present with pull policy of Never'
-        assert isinstance(found, ImageUnavailable)
-        assert (found.reason, found.message, found.again) == ("ErrImageNeverPull", text, None)
-        assert pulls.told == [("Warning", "ErrImageNeverPull", text)]
-
-    play(Store(), body)
+@run_with(lambda test: play(Store(), test))
+async def test_never_means_never(pulls: Pulls) -> None:
+    found = await pulls.ensure("gone:1", "Never")
+    text = 'Container image "gone:1" is not present with pull policy of Never'
+    assert isinstance(found, ImageUnavailable)
+    assert (found.reason, found.message, found.again) == ("ErrImageNeverPull", text, None)
+    assert pulls.told == [("Warning", "ErrImageNeverPull", text)]
 
 
-def test_a_name_that_is_none_is_not_looked_for() -> None:
-    async def body(pulls: Pulls) -> None:
-        found = await pulls.ensure("UPPER")
-        assert isinstance(found, ImageUnavailable)
-        assert found.reason == "InvalidImageName"
-        assert found.message.startswith('Failed to apply default image tag "UPPER": couldn\'t parse image name "UPPER"')
-        assert pulls.told == [("Warning", "InspectFailed", found.message)]
-
-    play(Store(), body)
+@run_with(lambda test: play(Store(), test))
+async def test_a_name_that_is_none_is_not_looked_for(pulls: Pulls) -> None:
+    found = await pulls.ensure("UPPER")
+    assert isinstance(found, ImageUnavailable)
+    assert found.reason == "InvalidImageName"
+    assert found.message.startswith('Failed to apply default image tag "UPPER": couldn\'t parse image name "UPPER"')
+    assert pulls.told == [("Warning", "InspectFailed", found.message)]
 
 
-def test_an_image_that_cannot_be_looked_at_is_told() -> None:
-    async def body(pulls: Pulls) -> None:
-        found = await pulls.ensure("odd:1")
-        assert isinstance(found, ImageUnavailable)
-        assert found.reason == "ImageInspectError"
-        assert found.message == 'Failed to inspect image "odd:1": rpc error: code = Unknown desc = odd'
-
-    play(Store(), body)
+@run_with(lambda test: play(Store(), test))
+async def test_an_image_that_cannot_be_looked_at_is_told(pulls: Pulls) -> None:
+    found = await pulls.ensure("odd:1")
+    assert isinstance(found, ImageUnavailable)
+    assert found.reason == "ImageInspectError"
+    assert found.message == 'Failed to inspect image "odd:1": rpc error: code = Unknown desc = odd'
 
 
-def test_a_failed_pull_backs_off_and_repeats_what_went_wrong() -> None:
-    async def body(pulls: Pulls) -> None:
-        pulls.store.problems = ["first", "second"]
-        failed = await pulls.ensure("x:1")
-        assert isinstance(failed, ImageUnavailable)
-        assert (failed.reason, failed.message, failed.again) == ("ErrImagePull", "first", 1.0)
-        await pulls.one.clock.sleep(1.0)
-        waits = await pulls.ensure("x:1")
-        assert isinstance(waits, ImageUnavailable)
-        assert (waits.reason, waits.again) == ("ImagePullBackOff", 9.0)
-        assert waits.message == 'Back-off pulling image "x:1": ErrImagePull: first'
-        assert pulls.told[1:] == [
-            ("Warning", "Failed", 'Failed to pull image "x:1": first'),
-            ("Normal", "BackOff", 'Back-off pulling image "x:1"'),
-        ]
-        await pulls.one.clock.sleep(9.0)
-        assert isinstance(await pulls.ensure("x:1"), ImageUnavailable)
-        longer = await pulls.ensure("x:1")
-        assert isinstance(longer, ImageUnavailable)
-        assert (longer.reason, longer.again) == ("ImagePullBackOff", 20.0)
-        await pulls.one.clock.sleep(20.0)
-        assert await pulls.ensure("x:1") == ("x:1", HERE)
-
-    play(Store(), body)
+@run_with(lambda test: play(Store(), test))
+async def test_a_failed_pull_backs_off_and_repeats_what_went_wrong(pulls: Pulls) -> None:
+    pulls.store.problems = ["first", "second"]
+    failed = await pulls.ensure("x:1")
+    assert isinstance(failed, ImageUnavailable)
+    assert (failed.reason, failed.message, failed.again) == ("ErrImagePull", "first", 1.0)
+    await pulls.one.clock.sleep(1.0)
+    waits = await pulls.ensure("x:1")
+    assert isinstance(waits, ImageUnavailable)
+    assert (waits.reason, waits.again) == ("ImagePullBackOff", 9.0)
+    assert waits.message == 'Back-off pulling image "x:1": ErrImagePull: first'
+    assert pulls.told[1:] == [
+        ("Warning", "Failed", 'Failed to pull image "x:1": first'),
+        ("Normal", "BackOff", 'Back-off pulling image "x:1"'),
+    ]
+    await pulls.one.clock.sleep(9.0)
+    assert isinstance(await pulls.ensure("x:1"), ImageUnavailable)
+    longer = await pulls.ensure("x:1")
+    assert isinstance(longer, ImageUnavailable)
+    assert (longer.reason, longer.again) == ("ImagePullBackOff", 20.0)
+    await pulls.one.clock.sleep(20.0)
+    assert await pulls.ensure("x:1") == ("x:1", HERE)
 
 
 @pytest.mark.parametrize(
@@ -162,14 +151,12 @@ def test_a_failed_pull_backs_off_and_repeats_what_went_wrong() -> None:
         ("SignatureValidationFailed", "SignatureValidationFailed", "because the signature validation failed"),
     ],
 )
-def test_runtimes_may_say_more_of_the_problem(problem: str, reason: str, message: str) -> None:
-    async def body(pulls: Pulls) -> None:
-        pulls.store.problems = [problem]
-        found = await pulls.ensure("x:1")
-        assert isinstance(found, ImageUnavailable)
-        assert (found.reason, found.message) == (reason, f"image pull failed for x:1 {message}")
-
-    play(Store(), body)
+@run_with(lambda test: play(Store(), test))
+async def test_runtimes_may_say_more_of_the_problem(pulls: Pulls, *, problem: str, reason: str, message: str) -> None:
+    pulls.store.problems = [problem]
+    found = await pulls.ensure("x:1")
+    assert isinstance(found, ImageUnavailable)
+    assert (found.reason, found.message) == (reason, f"image pull failed for x:1 {message}")
 
 
 DIGEST = "sha256:" + "a" * 64
@@ -273,17 +260,15 @@ def test_what_is_null_is_not_given() -> None:
     assert login == RegistryLogin("me", "secret", server="quay.io")
 
 
-def test_secrets_are_read_and_those_that_are_missing_are_told() -> None:
-    async def body() -> None:
-        pod = make_pod(image_pull_secrets=(LocalObjectReference("there"), LocalObjectReference("gone")))
-        one = OnePod(pod)
-        namespace = pod.metadata.namespace
-        secret = Secret(metadata=ObjectMeta(name="there", namespace=namespace), data={"a": b"1"})
-        await one.client.resource(SECRETS, namespace).create(secret)
-        told: list[tuple[str, str, str]] = []
-        found = await PullSecrets(one.client, pod).contents(lambda *event: told.append(event))
-        assert found == [{"a": b"1"}]
-        text = "Unable to retrieve some image pull secrets (gone); attempting to pull the image may not succeed."
-        assert told == [("Warning", "FailedToRetrieveImagePullSecret", text)]
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_secrets_are_read_and_those_that_are_missing_are_told() -> None:
+    pod = make_pod(image_pull_secrets=(LocalObjectReference("there"), LocalObjectReference("gone")))
+    one = OnePod(pod)
+    namespace = pod.metadata.namespace
+    secret = Secret(metadata=ObjectMeta(name="there", namespace=namespace), data={"a": b"1"})
+    await one.client.resource(SECRETS, namespace).create(secret)
+    told: list[tuple[str, str, str]] = []
+    found = await PullSecrets(one.client, pod).contents(lambda *event: told.append(event))
+    assert found == [{"a": b"1"}]
+    text = "Unable to retrieve some image pull secrets (gone); attempting to pull the image may not succeed."
+    assert told == [("Warning", "FailedToRetrieveImagePullSecret", text)]

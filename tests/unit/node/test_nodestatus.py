@@ -15,7 +15,6 @@ from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.client.resources import NODES
 from cathedra.client.transport import APICall
-from cathedra.clock import run_virtual
 from cathedra.node.config import NodeConfig
 from cathedra.node.nodestatus import (
     DOWN,
@@ -31,6 +30,7 @@ from cathedra.node.nodestatus import (
 )
 from cathedra.node.runtime.runtime import RuntimeFailure
 from cathedra.semantics.conditions import find_condition
+from tests.running import on_virtual_clock, run_with
 from tests.unit.node.fakes import GATES, NODE, NodeTransport, Setting
 from tests.unit.node.test_agent import play
 
@@ -60,13 +60,11 @@ def test_a_node_that_others_change_meanwhile_is_written_again_in_silence(caplog:
     assert caplog.text == ""
 
 
-def test_a_node_declares_that_websockets_come_as_they_are() -> None:
-    async def body(s: Setting) -> None:
-        await asyncio.sleep(0.1)
-        status = (await s.client.resource(NODES).get(NODE)).status
-        assert status.declared_features == ("ExtendWebSocketsToKubelet",)
-
-    play(body)
+@run_with(play)
+async def test_a_node_declares_that_websockets_come_as_they_are(s: Setting) -> None:
+    await asyncio.sleep(0.1)
+    status = (await s.client.resource(NODES).get(NODE)).status
+    assert status.declared_features == ("ExtendWebSocketsToKubelet",)
 
 
 @pytest.mark.parametrize(
@@ -105,56 +103,52 @@ class Runtime:
         return self.errors
 
 
-def test_a_runtime_that_is_silent_for_half_a_minute_makes_the_node_not_ready_until_it_answers() -> None:
-    async def main() -> None:
-        server, runtime = NodeTransport(), Runtime()
-        clock = server.clock()
-        client = Client(server, clock=clock)
-        reporter = NodeReporter(
-            client,
-            NodeConfig(name=NODE, root=None),
-            RuntimeInfo("containerd", "1", 10250),
-            clock=clock,
-            gates=GATES,
-            sources=ReportSources(monitor=RuntimeMonitor(runtime.status, clock)),
-        )
-        task = asyncio.ensure_future(reporter.run())
+@on_virtual_clock
+async def test_a_runtime_that_is_silent_for_half_a_minute_makes_the_node_not_ready_until_it_answers() -> None:
+    server, runtime = NodeTransport(), Runtime()
+    clock = server.clock()
+    client = Client(server, clock=clock)
+    reporter = NodeReporter(
+        client,
+        NodeConfig(name=NODE, root=None),
+        RuntimeInfo("containerd", "1", 10250),
+        clock=clock,
+        gates=GATES,
+        sources=ReportSources(monitor=RuntimeMonitor(runtime.status, clock)),
+    )
+    task = asyncio.ensure_future(reporter.run())
 
-        async def ready() -> NodeCondition:
-            found = find_condition((await client.resource(NODES).get(NODE)).status.conditions, "Ready")
-            assert found is not None
-            return found
+    async def ready() -> NodeCondition:
+        found = find_condition((await client.resource(NODES).get(NODE)).status.conditions, "Ready")
+        assert found is not None
+        return found
 
-        await clock.sleep(60)
-        assert (await ready()).status == "True"
-        runtime.errors = None
-        await clock.sleep(PATIENCE)
-        assert (await ready()).status == "True"
-        await clock.sleep(2 * PERIOD)
-        condition = await ready()
-        assert (condition.status, condition.reason, condition.message) == ("False", "KubeletNotReady", DOWN)
-        runtime.errors = ()
-        await clock.sleep(2 * PERIOD)
-        condition = await ready()
-        assert (condition.status, condition.reason) == ("True", "KubeletReady")
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    run_virtual(main())
+    await clock.sleep(60)
+    assert (await ready()).status == "True"
+    runtime.errors = None
+    await clock.sleep(PATIENCE)
+    assert (await ready()).status == "True"
+    await clock.sleep(2 * PERIOD)
+    condition = await ready()
+    assert (condition.status, condition.reason, condition.message) == ("False", "KubeletNotReady", DOWN)
+    runtime.errors = ()
+    await clock.sleep(2 * PERIOD)
+    condition = await ready()
+    assert (condition.status, condition.reason) == ("True", "KubeletReady")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
-def test_several_reasons_are_listed_as_a_kubelet_lists_them() -> None:
-    async def main() -> None:
-        server, runtime = NodeTransport(), Runtime()
-        monitor = RuntimeMonitor(runtime.status, server.clock())
-        task = asyncio.ensure_future(monitor.run())
-        runtime.errors = ("a",)
-        await monitor.wait_changed()
-        assert monitor.message == "a"
-        runtime.errors = ("a", "b")
-        await monitor.wait_changed()
-        assert monitor.message == "[a, b]"
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_several_reasons_are_listed_as_a_kubelet_lists_them() -> None:
+    server, runtime = NodeTransport(), Runtime()
+    monitor = RuntimeMonitor(runtime.status, server.clock())
+    task = asyncio.ensure_future(monitor.run())
+    runtime.errors = ("a",)
+    await monitor.wait_changed()
+    assert monitor.message == "a"
+    runtime.errors = ("a", "b")
+    await monitor.wait_changed()
+    assert monitor.message == "[a, b]"
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

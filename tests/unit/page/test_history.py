@@ -14,12 +14,12 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from cathedra.clock import run_virtual
 from cathedra.insight import read_dump
 from cathedra.insight.inventory.clustermap import ClusterMap, cluster_map
 from cathedra.page import history as history_module
 from cathedra.page.history import MapEvent, MapHistory, Unchanging, difference
 from tests.requirements import program
+from tests.running import on_virtual_clock
 from tests.unit.cli.dra.dumps import gpu_cluster
 
 MODEL = Path(__file__).parents[3] / "src/cathedra/page/static/model.js"
@@ -120,74 +120,61 @@ def test_equal_maps_make_no_change() -> None:
     assert difference(map_at(1), map_at(2), 2).is_empty
 
 
-def test_a_page_with_the_first_map_gets_the_changes_alone() -> None:
-    async def main() -> None:
-        history = MapHistory(map_at(1), 1.0)
-        history.advance(map_at(2, taken=1), 2.0)
-        lines = history.lines(since=1.0)
-        start = await read(lines)
-        assert "map" not in start
-        assert [one["now"] for one in start["changes"]] == [2.0]
-        assert (await read(lines))["type"] == "tick"
-        history.advance(map_at(3, taken=2), 3.0)
-        change = await read(lines)
-        assert (change["type"], change["devices"][0]["state"]) == ("change", "held")
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_page_with_the_first_map_gets_the_changes_alone() -> None:
+    history = MapHistory(map_at(1), 1.0)
+    history.advance(map_at(2, taken=1), 2.0)
+    lines = history.lines(since=1.0)
+    start = await read(lines)
+    assert "map" not in start
+    assert [one["now"] for one in start["changes"]] == [2.0]
+    assert (await read(lines))["type"] == "tick"
+    history.advance(map_at(3, taken=2), 3.0)
+    change = await read(lines)
+    assert (change["type"], change["devices"][0]["state"]) == ("change", "held")
 
 
-def test_a_page_without_a_map_gets_it_with_the_history() -> None:
-    async def main() -> None:
-        history = MapHistory(map_at(1), 1.0, [(0.5, MapEvent("failed", "pod a/b: FailedScheduling: no"))])
-        history.advance(map_at(2, taken=1), 2.0)
-        start = await read(history.lines())
-        assert len(start["map"]["devices"]) == 4
-        assert [one["now"] for one in start["history"]] == [0.5, 2.0]
-        assert start["changes"] == []
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_page_without_a_map_gets_it_with_the_history() -> None:
+    history = MapHistory(map_at(1), 1.0, [(0.5, MapEvent("failed", "pod a/b: FailedScheduling: no"))])
+    history.advance(map_at(2, taken=1), 2.0)
+    start = await read(history.lines())
+    assert len(start["map"]["devices"]) == 4
+    assert [one["now"] for one in start["history"]] == [0.5, 2.0]
+    assert start["changes"] == []
 
 
-def test_a_page_that_has_missed_dropped_changes_gets_the_map_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@on_virtual_clock
+async def test_a_page_that_has_missed_dropped_changes_gets_the_map_again(*, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history_module, "MOST_DEVICES", 1)
-
-    async def main() -> None:
-        history = MapHistory(map_at(1), 1.0)
-        lines = history.lines(since=1.0)
-        await read(lines)
-        for number in range(2, 5):
-            history.advance(map_at(number, taken=number), float(number))
-        assert "map" in await read(lines)
-
-    run_virtual(main())
+    history = MapHistory(map_at(1), 1.0)
+    lines = history.lines(since=1.0)
+    await read(lines)
+    for number in range(2, 5):
+        history.advance(map_at(number, taken=number), float(number))
+    assert "map" in await read(lines)
 
 
-def test_changes_are_kept_for_an_hour() -> None:
-    async def main() -> None:
-        history = MapHistory(map_at(1), 1.0)
-        history.advance(map_at(2, taken=1), 2.0)
-        history.advance(map_at(4000, taken=2), 4000.0)
-        start = await read(history.lines())
-        assert [one["now"] for one in start["history"]] == [4000.0]
-        assert start["began"] == 4000.0
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_changes_are_kept_for_an_hour() -> None:
+    history = MapHistory(map_at(1), 1.0)
+    history.advance(map_at(2, taken=1), 2.0)
+    history.advance(map_at(4000, taken=2), 4000.0)
+    start = await read(history.lines())
+    assert [one["now"] for one in start["history"]] == [4000.0]
+    assert start["began"] == 4000.0
 
 
-def test_a_tick_names_the_moment_from_which_on_the_cluster_does_not_answer() -> None:
-    async def main() -> None:
-        history = MapHistory(map_at(1), 1.0)
-        history.note_contact(5.0, None)
-        history.note_contact(9.0, 6.0)
-        lines = history.lines(since=1.0)
-        await read(lines)
-        assert await read(lines) == {"type": "tick", "readAt": 5.0, "lostSince": 6.0}
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_tick_names_the_moment_from_which_on_the_cluster_does_not_answer() -> None:
+    history = MapHistory(map_at(1), 1.0)
+    history.note_contact(5.0, None)
+    history.note_contact(9.0, 6.0)
+    lines = history.lines(since=1.0)
+    await read(lines)
+    assert await read(lines) == {"type": "tick", "readAt": 5.0, "lostSince": 6.0}
 
 
-def test_the_stream_of_a_dump_reports_that_it_is_one() -> None:
-    async def main() -> None:
-        assert await read(Unchanging().lines()) == {"type": "static"}
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_the_stream_of_a_dump_reports_that_it_is_one() -> None:
+    assert await read(Unchanging().lines()) == {"type": "static"}

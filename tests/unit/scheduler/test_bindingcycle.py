@@ -24,6 +24,7 @@ from cathedra.scheduler.framework import plugin as points
 from cathedra.scheduler.framework.plugin import Plugin
 from cathedra.scheduler.podplugins import PodPlugins, ProfilePlugins
 from cathedra.scheduler.state.pod_info import PodInfo
+from tests.running import run_with
 from tests.unit.scheduler.objects import bound_claim, claim, device_class, exactly, node, pod, slice_, volume
 from tests.unit.scheduler.world import World, play
 
@@ -157,7 +158,10 @@ def test_a_defect_at_any_extension_point_holds_nothing_back(
     assert raised, "the scene does not reach this point"
 
 
-def test_a_pod_that_always_breaks_does_not_keep_its_device_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+@run_with(play)
+async def test_a_pod_that_always_breaks_does_not_keep_its_device_from_others(
+    world: World, *, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = composition.DynamicResources.reserve
 
     def breaks(self: Any, state: Any, info: Any, chosen: str) -> Any:
@@ -167,25 +171,21 @@ def test_a_pod_that_always_breaks_does_not_keep_its_device_from_others(monkeypat
         return status
 
     monkeypatch.setattr(composition.DynamicResources, "reserve", breaks)
+    await scene(world)
+    await world.bound("other")
+    await world.create(device_class("late"))
 
-    async def body(world: World) -> None:
-        await scene(world)
-        await world.bound("other")
-        await world.create(device_class("late"))
+    async def told() -> bool:
+        return (await world.condition("victim"))[0] == "SchedulerError"
 
-        async def told() -> bool:
-            return (await world.condition("victim"))[0] == "SchedulerError"
-
-        await world.until(told)
-        for name in ("third", "fourth"):
-            await world.create(
-                claim(f"c-{name}"), pod(name, resourceClaims=[{"name": "gpu", "resourceClaimName": f"c-{name}"}])
-            )
-        await world.bound("third", "fourth")
-        assert (await world.condition("victim"))[1] == "ZeroDivisionError: after the devices were taken"
-        assert world.scheduler.statistics()["claims_in_flight"] == 0
-
-    play(body)
+    await world.until(told)
+    for name in ("third", "fourth"):
+        await world.create(
+            claim(f"c-{name}"), pod(name, resourceClaims=[{"name": "gpu", "resourceClaimName": f"c-{name}"}])
+        )
+    await world.bound("third", "fourth")
+    assert (await world.condition("victim"))[1] == "ZeroDivisionError: after the devices were taken"
+    assert world.scheduler.statistics()["claims_in_flight"] == 0
 
 
 def test_a_binding_that_is_cancelled_gives_everything_back(monkeypatch: pytest.MonkeyPatch) -> None:

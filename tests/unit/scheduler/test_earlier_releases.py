@@ -6,6 +6,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import DeviceTaintRule
 from cathedra.api.struct import from_dict
+from tests.running import run_with
 from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -18,17 +19,17 @@ RULE = from_dict(
 )
 
 
-def test_a_taint_rule_keeps_pods_away_in_v1beta2() -> None:
-    async def body(world: World) -> None:
-        await world.create(RULE, device_class(), node("n1"), slice_("n1", 1), claim("c"))
-        await world.create(pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}]))
-        await world.quiet()
-        assert await world.node_of("p") == ""
-        await world.api(DeviceTaintRule).delete("r")
-        await world.quiet()
-        assert await world.node_of("p") == "n1"
-
-    play(body, release="1.36", gates={"DRADeviceTaintRules": True}, served=["resource.k8s.io/v1beta2"])
+@run_with(
+    lambda test: play(test, release="1.36", gates={"DRADeviceTaintRules": True}, served=["resource.k8s.io/v1beta2"])
+)
+async def test_a_taint_rule_keeps_pods_away_in_v1beta2(world: World) -> None:
+    await world.create(RULE, device_class(), node("n1"), slice_("n1", 1), claim("c"))
+    await world.create(pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}]))
+    await world.quiet()
+    assert await world.node_of("p") == ""
+    await world.api(DeviceTaintRule).delete("r")
+    await world.quiet()
+    assert await world.node_of("p") == "n1"
 
 
 def member(name: str) -> Pod:

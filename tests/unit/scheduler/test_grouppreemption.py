@@ -12,6 +12,7 @@ from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.core.scheduling_v1alpha3 import CompositePodGroup
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.struct import from_dict, replace
+from tests.running import run_with
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.scheduler.world import World, play
 
@@ -38,58 +39,50 @@ async def evicted(world: World, *names: str) -> list[str]:
     return [name for name in names if (await world.pod(name)).metadata.deletion_timestamp is not None]
 
 
-def test_a_gang_is_nominated_and_waits_for_the_pods_that_are_evicted_for_it() -> None:
-    async def body(world: World) -> None:
-        await furnish(world)
-        await world.create(node("n", cpu="2"), low("old", "n", "2"), member("a"), member("b"))
-        await world.elapse(1)
-        assert await evicted(world, "old") == ["old"]
-        assert [(await world.pod(name)).status.nominated_node_name for name in "ab"] == ["n", "n"]
-        await world.elapse(20)
-        await world.api(Pod).delete("old", grace_period_seconds=0)
-        await world.bound("a", "b")
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_a_gang_is_nominated_and_waits_for_the_pods_that_are_evicted_for_it(world: World) -> None:
+    await furnish(world)
+    await world.create(node("n", cpu="2"), low("old", "n", "2"), member("a"), member("b"))
+    await world.elapse(1)
+    assert await evicted(world, "old") == ["old"]
+    assert [(await world.pod(name)).status.nominated_node_name for name in "ab"] == ["n", "n"]
+    await world.elapse(20)
+    await world.api(Pod).delete("old", grace_period_seconds=0)
+    await world.bound("a", "b")
 
 
-def test_nothing_is_evicted_for_a_gang_that_would_not_fit_even_so() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, 3)
-        await world.create(node("n", cpu="2"), low("old", "n", "2"), *map(member, "abc"))
-        await world.elapse(5)
-        assert await evicted(world, "old") == []
-        assert [(await world.pod(name)).status.nominated_node_name for name in "abc"] == ["", "", ""]
-        (condition,) = (await world.api(PodGroup).get("g")).status.conditions
-        assert condition.message.endswith("would not make the pod group fit.")
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_nothing_is_evicted_for_a_gang_that_would_not_fit_even_so(world: World) -> None:
+    await furnish(world, 3)
+    await world.create(node("n", cpu="2"), low("old", "n", "2"), *map(member, "abc"))
+    await world.elapse(5)
+    assert await evicted(world, "old") == []
+    assert [(await world.pod(name)).status.nominated_node_name for name in "abc"] == ["", "", ""]
+    (condition,) = (await world.api(PodGroup).get("g")).status.conditions
+    assert condition.message.endswith("would not make the pod group fit.")
 
 
-def test_only_what_has_to_go_is_evicted() -> None:
-    async def body(world: World) -> None:
-        await furnish(world)
-        nodes = [node("n", cpu="1"), node("m", cpu="2"), node("far", cpu="1", labels={"far": "yes"})]
-        olds = [low("x", "n"), low("y", "m"), low("z", "m")]
-        await world.create(*nodes, *olds, low("away", "far", nodeSelector={"far": "yes"}))
-        await world.create(member("a"), member("b"))
-        await world.elapse(1)
-        assert len(await evicted(world, "x", "y", "z", "away")) == 2
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_only_what_has_to_go_is_evicted(world: World) -> None:
+    await furnish(world)
+    nodes = [node("n", cpu="1"), node("m", cpu="2"), node("far", cpu="1", labels={"far": "yes"})]
+    olds = [low("x", "n"), low("y", "m"), low("z", "m")]
+    await world.create(*nodes, *olds, low("away", "far", nodeSelector={"far": "yes"}))
+    await world.create(member("a"), member("b"))
+    await world.elapse(1)
+    assert len(await evicted(world, "x", "y", "z", "away")) == 2
 
 
-def test_a_disruption_budget_is_respected_where_that_is_possible() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, 1)
-        budget = {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": {"matchLabels": {"k": "v"}}}}
-        await world.create(from_dict(PodDisruptionBudget, budget))
-        kept = low("kept", "n")
-        kept = replace(kept, metadata=replace(kept.metadata, labels={"k": "v"}))
-        await world.create(node("n", cpu="1"), node("m", cpu="1"), kept, low("free", "m"), member("a"))
-        await world.elapse(1)
-        assert await evicted(world, "kept", "free") == ["free"]
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_a_disruption_budget_is_respected_where_that_is_possible(world: World) -> None:
+    await furnish(world, 1)
+    budget = {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": {"matchLabels": {"k": "v"}}}}
+    await world.create(from_dict(PodDisruptionBudget, budget))
+    kept = low("kept", "n")
+    kept = replace(kept, metadata=replace(kept.metadata, labels={"k": "v"}))
+    await world.create(node("n", cpu="1"), node("m", cpu="1"), kept, low("free", "m"), member("a"))
+    await world.elapse(1)
+    assert await evicted(world, "kept", "free") == ["free"]
 
 
 async def make_victims(world: World, mode: dict[str, Any]) -> None:
@@ -100,70 +93,59 @@ async def make_victims(world: World, mode: dict[str, Any]) -> None:
     await world.create(node("n", cpu="1"), node("m", cpu="1"), low("x", "n", **grouped), low("y", "m", **grouped))
 
 
-def test_pods_of_a_group_with_mode_all_are_evicted_together() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, 1)
-        await make_victims(world, {"all": {}})
-        await world.create(member("a"))
-        await world.elapse(1)
-        assert await evicted(world, "x", "y") == ["x", "y"]
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_pods_of_a_group_with_mode_all_are_evicted_together(world: World) -> None:
+    await furnish(world, 1)
+    await make_victims(world, {"all": {}})
+    await world.create(member("a"))
+    await world.elapse(1)
+    assert await evicted(world, "x", "y") == ["x", "y"]
 
 
 @pytest.mark.parametrize(("mode", "victims"), [({"all": {}}, ["x", "y"]), ({"single": {}}, ["x"])])
 @pytest.mark.parametrize("whole", [True, False], ids=["gang", "pod"])
-def test_the_groups_below_a_composite_are_evicted_as_its_disruption_mode_says(
-    mode: dict[str, Any], victims: list[str], whole: bool
+@run_with(lambda test: play(test, gates={**GATES, "CompositePodGroup": True}))
+async def test_the_groups_below_a_composite_are_evicted_as_its_disruption_mode_says(
+    world: World, *, mode: dict[str, Any], victims: list[str], whole: bool
 ) -> None:
     """For a gang, and for a pod without a group; y is on another node, and not in the way."""
-
-    async def body(world: World) -> None:
-        await furnish(world, 1)
-        top = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}, "disruptionMode": mode}
-        await world.create(
-            from_dict(CompositePodGroup, {"metadata": {"name": "t", "namespace": "default"}, "spec": top})
-        )
-        for name in ("v", "w"):
-            below = {"schedulingPolicy": {"basic": {}}, "parentCompositePodGroupName": "t"}
-            await world.create(from_dict(PodGroup, {"metadata": {"name": name, "namespace": "default"}, "spec": below}))
-        x, y = low("x", "n", **grouped("v")), low("y", "m", **grouped("w"))
-        await world.create(node("n", cpu="1"), node("m", cpu="1", labels={"far": "yes"}), x, y)
-        near = {"nodeSelector": {"kubernetes.io/hostname": "n"}}
-        await world.create(
-            member("a", **near) if whole else pod("a", requests={"cpu": "1"}, priorityClassName="high", **near)
-        )
-        await world.elapse(1)
-        assert await evicted(world, "x", "y") == victims
-
-    play(body, gates={**GATES, "CompositePodGroup": True})
+    await furnish(world, 1)
+    top = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}, "disruptionMode": mode}
+    await world.create(from_dict(CompositePodGroup, {"metadata": {"name": "t", "namespace": "default"}, "spec": top}))
+    for name in ("v", "w"):
+        below = {"schedulingPolicy": {"basic": {}}, "parentCompositePodGroupName": "t"}
+        await world.create(from_dict(PodGroup, {"metadata": {"name": name, "namespace": "default"}, "spec": below}))
+    x, y = low("x", "n", **grouped("v")), low("y", "m", **grouped("w"))
+    await world.create(node("n", cpu="1"), node("m", cpu="1", labels={"far": "yes"}), x, y)
+    near = {"nodeSelector": {"kubernetes.io/hostname": "n"}}
+    await world.create(
+        member("a", **near) if whole else pod("a", requests={"cpu": "1"}, priorityClassName="high", **near)
+    )
+    await world.elapse(1)
+    assert await evicted(world, "x", "y") == victims
 
 
 def grouped(name: str) -> dict[str, Any]:
     return {"schedulingGroup": {"podGroupName": name}}
 
 
-def test_pods_of_a_group_with_mode_single_are_evicted_one_by_one() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, 1)
-        await make_victims(world, {"single": {}})
-        await world.create(member("a"))
-        await world.elapse(1)
-        assert len(await evicted(world, "x", "y")) == 1
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_pods_of_a_group_with_mode_single_are_evicted_one_by_one(world: World) -> None:
+    await furnish(world, 1)
+    await make_victims(world, {"single": {}})
+    await world.create(member("a"))
+    await world.elapse(1)
+    assert len(await evicted(world, "x", "y")) == 1
 
 
-def test_a_group_that_never_preempts_waits() -> None:
-    async def body(world: World) -> None:
-        polite = {"metadata": {"name": "polite"}, "value": 9, "preemptionPolicy": "Never"}
-        await world.create(from_dict(PriorityClass, polite))
-        await furnish(world, 1, priorityClassName="polite")
-        a = pod("a", requests={"cpu": "1"}, priorityClassName="polite", schedulingGroup={"podGroupName": "g"})
-        await world.create(node("n", cpu="1"), low("old", "n"), a)
-        await world.elapse(3)
-        assert await evicted(world, "old") == []
-        (condition,) = (await world.api(PodGroup).get("g")).status.conditions
-        assert condition.message.endswith("preemption: not eligible due to preemptionPolicy=Never.")
-
-    play(body, gates=GATES | {"PodGroupPreemptionPolicy": True})
+@run_with(lambda test: play(test, gates=GATES | {"PodGroupPreemptionPolicy": True}))
+async def test_a_group_that_never_preempts_waits(world: World) -> None:
+    polite = {"metadata": {"name": "polite"}, "value": 9, "preemptionPolicy": "Never"}
+    await world.create(from_dict(PriorityClass, polite))
+    await furnish(world, 1, priorityClassName="polite")
+    a = pod("a", requests={"cpu": "1"}, priorityClassName="polite", schedulingGroup={"podGroupName": "g"})
+    await world.create(node("n", cpu="1"), low("old", "n"), a)
+    await world.elapse(3)
+    assert await evicted(world, "old") == []
+    (condition,) = (await world.api(PodGroup).get("g")).status.conditions
+    assert condition.message.endswith("preemption: not eligible due to preemptionPolicy=Never.")

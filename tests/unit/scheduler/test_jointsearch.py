@@ -10,6 +10,7 @@ import pytest
 
 from cathedra.api.core.core_v1 import Pod
 from cathedra.scheduler.configuration.reading import SchedulerConfiguration, read_configuration
+from tests.running import run_with
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.test_unitcycle import (
     GATES,
@@ -54,82 +55,70 @@ async def greedy_dead_end(world: World) -> None:
     await world.create(member("b", cpu="3"), wishing("a", "large"))
 
 
-def test_by_default_a_gang_waits_whose_first_pod_takes_the_node_of_the_second() -> None:
-    async def body(world: World) -> None:
-        await greedy_dead_end(world)
-        await world.elapse(30)
-        assert await places(world, "ab") == ["", ""]
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_by_default_a_gang_waits_whose_first_pod_takes_the_node_of_the_second(world: World) -> None:
+    await greedy_dead_end(world)
+    await world.elapse(30)
+    assert await places(world, "ab") == ["", ""]
 
 
-def test_joint_placement_goes_back_and_places_both() -> None:
-    async def body(world: World) -> None:
-        await greedy_dead_end(world)
-        await world.bound("a", "b")
-        assert await places(world, "ab") == ["small", "large"]
-        assert await condition(world) == ("True", "Scheduled", "")
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_joint_placement_goes_back_and_places_both(world: World) -> None:
+    await greedy_dead_end(world)
+    await world.bound("a", "b")
+    assert await places(world, "ab") == ["small", "large"]
+    assert await condition(world) == ("True", "Scheduled", "")
 
 
-def test_devices_count_as_resources_do() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(2))
-        await world.create(device_class(), node("two"), node("one"), slice_("two", 2), slice_("one", 1))
-        await world.create(claim("one"), claim("both", exactly(count=2)))
-        await world.create(
-            wishing("a", "two", resourceClaims=[{"name": "c", "resourceClaimName": "one"}]),
-            member("b", resourceClaims=[{"name": "c", "resourceClaimName": "both"}]),
-        )
-        await world.bound("a", "b")
-        assert await places(world, "ab") == ["one", "two"]
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_devices_count_as_resources_do(world: World) -> None:
+    await make_group(world, "g", gang(2))
+    await world.create(device_class(), node("two"), node("one"), slice_("two", 2), slice_("one", 1))
+    await world.create(claim("one"), claim("both", exactly(count=2)))
+    await world.create(
+        wishing("a", "two", resourceClaims=[{"name": "c", "resourceClaimName": "one"}]),
+        member("b", resourceClaims=[{"name": "c", "resourceClaimName": "both"}]),
+    )
+    await world.bound("a", "b")
+    assert await places(world, "ab") == ["one", "two"]
 
 
-def test_the_refusal_names_the_obstacle_and_how_many_fit() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(3))
-        await world.create(node("large", cpu="3"), node("small", cpu="1"))
-        await world.create(member("a"), member("b", cpu="3"), member("c", cpu="2"))
-        await world.elapse(3)
-        message = (await condition(world))[2]
-        assert "JointPlacement: 2 of 3 pods fit together" in message
-        assert "finds no node" in message
-        assert "the search ended" not in message
-        held = world.scheduler.statistics()
-        assert (held["assumed"], held["inflight"]) == (0, 0)
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_the_refusal_names_the_obstacle_and_how_many_fit(world: World) -> None:
+    await make_group(world, "g", gang(3))
+    await world.create(node("large", cpu="3"), node("small", cpu="1"))
+    await world.create(member("a"), member("b", cpu="3"), member("c", cpu="2"))
+    await world.elapse(3)
+    message = (await condition(world))[2]
+    assert "JointPlacement: 2 of 3 pods fit together" in message
+    assert "finds no node" in message
+    assert "the search ended" not in message
+    held = world.scheduler.statistics()
+    assert (held["assumed"], held["inflight"]) == (0, 0)
 
 
-def test_a_search_that_ends_at_its_bound_is_reported() -> None:
-    async def body(world: World) -> None:
-        await greedy_dead_end(world)
-        await world.elapse(3)
-        said = "the search ended after 1 trials"
-        assert said in (await condition(world))[2]
-        # The pods that the group holds back have it in their conditions and events.
-        texts = [(await world.condition(name))[1] for name in "ab"]
-        messages = [message for name in "ab" for _, message in await world.events(name)]
-        assert any(said in text for text in texts)
-        assert any(said in message for message in messages)
-
-    play(body, gates=GATES, configuration=joint(1))
+@run_with(lambda test: play(test, gates=GATES, configuration=joint(1)))
+async def test_a_search_that_ends_at_its_bound_is_reported(world: World) -> None:
+    await greedy_dead_end(world)
+    await world.elapse(3)
+    said = "the search ended after 1 trials"
+    assert said in (await condition(world))[2]
+    # The pods that the group holds back have it in their conditions and events.
+    texts = [(await world.condition(name))[1] for name in "ab"]
+    messages = [message for name in "ab" for _, message in await world.events(name)]
+    assert any(said in text for text in texts)
+    assert any(said in message for message in messages)
 
 
-def test_groups_of_a_hierarchy_are_placed_together() -> None:
-    async def body(world: World) -> None:
-        await make_composite(world, "root", groups(2))
-        await make_group(world, "g", gang(1), "root")
-        await make_group(world, "h", gang(1), "root")
-        await world.create(node("large", cpu="3"), node("small", cpu="1"))
-        await world.create(wishing("a", "large"), member("b", "h", cpu="3"))
-        await world.bound("a", "b")
-        assert await places(world, "ab") == ["small", "large"]
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_groups_of_a_hierarchy_are_placed_together(world: World) -> None:
+    await make_composite(world, "root", groups(2))
+    await make_group(world, "g", gang(1), "root")
+    await make_group(world, "h", gang(1), "root")
+    await world.create(node("large", cpu="3"), node("small", cpu="1"))
+    await world.create(wishing("a", "large"), member("b", "h", cpu="3"))
+    await world.bound("a", "b")
+    assert await places(world, "ab") == ["small", "large"]
 
 
 def fits(nodes: list[int], pods: list[tuple[int, str]]) -> bool:

@@ -18,6 +18,7 @@ from cathedra.api.struct import from_dict
 from cathedra.clock import LoopClock
 from cathedra.offload import ComputeThread, Interruption
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION
+from tests.running import run_with
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -83,15 +84,13 @@ def memory(node_name: str, size: int = 100) -> ResourceSlice:
     return structs.replace(made, spec=structs.replace(made.spec, devices=devices))
 
 
-def test_other_pods_are_scheduled_while_a_pod_is_searched_for() -> None:
-    async def body(world: World) -> None:
-        await world.create(node("n1"), device_class(), memory("n1"), *hard("hard"))
-        await world.create(*(pod(f"easy-{n}") for n in range(3)))
-        await world.bound("easy-0", "easy-1", "easy-2")
-        assert await world.condition("hard") == ("", ""), "its first attempt has not come to an end"
-        assert world.scheduler.statistics()["inflight"] == 1
-
-    play(body, clock=slow(), compute=LateThread, configuration=TWO_SECONDS)
+@run_with(lambda test: play(test, clock=slow(), compute=LateThread, configuration=TWO_SECONDS))
+async def test_other_pods_are_scheduled_while_a_pod_is_searched_for(world: World) -> None:
+    await world.create(node("n1"), device_class(), memory("n1"), *hard("hard"))
+    await world.create(*(pod(f"easy-{n}") for n in range(3)))
+    await world.bound("easy-0", "easy-1", "easy-2")
+    assert await world.condition("hard") == ("", ""), "its first attempt has not come to an end"
+    assert world.scheduler.statistics()["inflight"] == 1
 
 
 def test_a_search_that_takes_too_long_is_an_error_of_the_attempt_which_backs_off() -> None:
@@ -114,30 +113,26 @@ def test_a_search_that_takes_too_long_is_an_error_of_the_attempt_which_backs_off
     play(body, clock=slow(0.02), compute=Noting)
 
 
-def test_until_136_a_node_whose_search_takes_too_long_is_refused_and_another_one_chosen() -> None:
-    async def body(world: World) -> None:
-        await world.create(node("n1"), node("n2"), device_class(), memory("n1"), memory("n2", 1000), *hard("hard"))
-        await world.bound("hard")
-        assert await world.node_of("hard") == "n2"
-
-    play(body, release="1.36", clock=slow(0.00005), configuration=TWO_SECONDS)
+@run_with(lambda test: play(test, release="1.36", clock=slow(5e-05), configuration=TWO_SECONDS))
+async def test_until_136_a_node_whose_search_takes_too_long_is_refused_and_another_one_chosen(world: World) -> None:
+    await world.create(node("n1"), node("n2"), device_class(), memory("n1"), memory("n2", 1000), *hard("hard"))
+    await world.bound("hard")
+    assert await world.node_of("hard") == "n2"
 
 
-def test_until_136_the_time_of_an_attempt_is_that_of_all_nodes() -> None:
-    async def body(world: World) -> None:
-        nodes = [f"n{number}" for number in range(5)]
-        await world.create(*map(node, nodes), device_class())
-        await world.create(*(memory(name, 100 + 10 * number) for number, name in enumerate(nodes)), *hard("hard"))
+@run_with(lambda test: play(test, release="1.36", clock=slow(0.02)))
+async def test_until_136_the_time_of_an_attempt_is_that_of_all_nodes(world: World) -> None:
+    nodes = [f"n{number}" for number in range(5)]
+    await world.create(*map(node, nodes), device_class())
+    await world.create(*(memory(name, 100 + 10 * number) for number, name in enumerate(nodes)), *hard("hard"))
 
-        async def told() -> bool:
-            return (await world.condition("hard"))[0] != ""
+    async def told() -> bool:
+        return (await world.condition("hard"))[0] != ""
 
-        await world.until(told)
-        _, message = await world.condition("hard")
-        assert message.startswith("0/5 nodes are available: 5 timed out trying to allocate devices.")
-        assert world.scheduler.statistics()["computed"] < len(nodes)
-
-    play(body, release="1.36", clock=slow(0.02))
+    await world.until(told)
+    _, message = await world.condition("hard")
+    assert message.startswith("0/5 nodes are available: 5 timed out trying to allocate devices.")
+    assert world.scheduler.statistics()["computed"] < len(nodes)
 
 
 def test_a_long_search_finds_what_a_short_one_finds() -> None:
@@ -156,15 +151,13 @@ def test_a_long_search_finds_what_a_short_one_finds() -> None:
     assert searches >= 1
 
 
-def test_a_pod_that_is_deleted_while_it_is_searched_for_is_forgotten() -> None:
-    async def body(world: World) -> None:
-        await world.create(node("n1"), device_class(), memory("n1"), *hard("hard"), pod("easy"))
-        await world.bound("easy")
-        await world.api(Pod).delete("hard")
-        assert (await world.quiet())["inflight"] == 0
-        assert not [reason for reason, _ in await world.events("hard") if reason == "FailedScheduling"]
-
-    play(body, clock=slow(), compute=LateThread, configuration=TWO_SECONDS)
+@run_with(lambda test: play(test, clock=slow(), compute=LateThread, configuration=TWO_SECONDS))
+async def test_a_pod_that_is_deleted_while_it_is_searched_for_is_forgotten(world: World) -> None:
+    await world.create(node("n1"), device_class(), memory("n1"), *hard("hard"), pod("easy"))
+    await world.bound("easy")
+    await world.api(Pod).delete("hard")
+    assert (await world.quiet())["inflight"] == 0
+    assert not [reason for reason, _ in await world.events("hard") if reason == "FailedScheduling"]
 
 
 def test_the_pods_of_a_group_are_searched_for_beside_others() -> None:

@@ -15,6 +15,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.struct import from_dict, replace
 from cathedra.scheduler.configuration.reading import DEFAULT_CONFIGURATION, SchedulerConfiguration
+from tests.running import run_with
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod
 from tests.unit.scheduler.test_jointsearch import joint
 from tests.unit.scheduler.test_unitcycle import GATES, gang, make_group, member, places
@@ -89,92 +90,76 @@ def test_devices_are_chosen_by_a_preference_with_the_plugin_alone(
     play(body, configuration=configuration)
 
 
-def test_a_node_where_the_preference_holds_comes_before_one_that_scores_higher() -> None:
-    async def body(world: World) -> None:
-        await world.create(*classes(), node("large", cpu="100"), node("small", cpu="1"))
-        await world.create(machine("large", [("gpu", "x"), ("nic", "y")]), machine("small", FAR_FIRST))
-        await world.create(asking("a", 1, 1, NUMA), user("a", requests={"cpu": "1"}))
-        await world.bound("a")
-        assert await world.node_of("a") == "small"
-
-    play(body, configuration=joint())
+@run_with(lambda test: play(test, configuration=joint()))
+async def test_a_node_where_the_preference_holds_comes_before_one_that_scores_higher(world: World) -> None:
+    await world.create(*classes(), node("large", cpu="100"), node("small", cpu="1"))
+    await world.create(machine("large", [("gpu", "x"), ("nic", "y")]), machine("small", FAR_FIRST))
+    await world.create(asking("a", 1, 1, NUMA), user("a", requests={"cpu": "1"}))
+    await world.bound("a")
+    assert await world.node_of("a") == "small"
 
 
-def test_a_preference_that_cannot_hold_is_given_up() -> None:
-    async def body(world: World) -> None:
-        await world.create(*classes(), node("n"), machine("n", [("gpu", "x"), ("nic", "y")]))
-        await world.create(asking("a", 1, 1, NUMA), user("a"))
-        await world.bound("a")
-
-    play(body, configuration=joint())
+@run_with(lambda test: play(test, configuration=joint()))
+async def test_a_preference_that_cannot_hold_is_given_up(world: World) -> None:
+    await world.create(*classes(), node("n"), machine("n", [("gpu", "x"), ("nic", "y")]))
+    await world.create(asking("a", 1, 1, NUMA), user("a"))
+    await world.bound("a")
 
 
-def test_the_most_important_preferences_that_can_hold_together_are_kept() -> None:
-    async def body(world: World) -> None:
-        different = {"requests": ["gpu"], "distinctAttribute": "gpu.example.com/numa"}
-        same = {"requests": ["gpu"], "matchAttribute": "gpu.example.com/numa"}
-        await world.create(
-            *classes(), node("n"), machine("n", [("gpu", "x"), ("gpu", "x"), ("gpu", "y"), ("nic", "y")])
-        )
-        # All GPUs on one NUMA node contradicts the first; the network interface beside them would too.
-        await world.create(asking("a", 2, 1, different, same, {**NUMA, "requests": ["nic"]}), user("a"))
-        await world.bound("a")
-        found = await given_devices(world, "a")
-        assert {name for _, name in found} in ({"gpu-0", "gpu-2", "nic-3"}, {"gpu-1", "gpu-2", "nic-3"})
-
-    play(body, gates={"DRAConsumableCapacity": True}, configuration=joint())
+@run_with(lambda test: play(test, gates={"DRAConsumableCapacity": True}, configuration=joint()))
+async def test_the_most_important_preferences_that_can_hold_together_are_kept(world: World) -> None:
+    different = {"requests": ["gpu"], "distinctAttribute": "gpu.example.com/numa"}
+    same = {"requests": ["gpu"], "matchAttribute": "gpu.example.com/numa"}
+    await world.create(*classes(), node("n"), machine("n", [("gpu", "x"), ("gpu", "x"), ("gpu", "y"), ("nic", "y")]))
+    # All GPUs on one NUMA node contradicts the first; the network interface beside them would too.
+    await world.create(asking("a", 2, 1, different, same, {**NUMA, "requests": ["nic"]}), user("a"))
+    await world.bound("a")
+    found = await given_devices(world, "a")
+    assert {name for _, name in found} in ({"gpu-0", "gpu-2", "nic-3"}, {"gpu-1", "gpu-2", "nic-3"})
 
 
-def test_an_annotation_that_cannot_be_read_prevents_nothing() -> None:
-    async def body(world: World) -> None:
-        made = asking("a", 1, 1)
-        broken = replace(made, metadata=replace(made.metadata, annotations={NOTE: "{"}))
-        await world.create(*classes(), node("n"), machine("n", FAR_FIRST), broken, user("a"))
-        await world.bound("a")
-
-    play(body, configuration=joint())
+@run_with(lambda test: play(test, configuration=joint()))
+async def test_an_annotation_that_cannot_be_read_prevents_nothing(world: World) -> None:
+    made = asking("a", 1, 1)
+    broken = replace(made, metadata=replace(made.metadata, annotations={NOTE: "{"}))
+    await world.create(*classes(), node("n"), machine("n", FAR_FIRST), broken, user("a"))
+    await world.bound("a")
 
 
-def test_a_pod_that_does_not_fit_is_refused_in_kubernetes_words() -> None:
-    async def body(world: World) -> None:
-        await world.create(*classes(), node("n"), machine("n", [("gpu", "x")]))
-        await world.create(asking("a", 1, 1, NUMA), user("a"))
-        await world.elapse(3)
-        assert (await world.condition("a"))[1].startswith("0/1 nodes are available: 1 cannot allocate all claims.")
-        held = world.scheduler.statistics()
-        assert (held["assumed"], held["claims_in_flight"]) == (0, 0)
-
-    play(body, configuration=joint())
+@run_with(lambda test: play(test, configuration=joint()))
+async def test_a_pod_that_does_not_fit_is_refused_in_kubernetes_words(world: World) -> None:
+    await world.create(*classes(), node("n"), machine("n", [("gpu", "x")]))
+    await world.create(asking("a", 1, 1, NUMA), user("a"))
+    await world.elapse(3)
+    assert (await world.condition("a"))[1].startswith("0/1 nodes are available: 1 cannot allocate all claims.")
+    held = world.scheduler.statistics()
+    assert (held["assumed"], held["claims_in_flight"]) == (0, 0)
 
 
-def test_pods_of_a_gang_leave_each_other_the_devices_that_they_prefer() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(2))
-        await world.create(*classes(), node("n"), machine("n", [("gpu", "y"), ("gpu", "x"), ("nic", "y")]))
-        await world.create(asking("a", 1, 0), asking("b", 1, 1, NUMA))
-        # The first pod would take the GPU that is next to the network interface of the second.
-        for name in "ab":
-            await world.create(member(name, resourceClaims=[{"name": "c", "resourceClaimName": name}]))
-        await world.bound("a", "b")
-        assert await given_devices(world, "b") == [("n", "gpu-0"), ("n", "nic-2")]
-        assert await places(world, "ab") == ["n", "n"]
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_pods_of_a_gang_leave_each_other_the_devices_that_they_prefer(world: World) -> None:
+    await make_group(world, "g", gang(2))
+    await world.create(*classes(), node("n"), machine("n", [("gpu", "y"), ("gpu", "x"), ("nic", "y")]))
+    await world.create(asking("a", 1, 0), asking("b", 1, 1, NUMA))
+    # The first pod would take the GPU that is next to the network interface of the second.
+    for name in "ab":
+        await world.create(member(name, resourceClaims=[{"name": "c", "resourceClaimName": name}]))
+    await world.bound("a", "b")
+    assert await given_devices(world, "b") == [("n", "gpu-0"), ("n", "nic-2")]
+    assert await places(world, "ab") == ["n", "n"]
 
 
-def test_a_gang_whose_preferences_cannot_all_hold_runs_nevertheless() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(2))
-        devices = [("gpu", "x"), ("gpu", "y"), ("nic", "y"), ("nic", "y")]
-        await world.create(*classes(), node("n"), machine("n", devices))
-        await world.create(asking("a", 1, 1, NUMA), asking("b", 1, 1, NUMA))
-        for name in "ab":
-            await world.create(member(name, resourceClaims=[{"name": "c", "resourceClaimName": name}]))
-        await world.bound("a", "b")
-        near = [("n", "gpu-1") in await given_devices(world, name) for name in "ab"]
-        assert near.count(True) == 1
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_a_gang_whose_preferences_cannot_all_hold_runs_nevertheless(world: World) -> None:
+    await make_group(world, "g", gang(2))
+    devices = [("gpu", "x"), ("gpu", "y"), ("nic", "y"), ("nic", "y")]
+    await world.create(*classes(), node("n"), machine("n", devices))
+    await world.create(asking("a", 1, 1, NUMA), asking("b", 1, 1, NUMA))
+    for name in "ab":
+        await world.create(member(name, resourceClaims=[{"name": "c", "resourceClaimName": name}]))
+    await world.bound("a", "b")
+    near = [("n", "gpu-1") in await given_devices(world, name) for name in "ab"]
+    assert near.count(True) == 1
 
 
 def satisfying(machines: Mapping[str, Devices], gpus: int, nics: int) -> tuple[bool, bool]:
@@ -267,11 +252,9 @@ def test_all_preferences_of_a_gang_hold_if_they_can_and_never_change_what_fits(
     play(body, gates=GATES, configuration=joint())
 
 
-def test_preferences_hold_in_releases_without_groups_too() -> None:
-    async def body(world: World) -> None:
-        await world.create(*classes(), node("n"), machine("n", FAR_FIRST))
-        await world.create(asking("a", 1, 1, NUMA), user("a"))
-        await world.bound("a")
-        assert await given_devices(world, "a") == [("n", "gpu-1"), ("n", "nic-2")]
-
-    play(body, release="1.35", configuration=joint())
+@run_with(lambda test: play(test, release="1.35", configuration=joint()))
+async def test_preferences_hold_in_releases_without_groups_too(world: World) -> None:
+    await world.create(*classes(), node("n"), machine("n", FAR_FIRST))
+    await world.create(asking("a", 1, 1, NUMA), user("a"))
+    await world.bound("a")
+    assert await given_devices(world, "a") == [("n", "gpu-1"), ("n", "nic-2")]

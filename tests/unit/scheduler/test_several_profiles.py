@@ -5,6 +5,7 @@ from __future__ import annotations
 from cathedra.exposition import text_of
 from cathedra.scheduler.configuration.reading import read_configuration
 from cathedra.scheduler.metrics import SchedulerMetrics
+from tests.running import run_with
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -27,42 +28,36 @@ profiles:
 )
 
 
-def test_each_name_scores_in_its_own_way() -> None:
-    async def body(world: World) -> None:
-        await world.create(node("full"), node("empty"), pod("there", requests={"cpu": "2"}, nodeName="full"))
-        packing = pod("packed", requests={"cpu": "1"}, schedulerName="packing")
-        await world.create(packing, pod("spread", requests={"cpu": "1"}))
-        await world.bound("packed", "spread")
-        assert await world.node_of("packed") == "full"
-        assert await world.node_of("spread") == "empty"
-
-    play(body, configuration=CONFIGURATION)
+@run_with(lambda test: play(test, configuration=CONFIGURATION))
+async def test_each_name_scores_in_its_own_way(world: World) -> None:
+    await world.create(node("full"), node("empty"), pod("there", requests={"cpu": "2"}, nodeName="full"))
+    packing = pod("packed", requests={"cpu": "1"}, schedulerName="packing")
+    await world.create(packing, pod("spread", requests={"cpu": "1"}))
+    await world.bound("packed", "spread")
+    assert await world.node_of("packed") == "full"
+    assert await world.node_of("spread") == "empty"
 
 
-def test_a_disabled_filter_refuses_nothing_and_other_names_are_left_alone() -> None:
-    async def body(world: World) -> None:
-        taint = {"key": "reserved", "effect": "NoSchedule"}
-        await world.create(node("n", taints=[taint]))
-        await world.create(pod("careless", schedulerName="careless"), pod("careful"), pod("other", schedulerName="x"))
-        await world.bound("careless")
-        await world.quiet()
-        assert (await world.condition("careful"))[0] == "Unschedulable"
-        assert await world.condition("other") == ("", "")
-
-    play(body, configuration=CONFIGURATION)
+@run_with(lambda test: play(test, configuration=CONFIGURATION))
+async def test_a_disabled_filter_refuses_nothing_and_other_names_are_left_alone(world: World) -> None:
+    taint = {"key": "reserved", "effect": "NoSchedule"}
+    await world.create(node("n", taints=[taint]))
+    await world.create(pod("careless", schedulerName="careless"), pod("careful"), pod("other", schedulerName="x"))
+    await world.bound("careless")
+    await world.quiet()
+    assert (await world.condition("careful"))[0] == "Unschedulable"
+    assert await world.condition("other") == ("", "")
 
 
-def test_a_device_goes_to_one_pod_whichever_profile_asks() -> None:
-    async def body(world: World) -> None:
-        await world.create(node("n"), device_class("gpu"), slice_("n", 1))
-        for name, scheduler in (("a", "default-scheduler"), ("b", "packing")):
-            await world.create(claim(f"claim-{name}", exactly()))
-            claims = [{"name": "gpu", "resourceClaimName": f"claim-{name}"}]
-            await world.create(pod(name, schedulerName=scheduler, resourceClaims=claims))
-        await world.quiet()
-        assert sorted([await world.node_of("a"), await world.node_of("b")]) == ["", "n"]
-
-    play(body, configuration=CONFIGURATION)
+@run_with(lambda test: play(test, configuration=CONFIGURATION))
+async def test_a_device_goes_to_one_pod_whichever_profile_asks(world: World) -> None:
+    await world.create(node("n"), device_class("gpu"), slice_("n", 1))
+    for name, scheduler in (("a", "default-scheduler"), ("b", "packing")):
+        await world.create(claim(f"claim-{name}", exactly()))
+        claims = [{"name": "gpu", "resourceClaimName": f"claim-{name}"}]
+        await world.create(pod(name, schedulerName=scheduler, resourceClaims=claims))
+    await world.quiet()
+    assert sorted([await world.node_of("a"), await world.node_of("b")]) == ["", "n"]
 
 
 def test_attempts_are_counted_by_profile_and_outcome_under_kubernetes_names() -> None:

@@ -18,6 +18,7 @@ from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.snapshot import Snapshot
 from cathedra.scheduler.unitcycle import domains, utilisation
+from tests.running import run_with
 from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -69,82 +70,72 @@ async def places(world: World, names: str) -> list[str]:
     return [await world.node_of(name) for name in names]
 
 
-def test_nothing_of_a_gang_runs_while_there_is_room_for_two_of_three() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(3))
-        await world.create(node("n", cpu="2"), *map(member, "abc"))
-        await world.elapse(3)
-        assert await places(world, "abc") == ["", "", ""]
-        text = (
-            "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, "
-            "preemption: No preemption victims found for incoming pod group."
-        )
-        assert await condition(world) == ("False", "Unschedulable", text)
-        assert {(await world.condition(name))[1] for name in "abc"} == {
-            text,
-            "0/1 nodes are available: 1 Insufficient cpu.",
-        }
-        held = world.scheduler.statistics()
-        assert (held["assumed"], held["inflight"]) == (0, 0)
-        await world.create(node("n2", cpu="1"))
-        await world.bound(*"abc")
-        assert await condition(world) == ("True", "Scheduled", "")
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_nothing_of_a_gang_runs_while_there_is_room_for_two_of_three(world: World) -> None:
+    await make_group(world, "g", gang(3))
+    await world.create(node("n", cpu="2"), *map(member, "abc"))
+    await world.elapse(3)
+    assert await places(world, "abc") == ["", "", ""]
+    text = (
+        "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, "
+        "preemption: No preemption victims found for incoming pod group."
+    )
+    assert await condition(world) == ("False", "Unschedulable", text)
+    assert {(await world.condition(name))[1] for name in "abc"} == {
+        text,
+        "0/1 nodes are available: 1 Insufficient cpu.",
+    }
+    held = world.scheduler.statistics()
+    assert (held["assumed"], held["inflight"]) == (0, 0)
+    await world.create(node("n2", cpu="1"))
+    await world.bound(*"abc")
+    assert await condition(world) == ("True", "Scheduled", "")
 
 
-def test_the_whole_group_waits_for_an_event_that_helps_one_of_its_pods() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(2))
-        await world.create(node("n", cpu="1"), member("a"), member("b"))
-        await world.elapse(30)
-        # No back-off wakes a pod: both wait for what helps the one that was refused.
-        assert world.scheduler.statistics()["unschedulable"] == 2
-        await world.create(node("n2", cpu="1"))
-        await world.bound("a", "b")
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_the_whole_group_waits_for_an_event_that_helps_one_of_its_pods(world: World) -> None:
+    await make_group(world, "g", gang(2))
+    await world.create(node("n", cpu="1"), member("a"), member("b"))
+    await world.elapse(30)
+    # No back-off wakes a pod: both wait for what helps the one that was refused.
+    assert world.scheduler.statistics()["unschedulable"] == 2
+    await world.create(node("n2", cpu="1"))
+    await world.bound("a", "b")
 
 
-def test_a_smaller_minimum_wakes_a_gang() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(3))
-        await world.create(node("n"), member("a"), member("b"))
-        await world.quiet()
-        assert world.scheduler.statistics()["gated"] == 2
-        stored = await world.api(PodGroup).get("g")
-        policy = from_dict(PodGroup, {"spec": gang(2)}).spec.scheduling_policy
-        await world.api(PodGroup).update(replace(stored, spec=replace(stored.spec, scheduling_policy=policy)))
-        await world.bound("a", "b")
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_a_smaller_minimum_wakes_a_gang(world: World) -> None:
+    await make_group(world, "g", gang(3))
+    await world.create(node("n"), member("a"), member("b"))
+    await world.quiet()
+    assert world.scheduler.statistics()["gated"] == 2
+    stored = await world.api(PodGroup).get("g")
+    policy = from_dict(PodGroup, {"spec": gang(2)}).spec.scheduling_policy
+    await world.api(PodGroup).update(replace(stored, spec=replace(stored.spec, scheduling_policy=policy)))
+    await world.bound("a", "b")
 
 
-def test_pods_beyond_the_minimum_are_bound_as_far_as_they_fit() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(2))
-        await world.create(node("n", cpu="2"), *map(member, "abc"))
-        await world.bound("a", "b")
-        assert await condition(world) == ("True", "Scheduled", "")
-        await world.elapse(3)
-        assert await world.node_of("c") == ""
-        # A failed attempt of further pods does not take the condition back.
-        assert await condition(world) == ("True", "Scheduled", "")
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_pods_beyond_the_minimum_are_bound_as_far_as_they_fit(world: World) -> None:
+    await make_group(world, "g", gang(2))
+    await world.create(node("n", cpu="2"), *map(member, "abc"))
+    await world.bound("a", "b")
+    assert await condition(world) == ("True", "Scheduled", "")
+    await world.elapse(3)
+    assert await world.node_of("c") == ""
+    # A failed attempt of further pods does not take the condition back.
+    assert await condition(world) == ("True", "Scheduled", "")
 
 
-def test_a_shared_claim_is_allocated_once_for_the_gang() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(2))
-        await world.create(device_class(), node("n1"), node("n2"), slice_("n1"), claim("c"))
-        entries = [{"name": "gpu", "resourceClaimName": "c"}]
-        await world.create(member("a", resourceClaims=entries), member("b", resourceClaims=entries))
-        await world.bound("a", "b")
-        assert await places(world, "ab") == ["n1", "n1"]
-        assert world.scheduler.statistics()["claims_in_flight"] == 0
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_a_shared_claim_is_allocated_once_for_the_gang(world: World) -> None:
+    await make_group(world, "g", gang(2))
+    await world.create(device_class(), node("n1"), node("n2"), slice_("n1"), claim("c"))
+    entries = [{"name": "gpu", "resourceClaimName": "c"}]
+    await world.create(member("a", resourceClaims=entries), member("b", resourceClaims=entries))
+    await world.bound("a", "b")
+    assert await places(world, "ab") == ["n1", "n1"]
+    assert world.scheduler.statistics()["claims_in_flight"] == 0
 
 
 def test_pods_of_one_group_must_have_one_scheduler() -> None:
@@ -187,7 +178,8 @@ def test_pods_of_one_group_must_have_one_preemption_policy(gates: dict[str, bool
     play(body, gates=GATES | gates)
 
 
-def test_a_broken_search_sends_the_whole_group_back(monkeypatch: pytest.MonkeyPatch) -> None:
+@run_with(lambda test: play(test, gates=GATES))
+async def test_a_broken_search_sends_the_whole_group_back(world: World, *, monkeypatch: pytest.MonkeyPatch) -> None:
     original = NodeResourcesFit.filter
 
     def broken(self: NodeResourcesFit, state: Any, info: Any, where: Any) -> Any:
@@ -195,147 +187,127 @@ def test_a_broken_search_sends_the_whole_group_back(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(NodeResourcesFit, "filter", broken)
     monkeypatch.setattr(NodeResourcesFit, "predicate", lambda *_: None)
-
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(2))
-        await world.create(member("a"), member("b"), node("n"))
-        await world.elapse(3)
-        broken_filter = 'running "NodeResourcesFit" filter plugin: out of order'
-        text = f"failed to schedule other pod from a pod group: {broken_filter}"
-        assert await condition(world) == ("False", "SchedulerError", text)
-        assert await world.condition("b") == ("SchedulerError", broken_filter)
-        assert await world.condition("a") == ("SchedulerError", text)
-        assert world.scheduler.statistics()["assumed"] == 0
-
-    play(body, gates=GATES)
+    await make_group(world, "g", gang(2))
+    await world.create(member("a"), member("b"), node("n"))
+    await world.elapse(3)
+    broken_filter = 'running "NodeResourcesFit" filter plugin: out of order'
+    text = f"failed to schedule other pod from a pod group: {broken_filter}"
+    assert await condition(world) == ("False", "SchedulerError", text)
+    assert await world.condition("b") == ("SchedulerError", broken_filter)
+    assert await world.condition("a") == ("SchedulerError", text)
+    assert world.scheduler.statistics()["assumed"] == 0
 
 
 # --- groups of groups
 
 
-def test_pods_wait_until_the_root_exists_and_enough_groups_have_their_pods() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(2), "root")
-        await make_group(world, "h", gang(1), "root")
-        await world.create(node("n"), member("a"), member("b"))
-        await world.quiet()
-        assert world.scheduler.statistics()["gated"] == 2
-        await make_composite(world, "root", groups(2))
-        await world.quiet()
-        assert world.scheduler.statistics()["gated"] == 2
-        await world.create(member("c", "h"))
-        await world.bound(*"abc")
-        assert await condition(world, "root", CompositePodGroup) == ("True", "Scheduled", "")
-        assert await condition(world, "g") == await condition(world, "h") == ("True", "Scheduled", "")
-
-    play(body, gates=GATES, release="1.38")
+@run_with(lambda test: play(test, gates=GATES, release="1.38"))
+async def test_pods_wait_until_the_root_exists_and_enough_groups_have_their_pods(world: World) -> None:
+    await make_group(world, "g", gang(2), "root")
+    await make_group(world, "h", gang(1), "root")
+    await world.create(node("n"), member("a"), member("b"))
+    await world.quiet()
+    assert world.scheduler.statistics()["gated"] == 2
+    await make_composite(world, "root", groups(2))
+    await world.quiet()
+    assert world.scheduler.statistics()["gated"] == 2
+    await world.create(member("c", "h"))
+    await world.bound(*"abc")
+    assert await condition(world, "root", CompositePodGroup) == ("True", "Scheduled", "")
+    assert await condition(world, "g") == await condition(world, "h") == ("True", "Scheduled", "")
 
 
-def test_groups_are_bound_together_or_not_at_all() -> None:
-    async def body(world: World) -> None:
-        await make_composite(world, "root", groups(2))
-        await make_group(world, "g", gang(2), "root")
-        await make_group(world, "h", gang(1), "root")
-        await world.create(node("n", cpu="2"), member("a"), member("b"), member("c", "h"))
-        await world.elapse(3)
-        assert await places(world, "abc") == ["", "", ""]
-        status, reason, message = await condition(world, "root", CompositePodGroup)
-        assert (status, reason) == ("False", "Unschedulable")
-        assert message.startswith("minCount (2) cannot be satisfied: 1 scheduled, 0 remaining")
-        assert await condition(world, "g") == ("False", "Unschedulable", message)
-        assert world.scheduler.statistics()["assumed"] == 0
-        await world.create(node("n2", cpu="1"))
-        await world.bound(*"abc")
-
-    play(body, gates=GATES, release="1.38")
+@run_with(lambda test: play(test, gates=GATES, release="1.38"))
+async def test_groups_are_bound_together_or_not_at_all(world: World) -> None:
+    await make_composite(world, "root", groups(2))
+    await make_group(world, "g", gang(2), "root")
+    await make_group(world, "h", gang(1), "root")
+    await world.create(node("n", cpu="2"), member("a"), member("b"), member("c", "h"))
+    await world.elapse(3)
+    assert await places(world, "abc") == ["", "", ""]
+    status, reason, message = await condition(world, "root", CompositePodGroup)
+    assert (status, reason) == ("False", "Unschedulable")
+    assert message.startswith("minCount (2) cannot be satisfied: 1 scheduled, 0 remaining")
+    assert await condition(world, "g") == ("False", "Unschedulable", message)
+    assert world.scheduler.statistics()["assumed"] == 0
+    await world.create(node("n2", cpu="1"))
+    await world.bound(*"abc")
 
 
-def test_a_group_that_fails_leaves_its_room_to_the_next() -> None:
-    async def body(world: World) -> None:
-        await make_composite(world, "root", groups(1))
-        await make_group(world, "large", gang(3), "root")
-        await world.elapse(2)
-        await make_group(world, "small", gang(2), "root")
-        larges = [member(name, "large") for name in "abc"]
-        await world.create(*larges, member("d", "small"), member("e", "small"), node("n", cpu="2"))
-        await world.bound("d", "e")
-        assert await places(world, "abc") == ["", "", ""]
-        assert (await condition(world, "large"))[1] == "Unschedulable"
-        assert await condition(world, "small") == ("True", "Scheduled", "")
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_a_group_that_fails_leaves_its_room_to_the_next(world: World) -> None:
+    await make_composite(world, "root", groups(1))
+    await make_group(world, "large", gang(3), "root")
+    await world.elapse(2)
+    await make_group(world, "small", gang(2), "root")
+    larges = [member(name, "large") for name in "abc"]
+    await world.create(*larges, member("d", "small"), member("e", "small"), node("n", cpu="2"))
+    await world.bound("d", "e")
+    assert await places(world, "abc") == ["", "", ""]
+    assert (await condition(world, "large"))[1] == "Unschedulable"
+    assert await condition(world, "small") == ("True", "Scheduled", "")
 
 
-def test_groups_may_be_nested() -> None:
-    async def body(world: World) -> None:
-        await make_composite(world, "root", groups(2))
-        for side in ("left", "right"):
-            await make_composite(world, side, groups(1), "root")
-            await make_group(world, f"{side}-pods", gang(1), side)
-        await world.create(node("n", cpu="1"), member("a", "left-pods"), member("b", "right-pods"))
-        await world.elapse(3)
-        assert await places(world, "ab") == ["", ""]
-        await world.create(node("n2", cpu="1"))
-        await world.bound("a", "b")
-        for name in ("root", "left", "right"):
-            assert (await condition(world, name, CompositePodGroup))[1] == "Scheduled"
-
-    play(body, gates=GATES, release="1.38")
+@run_with(lambda test: play(test, gates=GATES, release="1.38"))
+async def test_groups_may_be_nested(world: World) -> None:
+    await make_composite(world, "root", groups(2))
+    for side in ("left", "right"):
+        await make_composite(world, side, groups(1), "root")
+        await make_group(world, f"{side}-pods", gang(1), side)
+    await world.create(node("n", cpu="1"), member("a", "left-pods"), member("b", "right-pods"))
+    await world.elapse(3)
+    assert await places(world, "ab") == ["", ""]
+    await world.create(node("n2", cpu="1"))
+    await world.bound("a", "b")
+    for name in ("root", "left", "right"):
+        assert (await condition(world, name, CompositePodGroup))[1] == "Scheduled"
 
 
-def test_a_group_of_groups_has_no_condition_before_1_38() -> None:
-    async def body(world: World) -> None:
-        await make_composite(world, "root", groups(1))
-        await make_group(world, "g", gang(1), "root")
-        await world.create(node("n"), member("a"))
-        await world.bound("a")
-        await world.quiet()
-        assert (await condition(world, "g"))[1] == "Scheduled"
-        assert (await world.api(CompositePodGroup).get("root")).status.conditions == ()
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_a_group_of_groups_has_no_condition_before_1_38(world: World) -> None:
+    await make_composite(world, "root", groups(1))
+    await make_group(world, "g", gang(1), "root")
+    await world.create(node("n"), member("a"))
+    await world.bound("a")
+    await world.quiet()
+    assert (await condition(world, "g"))[1] == "Scheduled"
+    assert (await world.api(CompositePodGroup).get("root")).status.conditions == ()
 
 
-def test_a_cycle_is_reported_and_its_pods_wait() -> None:
-    async def body(world: World) -> None:
-        await make_composite(world, "one", groups(1), "two")
-        await make_composite(world, "two", groups(1), "one")
-        await make_group(world, "g", gang(1), "one")
-        await world.create(node("n"), member("a"))
-        await world.elapse(3)
-        assert await world.node_of("a") == ""
-        status, reason, message = await condition(world, "two", CompositePodGroup)
-        assert (status, reason) == ("False", "Invalid")
-        assert message.endswith("form a cycle")
-        assert (await condition(world, "g"))[1] == "Invalid"
-
-    play(body, gates=GATES, release="1.38")
+@run_with(lambda test: play(test, gates=GATES, release="1.38"))
+async def test_a_cycle_is_reported_and_its_pods_wait(world: World) -> None:
+    await make_composite(world, "one", groups(1), "two")
+    await make_composite(world, "two", groups(1), "one")
+    await make_group(world, "g", gang(1), "one")
+    await world.create(node("n"), member("a"))
+    await world.elapse(3)
+    assert await world.node_of("a") == ""
+    status, reason, message = await condition(world, "two", CompositePodGroup)
+    assert (status, reason) == ("False", "Invalid")
+    assert message.endswith("form a cycle")
+    assert (await condition(world, "g"))[1] == "Invalid"
 
 
-def test_a_group_that_is_deleted_before_its_turn_leaves_its_pods_waiting() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(2))
-        await world.create(member("a"), member("b"), node("n", cpu="1"))
-        await world.elapse(3)
-        await world.api(PodGroup).delete("g")
-        deleted = await world.api(PodGroup).get("g")
-        await world.api(PodGroup).update(replace(deleted, metadata=replace(deleted.metadata, finalizers=())))
-        await world.create(node("n2", cpu="1"))
-        await world.elapse(20)
-        assert await places(world, "ab") == ["", ""]
-        await make_group(world, "g", gang(2))
-        await world.bound("a", "b")
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_a_group_that_is_deleted_before_its_turn_leaves_its_pods_waiting(world: World) -> None:
+    await make_group(world, "g", gang(2))
+    await world.create(member("a"), member("b"), node("n", cpu="1"))
+    await world.elapse(3)
+    await world.api(PodGroup).delete("g")
+    deleted = await world.api(PodGroup).get("g")
+    await world.api(PodGroup).update(replace(deleted, metadata=replace(deleted.metadata, finalizers=())))
+    await world.create(node("n2", cpu="1"))
+    await world.elapse(20)
+    assert await places(world, "ab") == ["", ""]
+    await make_group(world, "g", gang(2))
+    await world.bound("a", "b")
 
 
-def test_without_the_gate_a_parent_means_nothing() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(1), "root")
-        await world.create(node("n"), member("a"))
-        await world.bound("a")
-
-    play(body, gates={"GenericWorkload": True})
+@run_with(lambda test: play(test, gates={"GenericWorkload": True}))
+async def test_without_the_gate_a_parent_means_nothing(world: World) -> None:
+    await make_group(world, "g", gang(1), "root")
+    await world.create(node("n"), member("a"))
+    await world.bound("a")
 
 
 # --- topology
@@ -349,87 +321,74 @@ def racks(**cpus: str) -> list[Any]:
     ]
 
 
-def test_a_group_is_placed_in_one_rack() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(3, **RACK))
-        await world.create(*racks(a1="1", a2="1", b1="2", c1="2", c2="1"), *map(member, "pqr"))
-        await world.bound(*"pqr")
-        assert {place[0] for place in await places(world, "pqr")} == {"c"}
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_a_group_is_placed_in_one_rack(world: World) -> None:
+    await make_group(world, "g", gang(3, **RACK))
+    await world.create(*racks(a1="1", a2="1", b1="2", c1="2", c2="1"), *map(member, "pqr"))
+    await world.bound(*"pqr")
+    assert {place[0] for place in await places(world, "pqr")} == {"c"}
 
 
-def test_a_group_that_fits_in_no_rack_waits() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(3, **RACK))
-        await world.create(*racks(a1="2", b1="2"), *map(member, "pqr"))
-        await world.elapse(3)
-        assert await places(world, "pqr") == ["", "", ""]
-        _, reason, message = await condition(world)
-        assert reason == "Unschedulable"
-        assert message.startswith(
-            "0/2 placements are available, first placement status: minCount (3) cannot be satisfied: 2 scheduled"
-        )
-        assert world.scheduler.statistics()["assumed"] == 0
-        await world.create(*racks(b2="1"))
-        await world.bound(*"pqr")
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_a_group_that_fits_in_no_rack_waits(world: World) -> None:
+    await make_group(world, "g", gang(3, **RACK))
+    await world.create(*racks(a1="2", b1="2"), *map(member, "pqr"))
+    await world.elapse(3)
+    assert await places(world, "pqr") == ["", "", ""]
+    _, reason, message = await condition(world)
+    assert reason == "Unschedulable"
+    assert message.startswith(
+        "0/2 placements are available, first placement status: minCount (3) cannot be satisfied: 2 scheduled"
+    )
+    assert world.scheduler.statistics()["assumed"] == 0
+    await world.create(*racks(b2="1"))
+    await world.bound(*"pqr")
 
 
-def test_of_racks_with_room_for_equally_many_pods_the_fuller_is_better() -> None:
-    async def body(world: World) -> None:
-        await world.create(*racks(a1="2", b1="4", c1="4"), pod("old", requests={"cpu": "1"}, nodeName="c1"))
-        await make_group(world, "g", gang(3, **RACK))
-        await world.create(*map(member, "pqr"))
-        await world.bound(*"pqr")
-        assert set(await places(world, "pqr")) == {"c1"}
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_of_racks_with_room_for_equally_many_pods_the_fuller_is_better(world: World) -> None:
+    await world.create(*racks(a1="2", b1="4", c1="4"), pod("old", requests={"cpu": "1"}, nodeName="c1"))
+    await make_group(world, "g", gang(3, **RACK))
+    await world.create(*map(member, "pqr"))
+    await world.bound(*"pqr")
+    assert set(await places(world, "pqr")) == {"c1"}
 
 
-def test_later_pods_follow_the_first_into_their_rack() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(1, **RACK))
-        await world.create(*racks(a1="2", b1="1"), member("p", cpu="1"))
-        await world.bound("p")
-        first = await world.node_of("p")
-        await world.create(*racks(c1="8"), member("q"))
-        await world.elapse(5)
-        assert await world.node_of("q") in ("", first)
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_later_pods_follow_the_first_into_their_rack(world: World) -> None:
+    await make_group(world, "g", gang(1, **RACK))
+    await world.create(*racks(a1="2", b1="1"), member("p", cpu="1"))
+    await world.bound("p")
+    first = await world.node_of("p")
+    await world.create(*racks(c1="8"), member("q"))
+    await world.elapse(5)
+    assert await world.node_of("q") in ("", first)
 
 
-def test_groups_are_placed_in_racks_of_one_block() -> None:
+@run_with(lambda test: play(test, gates=GATES))
+async def test_groups_are_placed_in_racks_of_one_block(world: World) -> None:
     """The example of KEP-6012: the first block has one rack that is large enough, the second has two."""
-
-    async def body(world: World) -> None:
-        nodes = [
-            node("a", cpu="3", labels={"rack": "a", "block": "x"}),
-            node("b", cpu="5", labels={"rack": "b", "block": "x"}),
-            node("c", cpu="5", labels={"rack": "c", "block": "y"}),
-            node("d", cpu="5", labels={"rack": "d", "block": "y"}),
-        ]
-        await make_composite(world, "root", groups(2, **BLOCK))
-        await make_group(world, "g", gang(5, **RACK), "root")
-        await make_group(world, "h", gang(5, **RACK), "root")
-        ones, twos = [f"g{n}" for n in range(5)], [f"h{n}" for n in range(5)]
-        await world.create(*nodes, *(member(name, "g") for name in ones), *(member(name, "h") for name in twos))
-        await world.bound(*ones, *twos)
-        racks = [{await world.node_of(name) for name in names} for names in (ones, twos)]
-        assert sorted(map(sorted, racks)) == [["c"], ["d"]]
-
-    play(body, gates=GATES)
+    nodes = [
+        node("a", cpu="3", labels={"rack": "a", "block": "x"}),
+        node("b", cpu="5", labels={"rack": "b", "block": "x"}),
+        node("c", cpu="5", labels={"rack": "c", "block": "y"}),
+        node("d", cpu="5", labels={"rack": "d", "block": "y"}),
+    ]
+    await make_composite(world, "root", groups(2, **BLOCK))
+    await make_group(world, "g", gang(5, **RACK), "root")
+    await make_group(world, "h", gang(5, **RACK), "root")
+    ones, twos = [f"g{n}" for n in range(5)], [f"h{n}" for n in range(5)]
+    await world.create(*nodes, *(member(name, "g") for name in ones), *(member(name, "h") for name in twos))
+    await world.bound(*ones, *twos)
+    racks = [{await world.node_of(name) for name in names} for names in (ones, twos)]
+    assert sorted(map(sorted, racks)) == [["c"], ["d"]]
 
 
-def test_without_the_gate_a_constraint_means_nothing() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(2, **RACK))
-        await world.create(*racks(a1="1", b1="1"), member("p"), member("q"))
-        await world.bound("p", "q")
-
-    play(body, gates={"GenericWorkload": True})
+@run_with(lambda test: play(test, gates={"GenericWorkload": True}))
+async def test_without_the_gate_a_constraint_means_nothing(world: World) -> None:
+    await make_group(world, "g", gang(2, **RACK))
+    await world.create(*racks(a1="1", b1="1"), member("p"), member("q"))
+    await world.bound("p", "q")
 
 
 def snapshot_of_racks() -> Snapshot:

@@ -32,6 +32,7 @@ from cathedra.session.protocol import (
     UseHTTP,
 )
 from cathedra.session.transport import SessionTransport
+from tests.running import on_virtual_clock
 
 GOOD = json.dumps({"metadata": {"name": "good", "resourceVersion": "3"}}).encode()
 BAD = json.dumps({"metadata": {"name": "bad", "resourceVersion": "4"}, "spec": {"volumes": [{"name": 5}]}}).encode()
@@ -185,22 +186,18 @@ def test_a_server_that_is_silent_while_something_is_under_way_is_lost() -> None:
     assert MOST_SILENT * CHECK_SECONDS <= run_virtual(main()) <= (MOST_SILENT + 1) * CHECK_SECONDS
 
 
-def test_a_connection_without_requests_may_be_silent_and_bookmarks_are_enough_for_a_watch() -> None:
-    async def main() -> None:
-        connection = Wired(
-            lambda request: [] if request.verb == "watch" else [ObjectMessage(request.id, Payload(0, GOOD))]
-        )
-        api = SessionTransport(connection, "")
-        await api.call(APICall("get", PODS, "", "good"))
-        await asyncio.sleep(3600)
-        assert not connection.wire.closed
-        async with api.watch(APICall("watch", PODS, "")) as events:
-            for _ in range(60):
-                await asyncio.sleep(60)
-                bookmark = EventMessage(2, EventType.BOOKMARK, Payload(0, GOOD))
-                connection.data_received(bytes(write_frame([bookmark])))
-            assert (await anext(events)).type is EventType.BOOKMARK
-        assert not connection.wire.closed
-        connection.close()
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_connection_without_requests_may_be_silent_and_bookmarks_are_enough_for_a_watch() -> None:
+    connection = Wired(lambda request: [] if request.verb == "watch" else [ObjectMessage(request.id, Payload(0, GOOD))])
+    api = SessionTransport(connection, "")
+    await api.call(APICall("get", PODS, "", "good"))
+    await asyncio.sleep(3600)
+    assert not connection.wire.closed
+    async with api.watch(APICall("watch", PODS, "")) as events:
+        for _ in range(60):
+            await asyncio.sleep(60)
+            bookmark = EventMessage(2, EventType.BOOKMARK, Payload(0, GOOD))
+            connection.data_received(bytes(write_frame([bookmark])))
+        assert (await anext(events)).type is EventType.BOOKMARK
+    assert not connection.wire.closed
+    connection.close()

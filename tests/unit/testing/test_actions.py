@@ -15,6 +15,7 @@ from cathedra.api.status import StatusError
 from cathedra.cluster.manifests import ManifestError
 from cathedra.testing import DRACluster, NotInTime
 from cathedra.testing.actions import AdvanceableLoop
+from tests.running import run_with
 from tests.unit.testing.manifests import pod_with
 
 
@@ -288,15 +289,13 @@ def test_a_loop_in_a_hurry_waits_for_no_timer() -> None:
     assert run(main()) >= 3600
 
 
-def test_time_does_not_run_backwards_nor_twice_at_once() -> None:
-    async def main() -> None:
-        loop = this_loop()
-        with pytest.raises(ValueError, match="time does not run backwards: -1"):
-            await loop.advance(-1)
-        first = asyncio.ensure_future(loop.advance(1))
-        await asyncio.sleep(0)
-        with pytest.raises(RuntimeError, match="is being advanced already"):
-            await loop.advance(1)
-        await first
-
-    run(main())
+@run_with(lambda test: run(test()))
+async def test_time_does_not_run_backwards_nor_twice_at_once() -> None:
+    loop = this_loop()
+    with pytest.raises(ValueError, match="time does not run backwards: -1"):
+        await loop.advance(-1)
+    first = asyncio.ensure_future(loop.advance(1))
+    await asyncio.sleep(0)
+    with pytest.raises(RuntimeError, match="is being advanced already"):
+        await loop.advance(1)
+    await first

@@ -10,6 +10,7 @@ from cathedra.api.core.networking_v1 import Ingress, IngressClass
 from cathedra.api.core.storage_v1 import StorageClass
 from cathedra.api.struct import from_dict
 from cathedra.client.resources import resource_ref
+from tests.running import run_with
 from tests.unit.apiserver.guarded import Guarded, guarded, refused
 
 INGRESSES = resource_ref(Ingress, "ingresses", namespaced=True)
@@ -33,43 +34,37 @@ def default(kind: str, name: str) -> ObjectMeta:
     return ObjectMeta(name=name, annotations={f"{kind}.kubernetes.io/is-default-class": "true"})
 
 
-def test_an_ingress_gets_the_default_class_unless_it_has_one() -> None:
-    async def body(api: Guarded) -> None:
-        ingresses = api.admin.resource(INGRESSES, "default")
-        assert (await ingresses.create(ingress("before"))).spec.ingress_class_name is None
-        classes = api.admin.resource(INGRESS_CLASSES)
-        await classes.create(IngressClass(metadata=default("ingressclass", "nginx")))
-        await classes.create(IngressClass(metadata=ObjectMeta(name="other")))
-        assert (await ingresses.create(ingress("a"))).spec.ingress_class_name == "nginx"
-        assert (await ingresses.create(ingress("b", ingressClassName="other"))).spec.ingress_class_name == "other"
-        old = ingress("c", annotations={"kubernetes.io/ingress.class": "x"})
-        assert (await ingresses.create(old)).spec.ingress_class_name is None
-
-    guarded(body)
+@run_with(guarded)
+async def test_an_ingress_gets_the_default_class_unless_it_has_one(api: Guarded) -> None:
+    ingresses = api.admin.resource(INGRESSES, "default")
+    assert (await ingresses.create(ingress("before"))).spec.ingress_class_name is None
+    classes = api.admin.resource(INGRESS_CLASSES)
+    await classes.create(IngressClass(metadata=default("ingressclass", "nginx")))
+    await classes.create(IngressClass(metadata=ObjectMeta(name="other")))
+    assert (await ingresses.create(ingress("a"))).spec.ingress_class_name == "nginx"
+    assert (await ingresses.create(ingress("b", ingressClassName="other"))).spec.ingress_class_name == "other"
+    old = ingress("c", annotations={"kubernetes.io/ingress.class": "x"})
+    assert (await ingresses.create(old)).spec.ingress_class_name is None
 
 
-def test_two_default_classes_of_ingresses_are_one_too_many() -> None:
-    async def body(api: Guarded) -> None:
-        for name in ("a", "b"):
-            await api.admin.resource(INGRESS_CLASSES).create(IngressClass(metadata=default("ingressclass", name)))
-        said = await refused(api.admin.resource(INGRESSES, "default").create(ingress("i")))
-        assert said == (
-            'ingresses.networking.k8s.io "i" is forbidden: Internal error occurred: 2 default IngressClasses were '
-            "found, only 1 allowed"
-        )
-
-    guarded(body)
+@run_with(guarded)
+async def test_two_default_classes_of_ingresses_are_one_too_many(api: Guarded) -> None:
+    for name in ("a", "b"):
+        await api.admin.resource(INGRESS_CLASSES).create(IngressClass(metadata=default("ingressclass", name)))
+    said = await refused(api.admin.resource(INGRESSES, "default").create(ingress("i")))
+    assert said == (
+        'ingresses.networking.k8s.io "i" is forbidden: Internal error occurred: 2 default IngressClasses were '
+        "found, only 1 allowed"
+    )
 
 
-def test_a_claim_gets_the_newest_default_class_unless_it_wants_none() -> None:
-    async def body(api: Guarded) -> None:
-        classes = api.admin.resource(STORAGE_CLASSES)
-        for name in ("b", "a"):
-            made = StorageClass(metadata=default("storageclass", name), provisioner="p")
-            await classes.create(made)
-            await api.clock.sleep(2)
-        claims = api.admin.resource(CLAIMS, "default")
-        assert (await claims.create(claim("x"))).spec.storage_class_name == "a"
-        assert (await claims.create(claim("y", storageClassName=""))).spec.storage_class_name == ""
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_claim_gets_the_newest_default_class_unless_it_wants_none(api: Guarded) -> None:
+    classes = api.admin.resource(STORAGE_CLASSES)
+    for name in ("b", "a"):
+        made = StorageClass(metadata=default("storageclass", name), provisioner="p")
+        await classes.create(made)
+        await api.clock.sleep(2)
+    claims = api.admin.resource(CLAIMS, "default")
+    assert (await claims.create(claim("x"))).spec.storage_class_name == "a"
+    assert (await claims.create(claim("y", storageClassName=""))).spec.storage_class_name == ""

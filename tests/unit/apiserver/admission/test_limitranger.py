@@ -21,6 +21,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
 from cathedra.apiserver.admission.limitranger import ANNOTATION
 from cathedra.client.resources import LIMITRANGES, PERSISTENTVOLUMECLAIMS, PODS
+from tests.running import run_with
 from tests.unit.apiserver.guarded import Guarded, guarded, refused
 
 
@@ -39,39 +40,35 @@ def pod(requests: dict[str, Quantity] | None = None, limits: dict[str, Quantity]
     return Pod(metadata=ObjectMeta(name="p"), spec=PodSpec(containers=(container,)))
 
 
-def test_containers_get_what_they_left_out_and_the_pod_says_so() -> None:
-    async def body(api: Guarded) -> None:
-        await limit(
-            api,
-            LimitRangeItem(
-                type="Container",
-                default=amounts(cpu="500m", memory="1Gi"),
-                default_request=amounts(cpu="100m", memory="64Mi"),
-            ),
-        )
-        wanted = pod(amounts(cpu="200m"))
-        first = Container(name="first", image="i")
-        wanted = replace(wanted, spec=replace(wanted.spec, init_containers=(first,)))
-        made = await api.admin.resource(PODS, "default").create(wanted)
-        assert made.spec.containers[0].resources == ResourceRequirements(
-            requests=amounts(cpu="200m", memory="64Mi"), limits=amounts(cpu="500m", memory="1Gi")
-        )
-        assert made.metadata.annotations[ANNOTATION] == (
-            "LimitRanger plugin set: memory request for container c; cpu, memory limit for container c; "
-            "cpu, memory request for init container first; cpu, memory limit for init container first"
-        )
-        assert made.status.qos_class == "Burstable"
-
-    guarded(body)
+@run_with(guarded)
+async def test_containers_get_what_they_left_out_and_the_pod_says_so(api: Guarded) -> None:
+    await limit(
+        api,
+        LimitRangeItem(
+            type="Container",
+            default=amounts(cpu="500m", memory="1Gi"),
+            default_request=amounts(cpu="100m", memory="64Mi"),
+        ),
+    )
+    wanted = pod(amounts(cpu="200m"))
+    first = Container(name="first", image="i")
+    wanted = replace(wanted, spec=replace(wanted.spec, init_containers=(first,)))
+    made = await api.admin.resource(PODS, "default").create(wanted)
+    assert made.spec.containers[0].resources == ResourceRequirements(
+        requests=amounts(cpu="200m", memory="64Mi"), limits=amounts(cpu="500m", memory="1Gi")
+    )
+    assert made.metadata.annotations[ANNOTATION] == (
+        "LimitRanger plugin set: memory request for container c; cpu, memory limit for container c; "
+        "cpu, memory request for init container first; cpu, memory limit for init container first"
+    )
+    assert made.status.qos_class == "Burstable"
 
 
-def test_a_pod_that_says_everything_is_left_alone() -> None:
-    async def body(api: Guarded) -> None:
-        await limit(api, LimitRangeItem(type="Container", default=amounts(cpu="1")))
-        made = await api.admin.resource(PODS, "default").create(pod(amounts(cpu="1"), amounts(cpu="1")))
-        assert ANNOTATION not in made.metadata.annotations
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_pod_that_says_everything_is_left_alone(api: Guarded) -> None:
+    await limit(api, LimitRangeItem(type="Container", default=amounts(cpu="1")))
+    made = await api.admin.resource(PODS, "default").create(pod(amounts(cpu="1"), amounts(cpu="1")))
+    assert ANNOTATION not in made.metadata.annotations
 
 
 @pytest.mark.parametrize(
@@ -110,23 +107,21 @@ def test_a_pod_that_says_everything_is_left_alone() -> None:
         ),
     ],
 )
-def test_amounts_out_of_bounds_are_refused_in_kubernetes_words(item: LimitRangeItem, wanted: Pod, why: str) -> None:
-    async def body(api: Guarded) -> None:
-        await limit(api, item)
-        assert await refused(api.admin.resource(PODS, "default").create(wanted)) == f'pods "p" is forbidden: {why}'
+@run_with(guarded)
+async def test_amounts_out_of_bounds_are_refused_in_kubernetes_words(
+    api: Guarded, *, item: LimitRangeItem, wanted: Pod, why: str
+) -> None:
+    await limit(api, item)
+    assert await refused(api.admin.resource(PODS, "default").create(wanted)) == f'pods "p" is forbidden: {why}'
 
-    guarded(body)
 
-
-def test_bounds_that_come_later_do_not_hold_pods_that_are_there() -> None:
-    async def body(api: Guarded) -> None:
-        pods = api.admin.resource(PODS, "default")
-        made = await pods.create(pod())
-        await limit(api, LimitRangeItem(type="Pod", min=amounts(cpu="1")))
-        labelled = replace(made, metadata=replace(made.metadata, labels={"a": "b"}))
-        assert (await pods.update(labelled)).metadata.labels == {"a": "b"}
-
-    guarded(body)
+@run_with(guarded)
+async def test_bounds_that_come_later_do_not_hold_pods_that_are_there(api: Guarded) -> None:
+    pods = api.admin.resource(PODS, "default")
+    made = await pods.create(pod())
+    await limit(api, LimitRangeItem(type="Pod", min=amounts(cpu="1")))
+    labelled = replace(made, metadata=replace(made.metadata, labels={"a": "b"}))
+    assert (await pods.update(labelled)).metadata.labels == {"a": "b"}
 
 
 async def resize(api: Guarded, cpu: str) -> Pod:
@@ -141,16 +136,14 @@ STATED = pod(amounts(cpu="100m", memory="64Mi"), amounts(cpu="1", memory="1Gi"))
 
 
 @pytest.mark.parametrize("kind", ["Container", "Pod"])
-def test_a_pod_is_resized_within_bounds(kind: str) -> None:
-    async def body(api: Guarded) -> None:
-        await api.admin.resource(PODS, "default").create(STATED)
-        await limit(api, LimitRangeItem(type=kind, max=amounts(cpu="2")))
-        assert (await resize(api, "2")).spec.containers[0].resources.limits["cpu"] == Quantity("2")
-        assert await refused(resize(api, "3")) == (
-            f'pods "p" is forbidden: maximum cpu usage per {kind} is 2, but limit is 3'
-        )
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_pod_is_resized_within_bounds(api: Guarded, *, kind: str) -> None:
+    await api.admin.resource(PODS, "default").create(STATED)
+    await limit(api, LimitRangeItem(type=kind, max=amounts(cpu="2")))
+    assert (await resize(api, "2")).spec.containers[0].resources.limits["cpu"] == Quantity("2")
+    assert await refused(resize(api, "3")) == (
+        f'pods "p" is forbidden: maximum cpu usage per {kind} is 2, but limit is 3'
+    )
 
 
 @pytest.mark.parametrize("kind", ["Container", "Pod"])
@@ -190,18 +183,15 @@ def test_the_resize_of_a_pod_may_keep_what_later_bounds_forbid(release: str, res
         ),
     ],
 )
-def test_amounts_are_compared_exactly(item: LimitRangeItem, wanted: Pod, why: str) -> None:
+@run_with(lambda test: guarded(test, release="1.38"))
+async def test_amounts_are_compared_exactly(api: Guarded, *, item: LimitRangeItem, wanted: Pod, why: str) -> None:
     """kubernetes/kubernetes#141348."""
-
-    async def body(api: Guarded) -> None:
-        await limit(api, item)
-        creation = api.admin.resource(PODS, "default").create(wanted)
-        if why:
-            assert await refused(creation) == f'pods "p" is forbidden: {why}'
-        else:
-            await creation
-
-    guarded(body, release="1.38")
+    await limit(api, item)
+    creation = api.admin.resource(PODS, "default").create(wanted)
+    if why:
+        assert await refused(creation) == f'pods "p" is forbidden: {why}'
+    else:
+        await creation
 
 
 @pytest.mark.parametrize(("release", "updated"), [("1.37", False), ("1.38", True)])
@@ -232,18 +222,16 @@ def test_the_update_of_a_volume_claim_may_keep_what_later_bounds_forbid(release:
         ("4Gi", ""),
     ],
 )
-def test_claims_for_volumes_have_bounds(size: str, why: str) -> None:
-    async def body(api: Guarded) -> None:
-        await limit(
-            api, LimitRangeItem(type="PersistentVolumeClaim", min=amounts(storage="2Gi"), max=amounts(storage="8Gi"))
-        )
-        resources = VolumeResourceRequirements(requests=amounts(storage=size))
-        spec = PersistentVolumeClaimSpec(access_modes=("ReadWriteOnce",), resources=resources)
-        claims = api.admin.resource(PERSISTENTVOLUMECLAIMS, "default")
-        creation = claims.create(PersistentVolumeClaim(metadata=ObjectMeta(name="v"), spec=spec))
-        if why:
-            assert await refused(creation) == f'persistentvolumeclaims "v" is forbidden: {why}'
-        else:
-            await creation
-
-    guarded(body)
+@run_with(guarded)
+async def test_claims_for_volumes_have_bounds(api: Guarded, *, size: str, why: str) -> None:
+    await limit(
+        api, LimitRangeItem(type="PersistentVolumeClaim", min=amounts(storage="2Gi"), max=amounts(storage="8Gi"))
+    )
+    resources = VolumeResourceRequirements(requests=amounts(storage=size))
+    spec = PersistentVolumeClaimSpec(access_modes=("ReadWriteOnce",), resources=resources)
+    claims = api.admin.resource(PERSISTENTVOLUMECLAIMS, "default")
+    creation = claims.create(PersistentVolumeClaim(metadata=ObjectMeta(name="v"), spec=spec))
+    if why:
+        assert await refused(creation) == f'persistentvolumeclaims "v" is forbidden: {why}'
+    else:
+        await creation

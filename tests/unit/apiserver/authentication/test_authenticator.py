@@ -23,6 +23,7 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.asgi.application import RequestHeaders
 from cathedra.certificates.authority import Authority
 from cathedra.client.resources import SECRETS, SERVICEACCOUNTS
+from tests.running import run_with
 from tests.unit.apiserver.asgi import TOKEN, ASGIClient
 from tests.unit.apiserver.guarded import Guarded, guarded, rule, service_account, user
 from tests.unit.semantics.test_bootstraptokens import secret
@@ -74,59 +75,51 @@ async def whoami(asgi: ASGIClient, **headers: str) -> Any:
     return answer.json["status"]["userInfo"] if answer.status == 201 else answer.json["message"]
 
 
-def test_a_service_accounts_token_opens_the_door() -> None:
-    async def body(api: Guarded) -> None:
-        accounts = api.admin.resource(SERVICEACCOUNTS, "default")
-        await accounts.create(service_account("bot"))
-        issued: TokenRequest = await accounts.create_subresource("bot", "token", TokenRequest())
-        asgi = ASGIClient(api.server)
-        found = await whoami(asgi, user=issued.status.token)
-        assert found["username"] == "system:serviceaccount:default:bot"
-        await accounts.delete("bot")
-        assert await whoami(asgi, user=issued.status.token) == "Unauthorized"
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_service_accounts_token_opens_the_door(api: Guarded) -> None:
+    accounts = api.admin.resource(SERVICEACCOUNTS, "default")
+    await accounts.create(service_account("bot"))
+    issued: TokenRequest = await accounts.create_subresource("bot", "token", TokenRequest())
+    asgi = ASGIClient(api.server)
+    found = await whoami(asgi, user=issued.status.token)
+    assert found["username"] == "system:serviceaccount:default:bot"
+    await accounts.delete("bot")
+    assert await whoami(asgi, user=issued.status.token) == "Unauthorized"
 
 
-def test_acting_as_others_needs_a_permission_for_each_part() -> None:
-    async def body(api: Guarded) -> None:
-        api.server.add_tokens({TOKEN: UserInfo("alice")})
-        asgi = ASGIClient(api.server)
-        as_bob = {"impersonate-user": "bob", "impersonate-group": "devs"}
-        message = await whoami(asgi, **as_bob)
-        assert message == (
-            'users "bob" is forbidden: User "alice" cannot impersonate resource "users" in API group "" '
-            "at the cluster scope"
-        )
-        await api.role("actor", rule("impersonate", "users", names="bob"))
-        await api.bind("actor", user("alice"))
-        assert 'groups "devs" is forbidden' in await whoami(asgi, **as_bob)
-        await api.role("grouper", rule("impersonate", "groups", names="devs"))
-        await api.bind("grouper", user("alice"))
-        found = await whoami(asgi, **as_bob)
-        assert (found["username"], found["groups"]) == ("bob", ["devs", "system:authenticated"])
-
-    guarded(body)
+@run_with(guarded)
+async def test_acting_as_others_needs_a_permission_for_each_part(api: Guarded) -> None:
+    api.server.add_tokens({TOKEN: UserInfo("alice")})
+    asgi = ASGIClient(api.server)
+    as_bob = {"impersonate-user": "bob", "impersonate-group": "devs"}
+    message = await whoami(asgi, **as_bob)
+    assert message == (
+        'users "bob" is forbidden: User "alice" cannot impersonate resource "users" in API group "" '
+        "at the cluster scope"
+    )
+    await api.role("actor", rule("impersonate", "users", names="bob"))
+    await api.bind("actor", user("alice"))
+    assert 'groups "devs" is forbidden' in await whoami(asgi, **as_bob)
+    await api.role("grouper", rule("impersonate", "groups", names="devs"))
+    await api.bind("grouper", user("alice"))
+    found = await whoami(asgi, **as_bob)
+    assert (found["username"], found["groups"]) == ("bob", ["devs", "system:authenticated"])
 
 
-def test_acting_as_a_service_account_brings_its_groups() -> None:
-    async def body(api: Guarded) -> None:
-        api.server.add_tokens({TOKEN: UserInfo("root", ("system:masters",))})
-        headers = {"impersonate-user": "system:serviceaccount:default:bot"}
-        found = await whoami(ASGIClient(api.server), **headers)
-        assert "system:serviceaccounts:default" in found["groups"]
-
-    guarded(body)
+@run_with(guarded)
+async def test_acting_as_a_service_account_brings_its_groups(api: Guarded) -> None:
+    api.server.add_tokens({TOKEN: UserInfo("root", ("system:masters",))})
+    headers = {"impersonate-user": "system:serviceaccount:default:bot"}
+    found = await whoami(ASGIClient(api.server), **headers)
+    assert "system:serviceaccounts:default" in found["groups"]
 
 
-def test_impersonating_groups_alone_is_refused() -> None:
-    async def body(api: Guarded) -> None:
-        api.server.add_tokens({TOKEN: UserInfo("root", ("system:masters",))})
-        assert "without impersonating a user" in await whoami(ASGIClient(api.server), **{"impersonate-group": "devs"})
-        found = await whoami(ASGIClient(api.server), **{"impersonate-user": "system:anonymous"})
-        assert "is forbidden" in found
-
-    guarded(body)
+@run_with(guarded)
+async def test_impersonating_groups_alone_is_refused(api: Guarded) -> None:
+    api.server.add_tokens({TOKEN: UserInfo("root", ("system:masters",))})
+    assert "without impersonating a user" in await whoami(ASGIClient(api.server), **{"impersonate-group": "devs"})
+    found = await whoami(ASGIClient(api.server), **{"impersonate-user": "system:anonymous"})
+    assert "is forbidden" in found
 
 
 NOW = 1_800_000_000.0
@@ -144,44 +137,38 @@ def test_the_common_name_is_the_user_and_each_organization_a_group(name: str, gr
 BODY = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 
 
-def test_a_token_of_a_secret_is_a_bootstrapper_until_the_secret_is_gone() -> None:
-    async def body(api: Guarded) -> None:
-        secrets = api.admin.resource(SECRETS, "kube-system")
-        await secrets.create(secret(auth_extra_groups="system:bootstrappers:workers"))
-        asgi = ASGIClient(api.server)
-        answer = await asgi("POST", REVIEW, BODY, user="abcdef.0123456789abcdef")
-        assert answer.status == 201, answer.body
-        assert answer.json["status"]["userInfo"] == {
-            "username": "system:bootstrap:abcdef",
-            "groups": ["system:bootstrappers", "system:bootstrappers:workers", "system:authenticated"],
-        }
-        await secrets.delete("bootstrap-token-abcdef")
-        assert (await asgi("POST", REVIEW, BODY, user="abcdef.0123456789abcdef")).status == 401
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_token_of_a_secret_is_a_bootstrapper_until_the_secret_is_gone(api: Guarded) -> None:
+    secrets = api.admin.resource(SECRETS, "kube-system")
+    await secrets.create(secret(auth_extra_groups="system:bootstrappers:workers"))
+    asgi = ASGIClient(api.server)
+    answer = await asgi("POST", REVIEW, BODY, user="abcdef.0123456789abcdef")
+    assert answer.status == 201, answer.body
+    assert answer.json["status"]["userInfo"] == {
+        "username": "system:bootstrap:abcdef",
+        "groups": ["system:bootstrappers", "system:bootstrappers:workers", "system:authenticated"],
+    }
+    await secrets.delete("bootstrap-token-abcdef")
+    assert (await asgi("POST", REVIEW, BODY, user="abcdef.0123456789abcdef")).status == 401
 
 
 @pytest.mark.parametrize(
     "token", ["abcdef.0123456789abcdeg", "abcdeg.0123456789abcdef", "abcdef", "../../x.0123456789abcdef"]
 )
-def test_other_tokens_are_refused(token: str) -> None:
-    async def body(api: Guarded) -> None:
-        await api.admin.resource(SECRETS, "kube-system").create(secret())
-        assert (await ASGIClient(api.server)("POST", REVIEW, BODY, user=token)).status == 401
-
-    guarded(body)
+@run_with(guarded)
+async def test_other_tokens_are_refused(api: Guarded, *, token: str) -> None:
+    await api.admin.resource(SECRETS, "kube-system").create(secret())
+    assert (await ASGIClient(api.server)("POST", REVIEW, BODY, user=token)).status == 401
 
 
-def test_a_token_review_knows_the_tokens_of_nodes_that_join() -> None:
-    async def body(api: Guarded) -> None:
-        await api.admin.resource(SECRETS, "kube-system").create(secret())
-        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
-        path = "/apis/authentication.k8s.io/v1/tokenreviews"
-        api.server.add_tokens({"sesame": UserInfo("admin", ("system:masters",))})
-        asgi = ASGIClient(api.server)
-        known = (await asgi("POST", path, {**review, "spec": {"token": "abcdef.0123456789abcdef"}})).json["status"]
-        assert (known["authenticated"], known["user"]["username"]) == (True, "system:bootstrap:abcdef")
-        other = (await asgi("POST", path, {**review, "spec": {"token": "abcdef.0123456789abcdeg"}})).json["status"]
-        assert "authenticated" not in other
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_token_review_knows_the_tokens_of_nodes_that_join(api: Guarded) -> None:
+    await api.admin.resource(SECRETS, "kube-system").create(secret())
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
+    path = "/apis/authentication.k8s.io/v1/tokenreviews"
+    api.server.add_tokens({"sesame": UserInfo("admin", ("system:masters",))})
+    asgi = ASGIClient(api.server)
+    known = (await asgi("POST", path, {**review, "spec": {"token": "abcdef.0123456789abcdef"}})).json["status"]
+    assert (known["authenticated"], known["user"]["username"]) == (True, "system:bootstrap:abcdef")
+    other = (await asgi("POST", path, {**review, "spec": {"token": "abcdef.0123456789abcdeg"}})).json["status"]
+    assert "authenticated" not in other

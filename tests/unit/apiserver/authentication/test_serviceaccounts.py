@@ -20,6 +20,7 @@ from cathedra.api.core.authentication_v1 import (
 from cathedra.apiserver.authentication.serviceaccounts import ISSUER
 from cathedra.apiserver.authentication.signing import BadToken, SigningKey
 from cathedra.client.resources import NODES, PODS, SERVICEACCOUNTS, resource_ref
+from tests.running import run_with
 from tests.unit.apiserver.guarded import Guarded, guarded, node, pod, refused, service_account
 
 TOKEN_REVIEWS = resource_ref(TokenReview, "tokenreviews", namespaced=False)
@@ -52,83 +53,73 @@ async def account(api: Guarded) -> str:
     return made.metadata.uid
 
 
-def test_a_token_is_its_accounts_until_it_expires() -> None:
-    async def body(api: Guarded) -> None:
-        uid = await account(api)
-        issued = await token(api, request(seconds=600))
-        claims = claims_of(issued.status.token)
-        assert (claims["iss"], claims["aud"], claims["sub"]) == (ISSUER, [ISSUER], "system:serviceaccount:default:bot")
-        assert claims["exp"] - claims["iat"] == 600
-        known = api.server.context.tokens.user_of(issued.status.token)
-        assert known is not None
-        assert (known.name, known.uid) == ("system:serviceaccount:default:bot", uid)
-        assert known.groups == ("system:serviceaccounts", "system:serviceaccounts:default")
-        assert known.extra[f"{EXTRA}credential-id"] == (f"JTI={claims['jti']}",)
-        await api.clock.sleep(659)  # Kubernetes' leeway for clocks that differ is a minute
-        assert api.server.context.tokens.user_of(issued.status.token) is not None
-        await api.clock.sleep(2)
-        assert api.server.context.tokens.user_of(issued.status.token) is None
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_token_is_its_accounts_until_it_expires(api: Guarded) -> None:
+    uid = await account(api)
+    issued = await token(api, request(seconds=600))
+    claims = claims_of(issued.status.token)
+    assert (claims["iss"], claims["aud"], claims["sub"]) == (ISSUER, [ISSUER], "system:serviceaccount:default:bot")
+    assert claims["exp"] - claims["iat"] == 600
+    known = api.server.context.tokens.user_of(issued.status.token)
+    assert known is not None
+    assert (known.name, known.uid) == ("system:serviceaccount:default:bot", uid)
+    assert known.groups == ("system:serviceaccounts", "system:serviceaccounts:default")
+    assert known.extra[f"{EXTRA}credential-id"] == (f"JTI={claims['jti']}",)
+    await api.clock.sleep(659)  # Kubernetes' leeway for clocks that differ is a minute
+    assert api.server.context.tokens.user_of(issued.status.token) is not None
+    await api.clock.sleep(2)
+    assert api.server.context.tokens.user_of(issued.status.token) is None
 
 
-def test_a_token_ends_with_its_account_and_is_not_its_successors() -> None:
-    async def body(api: Guarded) -> None:
-        await account(api)
-        issued = await token(api, request())
-        await api.admin.resource(SERVICEACCOUNTS, "default").delete("bot")
-        await account(api)
-        assert api.server.context.tokens.user_of(issued.status.token) is None
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_token_ends_with_its_account_and_is_not_its_successors(api: Guarded) -> None:
+    await account(api)
+    issued = await token(api, request())
+    await api.admin.resource(SERVICEACCOUNTS, "default").delete("bot")
+    await account(api)
+    assert api.server.context.tokens.user_of(issued.status.token) is None
 
 
-def test_a_token_of_a_pod_says_which_pod_and_node_and_ends_with_the_pod() -> None:
-    async def body(api: Guarded) -> None:
-        await account(api)
-        on = await api.admin.resource(NODES).create(node("n1"))
-        pods = api.admin.resource(PODS, "default")
-        made = await pods.create(pod("p", on="n1", service_account_name="bot"))
-        issued = await token(api, request(bound=bound_pod("p")))
-        known = api.server.context.tokens.user_of(issued.status.token)
-        assert known is not None
-        found = {key.removeprefix(EXTRA): value for key, value in known.extra.items()}
-        assert found["pod-name"] == ("p",)
-        assert found["pod-uid"] == (made.metadata.uid,)
-        assert found["node-name"] == ("n1",)
-        assert found["node-uid"] == (on.metadata.uid,)
-        await pods.delete("p", grace_period_seconds=0)
-        assert api.server.context.tokens.user_of(issued.status.token) is None
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_token_of_a_pod_says_which_pod_and_node_and_ends_with_the_pod(api: Guarded) -> None:
+    await account(api)
+    on = await api.admin.resource(NODES).create(node("n1"))
+    pods = api.admin.resource(PODS, "default")
+    made = await pods.create(pod("p", on="n1", service_account_name="bot"))
+    issued = await token(api, request(bound=bound_pod("p")))
+    known = api.server.context.tokens.user_of(issued.status.token)
+    assert known is not None
+    found = {key.removeprefix(EXTRA): value for key, value in known.extra.items()}
+    assert found["pod-name"] == ("p",)
+    assert found["pod-uid"] == (made.metadata.uid,)
+    assert found["node-name"] == ("n1",)
+    assert found["node-uid"] == (on.metadata.uid,)
+    await pods.delete("p", grace_period_seconds=0)
+    assert api.server.context.tokens.user_of(issued.status.token) is None
 
 
-def test_pods_own_tokens_outlive_their_hour_and_say_when_to_come_again() -> None:
-    async def body(api: Guarded) -> None:
-        await account(api)
-        await api.admin.resource(PODS, "default").create(pod("p", service_account_name="bot"))
-        issued = await token(api, request(seconds=3607, bound=bound_pod("p")))
-        claims = claims_of(issued.status.token)
-        assert claims["exp"] - claims["iat"] == 365 * 24 * 3600
-        assert claims["kubernetes.io"]["warnafter"] == claims["iat"] + 3607
-        assert issued.status.expiration_timestamp is not None
-        assert issued.status.expiration_timestamp.micros // 1_000_000 == claims["iat"] + 3607
-
-    guarded(body)
+@run_with(guarded)
+async def test_pods_own_tokens_outlive_their_hour_and_say_when_to_come_again(api: Guarded) -> None:
+    await account(api)
+    await api.admin.resource(PODS, "default").create(pod("p", service_account_name="bot"))
+    issued = await token(api, request(seconds=3607, bound=bound_pod("p")))
+    claims = claims_of(issued.status.token)
+    assert claims["exp"] - claims["iat"] == 365 * 24 * 3600
+    assert claims["kubernetes.io"]["warnafter"] == claims["iat"] + 3607
+    assert issued.status.expiration_timestamp is not None
+    assert issued.status.expiration_timestamp.micros // 1_000_000 == claims["iat"] + 3607
 
 
-def test_a_token_for_others_does_not_open_the_api() -> None:
-    async def body(api: Guarded) -> None:
-        await account(api)
-        issued = await token(api, request("vault"))
-        assert api.server.context.tokens.user_of(issued.status.token) is None
-        reviews = api.admin.resource(TOKEN_REVIEWS)
-        review = await reviews.create(TokenReview(spec=TokenReviewSpec(issued.status.token, ("vault", "x"))))
-        assert (review.status.authenticated, review.status.audiences) == (True, ("vault",))
-        review = await reviews.create(TokenReview(spec=TokenReviewSpec(issued.status.token)))
-        assert (review.status.authenticated, review.status.error) == (False, "invalid bearer token")
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_token_for_others_does_not_open_the_api(api: Guarded) -> None:
+    await account(api)
+    issued = await token(api, request("vault"))
+    assert api.server.context.tokens.user_of(issued.status.token) is None
+    reviews = api.admin.resource(TOKEN_REVIEWS)
+    review = await reviews.create(TokenReview(spec=TokenReviewSpec(issued.status.token, ("vault", "x"))))
+    assert (review.status.authenticated, review.status.audiences) == (True, ("vault",))
+    review = await reviews.create(TokenReview(spec=TokenReviewSpec(issued.status.token)))
+    assert (review.status.authenticated, review.status.error) == (False, "invalid bearer token")
 
 
 @pytest.mark.parametrize(
@@ -146,38 +137,32 @@ def test_a_token_for_others_does_not_open_the_api() -> None:
         ),
     ],
 )
-def test_what_cannot_be_issued_is_refused(wanted: TokenRequest, code: int, message: str) -> None:
-    async def body(api: Guarded) -> None:
-        await account(api)
-        pods = api.admin.resource(PODS, "default")
-        await pods.create(pod("p", service_account_name="bot"))
-        await pods.create(pod("foreign"))
-        assert message in await refused(token(api, wanted), code)
-
-    guarded(body)
+@run_with(guarded)
+async def test_what_cannot_be_issued_is_refused(api: Guarded, *, wanted: TokenRequest, code: int, message: str) -> None:
+    await account(api)
+    pods = api.admin.resource(PODS, "default")
+    await pods.create(pod("p", service_account_name="bot"))
+    await pods.create(pod("foreign"))
+    assert message in await refused(token(api, wanted), code)
 
 
-def test_a_node_gets_tokens_for_its_own_pods_alone() -> None:
-    async def body(api: Guarded) -> None:
-        await account(api)
-        made = await api.admin.resource(PODS, "default").create(pod("p", on="n1", service_account_name="bot"))
-        mine = api.node("n1").resource(SERVICEACCOUNTS, "default")
-        theirs = api.node("n2").resource(SERVICEACCOUNTS, "default")
-        bound = request(bound=bound_pod("p", made.metadata.uid))
-        await mine.create_subresource("bot", "token", bound)
-        assert "not bound to a pod" in await refused(mine.create_subresource("bot", "token", request()))
-        assert "no relationship found" in await refused(theirs.create_subresource("bot", "token", bound))
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_node_gets_tokens_for_its_own_pods_alone(api: Guarded) -> None:
+    await account(api)
+    made = await api.admin.resource(PODS, "default").create(pod("p", on="n1", service_account_name="bot"))
+    mine = api.node("n1").resource(SERVICEACCOUNTS, "default")
+    theirs = api.node("n2").resource(SERVICEACCOUNTS, "default")
+    bound = request(bound=bound_pod("p", made.metadata.uid))
+    await mine.create_subresource("bot", "token", bound)
+    assert "not bound to a pod" in await refused(mine.create_subresource("bot", "token", request()))
+    assert "no relationship found" in await refused(theirs.create_subresource("bot", "token", bound))
 
 
-def test_a_self_subject_review_names_the_user() -> None:
-    async def body(api: Guarded) -> None:
-        review = await api.of("alice", "devs").resource(SELF_REVIEWS).create(SelfSubjectReview())
-        assert review.status.user_info.username == "alice"
-        assert review.status.user_info.groups == ("devs", "system:authenticated")
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_self_subject_review_names_the_user(api: Guarded) -> None:
+    review = await api.of("alice", "devs").resource(SELF_REVIEWS).create(SelfSubjectReview())
+    assert review.status.user_info.username == "alice"
+    assert review.status.user_info.groups == ("devs", "system:authenticated")
 
 
 def test_a_key_in_a_file_knows_its_tokens_again(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from cathedra.apiserver.bootstrap.flowcontrol import flow_control
 from cathedra.apiserver.bootstrap.keeping import ObjectKeeper
 from cathedra.client.resources import resource_ref
 from cathedra.kinds.machinery.flowcontrol import validate_flow_schema, validate_priority_level
+from tests.running import run_with
 from tests.unit.apiserver.guarded import Guarded, guarded
 
 AUTOUPDATE = "apf.kubernetes.io/autoupdate-spec"
@@ -34,51 +35,45 @@ def test_every_object_obeys_the_rules_and_every_schema_names_a_level() -> None:
     assert {schema.spec.priority_level_configuration.name for schema in schemas} == levels.keys()
 
 
-def test_mandatory_objects_are_kept_and_missing_ones_made_again() -> None:
-    async def body(api: Guarded) -> None:
-        keeper = ObjectKeeper(api.server.context, list(flow_control()))
-        await keeper.reconcile()
-        schemas = api.admin.resource(FLOWSCHEMAS)
-        await change(api, "catch-all", annotation="false")
-        await keeper.reconcile()
-        kept = await schemas.get("catch-all")
-        assert (kept.spec.matching_precedence, kept.metadata.annotations) == (10_000, {AUTOUPDATE: "true"})
-        await schemas.delete("probes")
-        await keeper.reconcile()
-        assert (await schemas.get("probes")).spec.priority_level_configuration.name == "exempt"
-
-    guarded(body)
+@run_with(guarded)
+async def test_mandatory_objects_are_kept_and_missing_ones_made_again(api: Guarded) -> None:
+    keeper = ObjectKeeper(api.server.context, list(flow_control()))
+    await keeper.reconcile()
+    schemas = api.admin.resource(FLOWSCHEMAS)
+    await change(api, "catch-all", annotation="false")
+    await keeper.reconcile()
+    kept = await schemas.get("catch-all")
+    assert (kept.spec.matching_precedence, kept.metadata.annotations) == (10_000, {AUTOUPDATE: "true"})
+    await schemas.delete("probes")
+    await keeper.reconcile()
+    assert (await schemas.get("probes")).spec.priority_level_configuration.name == "exempt"
 
 
 @pytest.mark.parametrize(
     ("annotation", "precedence", "after"),
     [("true", 9_000, "true"), ("false", 77, "false"), ("0", 77, "0"), (None, 77, "false"), ("perhaps", 77, "false")],
 )
-def test_a_suggested_object_that_was_changed_is_kept_as_its_annotation_says(
-    annotation: str | None, precedence: int, after: str
+@run_with(guarded)
+async def test_a_suggested_object_that_was_changed_is_kept_as_its_annotation_says(
+    api: Guarded, *, annotation: str | None, precedence: int, after: str
 ) -> None:
-    async def body(api: Guarded) -> None:
-        keeper = ObjectKeeper(api.server.context, list(flow_control()))
-        await keeper.reconcile()
-        await change(api, "service-accounts", annotation=annotation)
-        await keeper.reconcile()
-        kept = await api.admin.resource(FLOWSCHEMAS).get("service-accounts")
-        assert (kept.spec.matching_precedence, kept.metadata.annotations) == (precedence, {AUTOUPDATE: after})
-
-    guarded(body)
+    keeper = ObjectKeeper(api.server.context, list(flow_control()))
+    await keeper.reconcile()
+    await change(api, "service-accounts", annotation=annotation)
+    await keeper.reconcile()
+    kept = await api.admin.resource(FLOWSCHEMAS).get("service-accounts")
+    assert (kept.spec.matching_precedence, kept.metadata.annotations) == (precedence, {AUTOUPDATE: after})
 
 
-def test_a_suggested_object_that_was_never_changed_gets_its_annotation_back() -> None:
-    async def body(api: Guarded) -> None:
-        keeper = ObjectKeeper(api.server.context, list(flow_control()))
-        await keeper.reconcile()
-        schemas = api.admin.resource(FLOWSCHEMAS)
-        schema = await schemas.get("service-accounts")
-        await schemas.update(replace(schema, metadata=replace(schema.metadata, annotations={})))
-        await keeper.reconcile()
-        assert (await schemas.get("service-accounts")).metadata.annotations == {AUTOUPDATE: "true"}
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_suggested_object_that_was_never_changed_gets_its_annotation_back(api: Guarded) -> None:
+    keeper = ObjectKeeper(api.server.context, list(flow_control()))
+    await keeper.reconcile()
+    schemas = api.admin.resource(FLOWSCHEMAS)
+    schema = await schemas.get("service-accounts")
+    await schemas.update(replace(schema, metadata=replace(schema.metadata, annotations={})))
+    await keeper.reconcile()
+    assert (await schemas.get("service-accounts")).metadata.annotations == {AUTOUPDATE: "true"}
 
 
 async def change(api: Guarded, name: str, *, annotation: str | None) -> None:
@@ -90,13 +85,11 @@ async def change(api: Guarded, name: str, *, annotation: str | None) -> None:
     await schemas.update(replace(changed, metadata=replace(schema.metadata, annotations=annotations)))
 
 
-def test_nothing_is_written_when_everything_is_there() -> None:
-    async def body(api: Guarded) -> None:
-        keeper = ObjectKeeper(api.server.context, list(flow_control()))
-        await keeper.reconcile()
-        before = api.server.revision
-        await keeper.reconcile()
-        assert api.server.revision == before
-        assert stored(api, "prioritylevelconfigurations", "exempt").spec.exempt.nominal_concurrency_shares == 0
-
-    guarded(body)
+@run_with(guarded)
+async def test_nothing_is_written_when_everything_is_there(api: Guarded) -> None:
+    keeper = ObjectKeeper(api.server.context, list(flow_control()))
+    await keeper.reconcile()
+    before = api.server.revision
+    await keeper.reconcile()
+    assert api.server.revision == before
+    assert stored(api, "prioritylevelconfigurations", "exempt").spec.exempt.nominal_concurrency_shares == 0

@@ -29,6 +29,7 @@ from cathedra.apiserver.requestinfo import request_info
 from cathedra.client.resources import resource_ref
 from cathedra.client.transport import PatchType
 from cathedra.clock import run_virtual
+from tests.running import on_virtual_clock, run_with
 from tests.unit.apiserver.asgi import ASGIClient
 from tests.unit.apiserver.guarded import Guarded, guarded
 
@@ -90,66 +91,54 @@ async def named(api: Guarded, flow: FlowController, user: UserInfo, method: str,
         ),
     ],
 )
-def test_requests_go_where_a_stock_cluster_sends_them(
-    user: UserInfo, method: str, path: str, schema: str, level: str
+@run_with(guarded)
+async def test_requests_go_where_a_stock_cluster_sends_them(
+    api: Guarded, *, user: UserInfo, method: str, path: str, schema: str, level: str
 ) -> None:
-    async def body(api: Guarded) -> None:
-        assert await named(api, await kept(api), user, method, path) == (schema, level)
-
-    guarded(body)
+    assert await named(api, await kept(api), user, method, path) == (schema, level)
 
 
-def test_exempt_requests_wait_for_nobody_and_others_share_the_seats() -> None:
-    async def body(api: Guarded) -> None:
-        flow = await kept(api)
-        assert flow.classify(ADMIN, request_info("GET", "/api/v1/pods")).level is None
-        place = flow.classify(UserInfo("jane", EVERYONE), request_info("GET", "/api/v1/pods"))
-        assert place.level is not None
-        shape = place.level.limits
-        assert (shape.own + shape.lent, shape.lent) == (49, 25)
-        assert (shape.queues, shape.hand, shape.length) == (128, 6, 50)
-        assert place.level.acquire()
-        assert flow.taken == 1
-
-    guarded(body)
+@run_with(guarded)
+async def test_exempt_requests_wait_for_nobody_and_others_share_the_seats(api: Guarded) -> None:
+    flow = await kept(api)
+    assert flow.classify(ADMIN, request_info("GET", "/api/v1/pods")).level is None
+    place = flow.classify(UserInfo("jane", EVERYONE), request_info("GET", "/api/v1/pods"))
+    assert place.level is not None
+    shape = place.level.limits
+    assert (shape.own + shape.lent, shape.lent) == (49, 25)
+    assert (shape.queues, shape.hand, shape.length) == (128, 6, 50)
+    assert place.level.acquire()
+    assert flow.taken == 1
 
 
-def test_flows_are_told_apart_by_user_or_namespace() -> None:
-    async def body(api: Guarded) -> None:
-        flow = await kept(api)
-        jane, joe = (
-            flow.classify(UserInfo(name, EVERYONE), request_info("GET", "/api/v1/pods")) for name in ("a", "b")
-        )
-        assert jane.level is joe.level
-        assert (jane.flow, joe.flow) == ("global-default/a", "global-default/b")
-        scheduler = flow.classify(
-            UserInfo("system:kube-scheduler", EVERYONE), request_info("GET", "/api/v1/namespaces/n/pods")
-        )
-        assert scheduler.flow == "kube-scheduler/n"
-
-    guarded(body)
+@run_with(guarded)
+async def test_flows_are_told_apart_by_user_or_namespace(api: Guarded) -> None:
+    flow = await kept(api)
+    jane, joe = (flow.classify(UserInfo(name, EVERYONE), request_info("GET", "/api/v1/pods")) for name in ("a", "b"))
+    assert jane.level is joe.level
+    assert (jane.flow, joe.flow) == ("global-default/a", "global-default/b")
+    scheduler = flow.classify(
+        UserInfo("system:kube-scheduler", EVERYONE), request_info("GET", "/api/v1/namespaces/n/pods")
+    )
+    assert scheduler.flow == "kube-scheduler/n"
 
 
-def test_a_change_of_the_objects_is_followed() -> None:
-    async def body(api: Guarded) -> None:
-        flow = await kept(api)
-        jane = UserInfo("jane", EVERYONE)
-        before = flow.classify(jane, request_info("GET", "/api/v1/pods")).level
-        assert before is not None
-        limits = {
-            "spec": {"limited": {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}}
-        }
-        await api.admin.resource(LEVELS).patch("global-default", PatchType.MERGE, limits)
-        place = flow.classify(jane, request_info("GET", "/api/v1/pods"))
-        assert place.level is before
-        assert not before.acquire()
-        await api.admin.resource(LEVELS).delete("global-default")
-        assert await named(api, flow, jane, "GET", "/api/v1/pods") == ("catch-all", "catch-all")
-        level = flow.classify(jane, request_info("GET", "/api/v1/pods")).level
-        assert level is not None
-        assert level.limits.queues == 0
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_change_of_the_objects_is_followed(api: Guarded) -> None:
+    flow = await kept(api)
+    jane = UserInfo("jane", EVERYONE)
+    before = flow.classify(jane, request_info("GET", "/api/v1/pods")).level
+    assert before is not None
+    limits = {"spec": {"limited": {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}}}
+    await api.admin.resource(LEVELS).patch("global-default", PatchType.MERGE, limits)
+    place = flow.classify(jane, request_info("GET", "/api/v1/pods"))
+    assert place.level is before
+    assert not before.acquire()
+    await api.admin.resource(LEVELS).delete("global-default")
+    assert await named(api, flow, jane, "GET", "/api/v1/pods") == ("catch-all", "catch-all")
+    level = flow.classify(jane, request_info("GET", "/api/v1/pods")).level
+    assert level is not None
+    assert level.limits.queues == 0
 
 
 @pytest.mark.parametrize(("percent", "lent"), [(0, 0), (50, 3), (100, 5)])
@@ -170,17 +159,15 @@ def test_a_server_without_the_objects_lets_users_take_turns() -> None:
     assert (flow.taken, flow.waiting, flow.rejected, jane.headers) == (2, 0, 0, ())
 
 
-def test_answers_show_schema_and_level() -> None:
-    async def body(api: Guarded) -> None:
-        await kept(api)
-        api.server.add_tokens({"t": ADMIN})
-        answer = await ASGIClient(api.server)("GET", "/api/v1/pods", user="t")
-        schema = await api.admin.resource(SCHEMAS).get("exempt")
-        level = await api.admin.resource(LEVELS).get("exempt")
-        assert answer.header("x-kubernetes-pf-flowschema-uid") == schema.metadata.uid
-        assert answer.header("x-kubernetes-pf-prioritylevel-uid") == level.metadata.uid
-
-    guarded(body)
+@run_with(guarded)
+async def test_answers_show_schema_and_level(api: Guarded) -> None:
+    await kept(api)
+    api.server.add_tokens({"t": ADMIN})
+    answer = await ASGIClient(api.server)("GET", "/api/v1/pods", user="t")
+    schema = await api.admin.resource(SCHEMAS).get("exempt")
+    level = await api.admin.resource(LEVELS).get("exempt")
+    assert answer.header("x-kubernetes-pf-flowschema-uid") == schema.metadata.uid
+    assert answer.header("x-kubernetes-pf-prioritylevel-uid") == level.metadata.uid
 
 
 def test_places_of_long_paths_do_not_fill_the_memory() -> None:
@@ -216,79 +203,68 @@ def test_flows_are_served_in_turn() -> None:
     assert run_virtual(scenario()) == ["alice", "alice", "bob", "alice", "bob", "alice"]
 
 
-def test_a_full_queue_refuses_at_once_and_only_its_own_flows() -> None:
-    async def scenario() -> None:
-        place, order = level(length=1), list[str]()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(visit(place, "alice", order))
-            group.create_task(visit(place, "alice", order))
-            await asyncio.sleep(0)
-            with pytest.raises(StatusError, match="Too many requests") as refused:
-                await place.queue_up("alice", FlowCounts())
-            assert refused.value.code == 429
-            assert refused.value.status.details is not None
-            assert refused.value.status.details.retry_after_seconds == 1
-            group.create_task(visit(place, "bob", order))
-        assert order == ["alice", "alice", "bob"]
-        assert place.rejected == 1
-
-    run_virtual(scenario())
-
-
-def test_a_level_without_queues_refuses_who_finds_no_seat() -> None:
-    async def scenario() -> None:
-        place = level(queues=0)
-        assert place.acquire()
-        with pytest.raises(StatusError, match="Too many requests"):
-            await place.queue_up("alice", FlowCounts())
-
-    run_virtual(scenario())
-
-
-def test_a_flow_with_several_queues_waits_in_the_shortest() -> None:
-    """Two queues of one place each hold two requests of a flow that was dealt both."""
-
-    async def scenario() -> None:
-        place, order = level(queues=2, hand=2, length=1), list[str]()
-        async with asyncio.TaskGroup() as group:
-            for _ in range(3):
-                group.create_task(visit(place, "alice", order))
-            await asyncio.sleep(0)
-            assert place.waiting == 2
-            with pytest.raises(StatusError):
-                await place.queue_up("alice", FlowCounts())
-        assert order == ["alice"] * 3
-
-    run_virtual(scenario())
-
-
-def test_who_waits_too_long_is_told_to_come_again() -> None:
-    async def scenario() -> None:
-        place = level(wait=5)
-        assert place.acquire()
-        with pytest.raises(StatusError, match="Too many requests"):
-            await place.queue_up("alice", FlowCounts())
-        assert place.waiting == 0
-        place.release()
-        assert place.taken == 0
-
-    run_virtual(scenario())
-
-
-def test_a_cancelled_wait_leaves_no_trace() -> None:
-    async def scenario() -> None:
-        place = level()
-        assert place.acquire()
-        waiting = asyncio.create_task(place.queue_up("alice", FlowCounts()))
+@on_virtual_clock
+async def test_a_full_queue_refuses_at_once_and_only_its_own_flows() -> None:
+    place, order = level(length=1), list[str]()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(visit(place, "alice", order))
+        group.create_task(visit(place, "alice", order))
         await asyncio.sleep(0)
-        place.release()  # the seat is on its way to alice when she gives up
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert place.taken == 0
-        assert place.acquire()
+        with pytest.raises(StatusError, match="Too many requests") as refused:
+            await place.queue_up("alice", FlowCounts())
+        assert refused.value.code == 429
+        assert refused.value.status.details is not None
+        assert refused.value.status.details.retry_after_seconds == 1
+        group.create_task(visit(place, "bob", order))
+    assert order == ["alice", "alice", "bob"]
+    assert place.rejected == 1
 
-    run_virtual(scenario())
+
+@on_virtual_clock
+async def test_a_level_without_queues_refuses_who_finds_no_seat() -> None:
+    place = level(queues=0)
+    assert place.acquire()
+    with pytest.raises(StatusError, match="Too many requests"):
+        await place.queue_up("alice", FlowCounts())
+
+
+@on_virtual_clock
+async def test_a_flow_with_several_queues_waits_in_the_shortest() -> None:
+    """Two queues of one place each hold two requests of a flow that was dealt both."""
+    place, order = level(queues=2, hand=2, length=1), list[str]()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(3):
+            group.create_task(visit(place, "alice", order))
+        await asyncio.sleep(0)
+        assert place.waiting == 2
+        with pytest.raises(StatusError):
+            await place.queue_up("alice", FlowCounts())
+    assert order == ["alice"] * 3
+
+
+@on_virtual_clock
+async def test_who_waits_too_long_is_told_to_come_again() -> None:
+    place = level(wait=5)
+    assert place.acquire()
+    with pytest.raises(StatusError, match="Too many requests"):
+        await place.queue_up("alice", FlowCounts())
+    assert place.waiting == 0
+    place.release()
+    assert place.taken == 0
+
+
+@on_virtual_clock
+async def test_a_cancelled_wait_leaves_no_trace() -> None:
+    place = level()
+    assert place.acquire()
+    waiting = asyncio.create_task(place.queue_up("alice", FlowCounts()))
+    await asyncio.sleep(0)
+    place.release()  # the seat is on its way to alice when she gives up
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert place.taken == 0
+    assert place.acquire()
 
 
 def shared(*shapes: LevelLimits) -> list[PriorityLevel]:
@@ -310,14 +286,12 @@ def test_a_level_borrows_no_more_than_it_may() -> None:
     assert [low.acquire() for _ in range(3)] == [True, True, False]
 
 
-def test_a_borrowed_seat_goes_back_to_who_waits_for_it() -> None:
-    async def scenario() -> None:
-        low, high = shared(LevelLimits(own=1, queues=4), LevelLimits(own=0, lent=1, queues=4))
-        assert [low.acquire(), low.acquire(), high.acquire()] == [True, True, False]
-        waiting = asyncio.create_task(high.queue_up("x", FlowCounts()))
-        await asyncio.sleep(0)
-        low.release()
-        await waiting
-        assert (low.taken, high.taken) == (1, 1)
-
-    run_virtual(scenario())
+@on_virtual_clock
+async def test_a_borrowed_seat_goes_back_to_who_waits_for_it() -> None:
+    low, high = shared(LevelLimits(own=1, queues=4), LevelLimits(own=0, lent=1, queues=4))
+    assert [low.acquire(), low.acquire(), high.acquire()] == [True, True, False]
+    waiting = asyncio.create_task(high.queue_up("x", FlowCounts()))
+    await asyncio.sleep(0)
+    low.release()
+    await waiting
+    assert (low.taken, high.taken) == (1, 1)

@@ -14,7 +14,7 @@ from cathedra.apiserver.pipeline.flowcontrol import FlowController
 from cathedra.apiserver.pipeline.pipeline import Deadlines, Pipeline, deadline_of
 from cathedra.apiserver.pipeline.record import RequestRecord
 from cathedra.apiserver.requestinfo import request_info
-from cathedra.clock import run_virtual
+from tests.running import on_virtual_clock
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 
 JANE = UserInfo("jane")
@@ -148,38 +148,31 @@ async def lasting(deadlines: Deadlines, limit: float, seconds: float) -> float |
     return asyncio.get_running_loop().time()
 
 
-def test_what_takes_too_long_ends_at_its_own_deadline() -> None:
+@on_virtual_clock
+async def test_what_takes_too_long_ends_at_its_own_deadline() -> None:
     """The shorter ones come later: the timer has to be set anew for them."""
-
-    async def body() -> None:
-        deadlines = Deadlines()
-        limits = ((60.0, 100.0), (60.0, 1.0), (5.0, 100.0), (2.0, 100.0), (2.5, 1.5))
-        found = await asyncio.gather(*(lasting(deadlines, *limit) for limit in limits))
-        assert found == ["over at 60.000", 1.0, "over at 5.000", "over at 2.000", 1.5]
-        assert await lasting(deadlines, 10.0, 20.0) == "over at 70.000"
-
-    run_virtual(body())
+    deadlines = Deadlines()
+    limits = ((60.0, 100.0), (60.0, 1.0), (5.0, 100.0), (2.0, 100.0), (2.5, 1.5))
+    found = await asyncio.gather(*(lasting(deadlines, *limit) for limit in limits))
+    assert found == ["over at 60.000", 1.0, "over at 5.000", "over at 2.000", 1.5]
+    assert await lasting(deadlines, 10.0, 20.0) == "over at 70.000"
 
 
-def test_a_cancellation_from_elsewhere_is_no_deadline() -> None:
-    async def body() -> None:
-        task = asyncio.create_task(lasting(Deadlines(), 60.0, 100.0))
-        await asyncio.sleep(1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_a_cancellation_from_elsewhere_is_no_deadline() -> None:
+    task = asyncio.create_task(lasting(Deadlines(), 60.0, 100.0))
+    await asyncio.sleep(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
-def test_a_deadline_within_another_leaves_that_alone() -> None:
-    async def body() -> None:
-        deadlines = Deadlines()
-        with deadlines.within(60.0):
-            assert await lasting(deadlines, 1.0, 10.0) == "over at 1.000"
-            await asyncio.sleep(10)
-        current = asyncio.current_task()
-        assert current is not None
-        assert current.cancelling() == 0
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_a_deadline_within_another_leaves_that_alone() -> None:
+    deadlines = Deadlines()
+    with deadlines.within(60.0):
+        assert await lasting(deadlines, 1.0, 10.0) == "over at 1.000"
+        await asyncio.sleep(10)
+    current = asyncio.current_task()
+    assert current is not None
+    assert current.cancelling() == 0

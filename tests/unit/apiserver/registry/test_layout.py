@@ -24,6 +24,7 @@ from cathedra.client.transport import PatchType
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.kinds.served import all_definitions
 from cathedra.releases import RELEASES, FeatureGates
+from tests.running import run_with
 from tests.unit.apiserver.registry.test_sharedcommitlog import FakeStore
 from tests.unit.kinds.objects import claim, definition_of, device, resource_slice
 
@@ -68,33 +69,29 @@ def upgrading(test: Callable[[Upgrade], Awaitable[None]]) -> None:
     run_virtual(run())
 
 
-def test_an_older_server_changes_a_claim_with_a_field_that_it_does_not_know() -> None:
-    async def test(upgrade: Upgrade) -> None:
-        await upgrade.newer.resource(RESOURCECLAIMS, "default").create(claim())
-        value = upgrade.stored("resourceclaims/default/c")
-        value["spec"]["devices"]["requests"][0]["exactly"]["derivedAttributes"] = [
-            {"name": "x.example.com/y", "expression": "1"}
-        ]
-        upgrade.store.put("resourceclaims/default/c", json.dumps(value).encode())
-        claims = upgrade.older.resource(RESOURCECLAIMS, "default")
-        seen = await claims.get("c")
-        assert not seen.spec.devices.requests[0].exactly.derived_attributes
-        changed = await claims.patch("c", PatchType.MERGE, {"metadata": {"labels": {"a": "b"}}})
-        assert changed.metadata.labels == {"a": "b"}
-        # As in Kubernetes, a write through the older server drops what it does not know.
-        assert "derivedAttributes" not in json.dumps(upgrade.stored("resourceclaims/default/c"))
-
-    upgrading(test)
+@run_with(upgrading)
+async def test_an_older_server_changes_a_claim_with_a_field_that_it_does_not_know(upgrade: Upgrade) -> None:
+    await upgrade.newer.resource(RESOURCECLAIMS, "default").create(claim())
+    value = upgrade.stored("resourceclaims/default/c")
+    value["spec"]["devices"]["requests"][0]["exactly"]["derivedAttributes"] = [
+        {"name": "x.example.com/y", "expression": "1"}
+    ]
+    upgrade.store.put("resourceclaims/default/c", json.dumps(value).encode())
+    claims = upgrade.older.resource(RESOURCECLAIMS, "default")
+    seen = await claims.get("c")
+    assert not seen.spec.devices.requests[0].exactly.derived_attributes
+    changed = await claims.patch("c", PatchType.MERGE, {"metadata": {"labels": {"a": "b"}}})
+    assert changed.metadata.labels == {"a": "b"}
+    # As in Kubernetes, a write through the older server drops what it does not know.
+    assert "derivedAttributes" not in json.dumps(upgrade.stored("resourceclaims/default/c"))
 
 
-def test_an_older_server_does_not_show_a_field_that_it_does_not_know() -> None:
-    async def test(upgrade: Upgrade) -> None:
-        await upgrade.newer.resource(RESOURCESLICES).create(resource_slice(device()))
-        upgrade.write("resourceslices/s", skipNodeOperations=["Prepare"])
-        assert (await upgrade.newer.resource(RESOURCESLICES).get("s")).spec.skip_node_operations
-        assert not (await upgrade.older.resource(RESOURCESLICES).get("s")).spec.skip_node_operations
-
-    upgrading(test)
+@run_with(upgrading)
+async def test_an_older_server_does_not_show_a_field_that_it_does_not_know(upgrade: Upgrade) -> None:
+    await upgrade.newer.resource(RESOURCESLICES).create(resource_slice(device()))
+    upgrade.write("resourceslices/s", skipNodeOperations=["Prepare"])
+    assert (await upgrade.newer.resource(RESOURCESLICES).get("s")).spec.skip_node_operations
+    assert not (await upgrade.older.resource(RESOURCESLICES).get("s")).spec.skip_node_operations
 
 
 @pytest.mark.parametrize(

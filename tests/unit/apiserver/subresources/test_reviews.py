@@ -21,6 +21,7 @@ from cathedra.api.status import StatusError
 from cathedra.apiserver.config import ServerConfig
 from cathedra.client.resources import resource_ref
 from cathedra.releases import FeatureGates
+from tests.running import run_with
 from tests.unit.apiserver.asgi import open_asgi
 from tests.unit.apiserver.guarded import Guarded, guarded, refused, rule, user
 
@@ -31,41 +32,35 @@ LOCAL = resource_ref(LocalSubjectAccessReview, "localsubjectaccessreviews", name
 LIST_PODS = ResourceAttributes(namespace="default", verb="list", resource="pods", version="v1")
 
 
-def test_everybody_may_ask_about_himself() -> None:
-    async def body(api: Guarded) -> None:
-        review = SelfSubjectAccessReview(spec=SelfSubjectAccessReviewSpec(resource_attributes=LIST_PODS))
-        alice = api.of("alice").resource(SELF)
-        assert not (await alice.create(review)).status.allowed
-        await api.role("reader", rule("list", "pods"))
-        await api.bind("reader", user("alice"), namespace="default")
-        answer = (await alice.create(review)).status
-        assert answer.allowed
-        assert answer.reason.startswith('RBAC: allowed by RoleBinding "reader/default"')
-
-    guarded(body)
+@run_with(guarded)
+async def test_everybody_may_ask_about_himself(api: Guarded) -> None:
+    review = SelfSubjectAccessReview(spec=SelfSubjectAccessReviewSpec(resource_attributes=LIST_PODS))
+    alice = api.of("alice").resource(SELF)
+    assert not (await alice.create(review)).status.allowed
+    await api.role("reader", rule("list", "pods"))
+    await api.bind("reader", user("alice"), namespace="default")
+    answer = (await alice.create(review)).status
+    assert answer.allowed
+    assert answer.reason.startswith('RBAC: allowed by RoleBinding "reader/default"')
 
 
-def test_asking_about_others_needs_a_permission() -> None:
-    async def body(api: Guarded) -> None:
-        spec = SubjectAccessReviewSpec(user="alice", resource_attributes=LIST_PODS)
-        await refused(api.of("bob").resource(ANYBODY).create(SubjectAccessReview(spec=spec)))
-        answer = await api.admin.resource(ANYBODY).create(SubjectAccessReview(spec=spec))
-        assert not answer.status.allowed
-        masters = SubjectAccessReviewSpec(groups=("system:masters",), resource_attributes=LIST_PODS)
-        assert (await api.admin.resource(ANYBODY).create(SubjectAccessReview(spec=masters))).status.allowed
-
-    guarded(body)
+@run_with(guarded)
+async def test_asking_about_others_needs_a_permission(api: Guarded) -> None:
+    spec = SubjectAccessReviewSpec(user="alice", resource_attributes=LIST_PODS)
+    await refused(api.of("bob").resource(ANYBODY).create(SubjectAccessReview(spec=spec)))
+    answer = await api.admin.resource(ANYBODY).create(SubjectAccessReview(spec=spec))
+    assert not answer.status.allowed
+    masters = SubjectAccessReviewSpec(groups=("system:masters",), resource_attributes=LIST_PODS)
+    assert (await api.admin.resource(ANYBODY).create(SubjectAccessReview(spec=masters))).status.allowed
 
 
-def test_paths_can_be_asked_about() -> None:
-    async def body(api: Guarded) -> None:
-        for path, allowed in (("/api", True), ("/metrics", False)):
-            asked = NonResourceAttributes(path=path, verb="get")
-            spec = SelfSubjectAccessReviewSpec(non_resource_attributes=asked)
-            answer = await api.of("alice").resource(SELF).create(SelfSubjectAccessReview(spec=spec))
-            assert answer.status.allowed is allowed
-
-    guarded(body)
+@run_with(guarded)
+async def test_paths_can_be_asked_about(api: Guarded) -> None:
+    for path, allowed in (("/api", True), ("/metrics", False)):
+        asked = NonResourceAttributes(path=path, verb="get")
+        spec = SelfSubjectAccessReviewSpec(non_resource_attributes=asked)
+        answer = await api.of("alice").resource(SELF).create(SelfSubjectAccessReview(spec=spec))
+        assert answer.status.allowed is allowed
 
 
 @pytest.mark.parametrize(
@@ -81,42 +76,36 @@ def test_paths_can_be_asked_about() -> None:
         ),
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused(spec: Any, fields: list[str]) -> None:
-    async def body(api: Guarded) -> None:
-        with pytest.raises(StatusError) as caught:
-            await api.admin.resource(ANYBODY).create(SubjectAccessReview(spec=spec))
-        assert caught.value.code == 422
-        assert [cause.field for cause in caught.value.causes] == fields
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_question_that_makes_no_sense_is_refused(api: Guarded, *, spec: Any, fields: list[str]) -> None:
+    with pytest.raises(StatusError) as caught:
+        await api.admin.resource(ANYBODY).create(SubjectAccessReview(spec=spec))
+    assert caught.value.code == 422
+    assert [cause.field for cause in caught.value.causes] == fields
 
 
-def test_a_local_question_is_about_its_own_namespace() -> None:
-    async def body(api: Guarded) -> None:
-        spec = SubjectAccessReviewSpec(user="alice", resource_attributes=LIST_PODS)
-        local = LocalSubjectAccessReview(spec=spec)
-        assert not (await api.admin.resource(LOCAL, "default").create(local)).status.allowed
-        message = await refused(api.admin.resource(LOCAL, "kube-system").create(local), 422)
-        assert "must match metadata.namespace" in message
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_local_question_is_about_its_own_namespace(api: Guarded) -> None:
+    spec = SubjectAccessReviewSpec(user="alice", resource_attributes=LIST_PODS)
+    local = LocalSubjectAccessReview(spec=spec)
+    assert not (await api.admin.resource(LOCAL, "default").create(local)).status.allowed
+    message = await refused(api.admin.resource(LOCAL, "kube-system").create(local), 422)
+    assert "must match metadata.namespace" in message
 
 
-def test_all_rules_in_a_namespace_can_be_listed() -> None:
-    async def body(api: Guarded) -> None:
-        await api.role("reader", rule("list", "pods", names="a"))
-        await api.bind("reader", user("alice"), namespace="default")
-        review = SelfSubjectRulesReview(spec=SelfSubjectRulesReviewSpec(namespace="default"))
-        status = (await api.of("alice").resource(RULES).create(review)).status
-        assert not status.incomplete
-        assert any(one.resources == ("pods",) and one.resource_names == ("a",) for one in status.resource_rules)
-        assert any("/api/*" in one.non_resource_urls for one in status.non_resource_rules)
-        elsewhere = SelfSubjectRulesReview(spec=SelfSubjectRulesReviewSpec(namespace="kube-system"))
-        status = (await api.of("alice").resource(RULES).create(elsewhere)).status
-        assert not any(one.resources == ("pods",) for one in status.resource_rules)
-        assert (await api.node("n1").resource(RULES).create(review)).status.incomplete
-
-    guarded(body)
+@run_with(guarded)
+async def test_all_rules_in_a_namespace_can_be_listed(api: Guarded) -> None:
+    await api.role("reader", rule("list", "pods", names="a"))
+    await api.bind("reader", user("alice"), namespace="default")
+    review = SelfSubjectRulesReview(spec=SelfSubjectRulesReviewSpec(namespace="default"))
+    status = (await api.of("alice").resource(RULES).create(review)).status
+    assert not status.incomplete
+    assert any(one.resources == ("pods",) and one.resource_names == ("a",) for one in status.resource_rules)
+    assert any("/api/*" in one.non_resource_urls for one in status.non_resource_rules)
+    elsewhere = SelfSubjectRulesReview(spec=SelfSubjectRulesReviewSpec(namespace="kube-system"))
+    status = (await api.of("alice").resource(RULES).create(elsewhere)).status
+    assert not any(one.resources == ("pods",) for one in status.resource_rules)
+    assert (await api.node("n1").resource(RULES).create(review)).status.incomplete
 
 
 @pytest.mark.parametrize(

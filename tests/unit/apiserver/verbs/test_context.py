@@ -22,6 +22,7 @@ from cathedra.apiserver.authentication.user import UserInfo
 from cathedra.apiserver.request import Call
 from cathedra.client.client import Client
 from cathedra.client.resources import NAMESPACES, RESOURCECLAIMS
+from tests.running import run_with
 from tests.unit.apiserver.guarded import Guarded, account, claim, guarded, refused, rule, user
 
 
@@ -32,59 +33,51 @@ def call(api: Guarded, plural: str = "configmaps", group: str = "", **options: o
     return asked.but(**{"namespace": "default", "name": "a", **options})
 
 
-def test_strategies_know_the_user_the_version_and_the_labels_of_the_namespace() -> None:
-    async def body(api: Guarded) -> None:
-        labelled = Namespace(metadata=ObjectMeta(name="team", labels={"a": "b"}))
-        await api.admin.resource(NAMESPACES).create(labelled)
-        context = api.server.context.strategy_context(call(api, namespace="team"))
-        assert (context.user, context.groups, context.api_version) == ("ada", ("g",), "v1")
-        assert context.namespace_labels()["a"] == "b"
-        assert context.now == api.clock.now()
-        assert context.gates == api.server.context.gates
-        assert api.server.context.namespace_labels("nowhere") == api.server.context.namespace_labels("") == {}
-
-    guarded(body)
+@run_with(guarded)
+async def test_strategies_know_the_user_the_version_and_the_labels_of_the_namespace(api: Guarded) -> None:
+    labelled = Namespace(metadata=ObjectMeta(name="team", labels={"a": "b"}))
+    await api.admin.resource(NAMESPACES).create(labelled)
+    context = api.server.context.strategy_context(call(api, namespace="team"))
+    assert (context.user, context.groups, context.api_version) == ("ada", ("g",), "v1")
+    assert context.namespace_labels()["a"] == "b"
+    assert context.now == api.clock.now()
+    assert context.gates == api.server.context.gates
+    assert api.server.context.namespace_labels("nowhere") == api.server.context.namespace_labels("") == {}
 
 
-def test_a_call_passes_if_its_user_may_do_that() -> None:
-    async def body(api: Guarded) -> None:
-        asked = call(api)
-        with pytest.raises(StatusError) as refused:
-            api.server.context.authorize(asked)
-        assert refused.value.code == 403
-        assert 'User "ada" cannot get resource "configmaps" in API group "" in the namespace "default"' in str(
-            refused.value
-        )
-        await api.role("read", rule("get", "configmaps"))
-        await api.bind("read", user("ada"))
+@run_with(guarded)
+async def test_a_call_passes_if_its_user_may_do_that(api: Guarded) -> None:
+    asked = call(api)
+    with pytest.raises(StatusError) as refused:
         api.server.context.authorize(asked)
+    assert refused.value.code == 403
+    assert 'User "ada" cannot get resource "configmaps" in API group "" in the namespace "default"' in str(
+        refused.value
+    )
+    await api.role("read", rule("get", "configmaps"))
+    await api.bind("read", user("ada"))
+    api.server.context.authorize(asked)
 
-    guarded(body)
 
-
-def test_what_creates_by_another_verb_needs_the_permission_to_create() -> None:
-    async def body(api: Guarded) -> None:
-        await api.role("patch", rule("patch", "configmaps"))
-        await api.bind("patch", user("ada"))
-        asked = call(api, verb="patch")
-        api.server.context.authorize(asked)
-        with pytest.raises(StatusError) as refused:
-            api.server.context.authorize_creation(asked)
-        assert refused.value.code == 403
-        await api.role("create", rule("create", "configmaps"))
-        await api.bind("create", user("ada"))
+@run_with(guarded)
+async def test_what_creates_by_another_verb_needs_the_permission_to_create(api: Guarded) -> None:
+    await api.role("patch", rule("patch", "configmaps"))
+    await api.bind("patch", user("ada"))
+    asked = call(api, verb="patch")
+    api.server.context.authorize(asked)
+    with pytest.raises(StatusError) as refused:
         api.server.context.authorize_creation(asked)
+    assert refused.value.code == 403
+    await api.role("create", rule("create", "configmaps"))
+    await api.bind("create", user("ada"))
+    api.server.context.authorize_creation(asked)
 
-    guarded(body)
 
-
-def test_both_groups_of_events_are_one_table() -> None:
-    async def body(api: Guarded) -> None:
-        context = api.server.context
-        assert context.table(call(api, "events")) is context.table(call(api, "events", "events.k8s.io"))
-        assert context.table(call(api, "events")) is not context.table(call(api))
-
-    guarded(body)
+@run_with(guarded)
+async def test_both_groups_of_events_are_one_table(api: Guarded) -> None:
+    context = api.server.context
+    assert context.table(call(api, "events")) is context.table(call(api, "events", "events.k8s.io"))
+    assert context.table(call(api, "events")) is not context.table(call(api))
 
 
 DRA = "resource.k8s.io"
@@ -118,28 +111,24 @@ async def with_claim(api: Guarded, subject: Any, *rules: Any, selector: NodeSele
     return await claims.update_status(allocated(made, selector))
 
 
-def test_allocating_needs_the_permission_to_bind_cluster_wide() -> None:
-    async def body(api: Guarded) -> None:
-        stored = await with_claim(api, user("alice"))
-        claims = api.of("alice").resource(RESOURCECLAIMS, "default")
-        free = replace(stored, status=replace(stored.status, allocation=None))
-        message = await refused(claims.update_status(free), 422)
-        assert "status.allocation: Forbidden: changing status.allocation or status.reservedFor requires" in message
-        await api.role("bind", rule("update", "resourceclaims/binding", DRA))
-        await api.bind("bind", user("alice"), namespace="default")
-        await refused(claims.update_status(free), 422)
-        await api.bind("bind", user("alice"))
-        await claims.update_status(free)
-
-    guarded(body)
+@run_with(guarded)
+async def test_allocating_needs_the_permission_to_bind_cluster_wide(api: Guarded) -> None:
+    stored = await with_claim(api, user("alice"))
+    claims = api.of("alice").resource(RESOURCECLAIMS, "default")
+    free = replace(stored, status=replace(stored.status, allocation=None))
+    message = await refused(claims.update_status(free), 422)
+    assert "status.allocation: Forbidden: changing status.allocation or status.reservedFor requires" in message
+    await api.role("bind", rule("update", "resourceclaims/binding", DRA))
+    await api.bind("bind", user("alice"), namespace="default")
+    await refused(claims.update_status(free), 422)
+    await api.bind("bind", user("alice"))
+    await claims.update_status(free)
 
 
-def test_writing_the_same_status_needs_nothing_more() -> None:
-    async def body(api: Guarded) -> None:
-        stored = await with_claim(api, user("alice"))
-        await api.of("alice").resource(RESOURCECLAIMS, "default").update_status(stored)
-
-    guarded(body)
+@run_with(guarded)
+async def test_writing_the_same_status_needs_nothing_more(api: Guarded) -> None:
+    stored = await with_claim(api, user("alice"))
+    await api.of("alice").resource(RESOURCECLAIMS, "default").update_status(stored)
 
 
 def driver_on(api: Guarded, node: str) -> Client:
@@ -161,34 +150,28 @@ ARBITRARY = rule("arbitrary-node:update", "resourceclaims/driver", DRA, names=DR
         (ARBITRARY, "", None, True),
     ],
 )
-def test_a_driver_reports_where_its_permission_says(
-    granted: Any, node: str, selector: NodeSelector | None, allowed: bool
+@run_with(guarded)
+async def test_a_driver_reports_where_its_permission_says(
+    api: Guarded, *, granted: Any, node: str, selector: NodeSelector | None, allowed: bool
 ) -> None:
-    async def body(api: Guarded) -> None:
-        stored = await with_claim(api, account("driver", "default"), granted, selector=selector)
-        claims = driver_on(api, node).resource(RESOURCECLAIMS, "default")
-        if allowed:
-            await claims.update_status(reported(stored))
-            return
-        message = await refused(claims.update_status(reported(stored)), 422)
-        assert 'status.devices: Forbidden: changing status.devices requires resource="resourceclaims/driver"' in message
-
-    guarded(body)
+    stored = await with_claim(api, account("driver", "default"), granted, selector=selector)
+    claims = driver_on(api, node).resource(RESOURCECLAIMS, "default")
+    if allowed:
+        await claims.update_status(reported(stored))
+        return
+    message = await refused(claims.update_status(reported(stored)), 422)
+    assert 'status.devices: Forbidden: changing status.devices requires resource="resourceclaims/driver"' in message
 
 
-def test_users_with_a_nodes_name_are_no_drivers() -> None:
-    async def body(api: Guarded) -> None:
-        stored = await with_claim(api, user("alice"), ASSOCIATED, selector=on_node("n1"))
-        alice = api.of("alice", extra={NODE_NAME: ("n1",)}).resource(RESOURCECLAIMS, "default")
-        assert 'verb="[arbitrary-node:update]"' in await refused(alice.update_status(reported(stored)), 422)
-
-    guarded(body)
+@run_with(guarded)
+async def test_users_with_a_nodes_name_are_no_drivers(api: Guarded) -> None:
+    stored = await with_claim(api, user("alice"), ASSOCIATED, selector=on_node("n1"))
+    alice = api.of("alice", extra={NODE_NAME: ("n1",)}).resource(RESOURCECLAIMS, "default")
+    assert 'verb="[arbitrary-node:update]"' in await refused(alice.update_status(reported(stored)), 422)
 
 
-def test_without_the_gate_the_status_permission_is_enough() -> None:
-    async def body(api: Guarded) -> None:
-        stored = await with_claim(api, user("alice"))
-        free = replace(stored, status=replace(stored.status, allocation=None))
-        await api.of("alice").resource(RESOURCECLAIMS, "default").update_status(free)
-
-    guarded(body, gates={"DRAResourceClaimGranularStatusAuthorization": False})
+@run_with(lambda test: guarded(test, gates={"DRAResourceClaimGranularStatusAuthorization": False}))
+async def test_without_the_gate_the_status_permission_is_enough(api: Guarded) -> None:
+    stored = await with_claim(api, user("alice"))
+    free = replace(stored, status=replace(stored.status, allocation=None))
+    await api.of("alice").resource(RESOURCECLAIMS, "default").update_status(free)

@@ -10,6 +10,7 @@ import pytest
 from cathedra.api.core.coordination_v1 import Lease
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.client.resources import LEASES
+from tests.running import run_with
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 from tests.unit.apiserver.guarded import Guarded, guarded, refused, rule, user
 
@@ -92,18 +93,16 @@ async def test_some_kinds_are_created_by_an_update(path: str, body: dict[str, An
         assert (again.status, again.json["metadata"]["uid"]) == (200, made.json["metadata"]["uid"])
 
 
-def test_who_creates_by_an_update_may_create() -> None:
-    async def body(api: Guarded) -> None:
-        await api.role("change", rule("update", "leases", "coordination.k8s.io"))
-        await api.bind("change", user("ada"))
-        leases = api.of("ada").resource(LEASES, "default")
-        message = await refused(leases.update(Lease(metadata=ObjectMeta(name="a"))))
-        assert message.startswith('leases.coordination.k8s.io "a" is forbidden')
-        await api.role("create", rule("create", "leases", "coordination.k8s.io"))
-        await api.bind("create", user("ada"))
-        assert (await leases.update(Lease(metadata=ObjectMeta(name="a")))).metadata.uid
-
-    guarded(body)
+@run_with(guarded)
+async def test_who_creates_by_an_update_may_create(api: Guarded) -> None:
+    await api.role("change", rule("update", "leases", "coordination.k8s.io"))
+    await api.bind("change", user("ada"))
+    leases = api.of("ada").resource(LEASES, "default")
+    message = await refused(leases.update(Lease(metadata=ObjectMeta(name="a"))))
+    assert message.startswith('leases.coordination.k8s.io "a" is forbidden')
+    await api.role("create", rule("create", "leases", "coordination.k8s.io"))
+    await api.bind("create", user("ada"))
+    assert (await leases.update(Lease(metadata=ObjectMeta(name="a")))).metadata.uid
 
 
 @pytest.mark.parametrize("version", [None, "0"])

@@ -22,6 +22,7 @@ from cathedra.client.resources import NODES
 from cathedra.clock import SystemClock
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import PluginCallError
+from tests.running import run_with
 from tests.unit.apiserver.guarded import Guarded, guarded, refused
 from tests.unit.classic.world import World, gates, play
 
@@ -80,129 +81,116 @@ def by_hand(name: str, on: str = "n", driver: str = NAME) -> v1alpha2.ResourceSl
     return from_dict(v1alpha2.ResourceSlice, fields)
 
 
-def test_slices_follow_the_driver_with_the_fewest_writes() -> None:
-    async def story(world: World) -> None:
-        says: asyncio.Queue[bytes | None] = asyncio.Queue()
+@run_with(lambda test: play("1.30", test, nodes=0))
+async def test_slices_follow_the_driver_with_the_fewest_writes(world: World) -> None:
+    says: asyncio.Queue[bytes | None] = asyncio.Queue()
 
-        async def listen() -> AsyncGenerator[bytes]:
-            while (message := await says.get()) is not None:
-                yield message
+    async def listen() -> AsyncGenerator[bytes]:
+        while (message := await says.get()) is not None:
+            yield message
 
-        async with keeping(world, await with_node(world)) as slices:
-            listing = ResourceListing(slices, NAME, clock=world.clock)
-            following = asyncio.ensure_future(listing.follow(listen))
-            await says.put(listed(model("a"), model("b")))
-            await asyncio.sleep(1)
-            first = await published(world)
-            assert sorted(first.values()) == [["a"], ["b"]]
-            (kept,) = (name for name, names in first.items() if names == ["a"])
-            assert kept.startswith(f"n-{NAME}-")
-            stored = await world.of(SLICES).get(kept)
-            assert (stored.node_name, stored.driver_name) == ("n", NAME)
-            await says.put(listed(model("a"), model("c")))
-            await asyncio.sleep(1)
-            second = await published(world)
-            assert set(second) == set(first), "a slice whose content is gone is written anew"
-            assert second[kept] == ["a"]
-            assert (await world.of(SLICES).get(kept)).metadata.resource_version == stored.metadata.resource_version
-            await says.put(listed(model("a")))
-            await says.put(None)
-            await following
-            await asyncio.sleep(1)
-            assert await published(world) == {kept: ["a"]}, "what a driver said last stays true"
-            listing.end()
-            await asyncio.sleep(1)
-            assert await published(world) == {}
-
-    play("1.30", story, nodes=0)
+    async with keeping(world, await with_node(world)) as slices:
+        listing = ResourceListing(slices, NAME, clock=world.clock)
+        following = asyncio.ensure_future(listing.follow(listen))
+        await says.put(listed(model("a"), model("b")))
+        await asyncio.sleep(1)
+        first = await published(world)
+        assert sorted(first.values()) == [["a"], ["b"]]
+        (kept,) = (name for name, names in first.items() if names == ["a"])
+        assert kept.startswith(f"n-{NAME}-")
+        stored = await world.of(SLICES).get(kept)
+        assert (stored.node_name, stored.driver_name) == ("n", NAME)
+        await says.put(listed(model("a"), model("c")))
+        await asyncio.sleep(1)
+        second = await published(world)
+        assert set(second) == set(first), "a slice whose content is gone is written anew"
+        assert second[kept] == ["a"]
+        assert (await world.of(SLICES).get(kept)).metadata.resource_version == stored.metadata.resource_version
+        await says.put(listed(model("a")))
+        await says.put(None)
+        await following
+        await asyncio.sleep(1)
+        assert await published(world) == {kept: ["a"]}, "what a driver said last stays true"
+        listing.end()
+        await asyncio.sleep(1)
+        assert await published(world) == {}
 
 
-def test_a_slice_that_is_deleted_by_hand_is_written_again() -> None:
-    async def story(world: World) -> None:
-        async def listen() -> AsyncGenerator[bytes]:
-            yield listed(model("a"))
+@run_with(lambda test: play("1.30", test, nodes=0))
+async def test_a_slice_that_is_deleted_by_hand_is_written_again(world: World) -> None:
+    async def listen() -> AsyncGenerator[bytes]:
+        yield listed(model("a"))
 
-        async with keeping(world, await with_node(world)) as slices:
-            await ResourceListing(slices, NAME, clock=world.clock).follow(listen)
-            await asyncio.sleep(1)
-            (first,) = await published(world)
-            await world.of(SLICES).delete(first)
-            await asyncio.sleep(1)
-            (second,) = await published(world)
-            assert second != first
-
-    play("1.30", story, nodes=0)
+    async with keeping(world, await with_node(world)) as slices:
+        await ResourceListing(slices, NAME, clock=world.clock).follow(listen)
+        await asyncio.sleep(1)
+        (first,) = await published(world)
+        await world.of(SLICES).delete(first)
+        await asyncio.sleep(1)
+        (second,) = await published(world)
+        assert second != first
 
 
-def test_slices_of_drivers_that_are_not_registered_go() -> None:
+@run_with(lambda test: play("1.30", test, nodes=0))
+async def test_slices_of_drivers_that_are_not_registered_go(world: World) -> None:
     """At the start, and later those that are written by hand; other nodes' stay."""
-
-    async def story(world: World) -> None:
-        api = await with_node(world)
-        for piece in (by_hand("old"), by_hand("of-another", driver="e.example.com"), by_hand("elsewhere", on="m")):
-            await world.of(SLICES).create(piece)
-        async with keeping(world, api):
-            await asyncio.sleep(1)
-            assert list(await published(world)) == ["elsewhere"]
-            await world.of(SLICES).create(by_hand("new"))
-            await asyncio.sleep(1)
-            assert list(await published(world)) == ["elsewhere"]
-
-    play("1.30", story, nodes=0)
+    api = await with_node(world)
+    for piece in (by_hand("old"), by_hand("of-another", driver="e.example.com"), by_hand("elsewhere", on="m")):
+        await world.of(SLICES).create(piece)
+    async with keeping(world, api):
+        await asyncio.sleep(1)
+        assert list(await published(world)) == ["elsewhere"]
+        await world.of(SLICES).create(by_hand("new"))
+        await asyncio.sleep(1)
+        assert list(await published(world)) == ["elsewhere"]
 
 
-def test_a_driver_that_lists_nothing_has_no_slices() -> None:
-    async def story(world: World) -> None:
-        async def listen() -> AsyncGenerator[bytes]:
-            raise PluginCallError("Unimplemented", "method not implemented")
-            yield b""
+@run_with(lambda test: play("1.30", test, nodes=0))
+async def test_a_driver_that_lists_nothing_has_no_slices(world: World) -> None:
+    async def listen() -> AsyncGenerator[bytes]:
+        raise PluginCallError("Unimplemented", "method not implemented")
+        yield b""
 
-        async with keeping(world, await with_node(world)) as slices:
-            await ResourceListing(slices, NAME, clock=world.clock).follow(listen)
-            await world.of(SLICES).create(by_hand("mine"))
-            await asyncio.sleep(1)
-            assert await published(world) == {}
-
-    play("1.30", story, nodes=0)
+    async with keeping(world, await with_node(world)) as slices:
+        await ResourceListing(slices, NAME, clock=world.clock).follow(listen)
+        await world.of(SLICES).create(by_hand("mine"))
+        await asyncio.sleep(1)
+        assert await published(world) == {}
 
 
-def test_an_instance_that_was_replaced_takes_nothing_with_it() -> None:
-    async def story(world: World) -> None:
-        async def listen() -> AsyncGenerator[bytes]:
+@run_with(lambda test: play("1.30", test, nodes=0))
+async def test_an_instance_that_was_replaced_takes_nothing_with_it(world: World) -> None:
+    async def listen() -> AsyncGenerator[bytes]:
+        yield listed(model("a"))
+
+    async with keeping(world, await with_node(world)) as slices:
+        first, second = (ResourceListing(slices, NAME, clock=world.clock) for _ in range(2))
+        await first.follow(listen)
+        await second.follow(listen)
+        first.end()
+        await asyncio.sleep(1)
+        assert list((await published(world)).values()) == [["a"]]
+
+
+@run_with(lambda test: play("1.30", test, nodes=0))
+async def test_a_broken_stream_is_asked_for_again_and_a_missing_one_is_not(world: World) -> None:
+    calls: list[float] = []
+
+    async def listen() -> AsyncGenerator[bytes]:
+        calls.append(world.clock.monotonic())
+        if len(calls) == 1:
+            raise PluginCallError("Unavailable", "connection refused")
+        if len(calls) == 2:
+            yield b"\x0a\x07"
+        if len(calls) == 3:
             yield listed(model("a"))
+            raise PluginCallError("Unimplemented", "method not implemented")
 
-        async with keeping(world, await with_node(world)) as slices:
-            first, second = (ResourceListing(slices, NAME, clock=world.clock) for _ in range(2))
-            await first.follow(listen)
-            await second.follow(listen)
-            first.end()
-            await asyncio.sleep(1)
-            assert list((await published(world)).values()) == [["a"]]
-
-    play("1.30", story, nodes=0)
-
-
-def test_a_broken_stream_is_asked_for_again_and_a_missing_one_is_not() -> None:
-    async def story(world: World) -> None:
-        calls: list[float] = []
-
-        async def listen() -> AsyncGenerator[bytes]:
-            calls.append(world.clock.monotonic())
-            if len(calls) == 1:
-                raise PluginCallError("Unavailable", "connection refused")
-            if len(calls) == 2:
-                yield b"\x0a\x07"
-            if len(calls) == 3:
-                yield listed(model("a"))
-                raise PluginCallError("Unimplemented", "method not implemented")
-
-        async with keeping(world, await with_node(world)) as slices:
-            await ResourceListing(slices, NAME, clock=world.clock).follow(listen)
-            assert [later - calls[0] for later in calls] == [0, 5, 10]
-            await asyncio.sleep(1)
-            assert list((await published(world)).values()) == [["a"]]
-
-    play("1.30", story, nodes=0)
+    async with keeping(world, await with_node(world)) as slices:
+        await ResourceListing(slices, NAME, clock=world.clock).follow(listen)
+        assert [later - calls[0] for later in calls] == [0, 5, 10]
+        await asyncio.sleep(1)
+        assert list((await published(world)).values()) == [["a"]]
 
 
 def test_a_node_writes_its_own_slices_alone() -> None:
@@ -265,26 +253,26 @@ def over_sockets(body: Callable[[World], Awaitable[None]], release: str = "1.30"
     play(release, body, nodes=0, virtual=False)
 
 
-def test_the_agent_of_1_30_publishes_what_a_plugin_lists_while_it_is_registered(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        api = await with_node(world)
-        driver = Listing()
-        async with serving(NAME, driver, plugin_dir=tmp_path / "p", registry_dir=tmp_path / "r") as registration:
-            dial = classic_dial(api, gates("1.30"), "n")(SystemClock(), NodeMetrics(SystemClock()))
-            keeping_slices = asyncio.ensure_future(dial.run())
-            client, _ = dial(NAME, registration.info.endpoint, registration.info.supported_versions)
-            following = asyncio.ensure_future(client.follow_connection(lambda connected: None))
-            await eventually(world, [["a", "b"]])
-            driver.change.set()
-            await eventually(world, [["a"]])
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
-            await client.close()
-            await eventually(world, [])
-            keeping_slices.cancel()
-            await asyncio.gather(keeping_slices, return_exceptions=True)
-
-    over_sockets(story)
+@run_with(over_sockets)
+async def test_the_agent_of_1_30_publishes_what_a_plugin_lists_while_it_is_registered(
+    world: World, *, tmp_path: Path
+) -> None:
+    api = await with_node(world)
+    driver = Listing()
+    async with serving(NAME, driver, plugin_dir=tmp_path / "p", registry_dir=tmp_path / "r") as registration:
+        dial = classic_dial(api, gates("1.30"), "n")(SystemClock(), NodeMetrics(SystemClock()))
+        keeping_slices = asyncio.ensure_future(dial.run())
+        client, _ = dial(NAME, registration.info.endpoint, registration.info.supported_versions)
+        following = asyncio.ensure_future(client.follow_connection(lambda connected: None))
+        await eventually(world, [["a", "b"]])
+        driver.change.set()
+        await eventually(world, [["a"]])
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await client.close()
+        await eventually(world, [])
+        keeping_slices.cancel()
+        await asyncio.gather(keeping_slices, return_exceptions=True)
 
 
 @pytest.mark.parametrize(("release", "driver"), [("1.29", Listing()), ("1.30", Silent())])

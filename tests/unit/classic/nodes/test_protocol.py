@@ -24,6 +24,7 @@ from cathedra.classic.resources import CLAIMS
 from cathedra.clock import SystemClock
 from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ClaimReference, PluginCallError, RegistrationError
+from tests.running import run_with
 from tests.unit.classic.world import World, gates, play, resource_class
 from tests.unit.classic.world import claim as new_claim
 
@@ -93,55 +94,49 @@ def test_a_node_of_each_release_prepares_and_lets_go_with_the_handle_of_the_clai
     over_sockets(release, story)
 
 
-def test_what_a_driver_raises_is_told_of_its_claim_alone(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        await world.create(resource_class(driver=NAME))
-        good, bad = await allocated(world, "a", data="x"), await allocated(world, "b", data="broken")
-        async with serving(NAME, Recording(), plugin_dir=tmp_path / "p", registry_dir=tmp_path / "r") as registration:
-            client = _client(world, registration.info.endpoint, ("v1alpha3",))
-            outcomes = await client.prepare([good, bad])
-            assert outcomes[good.uid].error == ""
-            assert outcomes[bad.uid].error == "this one is broken"
-            older = _client(world, registration.info.endpoint, ("v1alpha2",))
-            with pytest.raises(PluginCallError, match="code = Unknown desc = this one is broken"):
-                await older.prepare([bad])
-            await asyncio.gather(client.close(), older.close())
-
-    over_sockets("1.28", story)
+@run_with(lambda test: over_sockets("1.28", test))
+async def test_what_a_driver_raises_is_told_of_its_claim_alone(world: World, *, tmp_path: Path) -> None:
+    await world.create(resource_class(driver=NAME))
+    good, bad = await allocated(world, "a", data="x"), await allocated(world, "b", data="broken")
+    async with serving(NAME, Recording(), plugin_dir=tmp_path / "p", registry_dir=tmp_path / "r") as registration:
+        client = _client(world, registration.info.endpoint, ("v1alpha3",))
+        outcomes = await client.prepare([good, bad])
+        assert outcomes[good.uid].error == ""
+        assert outcomes[bad.uid].error == "this one is broken"
+        older = _client(world, registration.info.endpoint, ("v1alpha2",))
+        with pytest.raises(PluginCallError, match="code = Unknown desc = this one is broken"):
+            await older.prepare([bad])
+        await asyncio.gather(client.close(), older.close())
 
 
-def test_an_older_service_is_used_where_the_newer_one_is_not_implemented(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        await world.create(resource_class(driver=NAME))
-        claim = await allocated(world, "a", data="x")
-        async with serving(NAME, Recording(), plugin_dir=tmp_path / "p", registry_dir=tmp_path / "r") as registration:
-            client = _client(world, registration.info.endpoint, ("v1alpha9", "v1alpha2"))
-            assert (await client.prepare([claim]))[claim.uid].error == ""
-            nothing = _client(world, registration.info.endpoint, ("v1alpha9",))
-            with pytest.raises(PluginCallError, match="Unimplemented"):
-                await nothing.prepare([claim])
-            await asyncio.gather(client.close(), nothing.close())
-
-    over_sockets("1.28", story)
+@run_with(lambda test: over_sockets("1.28", test))
+async def test_an_older_service_is_used_where_the_newer_one_is_not_implemented(world: World, *, tmp_path: Path) -> None:
+    await world.create(resource_class(driver=NAME))
+    claim = await allocated(world, "a", data="x")
+    async with serving(NAME, Recording(), plugin_dir=tmp_path / "p", registry_dir=tmp_path / "r") as registration:
+        client = _client(world, registration.info.endpoint, ("v1alpha9", "v1alpha2"))
+        assert (await client.prepare([claim]))[claim.uid].error == ""
+        nothing = _client(world, registration.info.endpoint, ("v1alpha9",))
+        with pytest.raises(PluginCallError, match="Unimplemented"):
+            await nothing.prepare([claim])
+        await asyncio.gather(client.close(), nothing.close())
 
 
-def test_a_structured_handle_arrives_with_its_parameters(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        await world.create(resource_class(driver=NAME))
-        result = {"vendorRequestParameters": {"a": "b"}, "namedResources": {"name": "big"}}
-        structured = {"nodeName": "n", "vendorClassParameters": {"x": "y"}, "results": [result]}
-        claim = await allocated(world, "a", structuredData=structured)
-        driver = Recording()
-        async with serving(NAME, driver, plugin_dir=tmp_path / "p", registry_dir=tmp_path / "r") as registration:
-            client = _client(world, registration.info.endpoint, services_of(gates("1.30")))
-            await client.prepare([claim])
-            await client.close()
-        (prepared,) = driver.prepared
-        assert prepared.structured == StructuredHandle(
-            node="n", instances=("big",), class_parameters=b'{"x":"y"}', request_parameters=(b'{"a":"b"}',)
-        )
-
-    over_sockets("1.30", story)
+@run_with(lambda test: over_sockets("1.30", test))
+async def test_a_structured_handle_arrives_with_its_parameters(world: World, *, tmp_path: Path) -> None:
+    await world.create(resource_class(driver=NAME))
+    result = {"vendorRequestParameters": {"a": "b"}, "namedResources": {"name": "big"}}
+    structured = {"nodeName": "n", "vendorClassParameters": {"x": "y"}, "results": [result]}
+    claim = await allocated(world, "a", structuredData=structured)
+    driver = Recording()
+    async with serving(NAME, driver, plugin_dir=tmp_path / "p", registry_dir=tmp_path / "r") as registration:
+        client = _client(world, registration.info.endpoint, services_of(gates("1.30")))
+        await client.prepare([claim])
+        await client.close()
+    (prepared,) = driver.prepared
+    assert prepared.structured == StructuredHandle(
+        node="n", instances=("big",), class_parameters=b'{"x":"y"}', request_parameters=(b'{"a":"b"}',)
+    )
 
 
 def _client(world: World, endpoint: str, services: Sequence[str]) -> ClassicPluginClient:
@@ -149,13 +144,11 @@ def _client(world: World, endpoint: str, services: Sequence[str]) -> ClassicPlug
     return ClassicPluginClient(NAME, endpoint, AgentContext(world.client, services, clock, NodeMetrics(clock)))
 
 
-def test_a_driver_of_today_cannot_register_at_a_classic_node() -> None:
-    async def story(world: World) -> None:
-        dial = classic_dial(world.client, gates("1.26"), "n")(SystemClock(), NodeMetrics(SystemClock()))
-        with pytest.raises(RegistrationError, match=r"None of the versions specified \[.v1.DRAPlugin.\] are"):
-            dial(NAME, "/nowhere", ("v1.DRAPlugin",))
-
-    play("1.26", story, nodes=0)
+@run_with(lambda test: play("1.26", test, nodes=0))
+async def test_a_driver_of_today_cannot_register_at_a_classic_node(world: World) -> None:
+    dial = classic_dial(world.client, gates("1.26"), "n")(SystemClock(), NodeMetrics(SystemClock()))
+    with pytest.raises(RegistrationError, match=r"None of the versions specified \[.v1.DRAPlugin.\] are"):
+        dial(NAME, "/nowhere", ("v1.DRAPlugin",))
 
 
 def test_an_allocation_without_a_handle_for_the_driver_tells_it_nothing() -> None:

@@ -15,6 +15,7 @@ from cathedra.classic.resources import CLAIMS, SLICES
 from cathedra.classic.scheduling.plugin import ClassicHints, StructuredClaims
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
 from cathedra.semantics.owners import controller_reference
+from tests.running import run_with
 from tests.unit.classic.test_structured_walk import DRIVER_NAME, slice_of
 from tests.unit.classic.world import claim as bare_claim
 from tests.unit.classic.world import pod as bare_pod
@@ -35,16 +36,16 @@ HANDLE = {
         ({"status": "odd"}, []),
     ],
 )
-def test_what_a_claim_may_hold_that_cannot_be_decoded_is_not_given_out(fields: dict[str, Any], free: list[str]) -> None:
-    async def body(api: API) -> None:
-        claims = StructuredClaims(api.client, api.informers)
-        api.informers.of(SLICES).store.put(slice_of("n1", small="8Gi", big="40Gi"))
-        metadata = {"name": "odd", "namespace": "default", "uid": "odd"}
-        what = identify("ResourceClaim", encode({"metadata": metadata, **fields}), ValueError("odd"))
-        api.informers.of(CLAIMS).store.put_undecodable(what)
-        assert [one.name for one in claims.stock().free("n1", DRIVER_NAME)] == free
-
-    with_api(body)
+@run_with(with_api)
+async def test_what_a_claim_may_hold_that_cannot_be_decoded_is_not_given_out(
+    api: API, *, fields: dict[str, Any], free: list[str]
+) -> None:
+    claims = StructuredClaims(api.client, api.informers)
+    api.informers.of(SLICES).store.put(slice_of("n1", small="8Gi", big="40Gi"))
+    metadata = {"name": "odd", "namespace": "default", "uid": "odd"}
+    what = identify("ResourceClaim", encode({"metadata": metadata, **fields}), ValueError("odd"))
+    api.informers.of(CLAIMS).store.put_undecodable(what)
+    assert [one.name for one in claims.stock().free("n1", DRIVER_NAME)] == free
 
 
 # Which answers of drivers wake a pod (docs/spec/scheduling.md §18.2).

@@ -8,9 +8,10 @@ import subprocess
 import sys
 from typing import Any
 
-from cathedra.clock import LoopClock, run_virtual
+from cathedra.clock import LoopClock
 from cathedra.cluster.apiservers.program import Line
 from cathedra.cluster.apiservers.supervisor import ALIVE, ALIVE_SECONDS
+from tests.running import on_virtual_clock
 
 SCRIPT = """
 import sys
@@ -51,7 +52,8 @@ async def test_figures_are_unknown_once_the_first_process_has_ended() -> None:
     writer.close()
 
 
-def test_a_child_shows_every_two_seconds_that_its_loop_runs() -> None:
+@on_virtual_clock
+async def test_a_child_shows_every_two_seconds_that_its_loop_runs() -> None:
     class Written:
         def __init__(self) -> None:
             self.data = b""
@@ -59,12 +61,9 @@ def test_a_child_shows_every_two_seconds_that_its_loop_runs() -> None:
         def write(self, data: bytes) -> None:
             self.data += data
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        written: Any = Written()
-        reporting = asyncio.create_task(Line(asyncio.StreamReader(), written).report_life(LoopClock(loop)))
-        await asyncio.sleep(3 * ALIVE_SECONDS + 1)
-        reporting.cancel()
-        assert written.data == 4 * ALIVE
-
-    run_virtual(main())
+    loop = asyncio.get_running_loop()
+    written: Any = Written()
+    reporting = asyncio.create_task(Line(asyncio.StreamReader(), written).report_life(LoopClock(loop)))
+    await asyncio.sleep(3 * ALIVE_SECONDS + 1)
+    reporting.cancel()
+    assert written.data == 4 * ALIVE

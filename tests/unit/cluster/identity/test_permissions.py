@@ -26,6 +26,7 @@ from cathedra.cluster.identity.permissions import (
     install_scheduler_permissions,
 )
 from cathedra.driver import FabricController
+from tests.running import run_with
 from tests.unit.apiserver.guarded import Guarded, guarded, refused
 from tests.unit.driver.fabric.switched import NAME, Switch, allocate, bound, deallocate, told
 from tests.unit.driver.world import World
@@ -42,46 +43,40 @@ async def may(api: Guarded, verb: str, resource: str, subresource: str = "", nod
     return (await api.node("n1").resource(REVIEWS).create(SubjectAccessReview(spec=spec))).status.allowed
 
 
-def test_a_node_is_told_that_the_api_server_may_do_everything_at_nodes() -> None:
-    async def body(api: Guarded) -> None:
-        assert not await may(api, "get", "nodes", "proxy")
-        for _ in range(2):  # the second start finds it there
-            await install_kubelet_permissions(api.admin)
-        for subresource in ("proxy", "log", "metrics", "stats", "pods", "healthz", "configz"):
-            for verb in ("get", "create"):
-                assert await may(api, verb, "nodes", subresource), (verb, subresource)
-
-    guarded(body)
-
-
-def test_beyond_nodes_it_may_nothing() -> None:
-    async def body(api: Guarded) -> None:
+@run_with(guarded)
+async def test_a_node_is_told_that_the_api_server_may_do_everything_at_nodes(api: Guarded) -> None:
+    assert not await may(api, "get", "nodes", "proxy")
+    for _ in range(2):  # the second start finds it there
         await install_kubelet_permissions(api.admin)
-        for verb, resource, subresource in (
-            ("list", "pods", ""),
-            ("create", "pods", "exec"),
-            ("get", "secrets", ""),
-            ("update", "nodes", "status"),
-            ("delete", "nodes", ""),
-            ("impersonate", "users", ""),
-        ):
-            assert not await may(api, verb, resource, subresource), (verb, resource)
-        await refused(api.of(KUBELET_CLIENT).resource(PODS, "default").list())
-
-    guarded(body)
+    for subresource in ("proxy", "log", "metrics", "stats", "pods", "healthz", "configz"):
+        for verb in ("get", "create"):
+            assert await may(api, verb, "nodes", subresource), (verb, subresource)
 
 
-def test_the_scheduler_may_read_quotas_and_nothing_more_of_them() -> None:
-    async def body(api: Guarded) -> None:
-        quotas = api.of(SCHEDULER.name).resource(RESOURCEQUOTAS)
-        await refused(quotas.list())
-        for _ in range(2):  # the second start finds it there
-            await install_scheduler_permissions(api.admin)
-        assert (await quotas.list()).items == ()
-        quota = ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"))
-        await refused(api.of(SCHEDULER.name).resource(RESOURCEQUOTAS, "default").create(quota))
+@run_with(guarded)
+async def test_beyond_nodes_it_may_nothing(api: Guarded) -> None:
+    await install_kubelet_permissions(api.admin)
+    for verb, resource, subresource in (
+        ("list", "pods", ""),
+        ("create", "pods", "exec"),
+        ("get", "secrets", ""),
+        ("update", "nodes", "status"),
+        ("delete", "nodes", ""),
+        ("impersonate", "users", ""),
+    ):
+        assert not await may(api, verb, resource, subresource), (verb, resource)
+    await refused(api.of(KUBELET_CLIENT).resource(PODS, "default").list())
 
-    guarded(body)
+
+@run_with(guarded)
+async def test_the_scheduler_may_read_quotas_and_nothing_more_of_them(api: Guarded) -> None:
+    quotas = api.of(SCHEDULER.name).resource(RESOURCEQUOTAS)
+    await refused(quotas.list())
+    for _ in range(2):  # the second start finds it there
+        await install_scheduler_permissions(api.admin)
+    assert (await quotas.list()).items == ()
+    quota = ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"))
+    await refused(api.of(SCHEDULER.name).resource(RESOURCEQUOTAS, "default").create(quota))
 
 
 async def driver_may(api: Guarded, verb: str, driver: str) -> bool:
@@ -92,15 +87,13 @@ async def driver_may(api: Guarded, verb: str, driver: str) -> bool:
     return (await api.admin.resource(REVIEWS).create(SubjectAccessReview(spec=spec))).status.allowed
 
 
-def test_only_a_driver_with_binding_conditions_watches_claims() -> None:
-    async def body(api: Guarded) -> None:
-        await install_driver_permissions(api.admin, "plain.example.com")
-        await install_driver_permissions(api.admin, "binds.example.com", binds=True)
-        for verb, plain in (("get", True), ("list", False), ("watch", False)):
-            assert await driver_may(api, verb, "plain.example.com") is plain, verb
-            assert await driver_may(api, verb, "binds.example.com"), verb
-
-    guarded(body)
+@run_with(guarded)
+async def test_only_a_driver_with_binding_conditions_watches_claims(api: Guarded) -> None:
+    await install_driver_permissions(api.admin, "plain.example.com")
+    await install_driver_permissions(api.admin, "binds.example.com", binds=True)
+    for verb, plain in (("get", True), ("list", False), ("watch", False)):
+        assert await driver_may(api, verb, "plain.example.com") is plain, verb
+        assert await driver_may(api, verb, "binds.example.com"), verb
 
 
 NAMESPACE = "kube-system"
@@ -115,38 +108,34 @@ async def granted(api: Guarded) -> Client:
     return api.of(user, "system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated")
 
 
-def test_its_account_may_do_all_that_it_does() -> None:
-    async def body(api: Guarded) -> None:
-        client = await granted(api)
-        elector = make_elector(client, NAME, clock=api.clock, random=random.Random(1), namespace=NAMESPACE)
-        switch = Switch()
-        controller = FabricController(switch, client, elector=elector, owner_class=NAME)
-        running = asyncio.ensure_future(controller.run())
-        world = World(api.server, api.clock)
-        await asyncio.sleep(1)
-        assert len((await api.admin.resource(RESOURCESLICES).list()).items) == 1
-        await allocate(world, "c", "node-a", bound("gpu-0"))
-        await asyncio.sleep(1)
-        assert await told(world, "c", "gpu-0") == {"Attached": "True"}
-        await deallocate(world, "c")
-        await asyncio.sleep(1)
-        assert (switch.ports, (await world.claim("c")).metadata.finalizers, switch.errors) == ({}, (), [])
-        running.cancel()
-        await asyncio.wait((running,))
-
-    guarded(body)
+@run_with(guarded)
+async def test_its_account_may_do_all_that_it_does(api: Guarded) -> None:
+    client = await granted(api)
+    elector = make_elector(client, NAME, clock=api.clock, random=random.Random(1), namespace=NAMESPACE)
+    switch = Switch()
+    controller = FabricController(switch, client, elector=elector, owner_class=NAME)
+    running = asyncio.ensure_future(controller.run())
+    world = World(api.server, api.clock)
+    await asyncio.sleep(1)
+    assert len((await api.admin.resource(RESOURCESLICES).list()).items) == 1
+    await allocate(world, "c", "node-a", bound("gpu-0"))
+    await asyncio.sleep(1)
+    assert await told(world, "c", "gpu-0") == {"Attached": "True"}
+    await deallocate(world, "c")
+    await asyncio.sleep(1)
+    assert (switch.ports, (await world.claim("c")).metadata.finalizers, switch.errors) == ({}, (), [])
+    running.cancel()
+    await asyncio.wait((running,))
 
 
-def test_it_reads_no_secrets_and_no_leases_of_others() -> None:
-    async def body(api: Guarded) -> None:
-        client = await granted(api)
-        with pytest.raises(StatusError, match="forbidden"):
-            await client.resource(SECRETS, NAMESPACE).list()
-        elector = make_elector(client, "other", clock=api.clock, random=random.Random(1), namespace=NAMESPACE)
-        task = asyncio.ensure_future(elector.run(asyncio.Event().wait))  # type: ignore[arg-type]
-        await asyncio.sleep(60)
-        assert not elector.leading
-        task.cancel()
-        await asyncio.wait((task,))
-
-    guarded(body)
+@run_with(guarded)
+async def test_it_reads_no_secrets_and_no_leases_of_others(api: Guarded) -> None:
+    client = await granted(api)
+    with pytest.raises(StatusError, match="forbidden"):
+        await client.resource(SECRETS, NAMESPACE).list()
+    elector = make_elector(client, "other", clock=api.clock, random=random.Random(1), namespace=NAMESPACE)
+    task = asyncio.ensure_future(elector.run(asyncio.Event().wait))  # type: ignore[arg-type]
+    await asyncio.sleep(60)
+    assert not elector.leading
+    task.cancel()
+    await asyncio.wait((task,))

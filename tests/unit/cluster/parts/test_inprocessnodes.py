@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from cathedra.clock import LoopClock, run_virtual
+from cathedra.clock import LoopClock
 from cathedra.cluster.parts.inprocessnodes import SupervisedNode
 from cathedra.node.claims.checkpoint import CorruptCheckpoint
 from cathedra.node.runtime.runtime import UnusableRuntime
+from tests.running import on_virtual_clock
 
 
 class Node:
@@ -57,47 +58,39 @@ async def ended(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def test_a_node_that_fails_is_made_and_run_again_until_it_runs(caplog: pytest.LogCaptureFixture) -> None:
-    async def body() -> None:
-        nodes = Nodes(*[CorruptCheckpoint("remove DRA state file /x")] * 3)
-        supervised, task = await settled(nodes)
-        assert supervised.failure == "remove DRA state file /x"
-        assert "node n failed and starts again in 1 s: remove DRA state file /x" in caplog.text
-        assert "Traceback" not in caplog.text
-        await asyncio.sleep(1 + 2 + 4 + 1)
-        assert (nodes.made, supervised.failure, task.done()) == (4, "", False)
-        await ended(task)
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_a_node_that_fails_is_made_and_run_again_until_it_runs(*, caplog: pytest.LogCaptureFixture) -> None:
+    nodes = Nodes(*[CorruptCheckpoint("remove DRA state file /x")] * 3)
+    supervised, task = await settled(nodes)
+    assert supervised.failure == "remove DRA state file /x"
+    assert "node n failed and starts again in 1 s: remove DRA state file /x" in caplog.text
+    assert "Traceback" not in caplog.text
+    await asyncio.sleep(1 + 2 + 4 + 1)
+    assert (nodes.made, supervised.failure, task.done()) == (4, "", False)
+    await ended(task)
 
 
-def test_a_fault_of_the_program_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    async def body() -> None:
-        _, task = await settled(Nodes(ValueError("a fault")))
-        assert "ValueError: a fault" in caplog.text
-        await ended(task)
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_a_fault_of_the_program_is_logged_with_its_traceback(*, caplog: pytest.LogCaptureFixture) -> None:
+    _, task = await settled(Nodes(ValueError("a fault")))
+    assert "ValueError: a fault" in caplog.text
+    await ended(task)
 
 
-def test_an_option_that_cannot_be_met_ends_the_run() -> None:
-    async def body() -> None:
-        supervised = SupervisedNode(
-            "n", Nodes(UnusableRuntime("oci", "crun is not installed")), LoopClock(asyncio.get_running_loop())
-        )
-        with pytest.raises(UnusableRuntime, match="crun is not installed"):
-            await supervised.run()
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_an_option_that_cannot_be_met_ends_the_run() -> None:
+    supervised = SupervisedNode(
+        "n", Nodes(UnusableRuntime("oci", "crun is not installed")), LoopClock(asyncio.get_running_loop())
+    )
+    with pytest.raises(UnusableRuntime, match="crun is not installed"):
+        await supervised.run()
 
 
-def test_a_node_that_runs_is_waited_for_and_then_settled() -> None:
-    async def body() -> None:
-        nodes = Nodes()
-        supervised, task = await settled(nodes)
-        assert supervised.failure == ""
-        await asyncio.sleep(3600)
-        assert nodes.made == 1
-        await ended(task)
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_a_node_that_runs_is_waited_for_and_then_settled() -> None:
+    nodes = Nodes()
+    supervised, task = await settled(nodes)
+    assert supervised.failure == ""
+    await asyncio.sleep(3600)
+    assert nodes.made == 1
+    await ended(task)

@@ -30,6 +30,7 @@ from cathedra.cluster.standalone.classicprograms import (
     run_test_plugin,
 )
 from cathedra.releases import FeatureGates
+from tests.running import run_with
 
 PATIENCE = 120.0
 GATES = {"DynamicResourceAllocation": True}
@@ -118,17 +119,15 @@ async def until_allocated(client: Client, ref: Any) -> Any:
     raise AssertionError("the watch has ended")
 
 
-def test_the_plugin_serves_its_socket_until_it_is_told_to_stop(place: Path) -> None:
-    async def main() -> None:
-        program = Program()
-        async with at_work(run_test_plugin(plugin_config(place), say=program.say), program):
-            said = await program.line()
-            assert said.startswith(f"plugin of {DRIVER_NAME} serves ")
-            assert said.rpartition(" ")[2] in sockets(place)
-            assert len(sockets(place / "r")) == 1
-        assert sockets(place) == []
-
-    asyncio.run(main())
+@run_with(lambda test: asyncio.run(test()))
+async def test_the_plugin_serves_its_socket_until_it_is_told_to_stop(*, place: Path) -> None:
+    program = Program()
+    async with at_work(run_test_plugin(plugin_config(place), say=program.say), program):
+        said = await program.line()
+        assert said.startswith(f"plugin of {DRIVER_NAME} serves ")
+        assert said.rpartition(" ")[2] in sockets(place)
+        assert len(sockets(place / "r")) == 1
+    assert sockets(place) == []
 
 
 def test_the_plugin_of_131_needs_a_way_to_the_claims(place: Path) -> None:
@@ -137,46 +136,39 @@ def test_the_plugin_of_131_needs_a_way_to_the_claims(place: Path) -> None:
         asyncio.run(run_test_plugin(config, say=lambda _: None))
 
 
-def test_the_plugin_of_131_serves_its_socket_before_the_api_server_is_there(place: Path) -> None:
+@run_with(lambda test: asyncio.run(test()))
+async def test_the_plugin_of_131_serves_its_socket_before_the_api_server_is_there(*, place: Path) -> None:
     kubeconfig.write(place / "kubeconfig", Target(server="http://127.0.0.1:9"))
+    program = Program()
+    config = plugin_config(place, release="1.31", kubeconfig=place / "kubeconfig")
+    async with at_work(run_test_plugin(config, say=program.say), program):
+        said = await program.line()
+        assert said.startswith(f"plugin of {DRIVER_NAME} serves ")
+    assert sockets(place) == []
 
-    async def main() -> None:
+
+@run_with(lambda test: asyncio.run(test()))
+async def test_the_controller_allocates_until_it_is_told_to_stop(*, place: Path) -> None:
+    async with served(place, "1.28", "v1alpha2") as direct:
+        client, program = classic_client(direct), Program()
+        config = TestControllerConfig(kubeconfig=place / "kubeconfig")
+        async with at_work(run_test_controller(config, say=program.say), program):
+            assert (await program.line()).startswith(f"controller of {DRIVER_NAME} for https://127.0.0.1:")
+            made = {"metadata": {"name": "k"}, "driverName": DRIVER_NAME}
+            await client.resource(CLASSES).create(from_dict(CLASSES.type, made))
+            spec = {"resourceClassName": "k", "allocationMode": "Immediate"}
+            wanted = from_dict(CLAIMS.type, {"metadata": {"name": "c"}, "spec": spec})
+            await client.resource(CLAIMS, "default").create(wanted)
+            assert claim_state(await until_allocated(client, CLAIMS)) == "allocated"
+
+
+@run_with(lambda test: asyncio.run(test()))
+async def test_the_controller_of_131_finds_its_kinds(*, place: Path) -> None:
+    async with served(place, "1.31", "v1alpha3", DRAControlPlaneController=True):
         program = Program()
-        config = plugin_config(place, release="1.31", kubeconfig=place / "kubeconfig")
-        async with at_work(run_test_plugin(config, say=program.say), program):
-            said = await program.line()
-            assert said.startswith(f"plugin of {DRIVER_NAME} serves ")
-        assert sockets(place) == []
-
-    asyncio.run(main())
-
-
-def test_the_controller_allocates_until_it_is_told_to_stop(place: Path) -> None:
-    async def main() -> None:
-        async with served(place, "1.28", "v1alpha2") as direct:
-            client, program = classic_client(direct), Program()
-            config = TestControllerConfig(kubeconfig=place / "kubeconfig")
-            async with at_work(run_test_controller(config, say=program.say), program):
-                assert (await program.line()).startswith(f"controller of {DRIVER_NAME} for https://127.0.0.1:")
-                made = {"metadata": {"name": "k"}, "driverName": DRIVER_NAME}
-                await client.resource(CLASSES).create(from_dict(CLASSES.type, made))
-                spec = {"resourceClassName": "k", "allocationMode": "Immediate"}
-                wanted = from_dict(CLAIMS.type, {"metadata": {"name": "c"}, "spec": spec})
-                await client.resource(CLAIMS, "default").create(wanted)
-                assert claim_state(await until_allocated(client, CLAIMS)) == "allocated"
-
-    asyncio.run(main())
-
-
-def test_the_controller_of_131_finds_its_kinds(place: Path) -> None:
-    async def main() -> None:
-        async with served(place, "1.31", "v1alpha3", DRAControlPlaneController=True):
-            program = Program()
-            config = TestControllerConfig(kubeconfig=place / "kubeconfig", release="1.31")
-            async with at_work(run_test_controller(config, say=program.say), program):
-                assert (await program.line()).startswith(f"controller of {DRIVER_NAME} for https://127.0.0.1:")
-
-    asyncio.run(main())
+        config = TestControllerConfig(kubeconfig=place / "kubeconfig", release="1.31")
+        async with at_work(run_test_controller(config, say=program.say), program):
+            assert (await program.line()).startswith(f"controller of {DRIVER_NAME} for https://127.0.0.1:")
 
 
 def test_the_controller_needs_a_way_to_the_api_server(place: Path) -> None:

@@ -8,6 +8,7 @@ from cathedra.api.core.admissionregistration_v1 import ValidatingAdmissionPolicy
 from cathedra.api.struct import from_dict, replace
 from cathedra.client.resources import resource_ref
 from cathedra.controllers.administration.policystatus import ValidatingAdmissionPolicyStatusController
+from tests.running import run_with
 from tests.unit.controllers.world import World, play
 
 POLICIES = resource_ref(ValidatingAdmissionPolicy, "validatingadmissionpolicies", namespaced=False)
@@ -78,19 +79,17 @@ def test_wildcards_and_unknown_groups_are_not_checked() -> None:
     assert texts(policy("object.none == 1", group="none.example.com")) == []
 
 
-def test_a_change_is_checked_again_and_a_status_is_not() -> None:
-    async def story(world: World) -> None:
-        policies = world.of(POLICIES)
-        made = await policies.create(policy("object.none == 1"))
-        await world.quiet()
-        first = await policies.get("p")
-        managers = {entry.manager: entry.subresource for entry in first.metadata.managed_fields}
-        assert managers == {"tester": "", "validatingadmissionpolicy-status-controller": "status"}
-        await policies.update(replace(first, spec=replace(made.spec, validations=policy("true").spec.validations)))
-        await world.quiet()
-        second = await policies.get("p")
-        assert second.status.observed_generation == 2
-        assert second.status.type_checking is not None
-        assert second.status.type_checking.expression_warnings == ()
-
-    play(ValidatingAdmissionPolicyStatusController, story)
+@run_with(lambda test: play(ValidatingAdmissionPolicyStatusController, test))
+async def test_a_change_is_checked_again_and_a_status_is_not(world: World) -> None:
+    policies = world.of(POLICIES)
+    made = await policies.create(policy("object.none == 1"))
+    await world.quiet()
+    first = await policies.get("p")
+    managers = {entry.manager: entry.subresource for entry in first.metadata.managed_fields}
+    assert managers == {"tester": "", "validatingadmissionpolicy-status-controller": "status"}
+    await policies.update(replace(first, spec=replace(made.spec, validations=policy("true").spec.validations)))
+    await world.quiet()
+    second = await policies.get("p")
+    assert second.status.observed_generation == 2
+    assert second.status.type_checking is not None
+    assert second.status.type_checking.expression_warnings == ()

@@ -49,6 +49,7 @@ from cathedra.client.resources import DEVICECLASSES, DEVICETAINTRULES, PODS, RES
 from cathedra.controllers.devicetaints.controller import DeviceTaintEvictionController, dry_run, progress
 from cathedra.releases import FeatureGates
 from cathedra.semantics.conditions import find_condition
+from tests.running import run_with
 from tests.unit.controllers.world import World, play
 
 SPEC = ResourceClaimSpec(
@@ -101,130 +102,112 @@ async def condition(world: World) -> tuple[Any, ...]:
     return only.type, only.status, only.reason, only.message
 
 
-def test_a_tainted_device_loses_its_pod() -> None:
-    async def story(world: World) -> None:
-        await world.create(RESOURCESLICES, slice_("s", Device(name="a"), Device(name="b")))
-        await user(world, "on-a", "a")
-        await user(world, "on-b", "b")
-        await world.quiet()
-        bad = Device(name="a", taints=(taint(world),))
-        await world.change(
-            RESOURCESLICES, "s", lambda s: replace(s, spec=replace(s.spec, devices=(bad, Device(name="b"))))
-        )
-        await world.quiet()
-        assert await world.names(PODS) == ["on-b"]
-        assert ("Normal", "DeviceTaintManagerEviction", "Marking for deletion") in await world.events()
-
-    play(DeviceTaintEvictionController, story)
+@run_with(lambda test: play(DeviceTaintEvictionController, test))
+async def test_a_tainted_device_loses_its_pod(world: World) -> None:
+    await world.create(RESOURCESLICES, slice_("s", Device(name="a"), Device(name="b")))
+    await user(world, "on-a", "a")
+    await user(world, "on-b", "b")
+    await world.quiet()
+    bad = Device(name="a", taints=(taint(world),))
+    await world.change(RESOURCESLICES, "s", lambda s: replace(s, spec=replace(s.spec, devices=(bad, Device(name="b")))))
+    await world.quiet()
+    assert await world.names(PODS) == ["on-b"]
+    assert ("Normal", "DeviceTaintManagerEviction", "Marking for deletion") in await world.events()
 
 
-def test_a_pod_that_leaves_its_device_says_that_it_was_disrupted() -> None:
-    async def story(world: World) -> None:
-        await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world),))))
-        leaving = await user(world, "p", "a")
-        await world.change(PODS, "p", lambda pod: with_metadata(pod, finalizers=("a.b/c",)))
-        await world.quiet()
-        status = (await world.of(PODS).get(leaving.metadata.name)).status
-        told = find_condition(status.conditions, "DisruptionTarget")
-        assert told is not None
-        assert (told.status, told.reason) == ("True", "DeletionByDeviceTaintManager")
-        assert told.message == "Device Taint manager: deleting due to NoExecute taint"
-
-    play(DeviceTaintEvictionController, story)
+@run_with(lambda test: play(DeviceTaintEvictionController, test))
+async def test_a_pod_that_leaves_its_device_says_that_it_was_disrupted(world: World) -> None:
+    await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world),))))
+    leaving = await user(world, "p", "a")
+    await world.change(PODS, "p", lambda pod: with_metadata(pod, finalizers=("a.b/c",)))
+    await world.quiet()
+    status = (await world.of(PODS).get(leaving.metadata.name)).status
+    told = find_condition(status.conditions, "DisruptionTarget")
+    assert told is not None
+    assert (told.status, told.reason) == ("True", "DeletionByDeviceTaintManager")
+    assert told.message == "Device Taint manager: deleting due to NoExecute taint"
 
 
-def test_tolerations_of_the_allocation_decide_how_long() -> None:
-    async def story(world: World) -> None:
-        await user(world, "for-ever", "a", DeviceToleration(operator="Exists"))
-        await user(world, "a-minute", "a", DeviceToleration(key="broken", value="yes", toleration_seconds=60))
-        await user(world, "other-value", "a", DeviceToleration(key="broken", value="no"))
-        await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world),))))
-        await world.quiet()
-        assert await world.names(PODS) == ["a-minute", "for-ever"]
-        await world.clock.sleep(60)
-        assert await world.names(PODS) == ["for-ever"]
-
-    play(DeviceTaintEvictionController, story)
+@run_with(lambda test: play(DeviceTaintEvictionController, test))
+async def test_tolerations_of_the_allocation_decide_how_long(world: World) -> None:
+    await user(world, "for-ever", "a", DeviceToleration(operator="Exists"))
+    await user(world, "a-minute", "a", DeviceToleration(key="broken", value="yes", toleration_seconds=60))
+    await user(world, "other-value", "a", DeviceToleration(key="broken", value="no"))
+    await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world),))))
+    await world.quiet()
+    assert await world.names(PODS) == ["a-minute", "for-ever"]
+    await world.clock.sleep(60)
+    assert await world.names(PODS) == ["for-ever"]
 
 
-def test_a_taint_that_goes_in_time_cancels() -> None:
-    async def story(world: World) -> None:
-        await user(world, "p", "a", DeviceToleration(operator="Exists", toleration_seconds=60))
-        await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world),))))
-        await world.clock.sleep(30)
-        await world.change(RESOURCESLICES, "s", lambda s: replace(s, spec=replace(s.spec, devices=(Device(name="a"),))))
-        await world.clock.sleep(60)
-        assert await world.names(PODS) == ["p"]
-        assert ("Normal", "DeviceTaintManagerEviction", "Cancelling deletion") in await world.events()
-
-    play(DeviceTaintEvictionController, story)
+@run_with(lambda test: play(DeviceTaintEvictionController, test))
+async def test_a_taint_that_goes_in_time_cancels(world: World) -> None:
+    await user(world, "p", "a", DeviceToleration(operator="Exists", toleration_seconds=60))
+    await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world),))))
+    await world.clock.sleep(30)
+    await world.change(RESOURCESLICES, "s", lambda s: replace(s, spec=replace(s.spec, devices=(Device(name="a"),))))
+    await world.clock.sleep(60)
+    assert await world.names(PODS) == ["p"]
+    assert ("Normal", "DeviceTaintManagerEviction", "Cancelling deletion") in await world.events()
 
 
-def test_only_the_newest_generation_of_a_pool_counts() -> None:
-    async def story(world: World) -> None:
-        await world.create(RESOURCESLICES, slice_("new", Device(name="a"), generation=2))
-        await user(world, "p", "a")
-        await world.quiet()
-        await world.create(RESOURCESLICES, slice_("old", Device(name="a", taints=(taint(world),)), generation=1))
-        await world.quiet()
-        assert await world.names(PODS) == ["p"]
-        await world.of(RESOURCESLICES).delete("new")
-        await world.quiet()
-        assert await world.names(PODS) == []
-
-    play(DeviceTaintEvictionController, story)
+@run_with(lambda test: play(DeviceTaintEvictionController, test))
+async def test_only_the_newest_generation_of_a_pool_counts(world: World) -> None:
+    await world.create(RESOURCESLICES, slice_("new", Device(name="a"), generation=2))
+    await user(world, "p", "a")
+    await world.quiet()
+    await world.create(RESOURCESLICES, slice_("old", Device(name="a", taints=(taint(world),)), generation=1))
+    await world.quiet()
+    assert await world.names(PODS) == ["p"]
+    await world.of(RESOURCESLICES).delete("new")
+    await world.quiet()
+    assert await world.names(PODS) == []
 
 
-def test_a_pod_that_holds_no_reservation_is_left_alone() -> None:
-    async def story(world: World) -> None:
-        await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world, "NoSchedule"),))))
-        await user(world, "p", "a")
-        await world.change(
-            RESOURCECLAIMS, "p", lambda c: replace(c, status=replace(c.status, reserved_for=())), status=True
-        )
-        await world.create(DEVICETAINTRULES, rule(world))
-        await world.quiet()
-        assert await world.names(PODS) == ["p"]
-
-    play(DeviceTaintEvictionController, story)
+@run_with(lambda test: play(DeviceTaintEvictionController, test))
+async def test_a_pod_that_holds_no_reservation_is_left_alone(world: World) -> None:
+    await world.create(RESOURCESLICES, slice_("s", Device(name="a", taints=(taint(world, "NoSchedule"),))))
+    await user(world, "p", "a")
+    await world.change(
+        RESOURCECLAIMS, "p", lambda c: replace(c, status=replace(c.status, reserved_for=())), status=True
+    )
+    await world.create(DEVICETAINTRULES, rule(world))
+    await world.quiet()
+    assert await world.names(PODS) == ["p"]
 
 
-def test_a_rule_tells_how_it_is_getting_on() -> None:
-    async def story(world: World) -> None:
-        await user(world, "p", "a")
-        await user(world, "slow", "b", DeviceToleration(operator="Exists", toleration_seconds=30))
-        await world.quiet()
-        await world.create(DEVICETAINTRULES, rule(world, driver="d"))
-        await world.quiet()
-        pending = ("EvictionInProgress", "True", "PodsPendingEviction")
-        assert await condition(world) == (*pending, "2 pods need to be evicted in 1 namespace.")
-        assert await world.names(PODS) == ["slow"]
-        await world.clock.sleep(11)
-        told = "1 pod needs to be evicted in 1 namespace. 1 pod evicted since starting the controller."
-        assert await condition(world) == (*pending, told)
-        await world.clock.sleep(40)
-        told = "2 pods evicted since starting the controller."
-        assert await condition(world) == ("EvictionInProgress", "False", "Completed", told)
-
-    play(DeviceTaintEvictionController, story)
+@run_with(lambda test: play(DeviceTaintEvictionController, test))
+async def test_a_rule_tells_how_it_is_getting_on(world: World) -> None:
+    await user(world, "p", "a")
+    await user(world, "slow", "b", DeviceToleration(operator="Exists", toleration_seconds=30))
+    await world.quiet()
+    await world.create(DEVICETAINTRULES, rule(world, driver="d"))
+    await world.quiet()
+    pending = ("EvictionInProgress", "True", "PodsPendingEviction")
+    assert await condition(world) == (*pending, "2 pods need to be evicted in 1 namespace.")
+    assert await world.names(PODS) == ["slow"]
+    await world.clock.sleep(11)
+    told = "1 pod needs to be evicted in 1 namespace. 1 pod evicted since starting the controller."
+    assert await condition(world) == (*pending, told)
+    await world.clock.sleep(40)
+    told = "2 pods evicted since starting the controller."
+    assert await condition(world) == ("EvictionInProgress", "False", "Completed", told)
 
 
-def test_a_rule_without_effect_only_counts() -> None:
-    async def story(world: World) -> None:
-        await world.create(RESOURCESLICES, slice_("s", *(Device(name=name) for name in "abcd")))
-        await user(world, "p", "a")
-        await world.quiet()
-        await world.create(DEVICETAINTRULES, rule(world, "None", driver="d"))
-        await world.quiet()
-        assert (await condition(world))[2:] == (
-            "NoEffect",
-            "4 published devices selected. 1 allocated device selected. "
-            "1 pod would be evicted in 1 namespace if the effect was NoExecute. "
-            "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update.",
-        )
-        assert await world.names(PODS) == ["p"]
-
-    play(DeviceTaintEvictionController, story)
+@run_with(lambda test: play(DeviceTaintEvictionController, test))
+async def test_a_rule_without_effect_only_counts(world: World) -> None:
+    await world.create(RESOURCESLICES, slice_("s", *(Device(name=name) for name in "abcd")))
+    await user(world, "p", "a")
+    await world.quiet()
+    await world.create(DEVICETAINTRULES, rule(world, "None", driver="d"))
+    await world.quiet()
+    assert (await condition(world))[2:] == (
+        "NoEffect",
+        "4 published devices selected. 1 allocated device selected. "
+        "1 pod would be evicted in 1 namespace if the effect was NoExecute. "
+        "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update.",
+    )
+    assert await world.names(PODS) == ["p"]
 
 
 def test_until_134_rules_choose_devices_by_class_and_expression() -> None:

@@ -15,6 +15,7 @@ from cathedra.api.struct import Time, from_dict, replace
 from cathedra.client.resources import CRONJOBS, JOBS
 from cathedra.controllers.job.cronjob import CronJobController
 from cathedra.kinds.batch.cronjobs import ScheduleError, most_recent, parse_schedule
+from tests.running import run_with
 from tests.unit.controllers.world import World, play
 
 
@@ -122,76 +123,66 @@ async def end(world: World, name: str, kind: str = "Complete") -> None:
     await world.change(JOBS, name, ended, status=True)
 
 
-def test_jobs_are_made_when_they_are_due_and_old_ones_go() -> None:
-    async def story(world: World) -> None:
-        await make(world, schedule="*/10 * * * *", successfulJobsHistoryLimit=2)
-        begin = int(world.clock.now()) // 60
-        await world.quiet()
-        for number in range(1, 5):
-            await world.clock.sleep(600)
-            name = f"cron-{begin + number * 10}"
-            assert name in await world.names(JOBS)
-            status = (await world.of(CRONJOBS).get("cron")).status
-            assert [reference.name for reference in status.active] == [name]
-            await end(world, name)
-        await world.quiet()
-        assert await world.names(JOBS) == [f"cron-{begin + 30}", f"cron-{begin + 40}"]
-        job = await world.of(JOBS).get(f"cron-{begin + 40}")
-        assert job.metadata.labels["made"] == "by-cron"
-        stamp = datetime.fromtimestamp((begin + 40) * 60, UTC).isoformat().replace("+00:00", "Z")
-        assert job.metadata.annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"] == stamp
+@run_with(lambda test: play(CronJobController, test))
+async def test_jobs_are_made_when_they_are_due_and_old_ones_go(world: World) -> None:
+    await make(world, schedule="*/10 * * * *", successfulJobsHistoryLimit=2)
+    begin = int(world.clock.now()) // 60
+    await world.quiet()
+    for number in range(1, 5):
+        await world.clock.sleep(600)
+        name = f"cron-{begin + number * 10}"
+        assert name in await world.names(JOBS)
         status = (await world.of(CRONJOBS).get("cron")).status
-        assert status.active == ()
-        assert status.last_successful_time is not None
-        told = [reason for _, reason, _ in await world.events()]
-        assert set(told) == {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"}
-
-    play(CronJobController, story)
+        assert [reference.name for reference in status.active] == [name]
+        await end(world, name)
+    await world.quiet()
+    assert await world.names(JOBS) == [f"cron-{begin + 30}", f"cron-{begin + 40}"]
+    job = await world.of(JOBS).get(f"cron-{begin + 40}")
+    assert job.metadata.labels["made"] == "by-cron"
+    stamp = datetime.fromtimestamp((begin + 40) * 60, UTC).isoformat().replace("+00:00", "Z")
+    assert job.metadata.annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"] == stamp
+    status = (await world.of(CRONJOBS).get("cron")).status
+    assert status.active == ()
+    assert status.last_successful_time is not None
+    told = [reason for _, reason, _ in await world.events()]
+    assert set(told) == {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"}
 
 
 @pytest.mark.parametrize(("policy", "jobs"), [("Allow", 3), ("Forbid", 1), ("Replace", 1)])
-def test_what_happens_while_the_last_job_still_runs(policy: str, jobs: int) -> None:
-    async def story(world: World) -> None:
-        await make(world, schedule="* * * * *", concurrencyPolicy=policy)
-        await world.clock.sleep(190)
-        assert len(await world.names(JOBS)) == jobs
-        told = [reason for _, reason, _ in await world.events()]
-        assert ("JobAlreadyActive" in told) == (policy == "Forbid")
-
-    play(CronJobController, story)
+@run_with(lambda test: play(CronJobController, test))
+async def test_what_happens_while_the_last_job_still_runs(world: World, *, policy: str, jobs: int) -> None:
+    await make(world, schedule="* * * * *", concurrencyPolicy=policy)
+    await world.clock.sleep(190)
+    assert len(await world.names(JOBS)) == jobs
+    told = [reason for _, reason, _ in await world.events()]
+    assert ("JobAlreadyActive" in told) == (policy == "Forbid")
 
 
-def test_suspended_and_broken_ones_make_nothing() -> None:
-    async def story(world: World) -> None:
-        await make(world, schedule="* * * * *", suspend=True)
-        await world.clock.sleep(200)
-        assert await world.names(JOBS) == []
-
-    play(CronJobController, story)
+@run_with(lambda test: play(CronJobController, test))
+async def test_suspended_and_broken_ones_make_nothing(world: World) -> None:
+    await make(world, schedule="* * * * *", suspend=True)
+    await world.clock.sleep(200)
+    assert await world.names(JOBS) == []
 
 
-def test_a_new_schedule_counts_from_now_on() -> None:
-    async def story(world: World) -> None:
-        await make(world, schedule="0 0 1 1 *")
-        await world.clock.sleep(3600)
-        await world.change(CRONJOBS, "cron", lambda c: replace(c, spec=replace(c.spec, schedule="*/10 * * * *")))
-        await world.clock.sleep(5)
-        assert await world.names(JOBS) == []
-        due = (int(world.clock.now()) // 600 + 1) * 600
-        await world.clock.sleep(due - world.clock.now() + 5)
-        assert await world.names(JOBS) == [f"cron-{due // 60}"]
-
-    play(CronJobController, story)
+@run_with(lambda test: play(CronJobController, test))
+async def test_a_new_schedule_counts_from_now_on(world: World) -> None:
+    await make(world, schedule="0 0 1 1 *")
+    await world.clock.sleep(3600)
+    await world.change(CRONJOBS, "cron", lambda c: replace(c, spec=replace(c.spec, schedule="*/10 * * * *")))
+    await world.clock.sleep(5)
+    assert await world.names(JOBS) == []
+    due = (int(world.clock.now()) // 600 + 1) * 600
+    await world.clock.sleep(due - world.clock.now() + 5)
+    assert await world.names(JOBS) == [f"cron-{due // 60}"]
 
 
-def test_a_job_that_is_gone_is_told_and_no_longer_active() -> None:
-    async def story(world: World) -> None:
-        await make(world, schedule="0 * * * *")
-        await world.clock.sleep(3605)
-        (name,) = await world.names(JOBS)
-        await world.of(JOBS).delete(name, propagation_policy="Background")
-        await world.quiet()
-        assert (await world.of(CRONJOBS).get("cron")).status.active == ()
-        assert ("Normal", "MissingJob", f"Active job went missing: {name}") in await world.events()
-
-    play(CronJobController, story)
+@run_with(lambda test: play(CronJobController, test))
+async def test_a_job_that_is_gone_is_told_and_no_longer_active(world: World) -> None:
+    await make(world, schedule="0 * * * *")
+    await world.clock.sleep(3605)
+    (name,) = await world.names(JOBS)
+    await world.of(JOBS).delete(name, propagation_policy="Background")
+    await world.quiet()
+    assert (await world.of(CRONJOBS).get("cron")).status.active == ()
+    assert ("Normal", "MissingJob", f"Active job went missing: {name}") in await world.events()

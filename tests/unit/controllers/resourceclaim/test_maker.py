@@ -10,6 +10,7 @@ from cathedra.api.core.core_v1 import Pod
 from cathedra.client.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from cathedra.controllers.resourceclaim.maker import ClaimMaker, TemplateMissing, generate_name
 from cathedra.releases import FeatureGates
+from tests.running import run_with
 from tests.unit.controllers.resourceclaim.objects import template
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import pod
@@ -23,38 +24,34 @@ async def owner(api: API) -> Pod:
     return await api.client.resource(PODS, "default").create(pod("p"))
 
 
-def test_a_missing_template_is_named() -> None:
-    async def body(api: API) -> None:
-        made = maker(api)
-        api.follow()
-        with pytest.raises(TemplateMissing, match='resource claim template "tpl": '):
-            await made.make(await owner(api), "gpu", "tpl")
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_missing_template_is_named(api: API) -> None:
+    made = maker(api)
+    api.follow()
+    with pytest.raises(TemplateMissing, match='resource claim template "tpl": '):
+        await made.make(await owner(api), "gpu", "tpl")
 
 
-def test_a_claim_is_known_before_the_informer_shows_it() -> None:
-    async def body(api: API) -> None:
-        made = maker(api)
-        templates = api.informers.of(RESOURCECLAIMTEMPLATES)
-        api.follow()
-        await api.client.resource(RESOURCECLAIMTEMPLATES, "default").create(template())
-        await api.until(lambda: templates.store.get("default", "tpl"))
-        user = await owner(api)
-        assert made.find(user, "gpu") is None
-        created = await made.make(user, "gpu", "tpl")
-        assert made.created == {("success", "false"): 1}
-        found = made.find(user, "gpu")
-        assert found is not None
-        assert found.metadata.uid == created.metadata.uid
-        assert made.get("default", created.metadata.name) is not None
-        await api.until(lambda: api.informers.of(RESOURCECLAIMS).store.get("default", created.metadata.name))
-        again = made.find(user, "gpu")
-        assert again is not None
-        assert again.metadata.uid == created.metadata.uid
-        assert made.find(user, "other") is None
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_claim_is_known_before_the_informer_shows_it(api: API) -> None:
+    made = maker(api)
+    templates = api.informers.of(RESOURCECLAIMTEMPLATES)
+    api.follow()
+    await api.client.resource(RESOURCECLAIMTEMPLATES, "default").create(template())
+    await api.until(lambda: templates.store.get("default", "tpl"))
+    user = await owner(api)
+    assert made.find(user, "gpu") is None
+    created = await made.make(user, "gpu", "tpl")
+    assert made.created == {("success", "false"): 1}
+    found = made.find(user, "gpu")
+    assert found is not None
+    assert found.metadata.uid == created.metadata.uid
+    assert made.get("default", created.metadata.name) is not None
+    await api.until(lambda: api.informers.of(RESOURCECLAIMS).store.get("default", created.metadata.name))
+    again = made.find(user, "gpu")
+    assert again is not None
+    assert again.metadata.uid == created.metadata.uid
+    assert made.find(user, "other") is None
 
 
 @given(st.text("abc", min_size=1, max_size=80), st.text("xyz", min_size=1, max_size=63))

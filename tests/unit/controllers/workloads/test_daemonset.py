@@ -37,30 +37,29 @@ from cathedra.controllers.workloads.daemonset import (
     surplus,
     target_node,
 )
+from tests.running import run_with
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, images, meta, template
 from tests.unit.controllers.world import World, play
 
 
-def test_a_daemon_set_has_a_pod_on_every_node_that_fits() -> None:
-    async def story(world: World) -> None:
-        for name in ("a", "b", "gpu"):
-            labels = {"gpu": "yes"} if name == "gpu" else {}
-            await world.create(NODES, Node(metadata=ObjectMeta(name=name, labels=labels)))
-        tainted = NodeSpec(taints=(Taint(key="own", effect="NoSchedule"),))
-        await world.create(NODES, Node(metadata=ObjectMeta(name="tainted"), spec=tainted))
-        spec = DaemonSetSpec(selector=SELECTOR, template=template())
-        await world.create(DAEMONSETS, DaemonSet(metadata=meta(), spec=spec))
-        await world.quiet()
-        assert sorted(map(pinned_to, await world.list(PODS))) == ["a", "b", "gpu"]
-        status = (await world.of(DAEMONSETS).get("w")).status
-        assert (status.desired_number_scheduled, status.number_available) == (3, 3)
-        only_gpu = replace(template("v2"), spec=replace(template("v2").spec, node_selector={"gpu": "yes"}))
-        await world.change(DAEMONSETS, "w", lambda d: replace(d, spec=replace(d.spec, template=only_gpu)))
-        await world.quiet()
-        assert sorted(map(pinned_to, await world.list(PODS))) == ["gpu"]
-        assert await images(world) == ["v2"]
-
-    play((DaemonSetController, Kubelet), story)
+@run_with(lambda test: play((DaemonSetController, Kubelet), test))
+async def test_a_daemon_set_has_a_pod_on_every_node_that_fits(world: World) -> None:
+    for name in ("a", "b", "gpu"):
+        labels = {"gpu": "yes"} if name == "gpu" else {}
+        await world.create(NODES, Node(metadata=ObjectMeta(name=name, labels=labels)))
+    tainted = NodeSpec(taints=(Taint(key="own", effect="NoSchedule"),))
+    await world.create(NODES, Node(metadata=ObjectMeta(name="tainted"), spec=tainted))
+    spec = DaemonSetSpec(selector=SELECTOR, template=template())
+    await world.create(DAEMONSETS, DaemonSet(metadata=meta(), spec=spec))
+    await world.quiet()
+    assert sorted(map(pinned_to, await world.list(PODS))) == ["a", "b", "gpu"]
+    status = (await world.of(DAEMONSETS).get("w")).status
+    assert (status.desired_number_scheduled, status.number_available) == (3, 3)
+    only_gpu = replace(template("v2"), spec=replace(template("v2").spec, node_selector={"gpu": "yes"}))
+    await world.change(DAEMONSETS, "w", lambda d: replace(d, spec=replace(d.spec, template=only_gpu)))
+    await world.quiet()
+    assert sorted(map(pinned_to, await world.list(PODS))) == ["gpu"]
+    assert await images(world) == ["v2"]
 
 
 async def on_node(world: World, **changes: Any) -> None:
@@ -76,102 +75,88 @@ async def update(world: World) -> None:
     await world.clock.sleep(0.5)
 
 
-def test_a_pod_that_is_being_replaced_counts_until_it_is_gone() -> None:
-    async def story(world: World) -> None:
-        await on_node(world)
-        (pod,) = await world.list(PODS)
-        await world.of(PODS).update(with_metadata(pod, finalizers=("a.b/c",)))
-        await update(world)
-        status = (await world.of(DAEMONSETS).get("w")).status
-        assert (status.current_number_scheduled, status.number_ready) == (1, 1)
-        assert (status.updated_number_scheduled or 0, status.number_unavailable or 0) == (0, 0)
-
-    play((DaemonSetController, Kubelet), story)
+@run_with(lambda test: play((DaemonSetController, Kubelet), test))
+async def test_a_pod_that_is_being_replaced_counts_until_it_is_gone(world: World) -> None:
+    await on_node(world)
+    (pod,) = await world.list(PODS)
+    await world.of(PODS).update(with_metadata(pod, finalizers=("a.b/c",)))
+    await update(world)
+    status = (await world.of(DAEMONSETS).get("w")).status
+    assert (status.current_number_scheduled, status.number_ready) == (1, 1)
+    assert (status.updated_number_scheduled or 0, status.number_unavailable or 0) == (0, 0)
 
 
-def test_with_surge_the_new_pod_is_there_before_the_old_one_goes() -> None:
-    async def story(world: World) -> None:
-        rolling = RollingUpdateDaemonSet(max_surge=1, max_unavailable=0)
-        strategy = DaemonSetUpdateStrategy(type="RollingUpdate", rolling_update=rolling)
-        await on_node(world, update_strategy=strategy)
-        await update(world)
-        assert await images(world) == ["v1", "v2"]
+@run_with(lambda test: play((DaemonSetController, Kubelet), test))
+async def test_with_surge_the_new_pod_is_there_before_the_old_one_goes(world: World) -> None:
+    rolling = RollingUpdateDaemonSet(max_surge=1, max_unavailable=0)
+    strategy = DaemonSetUpdateStrategy(type="RollingUpdate", rolling_update=rolling)
+    await on_node(world, update_strategy=strategy)
+    await update(world)
+    assert await images(world) == ["v1", "v2"]
+    await world.quiet()
+    assert await images(world) == ["v2"]
+
+
+@run_with(lambda test: play((DaemonSetController, Kubelet), test))
+async def test_a_failed_pod_is_told_and_replaced(world: World) -> None:
+    await on_node(world)
+    (failed,) = await world.list(PODS)
+    await world.finish(failed.metadata.name, "Failed")
+    await world.quiet()
+    message = f"Found failed daemon pod default/{failed.metadata.name} on node a, will try to kill it"
+    assert ("Warning", "FailedDaemonPod", message) in await world.events()
+    (replacement,) = await world.list(PODS)
+    assert replacement.metadata.uid != failed.metadata.uid
+
+
+@run_with(lambda test: play((DaemonSetController, Kubelet), test))
+async def test_pods_of_a_node_that_is_gone_are_left_to_the_pod_collector(world: World) -> None:
+    await on_node(world)
+    (pod,) = await world.list(PODS)
+    binding = Binding(metadata=ObjectMeta(name=pod.metadata.name), target=ObjectReference(kind="Node", name="a"))
+    await world.of(PODS).create_subresource(pod.metadata.name, "binding", binding)
+    await world.of(NODES).delete("a")
+    await world.quiet()
+    (left,) = await world.list(PODS)
+    assert left.metadata.deletion_timestamp is None
+
+
+@run_with(lambda test: play((DaemonSetController,), test))
+async def test_a_pod_that_fails_again_and_again_is_replaced_more_and_more_slowly(world: World) -> None:
+    await on_node(world)
+    begin = world.clock.now()
+    failures: list[float] = []
+    while len(failures) < 5:
+        for pod in await world.list(PODS):
+            if pod.status.phase == "Pending":
+                await world.finish(pod.metadata.name, "Failed")
+                failures.append(world.clock.now() - begin)
+        await world.clock.sleep(0.25)
+    assert [round(later - earlier) for earlier, later in pairwise(failures)] == [0, 1, 2, 4]
+
+
+@run_with(lambda test: play((DaemonSetController, Kubelet), test))
+async def test_an_ended_pod_that_cannot_leave_does_not_keep_its_node_without_a_pod(world: World) -> None:
+    await on_node(world)
+    (pod,) = await world.list(PODS)
+    await world.of(PODS).update(with_metadata(pod, finalizers=("a.b/c",)))
+    await world.finish(pod.metadata.name, "Failed")
+    await world.quiet()
+    phases = sorted(pod.status.phase for pod in await world.list(PODS))
+    assert phases == ["Failed", "Running"]
+    assert (await world.of(DAEMONSETS).get("w")).status.number_ready == 1
+
+
+@run_with(lambda test: play((DaemonSetController, Kubelet), test))
+async def test_a_version_that_a_pod_still_has_is_remembered_beyond_the_limit(world: World) -> None:
+    await on_node(world, update_strategy=DaemonSetUpdateStrategy(type="OnDelete"), revision_history_limit=1)
+    for image in ("v2", "v3", "v4"):
+        await world.change(
+            DAEMONSETS, "w", lambda d, image=image: replace(d, spec=replace(d.spec, template=template(image)))
+        )
         await world.quiet()
-        assert await images(world) == ["v2"]
-
-    play((DaemonSetController, Kubelet), story)
-
-
-def test_a_failed_pod_is_told_and_replaced() -> None:
-    async def story(world: World) -> None:
-        await on_node(world)
-        (failed,) = await world.list(PODS)
-        await world.finish(failed.metadata.name, "Failed")
-        await world.quiet()
-        message = f"Found failed daemon pod default/{failed.metadata.name} on node a, will try to kill it"
-        assert ("Warning", "FailedDaemonPod", message) in await world.events()
-        (replacement,) = await world.list(PODS)
-        assert replacement.metadata.uid != failed.metadata.uid
-
-    play((DaemonSetController, Kubelet), story)
-
-
-def test_pods_of_a_node_that_is_gone_are_left_to_the_pod_collector() -> None:
-    async def story(world: World) -> None:
-        await on_node(world)
-        (pod,) = await world.list(PODS)
-        binding = Binding(metadata=ObjectMeta(name=pod.metadata.name), target=ObjectReference(kind="Node", name="a"))
-        await world.of(PODS).create_subresource(pod.metadata.name, "binding", binding)
-        await world.of(NODES).delete("a")
-        await world.quiet()
-        (left,) = await world.list(PODS)
-        assert left.metadata.deletion_timestamp is None
-
-    play((DaemonSetController, Kubelet), story)
-
-
-def test_a_pod_that_fails_again_and_again_is_replaced_more_and_more_slowly() -> None:
-    async def story(world: World) -> None:
-        await on_node(world)
-        begin = world.clock.now()
-        failures: list[float] = []
-        while len(failures) < 5:
-            for pod in await world.list(PODS):
-                if pod.status.phase == "Pending":
-                    await world.finish(pod.metadata.name, "Failed")
-                    failures.append(world.clock.now() - begin)
-            await world.clock.sleep(0.25)
-        assert [round(later - earlier) for earlier, later in pairwise(failures)] == [0, 1, 2, 4]
-
-    play((DaemonSetController,), story)
-
-
-def test_an_ended_pod_that_cannot_leave_does_not_keep_its_node_without_a_pod() -> None:
-    async def story(world: World) -> None:
-        await on_node(world)
-        (pod,) = await world.list(PODS)
-        await world.of(PODS).update(with_metadata(pod, finalizers=("a.b/c",)))
-        await world.finish(pod.metadata.name, "Failed")
-        await world.quiet()
-        phases = sorted(pod.status.phase for pod in await world.list(PODS))
-        assert phases == ["Failed", "Running"]
-        assert (await world.of(DAEMONSETS).get("w")).status.number_ready == 1
-
-    play((DaemonSetController, Kubelet), story)
-
-
-def test_a_version_that_a_pod_still_has_is_remembered_beyond_the_limit() -> None:
-    async def story(world: World) -> None:
-        await on_node(world, update_strategy=DaemonSetUpdateStrategy(type="OnDelete"), revision_history_limit=1)
-        for image in ("v2", "v3", "v4"):
-            await world.change(
-                DAEMONSETS, "w", lambda d, image=image: replace(d, spec=replace(d.spec, template=template(image)))
-            )
-            await world.quiet()
-        kept = sorted(revision.revision for revision in await world.list(CONTROLLERREVISIONS))
-        assert kept == [1, 4]
-
-    play((DaemonSetController, Kubelet), story)
+    kept = sorted(revision.revision for revision in await world.list(CONTROLLERREVISIONS))
+    assert kept == [1, 4]
 
 
 def pinned_to(pod: Pod) -> str:

@@ -15,77 +15,70 @@ from cathedra.api.struct import replace
 from cathedra.client.objects import with_metadata
 from cathedra.client.resources import PODS, REPLICASETS, REPLICATIONCONTROLLERS
 from cathedra.controllers.workloads.replicaset import ReplicaSetController, ReplicationControllerController
+from tests.running import run_with
 from tests.unit.controllers.workloads.objects import SELECTOR, Kubelet, meta, template
 from tests.unit.controllers.world import World, play
 from tests.unit.spoiled import SPOILED, SpoiledTransport
 
 
-def test_a_replica_set_stays_full_and_adopts() -> None:
-    async def story(world: World) -> None:
-        orphan = Pod(metadata=replace(meta("orphan"), labels={"app": "x"}), spec=template().spec)
-        await world.create(PODS, orphan)
-        spec = ReplicaSetSpec(replicas=3, selector=SELECTOR, template=template())
-        await world.create(REPLICASETS, ReplicaSet(metadata=meta(), spec=spec))
-        await world.quiet()
-        names = await world.names(PODS)
-        assert len(names) == 3
-        assert "orphan" in names
-        status = (await world.of(REPLICASETS).get("w")).status
-        assert (status.replicas, status.ready_replicas, status.available_replicas) == (3, 3, 3)
-        await world.of(PODS).delete(names[0])
-        await world.quiet()
-        assert len(await world.names(PODS)) == 3
-        await world.change(REPLICASETS, "w", lambda r: replace(r, spec=replace(r.spec, replicas=1)))
-        await world.quiet()
-        assert len(await world.names(PODS)) == 1
-
-    play((ReplicaSetController, Kubelet), story)
+@run_with(lambda test: play((ReplicaSetController, Kubelet), test))
+async def test_a_replica_set_stays_full_and_adopts(world: World) -> None:
+    orphan = Pod(metadata=replace(meta("orphan"), labels={"app": "x"}), spec=template().spec)
+    await world.create(PODS, orphan)
+    spec = ReplicaSetSpec(replicas=3, selector=SELECTOR, template=template())
+    await world.create(REPLICASETS, ReplicaSet(metadata=meta(), spec=spec))
+    await world.quiet()
+    names = await world.names(PODS)
+    assert len(names) == 3
+    assert "orphan" in names
+    status = (await world.of(REPLICASETS).get("w")).status
+    assert (status.replicas, status.ready_replicas, status.available_replicas) == (3, 3, 3)
+    await world.of(PODS).delete(names[0])
+    await world.quiet()
+    assert len(await world.names(PODS)) == 3
+    await world.change(REPLICASETS, "w", lambda r: replace(r, spec=replace(r.spec, replicas=1)))
+    await world.quiet()
+    assert len(await world.names(PODS)) == 1
 
 
-def test_a_replica_set_releases_a_pod_that_it_does_not_select_any_longer() -> None:
-    async def story(world: World) -> None:
-        spec = ReplicaSetSpec(replicas=1, selector=SELECTOR, template=template())
-        await world.create(REPLICASETS, ReplicaSet(metadata=meta(), spec=spec))
-        await world.quiet()
-        (pod,) = await world.list(PODS)
-        await world.change(PODS, pod.metadata.name, lambda pod: with_metadata(pod, labels={"app": "debug"}))
-        await world.quiet()
-        assert (await world.of(PODS).get(pod.metadata.name)).metadata.owner_references == ()
-        assert len(await world.list(PODS)) == 2
-
-    play((ReplicaSetController, Kubelet), story)
+@run_with(lambda test: play((ReplicaSetController, Kubelet), test))
+async def test_a_replica_set_releases_a_pod_that_it_does_not_select_any_longer(world: World) -> None:
+    spec = ReplicaSetSpec(replicas=1, selector=SELECTOR, template=template())
+    await world.create(REPLICASETS, ReplicaSet(metadata=meta(), spec=spec))
+    await world.quiet()
+    (pod,) = await world.list(PODS)
+    await world.change(PODS, pod.metadata.name, lambda pod: with_metadata(pod, labels={"app": "debug"}))
+    await world.quiet()
+    assert (await world.of(PODS).get(pod.metadata.name)).metadata.owner_references == ()
+    assert len(await world.list(PODS)) == 2
 
 
-def test_a_replication_controller_stays_full() -> None:
-    async def story(world: World) -> None:
-        spec = ReplicationControllerSpec(replicas=2, selector={"app": "x"}, template=template())
-        await world.create(REPLICATIONCONTROLLERS, ReplicationController(metadata=meta(), spec=spec))
-        await world.quiet()
-        owners = {owner.kind for pod in await world.list(PODS) for owner in pod.metadata.owner_references}
-        assert owners == {"ReplicationController"}
-        status = (await world.of(REPLICATIONCONTROLLERS).get("w")).status
-        assert (status.replicas, status.ready_replicas, status.available_replicas) == (2, 2, 2)
-        await world.change(REPLICATIONCONTROLLERS, "w", lambda c: replace(c, spec=replace(c.spec, replicas=0)))
-        await world.quiet()
-        assert await world.list(PODS) == ()
-
-    play((ReplicationControllerController, Kubelet), story)
+@run_with(lambda test: play((ReplicationControllerController, Kubelet), test))
+async def test_a_replication_controller_stays_full(world: World) -> None:
+    spec = ReplicationControllerSpec(replicas=2, selector={"app": "x"}, template=template())
+    await world.create(REPLICATIONCONTROLLERS, ReplicationController(metadata=meta(), spec=spec))
+    await world.quiet()
+    owners = {owner.kind for pod in await world.list(PODS) for owner in pod.metadata.owner_references}
+    assert owners == {"ReplicationController"}
+    status = (await world.of(REPLICATIONCONTROLLERS).get("w")).status
+    assert (status.replicas, status.ready_replicas, status.available_replicas) == (2, 2, 2)
+    await world.change(REPLICATIONCONTROLLERS, "w", lambda c: replace(c, spec=replace(c.spec, replicas=0)))
+    await world.quiet()
+    assert await world.list(PODS) == ()
 
 
-def test_pods_that_cannot_be_decoded_count_and_are_not_replaced_again_and_again() -> None:
-    async def story(world: World) -> None:
-        made = template()
-        odd = replace(made, metadata=replace(made.metadata, annotations={SPOILED: "spec.new"}))
-        spec = ReplicaSetSpec(replicas=3, selector=SELECTOR, template=odd)
-        await world.create(REPLICASETS, ReplicaSet(metadata=meta(), spec=spec))
-        await world.clock.sleep(3000)
-        names = await world.names(PODS)
-        assert len(names) == 3
-        await world.of(PODS).delete(names[0], grace_period_seconds=0)
-        await world.clock.sleep(3000)
-        assert len(await world.names(PODS)) == 3
-        await world.change(REPLICASETS, "w", lambda r: replace(r, spec=replace(r.spec, replicas=1)))
-        await world.clock.sleep(100)
-        assert len(await world.names(PODS)) == 1
-
-    play(ReplicaSetController, story, through=SpoiledTransport)
+@run_with(lambda test: play(ReplicaSetController, test, through=SpoiledTransport))
+async def test_pods_that_cannot_be_decoded_count_and_are_not_replaced_again_and_again(world: World) -> None:
+    made = template()
+    odd = replace(made, metadata=replace(made.metadata, annotations={SPOILED: "spec.new"}))
+    spec = ReplicaSetSpec(replicas=3, selector=SELECTOR, template=odd)
+    await world.create(REPLICASETS, ReplicaSet(metadata=meta(), spec=spec))
+    await world.clock.sleep(3000)
+    names = await world.names(PODS)
+    assert len(names) == 3
+    await world.of(PODS).delete(names[0], grace_period_seconds=0)
+    await world.clock.sleep(3000)
+    assert len(await world.names(PODS)) == 3
+    await world.change(REPLICASETS, "w", lambda r: replace(r, spec=replace(r.spec, replicas=1)))
+    await world.clock.sleep(100)
+    assert len(await world.names(PODS)) == 1

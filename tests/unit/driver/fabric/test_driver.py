@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cathedra.driver import Attachment, FabricDriver, Ref
+from tests.running import run_with
 from tests.unit.driver.fabric.switched import NAME, Switch
 from tests.unit.driver.world import SHARES, World, in_virtual_time, running
 
@@ -24,10 +25,8 @@ def test_attaching_and_detaching_need_not_do_anything() -> None:
     assert driver.detach(Ref("default", "c", "u"), WHOLE) is None
 
 
-def test_on_a_node_it_publishes_nothing_of_its_own() -> None:
-    async def test(world: World) -> None:
-        async with running(world.runner(Switch())) as runner:
-            assert runner.driver.name == NAME
-            assert await world.slices() == []
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_on_a_node_it_publishes_nothing_of_its_own(world: World) -> None:
+    async with running(world.runner(Switch())) as runner:
+        assert runner.driver.name == NAME
+        assert await world.slices() == []

@@ -23,10 +23,10 @@ from cathedra.api.status import StatusError
 from cathedra.api.struct import replace
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.client.transport import APICall, EventType, ListOptions, PatchType, WriteOptions
-from cathedra.clock import run_virtual
 from cathedra.driver import Claim, Device, Driver, Edits, Prepared
 from cathedra.driver.kit import Kit, KitError
 from cathedra.driver.kit.bench import NAMESPACE, NODE, MemoryAPI, asked, results_for
+from tests.running import on_virtual_clock
 from tests.unit.driver.world import DRIVER, Lamps
 
 
@@ -207,30 +207,28 @@ async def test_lists_are_of_one_namespace_or_of_all() -> None:
     assert len((await api.call(APICall("list", RESOURCECLAIMS, ""))).items) == 1
 
 
-def test_a_watch_shows_each_change_after_a_version_once_and_in_order() -> None:
-    async def body() -> None:
-        api = MemoryAPI()
-        first = await made(api, "a")
-        seen: list[tuple[EventType, str]] = []
+@on_virtual_clock
+async def test_a_watch_shows_each_change_after_a_version_once_and_in_order() -> None:
+    api = MemoryAPI()
+    first = await made(api, "a")
+    seen: list[tuple[EventType, str]] = []
 
-        async def follow() -> None:
-            options = ListOptions(resource_version=first.metadata.resource_version)
-            async with api.watch(APICall("watch", RESOURCECLAIMS, "default", selection=options)) as events:
-                async for event in events:
-                    seen.append((event.type, event.object.metadata.name))
+    async def follow() -> None:
+        options = ListOptions(resource_version=first.metadata.resource_version)
+        async with api.watch(APICall("watch", RESOURCECLAIMS, "default", selection=options)) as events:
+            async for event in events:
+                seen.append((event.type, event.object.metadata.name))
 
-        watching = asyncio.create_task(follow())
-        await asyncio.sleep(1)
-        second = await made(api, "b")
-        await asyncio.sleep(1)
-        await api.call(APICall("update", RESOURCECLAIMS, "default", second.metadata.name, body=second))
-        await api.call(APICall("create", RESOURCECLAIMS, "other", body=ResourceClaim(metadata=ObjectMeta(name="c"))))
-        await api.call(APICall("delete", RESOURCECLAIMS, "default", "a", body=DeleteOptions()))
-        await asyncio.sleep(1)
-        watching.cancel()
-        assert seen == [(EventType.ADDED, "b"), (EventType.MODIFIED, "b"), (EventType.DELETED, "a")]
-
-    run_virtual(body())
+    watching = asyncio.create_task(follow())
+    await asyncio.sleep(1)
+    second = await made(api, "b")
+    await asyncio.sleep(1)
+    await api.call(APICall("update", RESOURCECLAIMS, "default", second.metadata.name, body=second))
+    await api.call(APICall("create", RESOURCECLAIMS, "other", body=ResourceClaim(metadata=ObjectMeta(name="c"))))
+    await api.call(APICall("delete", RESOURCECLAIMS, "default", "a", body=DeleteOptions()))
+    await asyncio.sleep(1)
+    watching.cancel()
+    assert seen == [(EventType.ADDED, "b"), (EventType.MODIFIED, "b"), (EventType.DELETED, "a")]
 
 
 async def test_what_it_cannot_do_it_refuses() -> None:

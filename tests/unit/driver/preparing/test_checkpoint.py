@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cathedra.clock import LoopClock, run_virtual
+from cathedra.clock import LoopClock
 from cathedra.driver import DiskFiles, MemoryFiles
 from cathedra.driver.claim import Edits
 from cathedra.driver.preparing.checkpoint import (
@@ -27,6 +27,7 @@ from cathedra.driver.preparing.checkpoint import (
     Serializer,
 )
 from cathedra.driver.preparing.specs import cdi_document
+from tests.running import on_virtual_clock
 
 DIRECTORY = Path("/data")
 PATH = DIRECTORY / CHECKPOINT_FILE
@@ -163,56 +164,48 @@ async def overlap(lock: Serializer) -> int:
     return most
 
 
-def test_calls_follow_each_other_unless_the_driver_looks_after_itself(tmp_path: Path) -> None:
-    async def body() -> None:
-        clock = LoopClock(asyncio.get_running_loop())
-        assert await overlap(NoLock()) == 3
-        assert await overlap(ProcessLock()) == 1
-        assert await overlap(FileLock(tmp_path, clock)) == 1
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_calls_follow_each_other_unless_the_driver_looks_after_itself(*, tmp_path: Path) -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    assert await overlap(NoLock()) == 3
+    assert await overlap(ProcessLock()) == 1
+    assert await overlap(FileLock(tmp_path, clock)) == 1
 
 
-def test_another_process_is_waited_for(tmp_path: Path) -> None:
-    async def body() -> None:
-        lock = FileLock(tmp_path, LoopClock(asyncio.get_running_loop()))
-        other = os.open(tmp_path / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(other, fcntl.LOCK_EX)
-        entered = asyncio.Event()
+@on_virtual_clock
+async def test_another_process_is_waited_for(*, tmp_path: Path) -> None:
+    lock = FileLock(tmp_path, LoopClock(asyncio.get_running_loop()))
+    other = os.open(tmp_path / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    entered = asyncio.Event()
 
-        async def call() -> None:
-            async with lock.held():
-                entered.set()
-
-        waiting = asyncio.ensure_future(call())
-        await asyncio.sleep(10)
-        assert not entered.is_set()
-        os.close(other)
-        await waiting
-        assert entered.is_set()
-
-    run_virtual(body())
-
-
-def test_a_call_that_is_cancelled_gives_its_turn_back(tmp_path: Path) -> None:
-    async def body() -> None:
-        lock = FileLock(tmp_path, LoopClock(asyncio.get_running_loop()))
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1), lock.held():
-                await asyncio.sleep(10)
+    async def call() -> None:
         async with lock.held():
-            pass
+            entered.set()
 
-    run_virtual(body())
+    waiting = asyncio.ensure_future(call())
+    await asyncio.sleep(10)
+    assert not entered.is_set()
+    os.close(other)
+    await waiting
+    assert entered.is_set()
 
 
-def test_other_users_cannot_take_the_lock(tmp_path: Path) -> None:
-    async def body() -> None:
-        before = os.umask(0)
-        try:
-            async with FileLock(tmp_path, LoopClock(asyncio.get_running_loop())).held():
-                assert stat.S_IMODE((tmp_path / LOCK_FILE).stat().st_mode) == 0o600
-        finally:
-            os.umask(before)
+@on_virtual_clock
+async def test_a_call_that_is_cancelled_gives_its_turn_back(*, tmp_path: Path) -> None:
+    lock = FileLock(tmp_path, LoopClock(asyncio.get_running_loop()))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1), lock.held():
+            await asyncio.sleep(10)
+    async with lock.held():
+        pass
 
-    run_virtual(body())
+
+@on_virtual_clock
+async def test_other_users_cannot_take_the_lock(*, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        async with FileLock(tmp_path, LoopClock(asyncio.get_running_loop())).held():
+            assert stat.S_IMODE((tmp_path / LOCK_FILE).stat().st_mode) == 0o600
+    finally:
+        os.umask(before)

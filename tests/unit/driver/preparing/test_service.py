@@ -13,6 +13,7 @@ import pytest
 from cathedra.devicemetadata.stream import KNOWN_VERSIONS
 from cathedra.driver import CallFailed, Claim, DiskFiles, Edits, MemoryFiles, Prepared, PreparedClaim, Ref, Retry
 from cathedra.driver.preparing.service import ORPHANED, ClaimService
+from tests.running import run_with
 from tests.unit.driver.world import DRIVER, NODE, SHARES, Lamps, World, in_real_time, in_virtual_time, opaque, result
 
 CDI = Path("/data/cdi")
@@ -22,260 +23,225 @@ def spec_file(ref: Ref) -> Path:
     return CDI / f"lamp.example.com-claim_{ref.uid}.json"
 
 
-def test_prepared_device_names_a_cdi_device_whose_file_exists() -> None:
-    async def test(world: World) -> None:
-        files = MemoryFiles()
-        service = world.runner(Lamps(), files=files).service
-        service.open()
-        ref = await world.allocate("c", "lamp-1")
-        answer = (await service.node_prepare_resources([ref]))[ref.uid]
-        assert answer.error == ""
-        (device,) = answer.devices
-        assert (device.request_names, device.pool_name, device.device_name) == (("lamp",), NODE, "lamp-1")
-        assert device.cdi_device_ids == (f"lamp.example.com/claim={ref.uid}-lamp-1",)
-        document = json.loads(files.contents[spec_file(ref)])
-        assert document["kind"] == "lamp.example.com/claim"
-        assert document["devices"] == [{"name": f"{ref.uid}-lamp-1", "containerEdits": {"env": ["LAMP_1=on"]}}]
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_prepared_device_names_a_cdi_device_whose_file_exists(world: World) -> None:
+    files = MemoryFiles()
+    service = world.runner(Lamps(), files=files).service
+    service.open()
+    ref = await world.allocate("c", "lamp-1")
+    answer = (await service.node_prepare_resources([ref]))[ref.uid]
+    assert answer.error == ""
+    (device,) = answer.devices
+    assert (device.request_names, device.pool_name, device.device_name) == (("lamp",), NODE, "lamp-1")
+    assert device.cdi_device_ids == (f"lamp.example.com/claim={ref.uid}-lamp-1",)
+    document = json.loads(files.contents[spec_file(ref)])
+    assert document["kind"] == "lamp.example.com/claim"
+    assert document["devices"] == [{"name": f"{ref.uid}-lamp-1", "containerEdits": {"env": ["LAMP_1=on"]}}]
 
 
-def test_second_prepare_is_answered_from_the_checkpoint() -> None:
-    async def test(world: World) -> None:
-        lamps = Lamps()
-        service = world.runner(lamps).service
-        ref = await world.allocate("c", "lamp-0")
-        first = await service.node_prepare_resources([ref])
-        assert await service.node_prepare_resources([ref]) == first
-        assert lamps.calls == ["prepare c"]
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_second_prepare_is_answered_from_the_checkpoint(world: World) -> None:
+    lamps = Lamps()
+    service = world.runner(lamps).service
+    ref = await world.allocate("c", "lamp-0")
+    first = await service.node_prepare_resources([ref])
+    assert await service.node_prepare_resources([ref]) == first
+    assert lamps.calls == ["prepare c"]
 
 
-def test_restart_answers_from_the_checkpoint_and_restores_lost_cdi_files() -> None:
-    async def test(world: World) -> None:
-        files = MemoryFiles()
-        ref = await world.allocate("c", "lamp-0")
-        first = await world.runner(Lamps(), files=files).service.node_prepare_resources([ref])
-        spec = files.contents.pop(spec_file(ref))
-        lamps = Lamps()
-        service = world.runner(lamps, files=files).service
-        service.open()
-        assert await service.node_prepare_resources([ref]) == first
-        assert lamps.calls == []
-        assert files.contents[spec_file(ref)] == spec
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_restart_answers_from_the_checkpoint_and_restores_lost_cdi_files(world: World) -> None:
+    files = MemoryFiles()
+    ref = await world.allocate("c", "lamp-0")
+    first = await world.runner(Lamps(), files=files).service.node_prepare_resources([ref])
+    spec = files.contents.pop(spec_file(ref))
+    lamps = Lamps()
+    service = world.runner(lamps, files=files).service
+    service.open()
+    assert await service.node_prepare_resources([ref]) == first
+    assert lamps.calls == []
+    assert files.contents[spec_file(ref)] == spec
 
 
-def test_reboot_prepares_anew() -> None:
-    async def test(world: World) -> None:
-        files = MemoryFiles()
-        ref = await world.allocate("c", "lamp-0")
-        await world.runner(Lamps(), files=files).service.node_prepare_resources([ref])
-        lamps = Lamps()
-        service = world.runner(lamps, files=files, boot_id="boot-2").service
-        service.open()
-        await service.node_prepare_resources([ref])
-        assert lamps.calls == ["prepare c"]
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_reboot_prepares_anew(world: World) -> None:
+    files = MemoryFiles()
+    ref = await world.allocate("c", "lamp-0")
+    await world.runner(Lamps(), files=files).service.node_prepare_resources([ref])
+    lamps = Lamps()
+    service = world.runner(lamps, files=files, boot_id="boot-2").service
+    service.open()
+    await service.node_prepare_resources([ref])
+    assert lamps.calls == ["prepare c"]
 
 
-def test_device_of_a_prepared_claim_is_refused_for_another_until_it_is_unprepared() -> None:
-    async def test(world: World) -> None:
-        lamps = Lamps()
-        service = world.runner(lamps).service
-        old, new = await world.allocate("old", "lamp-0"), await world.allocate("new", "lamp-0")
-        await service.node_prepare_resources([old])
-        refused = (await service.node_prepare_resources([new]))[new.uid]
-        assert "still prepared for claim default/old" in refused.error
-        assert lamps.calls == ["prepare old"]
-        await service.node_unprepare_resources([old])
-        assert (await service.node_prepare_resources([new]))[new.uid].error == ""
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_device_of_a_prepared_claim_is_refused_for_another_until_it_is_unprepared(world: World) -> None:
+    lamps = Lamps()
+    service = world.runner(lamps).service
+    old, new = await world.allocate("old", "lamp-0"), await world.allocate("new", "lamp-0")
+    await service.node_prepare_resources([old])
+    refused = (await service.node_prepare_resources([new]))[new.uid]
+    assert "still prepared for claim default/old" in refused.error
+    assert lamps.calls == ["prepare old"]
+    await service.node_unprepare_resources([old])
+    assert (await service.node_prepare_resources([new]))[new.uid].error == ""
 
 
-def test_admin_access_and_different_shares_may_overlap() -> None:
-    async def test(world: World) -> None:
-        service = world.runner(Lamps()).service
-        shares = [await world.allocate(f"s{i}", result("lamp-0", share_id=share)) for i, share in enumerate(SHARES)]
-        admin = await world.allocate("admin", result("lamp-0", admin_access=True))
-        answers = await service.node_prepare_resources([*shares, admin])
-        assert {answer.error for answer in answers.values()} == {""}
-        assert answers[shares[1].uid].devices[0].share_id == SHARES[1]
-        assert answers[shares[1].uid].devices[0].cdi_device_ids[0].endswith(f"-lamp-0-{SHARES[1]}")
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_admin_access_and_different_shares_may_overlap(world: World) -> None:
+    service = world.runner(Lamps()).service
+    shares = [await world.allocate(f"s{i}", result("lamp-0", share_id=share)) for i, share in enumerate(SHARES)]
+    admin = await world.allocate("admin", result("lamp-0", admin_access=True))
+    answers = await service.node_prepare_resources([*shares, admin])
+    assert {answer.error for answer in answers.values()} == {""}
+    assert answers[shares[1].uid].devices[0].share_id == SHARES[1]
+    assert answers[shares[1].uid].devices[0].cdi_device_ids[0].endswith(f"-lamp-0-{SHARES[1]}")
 
 
-def test_interrupted_prepare_is_rolled_back_before_the_next() -> None:
-    async def test(world: World) -> None:
-        lamps = Lamps()
-        lamps.faults = [RuntimeError("lamp is stuck")]
-        service = world.runner(lamps).service
-        ref = await world.allocate("c", "lamp-0")
-        assert (await service.node_prepare_resources([ref]))[ref.uid].error == "lamp is stuck"
-        assert (await service.node_prepare_resources([ref]))[ref.uid].error == ""
-        assert lamps.calls == ["prepare c", "unprepare c ['lamp-0']", "prepare c"]
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_interrupted_prepare_is_rolled_back_before_the_next(world: World) -> None:
+    lamps = Lamps()
+    lamps.faults = [RuntimeError("lamp is stuck")]
+    service = world.runner(lamps).service
+    ref = await world.allocate("c", "lamp-0")
+    assert (await service.node_prepare_resources([ref]))[ref.uid].error == "lamp is stuck"
+    assert (await service.node_prepare_resources([ref]))[ref.uid].error == ""
+    assert lamps.calls == ["prepare c", "unprepare c ['lamp-0']", "prepare c"]
 
 
 @pytest.mark.parametrize(("fault", "told"), [(CallFailed("no such lamp"), False), (ZeroDivisionError("oops"), True)])
-def test_only_unexpected_faults_are_logged_with_their_place(
-    caplog: pytest.LogCaptureFixture, fault: Exception, told: bool
+@run_with(in_virtual_time)
+async def test_only_unexpected_faults_are_logged_with_their_place(
+    world: World, *, caplog: pytest.LogCaptureFixture, fault: Exception, told: bool
 ) -> None:
-    async def test(world: World) -> None:
-        lamps = Lamps()
-        lamps.faults = [fault]
-        claim = await world.allocate("a", "lamp-0")
-        await world.runner(lamps).service.node_prepare_resources([claim])
-        record = next(record for record in caplog.records if "prepare claim default/a" in record.message)
-        assert (record.exc_info is not None) is told
-        said = {"driver": DRIVER, "namespace": "default", "claim": "a", "claimUID": claim.uid}
-        assert record.__dict__["fields"] == said
-
-    in_virtual_time(test)
+    lamps = Lamps()
+    lamps.faults = [fault]
+    claim = await world.allocate("a", "lamp-0")
+    await world.runner(lamps).service.node_prepare_resources([claim])
+    record = next(record for record in caplog.records if "prepare claim default/a" in record.message)
+    assert (record.exc_info is not None) is told
+    said = {"driver": DRIVER, "namespace": "default", "claim": "a", "claimUID": claim.uid}
+    assert record.__dict__["fields"] == said
 
 
-def test_one_claims_failure_leaves_the_others_alone() -> None:
-    async def test(world: World) -> None:
-        lamps = Lamps()
-        lamps.faults = [RuntimeError("no")]
-        service = world.runner(lamps).service
-        a, b = await world.allocate("a", "lamp-0"), await world.allocate("b", "lamp-1")
-        answers = await service.node_prepare_resources([a, b])
-        assert (answers[a.uid].error, answers[b.uid].error) == ("no", "")
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_one_claims_failure_leaves_the_others_alone(world: World) -> None:
+    lamps = Lamps()
+    lamps.faults = [RuntimeError("no")]
+    service = world.runner(lamps).service
+    a, b = await world.allocate("a", "lamp-0"), await world.allocate("b", "lamp-1")
+    answers = await service.node_prepare_resources([a, b])
+    assert (answers[a.uid].error, answers[b.uid].error) == ("no", "")
 
 
-def test_transient_trouble_is_waited_for_inside_the_call() -> None:
-    async def test(world: World) -> None:
-        lamps = Lamps()
-        lamps.faults = [Retry("warming up")] * 4
-        ref = await world.allocate("c", "lamp-0")
-        start = world.clock.monotonic()
-        answer = await world.runner(lamps).service.node_prepare_resources([ref])
-        assert answer[ref.uid].error == ""
-        assert world.clock.monotonic() - start == pytest.approx(0.25 + 0.5 + 1 + 2)
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_transient_trouble_is_waited_for_inside_the_call(world: World) -> None:
+    lamps = Lamps()
+    lamps.faults = [Retry("warming up")] * 4
+    ref = await world.allocate("c", "lamp-0")
+    start = world.clock.monotonic()
+    answer = await world.runner(lamps).service.node_prepare_resources([ref])
+    assert answer[ref.uid].error == ""
+    assert world.clock.monotonic() - start == pytest.approx(0.25 + 0.5 + 1 + 2)
 
 
-def test_retries_end_before_the_calls_deadline() -> None:
-    async def test(world: World) -> None:
-        lamps = Lamps()
-        lamps.faults = [Retry("warming up")] * 100
-        ref = await world.allocate("c", "lamp-0")
-        start = world.clock.monotonic()
-        answer = await world.runner(lamps).service.node_prepare_resources([ref], timeout=20)
-        assert answer[ref.uid].error == "warming up"
-        assert world.clock.monotonic() - start <= 15
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_retries_end_before_the_calls_deadline(world: World) -> None:
+    lamps = Lamps()
+    lamps.faults = [Retry("warming up")] * 100
+    ref = await world.allocate("c", "lamp-0")
+    start = world.clock.monotonic()
+    answer = await world.runner(lamps).service.node_prepare_resources([ref], timeout=20)
+    assert answer[ref.uid].error == "warming up"
+    assert world.clock.monotonic() - start <= 15
 
 
-def test_driver_that_hangs_is_cut_off_before_the_deadline() -> None:
+@run_with(in_virtual_time)
+async def test_driver_that_hangs_is_cut_off_before_the_deadline(world: World) -> None:
     class Hanging(Lamps):
         async def prepare(self, claim: Claim) -> AsyncIterator[Prepared]:  # type: ignore[override]
             await asyncio.sleep(1000)
             yield claim.allocations[0].prepared()
 
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0")
-        answer = await world.runner(Hanging()).service.node_prepare_resources([ref])
-        assert "did not finish before the call's deadline" in answer[ref.uid].error
-        assert world.clock.monotonic() <= 41
-
-    in_virtual_time(test)
+    ref = await world.allocate("c", "lamp-0")
+    answer = await world.runner(Hanging()).service.node_prepare_resources([ref])
+    assert "did not finish before the call's deadline" in answer[ref.uid].error
+    assert world.clock.monotonic() <= 41
 
 
-def test_claims_that_cannot_be_read_fail_the_whole_call() -> None:
-    async def test(world: World) -> None:
-        lamps = Lamps()
-        service = world.runner(lamps).service
-        good = await world.allocate("good", "lamp-0")
-        with pytest.raises(CallFailed, match="get resource claims: retrieve claim default/gone: "):
-            await service.node_prepare_resources([good, Ref("default", "gone", "x")])
-        with pytest.raises(CallFailed, match="get resource claims: claim default/good got replaced"):
-            await service.node_prepare_resources([Ref("default", "good", "other")])
-        assert lamps.calls == []
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_claims_that_cannot_be_read_fail_the_whole_call(world: World) -> None:
+    lamps = Lamps()
+    service = world.runner(lamps).service
+    good = await world.allocate("good", "lamp-0")
+    with pytest.raises(CallFailed, match="get resource claims: retrieve claim default/gone: "):
+        await service.node_prepare_resources([good, Ref("default", "gone", "x")])
+    with pytest.raises(CallFailed, match="get resource claims: claim default/good got replaced"):
+        await service.node_prepare_resources([Ref("default", "good", "other")])
+    assert lamps.calls == []
 
 
-def test_empty_calls_are_answered_and_nothing_else() -> None:
-    async def test(world: World) -> None:
-        service = world.runner(Lamps()).service
-        assert await service.node_prepare_resources([]) == {}
-        assert await service.node_unprepare_resources([]) == {}
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_empty_calls_are_answered_and_nothing_else(world: World) -> None:
+    service = world.runner(Lamps()).service
+    assert await service.node_prepare_resources([]) == {}
+    assert await service.node_unprepare_resources([]) == {}
 
 
-def test_unprepare_needs_no_claim_and_forgets_everything() -> None:
-    async def test(world: World) -> None:
-        files = MemoryFiles()
-        lamps = Lamps()
-        service = world.runner(lamps, files=files).service
-        ref = await world.allocate("c", "lamp-0")
-        await service.node_prepare_resources([ref])
-        await world.delete_claim("c")
-        assert await service.node_unprepare_resources([ref]) == {ref.uid: ""}
-        assert await service.node_unprepare_resources([ref]) == {ref.uid: ""}
-        assert lamps.calls == ["prepare c", "unprepare c ['lamp-0']"]
-        assert service.prepared == ()
-        assert [path.name for path in files.contents] == ["checkpoint.boot", "checkpoint.json"]
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_unprepare_needs_no_claim_and_forgets_everything(world: World) -> None:
+    files = MemoryFiles()
+    lamps = Lamps()
+    service = world.runner(lamps, files=files).service
+    ref = await world.allocate("c", "lamp-0")
+    await service.node_prepare_resources([ref])
+    await world.delete_claim("c")
+    assert await service.node_unprepare_resources([ref]) == {ref.uid: ""}
+    assert await service.node_unprepare_resources([ref]) == {ref.uid: ""}
+    assert lamps.calls == ["prepare c", "unprepare c ['lamp-0']"]
+    assert service.prepared == ()
+    assert [path.name for path in files.contents] == ["checkpoint.boot", "checkpoint.json"]
 
 
-def test_unprepare_that_fails_is_tried_again_by_the_next_call() -> None:
-    async def test(world: World) -> None:
-        lamps = Lamps()
-        service = world.runner(lamps).service
-        ref = await world.allocate("c", "lamp-0")
-        await service.node_prepare_resources([ref])
-        lamps.faults = [RuntimeError("busy")]
-        assert await service.node_unprepare_resources([ref]) == {ref.uid: "busy"}
-        assert service.prepared == (ref,)
-        assert await service.node_unprepare_resources([ref]) == {ref.uid: ""}
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_unprepare_that_fails_is_tried_again_by_the_next_call(world: World) -> None:
+    lamps = Lamps()
+    service = world.runner(lamps).service
+    ref = await world.allocate("c", "lamp-0")
+    await service.node_prepare_resources([ref])
+    lamps.faults = [RuntimeError("busy")]
+    assert await service.node_unprepare_resources([ref]) == {ref.uid: "busy"}
+    assert service.prepared == (ref,)
+    assert await service.node_unprepare_resources([ref]) == {ref.uid: ""}
 
 
-def test_start_removes_files_of_unknown_claims() -> None:
-    async def test(world: World) -> None:
-        files = MemoryFiles()
-        kept = await world.allocate("c", "lamp-0")
-        await world.runner(Lamps(), files=files).service.node_prepare_resources([kept])
-        lost, foreign = spec_file(Ref("d", "n", "lost")), CDI / "other.example.com-claim_x.json"
-        files.contents |= {lost: b"{}", foreign: b"{}"}
-        world.runner(Lamps(), files=files).service.open()
-        assert lost not in files.contents
-        assert {foreign, spec_file(kept)} <= files.contents.keys()
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_start_removes_files_of_unknown_claims(world: World) -> None:
+    files = MemoryFiles()
+    kept = await world.allocate("c", "lamp-0")
+    await world.runner(Lamps(), files=files).service.node_prepare_resources([kept])
+    lost, foreign = spec_file(Ref("d", "n", "lost")), CDI / "other.example.com-claim_x.json"
+    files.contents |= {lost: b"{}", foreign: b"{}"}
+    world.runner(Lamps(), files=files).service.open()
+    assert lost not in files.contents
+    assert {foreign, spec_file(kept)} <= files.contents.keys()
 
 
-def test_results_and_configs_of_other_drivers_are_not_seen() -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate(
-            "c",
-            result("gpu-0", request="other", driver="other.example.com"),
-            "lamp-0",
-            config=[opaque({"what": "ever"}, driver="other.example.com")],
-        )
-        answer = await world.runner(Lamps()).service.node_prepare_resources([ref])
-        assert [device.device_name for device in answer[ref.uid].devices] == ["lamp-0"]
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_results_and_configs_of_other_drivers_are_not_seen(world: World) -> None:
+    ref = await world.allocate(
+        "c",
+        result("gpu-0", request="other", driver="other.example.com"),
+        "lamp-0",
+        config=[opaque({"what": "ever"}, driver="other.example.com")],
+    )
+    answer = await world.runner(Lamps()).service.node_prepare_resources([ref])
+    assert [device.device_name for device in answer[ref.uid].devices] == ["lamp-0"]
 
 
-def test_calls_run_one_at_a_time() -> None:
+@run_with(in_virtual_time)
+async def test_calls_run_one_at_a_time(world: World) -> None:
     class Slow(Lamps):
         active = 0
         most = 0
@@ -287,29 +253,24 @@ def test_calls_run_one_at_a_time() -> None:
             self.active -= 1
             yield claim.allocations[0].prepared(Edits(env={"A": "b"}))
 
-    async def test(world: World) -> None:
-        slow = Slow()
-        service = world.runner(slow).service
-        refs = [await world.allocate(f"c{i}", f"lamp-{i}") for i in range(3)]
-        await asyncio.gather(*(service.node_prepare_resources([ref]) for ref in refs))
-        assert slow.most == 1
-
-    in_virtual_time(test)
+    slow = Slow()
+    service = world.runner(slow).service
+    refs = [await world.allocate(f"c{i}", f"lamp-{i}") for i in range(3)]
+    await asyncio.gather(*(service.node_prepare_resources([ref]) for ref in refs))
+    assert slow.most == 1
 
 
-def test_device_without_edits_is_not_named_to_the_runtime() -> None:
+@run_with(in_virtual_time)
+async def test_device_without_edits_is_not_named_to_the_runtime(world: World) -> None:
     class Plain(Lamps):
         async def prepare(self, claim: Claim) -> list[Prepared]:  # type: ignore[override]
             return [a.prepared() for a in claim.allocations]
 
-    async def test(world: World) -> None:
-        files = MemoryFiles()
-        ref = await world.allocate("c", "lamp-0")
-        answer = await world.runner(Plain(), files=files).service.node_prepare_resources([ref])
-        assert answer[ref.uid].devices[0].cdi_device_ids == ()
-        assert spec_file(ref) not in files.contents
-
-    in_virtual_time(test)
+    files = MemoryFiles()
+    ref = await world.allocate("c", "lamp-0")
+    answer = await world.runner(Plain(), files=files).service.node_prepare_resources([ref])
+    assert answer[ref.uid].devices[0].cdi_device_ids == ()
+    assert spec_file(ref) not in files.contents
 
 
 CHECKPOINT = Path("/data/plugins") / DRIVER / "checkpoint.json"
@@ -323,153 +284,137 @@ def damage(files: MemoryFiles) -> bytes:
     return bytes(data)
 
 
-def test_a_damaged_checkpoint_is_kept_and_reported_and_its_claims_stay_prepared() -> None:
-    async def test(world: World) -> None:
-        files = MemoryFiles()
-        old = await world.allocate("old", "lamp-0")
-        await world.runner(Lamps(), files=files).service.node_prepare_resources([old])
-        broken = damage(files)
-        lamps = Lamps()
-        service = world.runner(lamps, files=files).service
-        service.open()
-        (kept,) = (path for path in files.contents if path.name.startswith("checkpoint.json.damaged-"))
-        assert files.contents[kept] == broken
-        assert any(f"is damaged (wrong checksum) and kept as {kept}" in error for error in lamps.errors)
-        assert spec_file(old) in files.contents
+@run_with(in_virtual_time)
+async def test_a_damaged_checkpoint_is_kept_and_reported_and_its_claims_stay_prepared(world: World) -> None:
+    files = MemoryFiles()
+    old = await world.allocate("old", "lamp-0")
+    await world.runner(Lamps(), files=files).service.node_prepare_resources([old])
+    broken = damage(files)
+    lamps = Lamps()
+    service = world.runner(lamps, files=files).service
+    service.open()
+    (kept,) = (path for path in files.contents if path.name.startswith("checkpoint.json.damaged-"))
+    assert files.contents[kept] == broken
+    assert any(f"is damaged (wrong checksum) and kept as {kept}" in error for error in lamps.errors)
+    assert spec_file(old) in files.contents
 
-        new = await world.allocate("new", "lamp-0", "lamp-1")
-        refused = (await service.node_prepare_resources([new]))[new.uid]
-        assert f"device {NODE}/lamp-0 is still prepared for claim with UID {old.uid} (recovered from" in refused.error
-        other = await world.allocate("other", "lamp-2")
-        assert (await service.node_prepare_resources([other]))[other.uid].error == ""
-
-    in_virtual_time(test)
+    new = await world.allocate("new", "lamp-0", "lamp-1")
+    refused = (await service.node_prepare_resources([new]))[new.uid]
+    assert f"device {NODE}/lamp-0 is still prepared for claim with UID {old.uid} (recovered from" in refused.error
+    other = await world.allocate("other", "lamp-2")
+    assert (await service.node_prepare_resources([other]))[other.uid].error == ""
 
 
 @pytest.mark.parametrize("exists", [True, False], ids=["the claim exists", "the claim is gone"])
-def test_a_claim_of_a_damaged_checkpoint_is_unprepared_with_its_devices(exists: bool) -> None:
-    async def test(world: World) -> None:
-        files = MemoryFiles()
-        old = await world.allocate("old", "lamp-0", "lamp-3")
-        await world.runner(Lamps(), files=files).service.node_prepare_resources([old])
-        damage(files)
-        if not exists:
-            await world.delete_claim("old")
-        lamps = Lamps()
-        service = world.runner(lamps, files=files).service
-        service.open()
-        assert await service.node_unprepare_resources([old]) == {old.uid: ""}
-        assert lamps.calls == ["unprepare old ['lamp-0', 'lamp-3']"]
-        assert spec_file(old) not in files.contents
-        new = await world.allocate("new", "lamp-0")
-        assert (await service.node_prepare_resources([new]))[new.uid].error == ""
-
-    in_virtual_time(test)
-
-
-def test_what_a_damaged_checkpoint_held_is_known_after_further_restarts() -> None:
-    async def test(world: World) -> None:
-        files = MemoryFiles()
-        old = await world.allocate("old", "lamp-0")
-        await world.runner(Lamps(), files=files).service.node_prepare_resources([old])
-        damage(files)
-        first = world.runner(Lamps(), files=files).service
-        first.open()
-        other = await world.allocate("other", "lamp-2")
-        await first.node_prepare_resources([other])
-        lamps = Lamps()
-        second = world.runner(lamps, files=files).service
-        second.open()
-        assert spec_file(old) in files.contents
-        assert (await second.node_prepare_resources([old]))[old.uid].error == ""
-        assert lamps.calls == ["prepare old"]
-        await second.node_unprepare_resources([old, other])
-        assert lamps.calls[1:] == ["unprepare old ['lamp-0']", "unprepare other ['lamp-2']"]
-
-    in_virtual_time(test)
-
-
-def test_a_recovered_claim_is_dropped_when_its_document_was_removed() -> None:
-    """This is the way out that the error names, if neither node agent nor API server know the claim."""
-
-    async def test(world: World) -> None:
-        files = MemoryFiles()
-        old = await world.allocate("old", "lamp-0")
-        await world.runner(Lamps(), files=files).service.node_prepare_resources([old])
-        damage(files)
-        world.runner(Lamps(), files=files).service.open()
-        files.remove(spec_file(old))
-        service = world.runner(Lamps(), files=files).service
-        service.open()
-        new = await world.allocate("new", "lamp-0")
-        assert (await service.node_prepare_resources([new]))[new.uid].error == ""
-
-    in_virtual_time(test)
-
-
-def test_a_claim_that_is_gone_and_was_never_unprepared_makes_room_after_a_while() -> None:
-    """The node agent has lost its state, or the pod was deleted by force while the driver was away."""
-
-    async def test(world: World) -> None:
-        lamps = Lamps()
-        service = world.runner(lamps).service
-        service.open()
-        old = await world.allocate("old", "lamp-0")
-        await service.node_prepare_resources([old])
-        new = await world.allocate("new", "lamp-0")
-        for _ in range(2):
-            await world.clock.sleep(60)
-            assert "still prepared" in (await service.node_prepare_resources([new]))[new.uid].error
+@run_with(in_virtual_time)
+async def test_a_claim_of_a_damaged_checkpoint_is_unprepared_with_its_devices(world: World, *, exists: bool) -> None:
+    files = MemoryFiles()
+    old = await world.allocate("old", "lamp-0", "lamp-3")
+    await world.runner(Lamps(), files=files).service.node_prepare_resources([old])
+    damage(files)
+    if not exists:
         await world.delete_claim("old")
+    lamps = Lamps()
+    service = world.runner(lamps, files=files).service
+    service.open()
+    assert await service.node_unprepare_resources([old]) == {old.uid: ""}
+    assert lamps.calls == ["unprepare old ['lamp-0', 'lamp-3']"]
+    assert spec_file(old) not in files.contents
+    new = await world.allocate("new", "lamp-0")
+    assert (await service.node_prepare_resources([new]))[new.uid].error == ""
+
+
+@run_with(in_virtual_time)
+async def test_what_a_damaged_checkpoint_held_is_known_after_further_restarts(world: World) -> None:
+    files = MemoryFiles()
+    old = await world.allocate("old", "lamp-0")
+    await world.runner(Lamps(), files=files).service.node_prepare_resources([old])
+    damage(files)
+    first = world.runner(Lamps(), files=files).service
+    first.open()
+    other = await world.allocate("other", "lamp-2")
+    await first.node_prepare_resources([other])
+    lamps = Lamps()
+    second = world.runner(lamps, files=files).service
+    second.open()
+    assert spec_file(old) in files.contents
+    assert (await second.node_prepare_resources([old]))[old.uid].error == ""
+    assert lamps.calls == ["prepare old"]
+    await second.node_unprepare_resources([old, other])
+    assert lamps.calls[1:] == ["unprepare old ['lamp-0']", "unprepare other ['lamp-2']"]
+
+
+@run_with(in_virtual_time)
+async def test_a_recovered_claim_is_dropped_when_its_document_was_removed(world: World) -> None:
+    """This is the way out that the error names, if neither node agent nor API server know the claim."""
+    files = MemoryFiles()
+    old = await world.allocate("old", "lamp-0")
+    await world.runner(Lamps(), files=files).service.node_prepare_resources([old])
+    damage(files)
+    world.runner(Lamps(), files=files).service.open()
+    files.remove(spec_file(old))
+    service = world.runner(Lamps(), files=files).service
+    service.open()
+    new = await world.allocate("new", "lamp-0")
+    assert (await service.node_prepare_resources([new]))[new.uid].error == ""
+
+
+@run_with(in_virtual_time)
+async def test_a_claim_that_is_gone_and_was_never_unprepared_makes_room_after_a_while(world: World) -> None:
+    """The node agent has lost its state, or the pod was deleted by force while the driver was away."""
+    lamps = Lamps()
+    service = world.runner(lamps).service
+    service.open()
+    old = await world.allocate("old", "lamp-0")
+    await service.node_prepare_resources([old])
+    new = await world.allocate("new", "lamp-0")
+    for _ in range(2):
+        await world.clock.sleep(60)
         assert "still prepared" in (await service.node_prepare_resources([new]))[new.uid].error
-        await world.clock.sleep(9)
-        assert "still prepared" in (await service.node_prepare_resources([new]))[new.uid].error
-        await world.clock.sleep(2)
-        assert (await service.node_prepare_resources([new]))[new.uid].error == ""
-        assert lamps.calls == ["prepare old", "unprepare old ['lamp-0']", "prepare new"]
-
-    in_virtual_time(test)
-
-
-def test_claims_that_are_gone_are_unprepared_without_a_call() -> None:
-    async def test(world: World) -> None:
-        lamps = Lamps()
-        service = world.runner(lamps).service
-        service.open()
-        gone, kept = await world.allocate("gone", "lamp-0"), await world.allocate("kept", "lamp-1")
-        await service.node_prepare_resources([gone, kept])
-        assert not await service.reconcile()
-        await world.delete_claim("gone")
-        assert await service.reconcile()
-        await world.clock.sleep(ORPHANED)
-        assert not await service.reconcile()
-        assert lamps.calls[2:] == ["unprepare gone ['lamp-0']"]
-        assert service.prepared == (kept,)
-
-    in_virtual_time(test)
+    await world.delete_claim("old")
+    assert "still prepared" in (await service.node_prepare_resources([new]))[new.uid].error
+    await world.clock.sleep(9)
+    assert "still prepared" in (await service.node_prepare_resources([new]))[new.uid].error
+    await world.clock.sleep(2)
+    assert (await service.node_prepare_resources([new]))[new.uid].error == ""
+    assert lamps.calls == ["prepare old", "unprepare old ['lamp-0']", "prepare new"]
 
 
-def test_one_claim_that_cannot_be_unprepared_does_not_stop_the_comparison() -> None:
-    async def test(world: World) -> None:
-        lamps, files = Lamps(), MemoryFiles()
-        service = world.runner(lamps, files=files).service
-        service.open()
-        refs = [await world.allocate(name, f"lamp-{i}") for i, name in enumerate(("a", "b", "c"))]
-        await service.node_prepare_resources(refs)
-        for name in ("a", "b"):
-            await world.delete_claim(name)
-        files.remove(spec_file(refs[2]))
-        await service.reconcile()
-        await world.clock.sleep(ORPHANED)
-        lamps.faults = [RuntimeError("cable will not come out")]
-        assert not await service.reconcile()
-        assert service.prepared == (refs[0], refs[2])
-        assert lamps.errors == ["unprepare claim default/a, which is gone: cable will not come out"]
-        assert spec_file(refs[2]) in files.contents
-        assert not await service.reconcile()
-        assert service.prepared == (refs[2],)
+@run_with(in_virtual_time)
+async def test_claims_that_are_gone_are_unprepared_without_a_call(world: World) -> None:
+    lamps = Lamps()
+    service = world.runner(lamps).service
+    service.open()
+    gone, kept = await world.allocate("gone", "lamp-0"), await world.allocate("kept", "lamp-1")
+    await service.node_prepare_resources([gone, kept])
+    assert not await service.reconcile()
+    await world.delete_claim("gone")
+    assert await service.reconcile()
+    await world.clock.sleep(ORPHANED)
+    assert not await service.reconcile()
+    assert lamps.calls[2:] == ["unprepare gone ['lamp-0']"]
+    assert service.prepared == (kept,)
 
-    in_virtual_time(test)
+
+@run_with(in_virtual_time)
+async def test_one_claim_that_cannot_be_unprepared_does_not_stop_the_comparison(world: World) -> None:
+    lamps, files = Lamps(), MemoryFiles()
+    service = world.runner(lamps, files=files).service
+    service.open()
+    refs = [await world.allocate(name, f"lamp-{i}") for i, name in enumerate(("a", "b", "c"))]
+    await service.node_prepare_resources(refs)
+    for name in ("a", "b"):
+        await world.delete_claim(name)
+    files.remove(spec_file(refs[2]))
+    await service.reconcile()
+    await world.clock.sleep(ORPHANED)
+    lamps.faults = [RuntimeError("cable will not come out")]
+    assert not await service.reconcile()
+    assert service.prepared == (refs[0], refs[2])
+    assert lamps.errors == ["unprepare claim default/a, which is gone: cable will not come out"]
+    assert spec_file(refs[2]) in files.contents
+    assert not await service.reconcile()
+    assert service.prepared == (refs[2],)
 
 
 class Killed(BaseException):
@@ -564,13 +509,13 @@ async def killed_at(world: World, number: int, *, unprepares: bool) -> bool:
 
 
 @pytest.mark.parametrize(("unprepares", "operations"), [(False, 5), (True, 4)], ids=["prepare", "unprepare"])
-def test_driver_that_is_killed_between_any_two_file_operations_loses_nothing(unprepares: bool, operations: int) -> None:
-    async def test(world: World) -> None:
-        survived = [await killed_at(world, number, unprepares=unprepares) for number in range(12)]
-        assert sum(survived) >= operations
-        assert not survived[-1]
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_driver_that_is_killed_between_any_two_file_operations_loses_nothing(
+    world: World, *, unprepares: bool, operations: int
+) -> None:
+    survived = [await killed_at(world, number, unprepares=unprepares) for number in range(12)]
+    assert sum(survived) >= operations
+    assert not survived[-1]
 
 
 async def test_prepare_and_unprepare_sync_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

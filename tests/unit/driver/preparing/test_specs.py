@@ -19,6 +19,7 @@ from cathedra.driver import Claim, DiskFiles, DriverError, Edits, MemoryFiles, O
 from cathedra.driver.files import Files
 from cathedra.driver.preparing.service import ClaimService
 from cathedra.driver.preparing.specs import ClaimSpecs, cdi_document, encode_document, vendor_for
+from tests.running import run_with
 from tests.unit.driver.world import NODE, Lamps, World, in_virtual_time, result
 
 DIRECTORY = Path("/var/run/cdi")
@@ -146,150 +147,130 @@ def host_file(directory: Path, claim: str, request: str) -> Path:
     return directory / f"plugins/lamp.example.com/dra-device-metadata/default_{claim}/{request}/metadata.json"
 
 
-def test_claim_named_by_the_pod_is_mounted_under_its_own_name(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0")
-        answer = await service(world, tmp_path).node_prepare_resources([ref])
-        identity = f"lamp.example.com/metadata={ref.uid}_lamp"
-        assert answer[ref.uid].devices[0].cdi_device_ids[-1] == identity
-        assert mounts(tmp_path) == {identity: f"{BASE}/resourceclaims/c/lamp/lamp.example.com-metadata.json"}
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_claim_named_by_the_pod_is_mounted_under_its_own_name(world: World, *, tmp_path: Path) -> None:
+    ref = await world.allocate("c", "lamp-0")
+    answer = await service(world, tmp_path).node_prepare_resources([ref])
+    identity = f"lamp.example.com/metadata={ref.uid}_lamp"
+    assert answer[ref.uid].devices[0].cdi_device_ids[-1] == identity
+    assert mounts(tmp_path) == {identity: f"{BASE}/resourceclaims/c/lamp/lamp.example.com-metadata.json"}
 
 
-def test_claim_from_a_template_is_mounted_under_the_pods_name_for_it(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate("c-x7f", "lamp-0", annotations={"resource.kubernetes.io/pod-claim-name": "light"})
-        await service(world, tmp_path).node_prepare_resources([ref])
-        (target,) = mounts(tmp_path).values()
-        assert target == f"{BASE}/resourceclaimtemplates/light/lamp/lamp.example.com-metadata.json"
-        assert json.loads(_first(host_file(tmp_path, "c-x7f", "lamp")))["podClaimName"] == "light"
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_claim_from_a_template_is_mounted_under_the_pods_name_for_it(world: World, *, tmp_path: Path) -> None:
+    ref = await world.allocate("c-x7f", "lamp-0", annotations={"resource.kubernetes.io/pod-claim-name": "light"})
+    await service(world, tmp_path).node_prepare_resources([ref])
+    (target,) = mounts(tmp_path).values()
+    assert target == f"{BASE}/resourceclaimtemplates/light/lamp/lamp.example.com-metadata.json"
+    assert json.loads(_first(host_file(tmp_path, "c-x7f", "lamp")))["podClaimName"] == "light"
 
 
-def test_reader_gets_back_what_the_driver_said(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0", "lamp-1")
-        await service(world, tmp_path).node_prepare_resources([ref])
-        (tmp_path / "seen").mkdir()
-        host = host_file(tmp_path, "c", "lamp")
-        (tmp_path / "seen/lamp.example.com-metadata.json").write_bytes(host.read_bytes())
-        metadata = read_request_directory(tmp_path / "seen")
-        assert validate(metadata) == ()
-        assert (metadata.claim.name, metadata.claim.uid, metadata.claim.generation) == ("c", ref.uid, 1)
-        (request,) = metadata.requests
-        assert [(d.driver, d.pool, d.name) for d in request.devices] == [
-            ("lamp.example.com", NODE, "lamp-0"),
-            ("lamp.example.com", NODE, "lamp-1"),
-        ]
-        assert request.devices[0].attributes == {
-            "lamp.example.com/bright": True,
-            "lamp.example.com/watt": 5,
-            "lamp.example.com/firmware": "1.0.0",
-            "topology.example.com/numa": (0, 1),
-        }
-        assert request.devices[0].kinds["lamp.example.com/firmware"] == "version"
-        assert host.stat().st_mode & 0o777 == 0o644
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_reader_gets_back_what_the_driver_said(world: World, *, tmp_path: Path) -> None:
+    ref = await world.allocate("c", "lamp-0", "lamp-1")
+    await service(world, tmp_path).node_prepare_resources([ref])
+    (tmp_path / "seen").mkdir()
+    host = host_file(tmp_path, "c", "lamp")
+    (tmp_path / "seen/lamp.example.com-metadata.json").write_bytes(host.read_bytes())
+    metadata = read_request_directory(tmp_path / "seen")
+    assert validate(metadata) == ()
+    assert (metadata.claim.name, metadata.claim.uid, metadata.claim.generation) == ("c", ref.uid, 1)
+    (request,) = metadata.requests
+    assert [(d.driver, d.pool, d.name) for d in request.devices] == [
+        ("lamp.example.com", NODE, "lamp-0"),
+        ("lamp.example.com", NODE, "lamp-1"),
+    ]
+    assert request.devices[0].attributes == {
+        "lamp.example.com/bright": True,
+        "lamp.example.com/watt": 5,
+        "lamp.example.com/firmware": "1.0.0",
+        "topology.example.com/numa": (0, 1),
+    }
+    assert request.devices[0].kinds["lamp.example.com/firmware"] == "version"
+    assert host.stat().st_mode & 0o777 == 0o644
 
 
-def test_file_holds_all_versions_in_the_order_asked_for(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0")
-        await service(world, tmp_path).node_prepare_resources([ref])
-        text = host_file(tmp_path, "c", "lamp").read_text()
-        first, end = json.JSONDecoder().raw_decode(text)
-        second = json.loads(text[end:])
-        assert (first.pop("apiVersion"), second.pop("apiVersion")) == (NEWEST, OLDEST)
-        assert first == second
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_file_holds_all_versions_in_the_order_asked_for(world: World, *, tmp_path: Path) -> None:
+    ref = await world.allocate("c", "lamp-0")
+    await service(world, tmp_path).node_prepare_resources([ref])
+    text = host_file(tmp_path, "c", "lamp").read_text()
+    first, end = json.JSONDecoder().raw_decode(text)
+    second = json.loads(text[end:])
+    assert (first.pop("apiVersion"), second.pop("apiVersion")) == (NEWEST, OLDEST)
+    assert first == second
 
 
-def test_each_request_has_its_file_and_its_mount_on_its_first_device(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", result("lamp-0", "a/sub"), result("lamp-1", "a/sub"), result("lamp-2", "b"))
-        answer = await service(world, tmp_path).node_prepare_resources([ref])
-        last = [device.cdi_device_ids[-1].partition("=")[2] for device in answer[ref.uid].devices]
-        assert last == [f"{ref.uid}_a", f"{ref.uid}-lamp-1", f"{ref.uid}_b"]
-        assert json.loads(_first(host_file(tmp_path, "c", "a")))["requests"][0]["name"] == "a/sub"
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_each_request_has_its_file_and_its_mount_on_its_first_device(world: World, *, tmp_path: Path) -> None:
+    ref = await world.allocate("c", result("lamp-0", "a/sub"), result("lamp-1", "a/sub"), result("lamp-2", "b"))
+    answer = await service(world, tmp_path).node_prepare_resources([ref])
+    last = [device.cdi_device_ids[-1].partition("=")[2] for device in answer[ref.uid].devices]
+    assert last == [f"{ref.uid}_a", f"{ref.uid}-lamp-1", f"{ref.uid}_b"]
+    assert json.loads(_first(host_file(tmp_path, "c", "a")))["requests"][0]["name"] == "a/sub"
 
 
-def test_unprepare_removes_all_files(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0")
-        plugin = service(world, tmp_path)
-        await plugin.node_prepare_resources([ref])
-        await plugin.node_unprepare_resources([ref])
-        assert files_in(tmp_path) == ["checkpoint.boot", "checkpoint.json"]
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_unprepare_removes_all_files(world: World, *, tmp_path: Path) -> None:
+    ref = await world.allocate("c", "lamp-0")
+    plugin = service(world, tmp_path)
+    await plugin.node_prepare_resources([ref])
+    await plugin.node_unprepare_resources([ref])
+    assert files_in(tmp_path) == ["checkpoint.boot", "checkpoint.json"]
 
 
-def test_replay_restores_lost_metadata_files(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0")
-        first = await service(world, tmp_path).node_prepare_resources([ref])
-        before = host_file(tmp_path, "c", "lamp").read_bytes()
-        DiskFiles().remove_tree(tmp_path / "cdi")
-        DiskFiles().remove_tree(tmp_path / "plugins/lamp.example.com/dra-device-metadata")
-        again = service(world, tmp_path)
-        again.open()
-        assert await again.node_prepare_resources([ref]) == first
-        assert host_file(tmp_path, "c", "lamp").read_bytes() == before
-        assert len(mounts(tmp_path)) == 1
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_replay_restores_lost_metadata_files(world: World, *, tmp_path: Path) -> None:
+    ref = await world.allocate("c", "lamp-0")
+    first = await service(world, tmp_path).node_prepare_resources([ref])
+    before = host_file(tmp_path, "c", "lamp").read_bytes()
+    DiskFiles().remove_tree(tmp_path / "cdi")
+    DiskFiles().remove_tree(tmp_path / "plugins/lamp.example.com/dra-device-metadata")
+    again = service(world, tmp_path)
+    again.open()
+    assert await again.node_prepare_resources([ref]) == first
+    assert host_file(tmp_path, "c", "lamp").read_bytes() == before
+    assert len(mounts(tmp_path)) == 1
 
 
-def test_update_counts_the_generation_and_keeps_the_rest(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0", annotations={"resource.kubernetes.io/pod-claim-name": "light"})
-        plugin = service(world, tmp_path)
-        await plugin.node_prepare_resources([ref])
-        network = NetworkDeviceData(interface_name="eth1", ips=("10.0.0.1/8",))
-        await plugin.update_metadata(ref, "lamp", [Prepared("lamp-0", NODE, network_data=network)])
-        updated = json.loads(_first(host_file(tmp_path, "c", "lamp")))
-        assert (updated["metadata"]["generation"], updated["podClaimName"]) == (2, "light")
-        assert updated["requests"][0]["devices"][0]["networkData"] == {"interfaceName": "eth1", "ips": ["10.0.0.1/8"]}
-        with pytest.raises(DriverError, match='request "other" not found in prepared claim default/c'):
-            await plugin.update_metadata(ref, "other", [])
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_update_counts_the_generation_and_keeps_the_rest(world: World, *, tmp_path: Path) -> None:
+    ref = await world.allocate("c", "lamp-0", annotations={"resource.kubernetes.io/pod-claim-name": "light"})
+    plugin = service(world, tmp_path)
+    await plugin.node_prepare_resources([ref])
+    network = NetworkDeviceData(interface_name="eth1", ips=("10.0.0.1/8",))
+    await plugin.update_metadata(ref, "lamp", [Prepared("lamp-0", NODE, network_data=network)])
+    updated = json.loads(_first(host_file(tmp_path, "c", "lamp")))
+    assert (updated["metadata"]["generation"], updated["podClaimName"]) == (2, "light")
+    assert updated["requests"][0]["devices"][0]["networkData"] == {"interfaceName": "eth1", "ips": ["10.0.0.1/8"]}
+    with pytest.raises(DriverError, match='request "other" not found in prepared claim default/c'):
+        await plugin.update_metadata(ref, "other", [])
 
 
-def test_versions_must_be_known_and_contain_the_newest() -> None:
+@run_with(in_virtual_time)
+async def test_versions_must_be_known_and_contain_the_newest(world: World) -> None:
     class Old(Lamps):
         metadata_versions = (OLDEST,)
 
     class Unknown(Lamps):
         metadata_versions = ("metadata.resource.k8s.io/v9",)
 
-    async def test(world: World) -> None:
-        with pytest.raises(OptionError, match=f"the newest, {NEWEST}, is missing"):
-            world.runner(Old())
-        with pytest.raises(OptionError, match="none of the requested metadata API versions"):
-            world.runner(Unknown())
-
-    in_virtual_time(test)
+    with pytest.raises(OptionError, match=f"the newest, {NEWEST}, is missing"):
+        world.runner(Old())
+    with pytest.raises(OptionError, match="none of the requested metadata API versions"):
+        world.runner(Unknown())
 
 
-def test_driver_without_metadata_writes_no_file(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0")
-        plugin = world.runner(Lamps(), files=DiskFiles(), directory=tmp_path).service
-        await plugin.node_prepare_resources([ref])
-        assert mounts(tmp_path) == {}
-        with pytest.raises(DriverError, match="device metadata is not enabled"):
-            await plugin.update_metadata(Ref("default", "c", ref.uid), "lamp", [])
-        with pytest.raises(MetadataNotFound):
-            read_request_directory(tmp_path / "plugins/lamp.example.com/dra-device-metadata/default_c/lamp")
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_driver_without_metadata_writes_no_file(world: World, *, tmp_path: Path) -> None:
+    ref = await world.allocate("c", "lamp-0")
+    plugin = world.runner(Lamps(), files=DiskFiles(), directory=tmp_path).service
+    await plugin.node_prepare_resources([ref])
+    assert mounts(tmp_path) == {}
+    with pytest.raises(DriverError, match="device metadata is not enabled"):
+        await plugin.update_metadata(Ref("default", "c", ref.uid), "lamp", [])
+    with pytest.raises(MetadataNotFound):
+        read_request_directory(tmp_path / "plugins/lamp.example.com/dra-device-metadata/default_c/lamp")
 
 
 def _first(path: Path) -> str:

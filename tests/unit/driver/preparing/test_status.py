@@ -16,6 +16,7 @@ from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.client.transport import APICall, Transport
 from cathedra.driver.claim import DeviceStatus, Prepared, Ref
 from cathedra.driver.preparing.status import device_entries, write_device_status
+from tests.running import run_with
 from tests.unit.driver.world import DRIVER, NODE, World, in_virtual_time, opaque, result
 
 OTHER = "other.example.com"
@@ -41,66 +42,55 @@ def test_only_devices_with_something_to_say_have_an_entry() -> None:
     assert made.data == RawJSON(b'{"a":1}')
 
 
-def test_entries_of_others_and_their_conditions_stay() -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0", result("x-0", request="x", driver=OTHER))
-        mine, others = world.client.as_manager("mine"), world.client.as_manager("others")
-        await write_device_status(mine, ref, [entry("old")])
-        theirs = {"driver": OTHER, "pool": NODE, "device": "x-0", "data": {"theirs": True}}
-        ready = {"type": "Ready", "status": "True", "reason": "R", "message": "", "lastTransitionTime": None}
-        ready["lastTransitionTime"] = "2026-01-01T00:00:00Z"
-        on_mine = {"driver": DRIVER, "pool": NODE, "device": "lamp-0", "conditions": [ready]}
-        fields = {"status": {"devices": [theirs, on_mine]}}
-        await others.resource(RESOURCECLAIMS, "default").apply("c", fields, "status")
-        await write_device_status(mine, ref, [entry("new")])
-        assert await said(world) == {"lamp-0": ({"text": "new"}, ["Ready"]), "x-0": ({"theirs": True}, [])}
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_entries_of_others_and_their_conditions_stay(world: World) -> None:
+    ref = await world.allocate("c", "lamp-0", result("x-0", request="x", driver=OTHER))
+    mine, others = world.client.as_manager("mine"), world.client.as_manager("others")
+    await write_device_status(mine, ref, [entry("old")])
+    theirs = {"driver": OTHER, "pool": NODE, "device": "x-0", "data": {"theirs": True}}
+    ready = {"type": "Ready", "status": "True", "reason": "R", "message": "", "lastTransitionTime": None}
+    ready["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    on_mine = {"driver": DRIVER, "pool": NODE, "device": "lamp-0", "conditions": [ready]}
+    fields = {"status": {"devices": [theirs, on_mine]}}
+    await others.resource(RESOURCECLAIMS, "default").apply("c", fields, "status")
+    await write_device_status(mine, ref, [entry("new")])
+    assert await said(world) == {"lamp-0": ({"text": "new"}, ["Ready"]), "x-0": ({"theirs": True}, [])}
 
 
-def test_what_is_not_said_again_is_removed() -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0", "lamp-1")
-        mine = world.client.as_manager("mine")
-        await write_device_status(mine, ref, [entry("a"), entry("b", "lamp-1")])
-        await write_device_status(mine, ref, [entry("c", "lamp-1")])
-        assert await said(world) == {"lamp-1": ({"text": "c"}, [])}
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_what_is_not_said_again_is_removed(world: World) -> None:
+    ref = await world.allocate("c", "lamp-0", "lamp-1")
+    mine = world.client.as_manager("mine")
+    await write_device_status(mine, ref, [entry("a"), entry("b", "lamp-1")])
+    await write_device_status(mine, ref, [entry("c", "lamp-1")])
+    assert await said(world) == {"lamp-1": ({"text": "c"}, [])}
 
 
-def test_what_is_there_already_is_not_written_again() -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0")
-        await write_device_status(world.client, ref, [entry("same")])
-        before = (await world.claim("c")).metadata.resource_version
-        await write_device_status(world.client, ref, [entry("same")])
-        assert (await world.claim("c")).metadata.resource_version == before
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_what_is_there_already_is_not_written_again(world: World) -> None:
+    ref = await world.allocate("c", "lamp-0")
+    await write_device_status(world.client, ref, [entry("same")])
+    before = (await world.claim("c")).metadata.resource_version
+    await write_device_status(world.client, ref, [entry("same")])
+    assert (await world.claim("c")).metadata.resource_version == before
 
 
-def test_another_claim_of_that_name_is_left_alone() -> None:
-    async def test(world: World) -> None:
-        await world.allocate("c", "lamp-0")
-        assert await write_device_status(world.client, Ref("default", "c", "another"), [entry("x")]) is None
-        assert await said(world) == {}
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_another_claim_of_that_name_is_left_alone(world: World) -> None:
+    await world.allocate("c", "lamp-0")
+    assert await write_device_status(world.client, Ref("default", "c", "another"), [entry("x")]) is None
+    assert await said(world) == {}
 
 
-def test_a_device_that_the_claim_does_not_hold_is_refused_at_once() -> None:
+@run_with(in_virtual_time)
+async def test_a_device_that_the_claim_does_not_hold_is_refused_at_once(world: World) -> None:
     """Nothing is updated after the refusal: the error of an update could be about a right that no driver needs."""
-
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0")
-        counting = Counting(world.client.transport)
-        with pytest.raises(StatusError, match="must be an allocated device"):
-            await write_device_status(Client(counting, clock=world.client.clock), ref, [entry("x", "lamp-3")])
-        assert "patch" in counting.verbs
-        assert "update" not in counting.verbs
-
-    in_virtual_time(test)
+    ref = await world.allocate("c", "lamp-0")
+    counting = Counting(world.client.transport)
+    with pytest.raises(StatusError, match="must be an allocated device"):
+        await write_device_status(Client(counting, clock=world.client.clock), ref, [entry("x", "lamp-3")])
+    assert "patch" in counting.verbs
+    assert "update" not in counting.verbs
 
 
 class Counting:
@@ -118,15 +108,12 @@ class Counting:
         return getattr(self._transport, name)
 
 
-def test_parameters_with_keys_in_any_order_do_not_keep_the_status_from_being_written() -> None:
+@run_with(in_virtual_time)
+async def test_parameters_with_keys_in_any_order_do_not_keep_the_status_from_being_written(world: World) -> None:
     """An apply writes them in sorted order, which the server takes for a changed allocation."""
-
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0", config=[opaque({"z": 1, "a": 2})])
-        await write_device_status(world.client.as_manager("mine"), ref, [entry("told")])
-        assert await said(world) == {"lamp-0": ({"text": "told"}, [])}
-
-    in_virtual_time(test)
+    ref = await world.allocate("c", "lamp-0", config=[opaque({"z": 1, "a": 2})])
+    await write_device_status(world.client.as_manager("mine"), ref, [entry("told")])
+    assert await said(world) == {"lamp-0": ({"text": "told"}, [])}
 
 
 def stated(status: str, kind: str = "Linked") -> AllocatedDeviceStatus:
@@ -141,31 +128,27 @@ async def conditions(world: World) -> dict[str, tuple[str, str]]:
     return {one.type: (one.status, str(one.last_transition_time)) for one in entry.conditions or ()}
 
 
-def test_a_condition_holds_since_it_was_first_stated() -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0")
-        mine = world.client.as_manager("mine")
-        await write_device_status(mine, ref, [stated("True")])
-        first = await conditions(world)
-        await world.clock.sleep(60)
-        await write_device_status(mine, ref, [stated("True")])
-        assert await conditions(world) == first
-        await write_device_status(mine, ref, [stated("False")])
-        (status, since) = (await conditions(world))["Linked"]
-        assert status == "False"
-        assert since > first["Linked"][1]
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_a_condition_holds_since_it_was_first_stated(world: World) -> None:
+    ref = await world.allocate("c", "lamp-0")
+    mine = world.client.as_manager("mine")
+    await write_device_status(mine, ref, [stated("True")])
+    first = await conditions(world)
+    await world.clock.sleep(60)
+    await write_device_status(mine, ref, [stated("True")])
+    assert await conditions(world) == first
+    await write_device_status(mine, ref, [stated("False")])
+    (status, since) = (await conditions(world))["Linked"]
+    assert status == "False"
+    assert since > first["Linked"][1]
 
 
-def test_conditions_of_others_stay_beside_the_drivers_own() -> None:
-    async def test(world: World) -> None:
-        ref = await world.allocate("c", "lamp-0")
-        mine, others = world.client.as_manager("mine"), world.client.as_manager("others")
-        await write_device_status(others, ref, [stated("True", "Ready")])
-        await write_device_status(mine, ref, [stated("True")])
-        assert set(await conditions(world)) == {"Ready", "Linked"}
-        await write_device_status(mine, ref, [entry("no condition any more")])
-        assert set(await conditions(world)) == {"Ready"}
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_conditions_of_others_stay_beside_the_drivers_own(world: World) -> None:
+    ref = await world.allocate("c", "lamp-0")
+    mine, others = world.client.as_manager("mine"), world.client.as_manager("others")
+    await write_device_status(others, ref, [stated("True", "Ready")])
+    await write_device_status(mine, ref, [stated("True")])
+    assert set(await conditions(world)) == {"Ready", "Linked"}
+    await write_device_status(mine, ref, [entry("no condition any more")])
+    assert set(await conditions(world)) == {"Ready"}

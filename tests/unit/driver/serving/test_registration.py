@@ -23,6 +23,7 @@ from cathedra.driver.serving.registration import (
     socket_paths,
     supported_services,
 )
+from tests.running import run_with
 
 INFO = PluginInfo("gpu.example.com", "/dra.sock", (DRA_V1,))
 
@@ -58,65 +59,55 @@ def test_a_driver_serves_claims_by_a_service_that_exists() -> None:
         supported_services(("v2.DRAPlugin", DRA_V1), health=True)
 
 
-def test_every_attempt_is_counted_and_told_the_same() -> None:
-    async def body(registration: Registration) -> None:
-        assert registration.registered is None
-        assert registration.get_info() is registration.get_info() is INFO
-        assert registration.attempts == 2
-        assert INFO.type == "DRAPlugin"
-
-    in_virtual_time(body)
+@run_with(in_virtual_time)
+async def test_every_attempt_is_counted_and_told_the_same(registration: Registration) -> None:
+    assert registration.registered is None
+    assert registration.get_info() is registration.get_info() is INFO
+    assert registration.attempts == 2
+    assert INFO.type == "DRAPlugin"
 
 
-def test_who_waits_hears_of_the_registration() -> None:
-    async def body(registration: Registration) -> None:
-        waiting = asyncio.create_task(registration.wait_registered(10, "/plugins"))
-        await asyncio.sleep(5)
-        registration.notify(registered=True, error="")
-        await waiting
-        assert asyncio.get_running_loop().time() == 5
-
-    in_virtual_time(body)
+@run_with(in_virtual_time)
+async def test_who_waits_hears_of_the_registration(registration: Registration) -> None:
+    waiting = asyncio.create_task(registration.wait_registered(10, "/plugins"))
+    await asyncio.sleep(5)
+    registration.notify(registered=True, error="")
+    await waiting
+    assert asyncio.get_running_loop().time() == 5
 
 
-def test_a_refusal_is_understood_and_may_be_followed_by_another_attempt() -> None:
-    async def body(registration: Registration) -> None:
-        waiting = asyncio.create_task(registration.wait_registered(10, "/plugins"))
-        await asyncio.sleep(1)
-        with pytest.raises(RegistrationFailed, match="failed registration process: name taken"):
-            registration.notify(registered=False, error="name taken")
-        assert (registration.registered, registration.error) == (False, "name taken")
-        await asyncio.sleep(1)
-        assert not waiting.done()
-        registration.notify(registered=True, error="")
-        await waiting
-
-    in_virtual_time(body)
+@run_with(in_virtual_time)
+async def test_a_refusal_is_understood_and_may_be_followed_by_another_attempt(registration: Registration) -> None:
+    waiting = asyncio.create_task(registration.wait_registered(10, "/plugins"))
+    await asyncio.sleep(1)
+    with pytest.raises(RegistrationFailed, match="failed registration process: name taken"):
+        registration.notify(registered=False, error="name taken")
+    assert (registration.registered, registration.error) == (False, "name taken")
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    registration.notify(registered=True, error="")
+    await waiting
 
 
 @pytest.mark.parametrize(
     ("refused", "why"), [("", "no node agent has looked at /plugins"), ("name taken", "name taken")]
 )
-def test_waiting_ends_with_what_is_known(refused: str, why: str) -> None:
-    async def body(registration: Registration) -> None:
-        if refused:
-            with pytest.raises(RegistrationFailed):
-                registration.notify(registered=False, error=refused)
-        with pytest.raises(RegistrationFailed, match=f"not registered within 10 s: {why}"):
-            await registration.wait_registered(10, "/plugins")
-        assert asyncio.get_running_loop().time() == 10
-
-    in_virtual_time(body)
+@run_with(in_virtual_time)
+async def test_waiting_ends_with_what_is_known(registration: Registration, *, refused: str, why: str) -> None:
+    if refused:
+        with pytest.raises(RegistrationFailed):
+            registration.notify(registered=False, error=refused)
+    with pytest.raises(RegistrationFailed, match=f"not registered within 10 s: {why}"):
+        await registration.wait_registered(10, "/plugins")
+    assert asyncio.get_running_loop().time() == 10
 
 
-def test_a_change_sets_the_event_that_was_waited_for() -> None:
-    async def body(registration: Registration) -> None:
-        before = registration.changed()
-        registration.notify(registered=True, error="")
-        assert before.is_set()
-        assert not registration.changed().is_set()
-
-    in_virtual_time(body)
+@run_with(in_virtual_time)
+async def test_a_change_sets_the_event_that_was_waited_for(registration: Registration) -> None:
+    before = registration.changed()
+    registration.notify(registered=True, error="")
+    assert before.is_set()
+    assert not registration.changed().is_set()
 
 
 PLUGINS, REGISTRY = Path("/var/lib/kubelet/plugins"), Path("/var/lib/kubelet/plugins_registry")

@@ -21,6 +21,7 @@ from cathedra.drivers.example.controls import (
     serving_controls,
 )
 from cathedra.drivers.example.gpu import GpuOptions, GpuProfile
+from tests.running import run_with
 from tests.unit.driver.world import World, in_virtual_time, running
 from tests.unit.drivers.example.bench import Bench
 
@@ -30,22 +31,20 @@ def controls() -> Controls:
     return Controls(lambda: ["gpu-0", "gpu-1"], lambda: None)
 
 
-def test_a_taint_reaches_the_slice_and_leaves_it() -> None:
-    async def test(world: World) -> None:
-        bench = Bench(world, GpuProfile(GpuOptions(count=2)))
-        async with running(bench.runner):
-            assert bench.driver.controls.carry_out(["taint", "gpu-1", "broken=yes:NoExecute"]) == [
-                "gpu-1: taint broken=yes:NoExecute"
-            ]
-            await asyncio.sleep(1)
-            (found,) = await world.slices()
-            assert [[t.key for t in device.taints] for device in found.spec.devices] == [[], ["broken"]]
-            assert bench.driver.controls.carry_out(["untaint", "gpu-1", "broken"]) == []
-            await asyncio.sleep(1)
-            (found,) = await world.slices()
-            assert [device.taints for device in found.spec.devices] == [(), ()]
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_a_taint_reaches_the_slice_and_leaves_it(world: World) -> None:
+    bench = Bench(world, GpuProfile(GpuOptions(count=2)))
+    async with running(bench.runner):
+        assert bench.driver.controls.carry_out(["taint", "gpu-1", "broken=yes:NoExecute"]) == [
+            "gpu-1: taint broken=yes:NoExecute"
+        ]
+        await asyncio.sleep(1)
+        (found,) = await world.slices()
+        assert [[t.key for t in device.taints] for device in found.spec.devices] == [[], ["broken"]]
+        assert bench.driver.controls.carry_out(["untaint", "gpu-1", "broken"]) == []
+        await asyncio.sleep(1)
+        (found,) = await world.slices()
+        assert [device.taints for device in found.spec.devices] == [(), ()]
 
 
 def test_all_devices_are_healthy_until_one_falls_ill(controls: Controls) -> None:
@@ -58,35 +57,29 @@ def test_all_devices_are_healthy_until_one_falls_ill(controls: Controls) -> None
     ]
 
 
-def test_calls_fail_until_they_are_released() -> None:
-    async def test(world: World) -> None:
-        bench = Bench(world, GpuProfile(GpuOptions(count=2)))
-        controls = bench.driver.controls
-        assert controls.carry_out(["fail", PREPARE, "no power"]) == [f"{PREPARE}: fails: no power"]
-        assert await bench.prepare(bench.share("gpu-0")) == "no power"
-        controls.carry_out(["release", PREPARE])
-        ref = await world.allocate("d", bench.share("gpu-1"))
-        assert (await bench.runner.service.node_prepare_resources([ref]))[ref.uid].error == ""
-        controls.carry_out(["fail", UNPREPARE])
-        assert await bench.runner.service.node_unprepare_resources([ref]) == {
-            ref.uid: f"{UNPREPARE} was ordered to fail"
-        }
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_calls_fail_until_they_are_released(world: World) -> None:
+    bench = Bench(world, GpuProfile(GpuOptions(count=2)))
+    controls = bench.driver.controls
+    assert controls.carry_out(["fail", PREPARE, "no power"]) == [f"{PREPARE}: fails: no power"]
+    assert await bench.prepare(bench.share("gpu-0")) == "no power"
+    controls.carry_out(["release", PREPARE])
+    ref = await world.allocate("d", bench.share("gpu-1"))
+    assert (await bench.runner.service.node_prepare_resources([ref]))[ref.uid].error == ""
+    controls.carry_out(["fail", UNPREPARE])
+    assert await bench.runner.service.node_unprepare_resources([ref]) == {ref.uid: f"{UNPREPARE} was ordered to fail"}
 
 
-def test_a_blocked_call_waits_until_it_is_released_or_its_deadline_comes() -> None:
-    async def test(world: World) -> None:
-        bench = Bench(world, GpuProfile(GpuOptions(count=2)))
-        bench.driver.controls.carry_out(["block", PREPARE])
-        assert "did not finish before the call's deadline" in await bench.prepare(bench.share("gpu-0"), name="late")
-        calling = asyncio.create_task(bench.prepare(bench.share("gpu-1")))
-        await asyncio.sleep(5)
-        assert not calling.done()
-        bench.driver.controls.carry_out(["release", PREPARE])
-        assert await calling == ""
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_a_blocked_call_waits_until_it_is_released_or_its_deadline_comes(world: World) -> None:
+    bench = Bench(world, GpuProfile(GpuOptions(count=2)))
+    bench.driver.controls.carry_out(["block", PREPARE])
+    assert "did not finish before the call's deadline" in await bench.prepare(bench.share("gpu-0"), name="late")
+    calling = asyncio.create_task(bench.prepare(bench.share("gpu-1")))
+    await asyncio.sleep(5)
+    assert not calling.done()
+    bench.driver.controls.carry_out(["release", PREPARE])
+    assert await calling == ""
 
 
 @pytest.mark.parametrize(
@@ -131,39 +124,35 @@ async def test_what_is_no_array_of_words_is_answered_with_an_error(
         writer.close()
 
 
-def test_calls_that_reached_the_driver_are_listed() -> None:
-    async def test(world: World) -> None:
-        bench = Bench(world, GpuProfile(GpuOptions(count=1)))
-        assert await bench.prepare(bench.share("gpu-0")) == ""
-        assert bench.driver.controls.carry_out(["calls"]) == [f"{PREPARE} default/c"]
-
-    in_virtual_time(test)
+@run_with(in_virtual_time)
+async def test_calls_that_reached_the_driver_are_listed(world: World) -> None:
+    bench = Bench(world, GpuProfile(GpuOptions(count=1)))
+    assert await bench.prepare(bench.share("gpu-0")) == ""
+    assert bench.driver.controls.carry_out(["calls"]) == [f"{PREPARE} default/c"]
 
 
-def test_orders_hold_when_the_driver_is_started_again(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        bench = Bench(world, GpuProfile(GpuOptions(count=2)))
-        bench.driver.install("node-a", lambda: None, tmp_path)
-        bench.driver.resume(())
-        controls = bench.driver.controls
-        controls.carry_out(["taint", "gpu-1", "broken=yes:NoExecute"])
-        controls.carry_out(["health", "gpu-0", "Unhealthy", "too hot"])
-        controls.carry_out(["fail", PREPARE, "no power"])
-        controls.carry_out(["block", UNPREPARE])
-        said = controls.carry_out(["binding", "hold"])
+@run_with(in_virtual_time)
+async def test_orders_hold_when_the_driver_is_started_again(world: World, *, tmp_path: Path) -> None:
+    bench = Bench(world, GpuProfile(GpuOptions(count=2)))
+    bench.driver.install("node-a", lambda: None, tmp_path)
+    bench.driver.resume(())
+    controls = bench.driver.controls
+    controls.carry_out(["taint", "gpu-1", "broken=yes:NoExecute"])
+    controls.carry_out(["health", "gpu-0", "Unhealthy", "too hot"])
+    controls.carry_out(["fail", PREPARE, "no power"])
+    controls.carry_out(["block", UNPREPARE])
+    said = controls.carry_out(["binding", "hold"])
 
-        again = Bench(world, GpuProfile(GpuOptions(count=2)))
-        again.driver.install("node-a", lambda: None, tmp_path)
-        again.driver.resume(())
-        assert again.driver.controls.carry_out(["show"]) == said
-        assert len(said) == 5
-        tainted = {device.name: [taint.key for taint in device.taints] for device in again.driver.resources().devices}
-        assert tainted == {"gpu-0": [], "gpu-1": ["broken"]}
-        assert await again.prepare(again.share("gpu-0")) == "no power"
-        assert again.driver.controls.carry_out(["reset"]) == []
-        assert read_orders(tmp_path) == Orders()
-
-    in_virtual_time(test)
+    again = Bench(world, GpuProfile(GpuOptions(count=2)))
+    again.driver.install("node-a", lambda: None, tmp_path)
+    again.driver.resume(())
+    assert again.driver.controls.carry_out(["show"]) == said
+    assert len(said) == 5
+    tainted = {device.name: [taint.key for taint in device.taints] for device in again.driver.resources().devices}
+    assert tainted == {"gpu-0": [], "gpu-1": ["broken"]}
+    assert await again.prepare(again.share("gpu-0")) == "no power"
+    assert again.driver.controls.carry_out(["reset"]) == []
+    assert read_orders(tmp_path) == Orders()
 
 
 def test_a_file_of_orders_by_another_hand_is_not_guessed_at(controls: Controls, tmp_path: Path) -> None:

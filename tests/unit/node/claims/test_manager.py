@@ -46,6 +46,7 @@ from cathedra.node.metrics import NodeMetrics
 from cathedra.node.plugins.client import ClaimReference, PluginDevice, PrepareOutcome
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry
 from cathedra.releases import FeatureGates
+from tests.running import run_with
 from tests.unit.node.fakes import DRIVER, GATES, FakeDriver, NodeTransport, make_claim, make_pod
 
 
@@ -127,104 +128,90 @@ async def refused(bench: Bench, pod: Pod) -> str:
         ({"uid-c1": PrepareOutcome(error="no")}, "NodePrepareResources failed for ResourceClaim c1: no"),
     ],
 )
-def test_a_drivers_answer_is_checked(answers: dict[str, PrepareOutcome], complaint: str) -> None:
-    async def body(bench: Bench) -> None:
-        bench.driver().answers = answers
-        await bench.create(make_claim("c1", "p"))
-        assert await refused(bench, make_pod("p", claims=["c1"])) == complaint
-
-    play(body)
+@run_with(play)
+async def test_a_drivers_answer_is_checked(bench: Bench, *, answers: dict[str, PrepareOutcome], complaint: str) -> None:
+    bench.driver().answers = answers
+    await bench.create(make_claim("c1", "p"))
+    assert await refused(bench, make_pod("p", claims=["c1"])) == complaint
 
 
-def test_no_driver_is_called_before_the_reference_is_on_disk() -> None:
+@run_with(play)
+async def test_no_driver_is_called_before_the_reference_is_on_disk(bench: Bench) -> None:
     """A failed write leaves nothing behind, so that the next attempt writes again (docs/spec/node.md §11)."""
-
-    async def body(bench: Bench) -> None:
-        driver = bench.driver()
-        await bench.create(make_claim("c1", "p"))
-        bench.checkpoint.full = True
-        assert "No space left on device" in await refused(bench, make_pod("p", claims=["c1"]))
-        assert "No space left on device" in await refused(bench, make_pod("p", claims=["c1"]))
-        assert driver.calls == []
-        assert not list(bench.manager.cache)
-        bench.checkpoint.full = False
-        await bench.manager.prepare(make_pod("p", claims=["c1"]))
-        assert driver.calls == [("prepare", ("c1",))]
-
-    play(body)
+    driver = bench.driver()
+    await bench.create(make_claim("c1", "p"))
+    bench.checkpoint.full = True
+    assert "No space left on device" in await refused(bench, make_pod("p", claims=["c1"]))
+    assert "No space left on device" in await refused(bench, make_pod("p", claims=["c1"]))
+    assert driver.calls == []
+    assert not list(bench.manager.cache)
+    bench.checkpoint.full = False
+    await bench.manager.prepare(make_pod("p", claims=["c1"]))
+    assert driver.calls == [("prepare", ("c1",))]
 
 
-def test_a_claim_of_the_same_name_waits_until_the_old_one_is_let_go() -> None:
-    async def body(bench: Bench) -> None:
-        bench.driver()
-        old = make_claim("c1", "p", "q")
-        await bench.create(old)
-        await bench.manager.prepare(make_pod("p", claims=["c1"]))
-        await bench.replace(old, "new")
-        assert await refused(bench, make_pod("q", claims=["c1"])) == (
-            "old ResourceClaim with same name c1 and different UID uid-c1 still exists (previous pod force-deleted?!)"
-        )
-        await bench.manager.unprepare("uid-p")
-        await bench.manager.prepare(make_pod("q", claims=["c1"]))
-
-    play(body)
+@run_with(play)
+async def test_a_claim_of_the_same_name_waits_until_the_old_one_is_let_go(bench: Bench) -> None:
+    bench.driver()
+    old = make_claim("c1", "p", "q")
+    await bench.create(old)
+    await bench.manager.prepare(make_pod("p", claims=["c1"]))
+    await bench.replace(old, "new")
+    assert await refused(bench, make_pod("q", claims=["c1"])) == (
+        "old ResourceClaim with same name c1 and different UID uid-c1 still exists (previous pod force-deleted?!)"
+    )
+    await bench.manager.unprepare("uid-p")
+    await bench.manager.prepare(make_pod("q", claims=["c1"]))
 
 
-def test_a_pod_that_fails_validation_takes_nothing_from_the_pod_it_shares_a_claim_with() -> None:
+@run_with(play)
+async def test_a_pod_that_fails_validation_takes_nothing_from_the_pod_it_shares_a_claim_with(bench: Bench) -> None:
     """Scenario N23: its other claim needs a driver that is not there; deleting it calls no driver."""
-
-    async def body(bench: Bench) -> None:
-        driver = bench.driver()
-        await bench.create(make_claim("shared", "p", "q"), make_claim("other", "q", driver="gone.example.com"))
-        await bench.manager.prepare(make_pod("p", claims=["shared"]))
-        complaint = await refused(bench, make_pod("q", claims=["shared", "other"]))
-        assert complaint == "DRA driver gone.example.com is not registered"
-        await bench.manager.unprepare("uid-q")
-        assert driver.calls == [("prepare", ("shared",))]
-
-    play(body)
+    driver = bench.driver()
+    await bench.create(make_claim("shared", "p", "q"), make_claim("other", "q", driver="gone.example.com"))
+    await bench.manager.prepare(make_pod("p", claims=["shared"]))
+    complaint = await refused(bench, make_pod("q", claims=["shared", "other"]))
+    assert complaint == "DRA driver gone.example.com is not registered"
+    await bench.manager.unprepare("uid-q")
+    assert driver.calls == [("prepare", ("shared",))]
 
 
-def test_one_failing_driver_of_two_makes_both_be_called_again() -> None:
-    async def body(bench: Bench) -> None:
-        good, bad = bench.driver("a.example.com"), bench.driver("b.example.com")
-        claim = make_claim("c1", "p", driver="a.example.com")
-        allocation = claim.status.allocation
-        assert allocation is not None
-        (first,) = allocation.devices.results
-        both = (first, replace(first, driver="b.example.com"))
-        allocation = replace(allocation, devices=replace(allocation.devices, results=both))
-        await bench.create(replace(claim, status=replace(claim.status, allocation=allocation)))
-        bad.failures = ["busy"]
-        pod = make_pod("p", claims=["c1"])
-        assert "busy" in await refused(bench, pod)
-        await bench.manager.prepare(pod)
-        assert (len(good.calls), len(bad.calls)) == (2, 2)
-        names = bench.manager.cdi_devices(pod, pod.spec.containers[0])
-        assert len(names) == 1, "each CDI name once, however often it was prepared"
-        bad.failures = ["still busy"]
-        with pytest.raises(UnprepareError):
-            await bench.manager.unprepare("uid-p")
+@run_with(play)
+async def test_one_failing_driver_of_two_makes_both_be_called_again(bench: Bench) -> None:
+    good, bad = bench.driver("a.example.com"), bench.driver("b.example.com")
+    claim = make_claim("c1", "p", driver="a.example.com")
+    allocation = claim.status.allocation
+    assert allocation is not None
+    (first,) = allocation.devices.results
+    both = (first, replace(first, driver="b.example.com"))
+    allocation = replace(allocation, devices=replace(allocation.devices, results=both))
+    await bench.create(replace(claim, status=replace(claim.status, allocation=allocation)))
+    bad.failures = ["busy"]
+    pod = make_pod("p", claims=["c1"])
+    assert "busy" in await refused(bench, pod)
+    await bench.manager.prepare(pod)
+    assert (len(good.calls), len(bad.calls)) == (2, 2)
+    names = bench.manager.cdi_devices(pod, pod.spec.containers[0])
+    assert len(names) == 1, "each CDI name once, however often it was prepared"
+    bad.failures = ["still busy"]
+    with pytest.raises(UnprepareError):
         await bench.manager.unprepare("uid-p")
-        assert len(bench.manager.cache) == 0
+    await bench.manager.unprepare("uid-p")
+    assert len(bench.manager.cache) == 0
 
-    play(body)
 
-
-def test_after_a_restart_claims_are_prepared_again_and_each_device_is_there_once() -> None:
-    async def body(bench: Bench) -> None:
-        driver = bench.driver()
-        await bench.create(make_claim("c1", "p", "q"))
-        await bench.manager.prepare(make_pod("p", claims=["c1"]))
-        bench.manager = bench.make_manager()
-        bench.manager.recover()
-        await bench.manager.prepare(make_pod("q", claims=["c1"]))
-        assert len(driver.calls) == 2
-        (info,) = bench.manager.cache
-        assert info.pod_uids == {"uid-p", "uid-q"}
-        assert len(info.drivers[DRIVER].devices) == 1
-
-    play(body)
+@run_with(play)
+async def test_after_a_restart_claims_are_prepared_again_and_each_device_is_there_once(bench: Bench) -> None:
+    driver = bench.driver()
+    await bench.create(make_claim("c1", "p", "q"))
+    await bench.manager.prepare(make_pod("p", claims=["c1"]))
+    bench.manager = bench.make_manager()
+    bench.manager.recover()
+    await bench.manager.prepare(make_pod("q", claims=["c1"]))
+    assert len(driver.calls) == 2
+    (info,) = bench.manager.cache
+    assert info.pod_uids == {"uid-p", "uid-q"}
+    assert len(info.drivers[DRIVER].devices) == 1
 
 
 def skipping(claim: ResourceClaim, *operations: str) -> ResourceClaim:
@@ -238,118 +225,104 @@ def skipping(claim: ResourceClaim, *operations: str) -> ResourceClaim:
 @pytest.mark.parametrize(
     ("operations", "calls"), [(("*",), []), (("NodeUnprepareResources",), ["prepare"]), ((), ["prepare", "unprepare"])]
 )
-def test_calls_that_all_devices_do_without_are_not_made(operations: tuple[str, ...], calls: list[str]) -> None:
-    async def body(bench: Bench) -> None:
-        driver = bench.driver()
-        await bench.create(skipping(make_claim("c1", "p"), *operations))
-        await bench.manager.prepare(make_pod("p", claims=["c1"]))
-        await bench.manager.unprepare("uid-p")
-        assert [verb for verb, _ in driver.calls] == calls
-
-    play(body, DRAOptionalNodeOperations=True)
-
-
-def test_devices_that_need_no_calls_need_no_driver_either() -> None:
-    async def body(bench: Bench) -> None:
-        await bench.create(skipping(make_claim("c1", "p"), "*"))
-        await bench.manager.prepare(make_pod("p", claims=["c1"]))
-        await bench.manager.unprepare("uid-p")
-
-    play(body, DRAOptionalNodeOperations=True)
+@run_with(lambda test: play(test, DRAOptionalNodeOperations=True))
+async def test_calls_that_all_devices_do_without_are_not_made(
+    bench: Bench, *, operations: tuple[str, ...], calls: list[str]
+) -> None:
+    driver = bench.driver()
+    await bench.create(skipping(make_claim("c1", "p"), *operations))
+    await bench.manager.prepare(make_pod("p", claims=["c1"]))
+    await bench.manager.unprepare("uid-p")
+    assert [verb for verb, _ in driver.calls] == calls
 
 
-def test_a_node_that_cannot_skip_says_so() -> None:
-    async def body(bench: Bench) -> None:
-        bench.driver()
-        await bench.create(skipping(make_claim("c1", "p"), "*"))
-        complaint = await refused(bench, make_pod("p", claims=["c1"]))
-        assert complaint == "DRAOptionalNodeOperations feature gate is disabled on kubelet"
-
-    play(body)
+@run_with(lambda test: play(test, DRAOptionalNodeOperations=True))
+async def test_devices_that_need_no_calls_need_no_driver_either(bench: Bench) -> None:
+    await bench.create(skipping(make_claim("c1", "p"), "*"))
+    await bench.manager.prepare(make_pod("p", claims=["c1"]))
+    await bench.manager.unprepare("uid-p")
 
 
-def test_a_container_gets_the_devices_of_the_request_it_names_and_those_of_no_request() -> None:
-    async def body(bench: Bench) -> None:
-        driver = bench.driver()
-        await bench.create(make_claim("c1", "p"))
-        devices = [("a", ("gpu",)), ("b", ("nic",)), ("c", ())]
-        driver.answers = {
-            "uid-c1": PrepareOutcome(
-                tuple(PluginDevice("n1", name, requests, (f"x.com/d={name}",)) for name, requests in devices)
-            )
-        }
-        pod = make_pod("p", claims=["c1"])
-        await bench.manager.prepare(pod)
-
-        def of(request: str) -> tuple[str, ...]:
-            resources = ResourceRequirements(claims=(ContainerClaim(name="c1", request=request),))
-            return bench.manager.cdi_devices(pod, Container(name="c", resources=resources))
-
-        assert of("") == ("x.com/d=a", "x.com/d=b", "x.com/d=c")
-        assert of("nic") == ("x.com/d=b", "x.com/d=c")
-        assert bench.manager.cdi_devices(pod, Container(name="bare")) == ()
-        with pytest.raises(ClaimError, match="unable to get claim info for ResourceClaim c1 in namespace default"):
-            bench.make_manager().cdi_devices(pod, pod.spec.containers[0])
-
-    play(body)
+@run_with(play)
+async def test_a_node_that_cannot_skip_says_so(bench: Bench) -> None:
+    bench.driver()
+    await bench.create(skipping(make_claim("c1", "p"), "*"))
+    complaint = await refused(bench, make_pod("p", claims=["c1"]))
+    assert complaint == "DRAOptionalNodeOperations feature gate is disabled on kubelet"
 
 
-def test_an_extended_resource_brings_the_devices_of_its_request() -> None:
-    async def body(bench: Bench) -> None:
-        bench.driver()
-        await bench.create(make_claim("made", "p"))
-        mapping = ContainerExtendedResourceRequest(
-            container_name="c", resource_name="example.com/gpu", request_name="gpu"
+@run_with(play)
+async def test_a_container_gets_the_devices_of_the_request_it_names_and_those_of_no_request(bench: Bench) -> None:
+    driver = bench.driver()
+    await bench.create(make_claim("c1", "p"))
+    devices = [("a", ("gpu",)), ("b", ("nic",)), ("c", ())]
+    driver.answers = {
+        "uid-c1": PrepareOutcome(
+            tuple(PluginDevice("n1", name, requests, (f"x.com/d={name}",)) for name, requests in devices)
         )
-        extended = PodExtendedResourceClaimStatus(request_mappings=(mapping,), resource_claim_name="made")
-        pod = make_pod("p")
-        pod = replace(pod, status=replace(pod.status, extended_resource_claim_status=extended))
-        await bench.manager.prepare(pod)
+    }
+    pod = make_pod("p", claims=["c1"])
+    await bench.manager.prepare(pod)
 
-        def of(name: str, amount: str) -> tuple[str, ...]:
-            resources = ResourceRequirements(requests={"example.com/gpu": Quantity(amount)})
-            return bench.manager.cdi_devices(pod, Container(name=name, resources=resources))
+    def of(request: str) -> tuple[str, ...]:
+        resources = ResourceRequirements(claims=(ContainerClaim(name="c1", request=request),))
+        return bench.manager.cdi_devices(pod, Container(name="c", resources=resources))
 
-        assert of("c", "1") == (f"{DRIVER}/gpu=uid-made",)
-        assert of("c", "0") == of("other", "1") == ()
-
-    play(body)
-
-
-def test_claims_of_pods_that_are_gone_are_let_go_as_soon_as_their_driver_is_back() -> None:
-    async def body(bench: Bench) -> None:
-        bench.driver()
-        await bench.create(make_claim("c1", "p"))
-        await bench.manager.prepare(make_pod("p", claims=["c1"]))
-        bench.registry.remove(DRIVER, "socket")
-        task = asyncio.ensure_future(bench.manager.reconcile(lambda: set()))
-        await asyncio.sleep(1)
-        assert len(bench.manager.cache) == 1
-        bench.driver()
-        bench.manager.look_again()
-        await asyncio.sleep(1)
-        assert len(bench.manager.cache) == 0
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    play(body)
+    assert of("") == ("x.com/d=a", "x.com/d=b", "x.com/d=c")
+    assert of("nic") == ("x.com/d=b", "x.com/d=c")
+    assert bench.manager.cdi_devices(pod, Container(name="bare")) == ()
+    with pytest.raises(ClaimError, match="unable to get claim info for ResourceClaim c1 in namespace default"):
+        bench.make_manager().cdi_devices(pod, pod.spec.containers[0])
 
 
-def test_claims_of_pods_that_are_gone_are_let_go_by_and_by() -> None:
-    async def body(bench: Bench) -> None:
-        driver: Any = bench.driver()
-        await bench.create(make_claim("c1", "p"))
-        await bench.manager.prepare(make_pod("p", claims=["c1"]))
-        driver.failures = ["busy"]
-        task = asyncio.ensure_future(bench.manager.reconcile(lambda: set()))
-        await asyncio.sleep(1)
-        assert len(bench.manager.cache) == 1
-        await asyncio.sleep(60)
-        assert len(bench.manager.cache) == 0
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+@run_with(play)
+async def test_an_extended_resource_brings_the_devices_of_its_request(bench: Bench) -> None:
+    bench.driver()
+    await bench.create(make_claim("made", "p"))
+    mapping = ContainerExtendedResourceRequest(container_name="c", resource_name="example.com/gpu", request_name="gpu")
+    extended = PodExtendedResourceClaimStatus(request_mappings=(mapping,), resource_claim_name="made")
+    pod = make_pod("p")
+    pod = replace(pod, status=replace(pod.status, extended_resource_claim_status=extended))
+    await bench.manager.prepare(pod)
 
-    play(body)
+    def of(name: str, amount: str) -> tuple[str, ...]:
+        resources = ResourceRequirements(requests={"example.com/gpu": Quantity(amount)})
+        return bench.manager.cdi_devices(pod, Container(name=name, resources=resources))
+
+    assert of("c", "1") == (f"{DRIVER}/gpu=uid-made",)
+    assert of("c", "0") == of("other", "1") == ()
+
+
+@run_with(play)
+async def test_claims_of_pods_that_are_gone_are_let_go_as_soon_as_their_driver_is_back(bench: Bench) -> None:
+    bench.driver()
+    await bench.create(make_claim("c1", "p"))
+    await bench.manager.prepare(make_pod("p", claims=["c1"]))
+    bench.registry.remove(DRIVER, "socket")
+    task = asyncio.ensure_future(bench.manager.reconcile(lambda: set()))
+    await asyncio.sleep(1)
+    assert len(bench.manager.cache) == 1
+    bench.driver()
+    bench.manager.look_again()
+    await asyncio.sleep(1)
+    assert len(bench.manager.cache) == 0
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@run_with(play)
+async def test_claims_of_pods_that_are_gone_are_let_go_by_and_by(bench: Bench) -> None:
+    driver: Any = bench.driver()
+    await bench.create(make_claim("c1", "p"))
+    await bench.manager.prepare(make_pod("p", claims=["c1"]))
+    driver.failures = ["busy"]
+    task = asyncio.ensure_future(bench.manager.reconcile(lambda: set()))
+    await asyncio.sleep(1)
+    assert len(bench.manager.cache) == 1
+    await asyncio.sleep(60)
+    assert len(bench.manager.cache) == 0
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 # CDI devices of containers, from what is cached of prepared claims.

@@ -25,6 +25,7 @@ from cathedra.node.containers import probes
 from cathedra.node.containers.probes import ProbeMonitor, ProbeTarget, run_action
 from cathedra.node.containers.records import ContainerRecord, records_for
 from cathedra.node.runtime.simulated import SimulatedRuntime
+from tests.running import run_with
 from tests.unit.node.fakes import make_pod
 
 
@@ -145,45 +146,45 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return probed
 
 
-def test_the_other_probes_wait_for_the_startup_probe() -> None:
-    async def body(monitor: ProbeMonitor, reports: Reports, target: ProbeTarget) -> None:
-        monitor.begin(record(startup_probe=PROBE, readiness_probe=PROBE, liveness_probe=PROBE), target)
-        await asyncio.sleep(1.5)
-        assert reports.seen == [("c", "Startup", True)]
-        await asyncio.sleep(1)
-        assert sorted(kind for _, kind, _ in reports.seen[1:]) == ["Liveness", "Readiness"]
-
-    monitored(body)
-
-
-def test_a_container_without_probes_is_left_alone(begun: list[Any]) -> None:
-    async def body(monitor: ProbeMonitor, reports: Reports, target: ProbeTarget) -> None:
-        monitor.begin(record(), target)
-        await asyncio.sleep(10)
-        assert (begun, reports.seen) == ([], [])
-
-    monitored(body)
+@run_with(monitored)
+async def test_the_other_probes_wait_for_the_startup_probe(
+    monitor: ProbeMonitor, reports: Reports, target: ProbeTarget
+) -> None:
+    monitor.begin(record(startup_probe=PROBE, readiness_probe=PROBE, liveness_probe=PROBE), target)
+    await asyncio.sleep(1.5)
+    assert reports.seen == [("c", "Startup", True)]
+    await asyncio.sleep(1)
+    assert sorted(kind for _, kind, _ in reports.seen[1:]) == ["Liveness", "Readiness"]
 
 
-def test_an_ended_container_is_not_probed_any_more() -> None:
-    async def body(monitor: ProbeMonitor, reports: Reports, target: ProbeTarget) -> None:
-        monitor.begin(record(readiness_probe=PROBE), target)
-        await asyncio.sleep(2.5)
-        monitor.cancel("c")
-        monitor.cancel("unknown")
-        await asyncio.sleep(10)
-        assert len(reports.seen) == 2
-
-    monitored(body)
+@run_with(monitored)
+async def test_a_container_without_probes_is_left_alone(
+    monitor: ProbeMonitor, reports: Reports, target: ProbeTarget, *, begun: list[Any]
+) -> None:
+    monitor.begin(record(), target)
+    await asyncio.sleep(10)
+    assert (begun, reports.seen) == ([], [])
 
 
-def test_probes_of_an_earlier_run_end_when_a_new_one_begins(begun: list[Any]) -> None:
-    async def body(monitor: ProbeMonitor, reports: Reports, target: ProbeTarget) -> None:
-        for _ in range(3):
-            monitor.begin(record(liveness_probe=PROBE), target)
-            await asyncio.sleep(0.5)
-        await asyncio.sleep(1)
-        assert len(begun) == 3
-        assert len(reports.seen) == 1, "only the last run is probed"
+@run_with(monitored)
+async def test_an_ended_container_is_not_probed_any_more(
+    monitor: ProbeMonitor, reports: Reports, target: ProbeTarget
+) -> None:
+    monitor.begin(record(readiness_probe=PROBE), target)
+    await asyncio.sleep(2.5)
+    monitor.cancel("c")
+    monitor.cancel("unknown")
+    await asyncio.sleep(10)
+    assert len(reports.seen) == 2
 
-    monitored(body)
+
+@run_with(monitored)
+async def test_probes_of_an_earlier_run_end_when_a_new_one_begins(
+    monitor: ProbeMonitor, reports: Reports, target: ProbeTarget, *, begun: list[Any]
+) -> None:
+    for _ in range(3):
+        monitor.begin(record(liveness_probe=PROBE), target)
+        await asyncio.sleep(0.5)
+    await asyncio.sleep(1)
+    assert len(begun) == 3
+    assert len(reports.seen) == 1, "only the last run is probed"

@@ -19,7 +19,6 @@ from cathedra.api.core.core_v1 import (
     PodSpec,
     Probe,
 )
-from cathedra.clock import run_virtual
 from cathedra.node.containers.records import (
     BACKOFF_FIRST,
     BACKOFF_MAX,
@@ -34,6 +33,7 @@ from cathedra.node.containers.records import (
     will_restart,
 )
 from cathedra.node.runtime.runtime import ContainerRun, PodIdentity
+from tests.running import on_virtual_clock
 
 FRESH = ContainerRecord(Container(name="c"))
 
@@ -148,19 +148,17 @@ def test_a_table_keeps_the_order_of_the_spec_and_adds_behind_it() -> None:
     assert table.get("z") is None
 
 
-def test_the_end_of_a_container_wakes_those_that_wait_for_it_and_no_other_change_does() -> None:
-    async def main() -> None:
-        table = ContainerTable([ContainerRecord(Container(name="c")).begin(run(), 0.0)])
-        waiting = asyncio.create_task(table.until_ended("c"))
-        await asyncio.sleep(1)
-        table.put(table["c"].stop())
-        await asyncio.sleep(1)
-        assert not waiting.done()
-        table.put(table["c"].end(run(seconds=2.0), 2.0, restarts=False))
-        await asyncio.wait_for(waiting, 1)
-        await table.until_ended("c")
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_the_end_of_a_container_wakes_those_that_wait_for_it_and_no_other_change_does() -> None:
+    table = ContainerTable([ContainerRecord(Container(name="c")).begin(run(), 0.0)])
+    waiting = asyncio.create_task(table.until_ended("c"))
+    await asyncio.sleep(1)
+    table.put(table["c"].stop())
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    table.put(table["c"].end(run(seconds=2.0), 2.0, restarts=False))
+    await asyncio.wait_for(waiting, 1)
+    await table.until_ended("c")
 
 
 def state(name: str, code: int | None) -> ContainerRun:

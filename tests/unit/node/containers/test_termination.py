@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from cathedra.api.core.core_v1 import Container, Lifecycle, LifecycleHandler, SleepAction
-from cathedra.clock import LoopClock, run_virtual
+from cathedra.clock import LoopClock
 from cathedra.node.containers.records import ContainerRecord, ContainerTable
 from cathedra.node.containers.termination import GracePeriod, Terminator, with_termination_message
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity
 from cathedra.node.runtime.simulated import Act, SimulatedRuntime
 from cathedra.node.setup.directories import PodDirectories
+from tests.running import on_virtual_clock
 from tests.unit.node.fakes import make_pod
 
 IDENTITY = PodIdentity("d", "p", "u")
@@ -49,63 +50,53 @@ class Ending:
         return loop.time() - began
 
 
-def test_containers_end_together_and_sidecars_after_them_in_reverse_order() -> None:
-    async def main() -> None:
-        ending = Ending(stop_seconds=3)
-        sidecars = [ContainerRecord(Container(name=name, restart_policy="Always"), init=True) for name in ("s1", "s2")]
-        await ending.run(*sidecars, *(ContainerRecord(Container(name=name)) for name in "ab"))
-        assert await ending.end(30) == 9
-        assert ending.order == ["a", "b", "s2", "s1"]
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_containers_end_together_and_sidecars_after_them_in_reverse_order() -> None:
+    ending = Ending(stop_seconds=3)
+    sidecars = [ContainerRecord(Container(name=name, restart_policy="Always"), init=True) for name in ("s1", "s2")]
+    await ending.run(*sidecars, *(ContainerRecord(Container(name=name)) for name in "ab"))
+    assert await ending.end(30) == 9
+    assert ending.order == ["a", "b", "s2", "s1"]
 
 
-def test_what_does_not_end_in_time_is_killed() -> None:
-    async def main() -> None:
-        ending = Ending(stop_seconds=1000)
-        await ending.run(ContainerRecord(Container(name="c")))
-        assert await ending.end(7) == 7
-        run = ending.table["c"].ended
-        assert run is not None
-        assert (run.exit_code, run.signal) == (137, 9)
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_what_does_not_end_in_time_is_killed() -> None:
+    ending = Ending(stop_seconds=1000)
+    await ending.run(ContainerRecord(Container(name="c")))
+    assert await ending.end(7) == 7
+    run = ending.table["c"].ended
+    assert run is not None
+    assert (run.exit_code, run.signal) == (137, 9)
 
 
-def test_a_hook_counts_against_the_grace_period_but_leaves_two_seconds() -> None:
-    async def main() -> None:
-        hook = Lifecycle(pre_stop=LifecycleHandler(sleep=SleepAction(seconds=100)))
-        ending = Ending(stop_seconds=1000)
-        await ending.run(ContainerRecord(Container(name="c", lifecycle=hook)))
-        assert await ending.end(5) == 7
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_hook_counts_against_the_grace_period_but_leaves_two_seconds() -> None:
+    hook = Lifecycle(pre_stop=LifecycleHandler(sleep=SleepAction(seconds=100)))
+    ending = Ending(stop_seconds=1000)
+    await ending.run(ContainerRecord(Container(name="c", lifecycle=hook)))
+    assert await ending.end(5) == 7
 
 
-def test_a_container_lost_during_its_hook_ends_the_waiting() -> None:
-    async def main() -> None:
-        hook = Lifecycle(pre_stop=LifecycleHandler(sleep=SleepAction(seconds=100)))
-        ending = Ending(stop_seconds=1000)
-        await ending.run(ContainerRecord(Container(name="c", lifecycle=hook)))
-        asyncio.get_running_loop().call_later(4, ending.runtime.lose_shim)
-        assert await ending.end(60) == 4
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_container_lost_during_its_hook_ends_the_waiting() -> None:
+    hook = Lifecycle(pre_stop=LifecycleHandler(sleep=SleepAction(seconds=100)))
+    ending = Ending(stop_seconds=1000)
+    await ending.run(ContainerRecord(Container(name="c", lifecycle=hook)))
+    asyncio.get_running_loop().call_later(4, ending.runtime.lose_shim)
+    assert await ending.end(60) == 4
 
 
-def test_a_grace_period_can_only_become_shorter() -> None:
-    async def main() -> None:
-        grace = GracePeriod(LoopClock(asyncio.get_running_loop()))
-        grace.limit(10)
-        grace.limit(20)
-        assert grace.left == 10
-        waiting = asyncio.create_task(grace.over())
-        await asyncio.sleep(1)
-        grace.limit(1)
-        await waiting
-        assert asyncio.get_running_loop().time() == 2
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_grace_period_can_only_become_shorter() -> None:
+    grace = GracePeriod(LoopClock(asyncio.get_running_loop()))
+    grace.limit(10)
+    grace.limit(20)
+    assert grace.left == 10
+    waiting = asyncio.create_task(grace.over())
+    await asyncio.sleep(1)
+    grace.limit(1)
+    await waiting
+    assert asyncio.get_running_loop().time() == 2
 
 
 FALLBACK = Container(name="c", termination_message_policy="FallbackToLogsOnError")

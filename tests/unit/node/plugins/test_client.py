@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from cathedra.clock import run_virtual
 from cathedra.node.plugins.client import (
     CALL_TIMEOUT,
     ClaimReference,
@@ -21,6 +20,7 @@ from cathedra.node.plugins.client import (
     RegistrationError,
     ReportedHealth,
 )
+from tests.running import on_virtual_clock
 
 
 def test_a_failed_call_reads_like_gos_grpc() -> None:
@@ -91,40 +91,36 @@ class Hanging:
 
 
 @pytest.mark.parametrize("method", ["prepare", "unprepare"])
-def test_a_driver_in_the_process_that_hangs_fails_its_call_after_45_seconds_and_serves_the_next(method: str) -> None:
-    async def main() -> None:
-        driver = Hanging(3600)
-        with pytest.raises(PluginCallError) as failed:
-            await getattr(LimitedPlugin(driver), method)([CLAIM])
-        assert str(failed.value) == "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
-        assert asyncio.get_running_loop().time() == CALL_TIMEOUT
-        assert driver.ended == [method]
-        driver.seconds = 44
-        assert list(await getattr(LimitedPlugin(driver), method)([CLAIM])) == ["u"]
-
-    run_virtual(main())
-
-
-def test_a_caller_that_gives_up_cancels_the_call_and_gets_no_error_of_the_driver() -> None:
-    async def main() -> None:
-        driver = Hanging(3600)
-        call = asyncio.create_task(LimitedPlugin(driver).prepare([CLAIM]))
-        await asyncio.sleep(1)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        assert (driver.ended, driver.lock.locked()) == (["prepare"], False)
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_driver_in_the_process_that_hangs_fails_its_call_after_45_seconds_and_serves_the_next(
+    *, method: str
+) -> None:
+    driver = Hanging(3600)
+    with pytest.raises(PluginCallError) as failed:
+        await getattr(LimitedPlugin(driver), method)([CLAIM])
+    assert str(failed.value) == "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
+    assert asyncio.get_running_loop().time() == CALL_TIMEOUT
+    assert driver.ended == [method]
+    driver.seconds = 44
+    assert list(await getattr(LimitedPlugin(driver), method)([CLAIM])) == ["u"]
 
 
-def test_a_time_out_of_the_driver_itself_is_no_end_of_the_calls_time() -> None:
+@on_virtual_clock
+async def test_a_caller_that_gives_up_cancels_the_call_and_gets_no_error_of_the_driver() -> None:
+    driver = Hanging(3600)
+    call = asyncio.create_task(LimitedPlugin(driver).prepare([CLAIM]))
+    await asyncio.sleep(1)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert (driver.ended, driver.lock.locked()) == (["prepare"], False)
+
+
+@on_virtual_clock
+async def test_a_time_out_of_the_driver_itself_is_no_end_of_the_calls_time() -> None:
     class Impatient(Hanging):
         async def _work(self, method: str) -> None:
             raise TimeoutError("the device did not answer")
 
-    async def main() -> None:
-        with pytest.raises(TimeoutError, match="the device did not answer"):
-            await LimitedPlugin(Impatient(0)).prepare([CLAIM])
-
-    run_virtual(main())
+    with pytest.raises(TimeoutError, match="the device did not answer"):
+        await LimitedPlugin(Impatient(0)).prepare([CLAIM])

@@ -22,6 +22,7 @@ from cathedra.node.config import NodeConfig
 from cathedra.node.plugins.client import PluginNotRegistered, RegistrationError
 from cathedra.node.plugins.registry import PluginInstance, PluginRegistry, RegistryListener, SliceWiper
 from cathedra.releases import FeatureGates
+from tests.running import run_with
 from tests.unit.node.fakes import DRIVER, FakeDriver, NodeTransport, Setting
 
 
@@ -139,111 +140,99 @@ ALL = "spec.nodeName=n1"
 OF_DRIVER = f"spec.nodeName=n1,spec.driver={DRIVER}"
 
 
-def test_all_slices_go_at_the_start_once_the_node_is_known() -> None:
-    async def body(bench: Bench) -> None:
-        assert bench.wiper is not None
-        assert bench.wiped() == []
-        bench.node_known.set()
-        await bench.wiper.wait_wiped()
-        assert bench.wiped() == [ALL]
-
-    play(body)
+@run_with(play)
+async def test_all_slices_go_at_the_start_once_the_node_is_known(bench: Bench) -> None:
+    assert bench.wiper is not None
+    assert bench.wiped() == []
+    bench.node_known.set()
+    await bench.wiper.wait_wiped()
+    assert bench.wiped() == [ALL]
 
 
-def test_a_driver_that_stays_away_loses_its_slices_after_half_a_minute() -> None:
-    async def body(bench: Bench) -> None:
-        bench.node_known.set()
-        bench.instance("a")
-        await asyncio.sleep(100)
-        assert bench.wiped() == [ALL]
-        bench.registry.remove(DRIVER, "a")
-        await asyncio.sleep(29)
-        assert bench.wiped() == [ALL]
-        await asyncio.sleep(2)
-        assert bench.wiped() == [ALL, OF_DRIVER]
-
-    play(body)
+@run_with(play)
+async def test_a_driver_that_stays_away_loses_its_slices_after_half_a_minute(bench: Bench) -> None:
+    bench.node_known.set()
+    bench.instance("a")
+    await asyncio.sleep(100)
+    assert bench.wiped() == [ALL]
+    bench.registry.remove(DRIVER, "a")
+    await asyncio.sleep(29)
+    assert bench.wiped() == [ALL]
+    await asyncio.sleep(2)
+    assert bench.wiped() == [ALL, OF_DRIVER]
 
 
-def test_a_driver_that_comes_back_in_time_keeps_its_slices() -> None:
-    async def body(bench: Bench) -> None:
-        bench.node_known.set()
-        instance = bench.instance("a")
-        bench.registry.set_connected(instance, False)
-        await asyncio.sleep(25)
-        bench.registry.set_connected(instance, True)
-        await asyncio.sleep(100)
-        assert bench.wiped() == [ALL]
-
-    play(body)
+@run_with(play)
+async def test_a_driver_that_comes_back_in_time_keeps_its_slices(bench: Bench) -> None:
+    bench.node_known.set()
+    instance = bench.instance("a")
+    bench.registry.set_connected(instance, False)
+    await asyncio.sleep(25)
+    bench.registry.set_connected(instance, True)
+    await asyncio.sleep(100)
+    assert bench.wiped() == [ALL]
 
 
-def test_a_driver_that_is_registered_and_never_connects_counts_as_away() -> None:
-    async def body(bench: Bench) -> None:
-        bench.node_known.set()
-        bench.instance("a", connected=False)
-        await asyncio.sleep(31)
-        assert bench.wiped() == [ALL, OF_DRIVER]
-
-    play(body)
+@run_with(play)
+async def test_a_driver_that_is_registered_and_never_connects_counts_as_away(bench: Bench) -> None:
+    bench.node_known.set()
+    bench.instance("a", connected=False)
+    await asyncio.sleep(31)
+    assert bench.wiped() == [ALL, OF_DRIVER]
 
 
-def test_one_instance_of_two_is_enough() -> None:
-    async def body(bench: Bench) -> None:
-        bench.node_known.set()
-        bench.instance("old")
-        bench.instance("new")
-        bench.registry.remove(DRIVER, "old")
-        await asyncio.sleep(100)
-        assert bench.wiped() == [ALL]
-
-    play(body)
+@run_with(play)
+async def test_one_instance_of_two_is_enough(bench: Bench) -> None:
+    bench.node_known.set()
+    bench.instance("old")
+    bench.instance("new")
+    bench.registry.remove(DRIVER, "old")
+    await asyncio.sleep(100)
+    assert bench.wiped() == [ALL]
 
 
-def test_what_fails_is_tried_again() -> None:
-    async def body(bench: Bench) -> None:
-        calls = 0
-        carry_out = bench.server.call
+@run_with(play)
+async def test_what_fails_is_tried_again(bench: Bench) -> None:
+    calls = 0
+    carry_out = bench.server.call
 
-        async def fail(call: APICall) -> Any:
-            nonlocal calls
-            if call.verb == "deletecollection":
-                calls += 1
-                if calls < 4:
-                    raise internal_error("not now")
-            return await carry_out(call)
+    async def fail(call: APICall) -> Any:
+        nonlocal calls
+        if call.verb == "deletecollection":
+            calls += 1
+            if calls < 4:
+                raise internal_error("not now")
+        return await carry_out(call)
 
-        bench.server.call = fail  # type: ignore[method-assign]  # three failures, then not
-        bench.node_known.set()
-        await asyncio.sleep(6)
-        assert calls < 4
-        await asyncio.sleep(4)
-        assert bench.wiped() == [ALL]
-
-    play(body)
+    bench.server.call = fail  # type: ignore[method-assign]  # three failures, then not
+    bench.node_known.set()
+    await asyncio.sleep(6)
+    assert calls < 4
+    await asyncio.sleep(4)
+    assert bench.wiped() == [ALL]
 
 
 @pytest.mark.parametrize(("release", "wipes"), [("1.30", False), ("1.31", True)])
-def test_an_agent_wipes_since_drivers_write_their_slices_themselves(release: str, wipes: bool, tmp_path: Path) -> None:
+@run_with(lambda test: asyncio.run(test()))
+async def test_an_agent_wipes_since_drivers_write_their_slices_themselves(
+    *, release: str, wipes: bool, tmp_path: Path
+) -> None:
     authority = tmp_path / "ca.crt"
     authority.write_bytes(self_signed("ca", ("ca",), time.time()).certificate)
-
-    async def body() -> None:
-        setting = Setting()
-        agent = NodeAgent(
-            setting.client,
-            NodeConfig(name="n1", root=tmp_path / "n1", port=0, client_authority=authority),
-            clock=setting.clock,
-            random=random.Random(1),
-            gates=FeatureGates.for_release(release, {"DynamicResourceAllocation": True}),
-            dependencies=NodeDependencies(runtime=setting.runtime),
-        )
-        running = asyncio.ensure_future(agent.run())
-        await asyncio.wait_for(agent.wait_ready(), 20)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        wiped = [selector for verb, _, selector in setting.server.requests if verb == "deletecollection"]
-        assert wiped == (["spec.nodeName=n1"] if wipes else [])
+    setting = Setting()
+    agent = NodeAgent(
+        setting.client,
+        NodeConfig(name="n1", root=tmp_path / "n1", port=0, client_authority=authority),
+        clock=setting.clock,
+        random=random.Random(1),
+        gates=FeatureGates.for_release(release, {"DynamicResourceAllocation": True}),
+        dependencies=NodeDependencies(runtime=setting.runtime),
+    )
+    running = asyncio.ensure_future(agent.run())
+    await asyncio.wait_for(agent.wait_ready(), 20)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    wiped = [selector for verb, _, selector in setting.server.requests if verb == "deletecollection"]
+    assert wiped == (["spec.nodeName=n1"] if wipes else [])
 
     # Sockets need real time.
-    asyncio.run(body())

@@ -31,6 +31,7 @@ from cathedra.api.quantity import Quantity
 from cathedra.api.struct import replace
 from cathedra.client.resources import NODES
 from cathedra.node.pods.admission import rejection
+from tests.running import run_with
 from tests.unit.node.fakes import GATES, NODE, Setting, make_pod
 from tests.unit.node.test_agent import play
 
@@ -126,33 +127,29 @@ def test_pods_for_other_systems_are_rejected() -> None:
     assert found.reason == "PodOSNotSupported"
 
 
-def test_a_refused_pod_fails_without_having_run_and_leaves_its_room_to_others() -> None:
-    async def body(s: Setting) -> None:
-        await asyncio.sleep(1)
-        await s.create(asking("big", cpu="31"), asking("more", cpu="2"), asking("small", cpu="1"))
-        await asyncio.sleep(1)
-        assert s.pod("big").status.phase == "Running"
-        refused = s.pod("more").status
-        assert (refused.phase, refused.reason) == ("Failed", "OutOfcpu")
-        shortage = "Node didn't have enough resource: cpu, requested: 2000, used: 31000, capacity: 32000"
-        assert refused.message == f"Pod was rejected: {shortage}"
-        assert refused.container_statuses == ()
-        assert s.events_of("OutOfcpu") == [shortage]
-        assert s.pod("small").status.phase == "Running"
-
-    play(body)
+@run_with(play)
+async def test_a_refused_pod_fails_without_having_run_and_leaves_its_room_to_others(s: Setting) -> None:
+    await asyncio.sleep(1)
+    await s.create(asking("big", cpu="31"), asking("more", cpu="2"), asking("small", cpu="1"))
+    await asyncio.sleep(1)
+    assert s.pod("big").status.phase == "Running"
+    refused = s.pod("more").status
+    assert (refused.phase, refused.reason) == ("Failed", "OutOfcpu")
+    shortage = "Node didn't have enough resource: cpu, requested: 2000, used: 31000, capacity: 32000"
+    assert refused.message == f"Pod was rejected: {shortage}"
+    assert refused.container_statuses == ()
+    assert s.events_of("OutOfcpu") == [shortage]
+    assert s.pod("small").status.phase == "Running"
 
 
-def test_a_refusal_is_given_on_a_fresh_look_at_the_node_only() -> None:
-    async def body(s: Setting) -> None:
-        await asyncio.sleep(1)
-        await s.create(make_pod("first"))
-        await asyncio.sleep(1)
-        nodes = s.client.resource(NODES)
-        node = await nodes.get(NODE)
-        await nodes.update(replace(node, metadata=replace(node.metadata, labels={"disk": "ssd"})))
-        await s.create(with_spec(make_pod("second"), node_selector={"disk": "ssd"}))
-        await asyncio.sleep(1)
-        assert s.pod("second").status.phase == "Running"
-
-    play(body)
+@run_with(play)
+async def test_a_refusal_is_given_on_a_fresh_look_at_the_node_only(s: Setting) -> None:
+    await asyncio.sleep(1)
+    await s.create(make_pod("first"))
+    await asyncio.sleep(1)
+    nodes = s.client.resource(NODES)
+    node = await nodes.get(NODE)
+    await nodes.update(replace(node, metadata=replace(node.metadata, labels={"disk": "ssd"})))
+    await s.create(with_spec(make_pod("second"), node_selector={"disk": "ssd"}))
+    await asyncio.sleep(1)
+    assert s.pod("second").status.phase == "Running"

@@ -20,6 +20,7 @@ from cathedra.node.pods import podmanager
 from cathedra.node.pods.podmanager import InformerPods, PodManager
 from cathedra.node.pods.worker import PodWorker
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, PodIdentity
+from tests.running import run_with
 from tests.unit.inprocess import API, with_api
 from tests.unit.node.fakes import make_claim, make_pod
 from tests.unit.node.pods.onepod import OnePod
@@ -89,97 +90,85 @@ def play(story: Callable[[Node], Awaitable[None]], found: Sequence[ContainerRun]
     play_one(body)
 
 
-def test_each_pod_of_the_node_has_one_worker_and_pods_of_others_have_none() -> None:
-    async def story(node: Node) -> None:
-        elsewhere = make_pod("c")
-        elsewhere = replace(elsewhere, spec=replace(elsewhere.spec, node_name="n2"))
-        await node.bind(make_pod("a"), make_pod("b"), elsewhere)
-        node.source.changed(node.one.stored())
-        assert node.names() == ["a", "b"]
-        assert node.manager.active() == {"uid-a", "uid-b"}
-
-    play(story)
+@run_with(play)
+async def test_each_pod_of_the_node_has_one_worker_and_pods_of_others_have_none(node: Node) -> None:
+    elsewhere = make_pod("c")
+    elsewhere = replace(elsewhere, spec=replace(elsewhere.spec, node_name="n2"))
+    await node.bind(make_pod("a"), make_pod("b"), elsewhere)
+    node.source.changed(node.one.stored())
+    assert node.names() == ["a", "b"]
+    assert node.manager.active() == {"uid-a", "uid-b"}
 
 
-def test_of_two_pods_with_one_name_the_later_is_found() -> None:
-    async def story(node: Node) -> None:
-        await node.bind(make_pod("a"))
-        first = node.manager.find("default", "a")
-        again = replace(make_pod("a"), metadata=replace(make_pod("a").metadata, uid="another"))
-        node.source.changed(again)
-        later = node.manager.find("default", "a")
-        assert later is not None
-        assert (later is first, later.pod.metadata.uid) == (False, "another")
-        assert node.manager.find("other", "a") is None
-
-    play(story)
+@run_with(play)
+async def test_of_two_pods_with_one_name_the_later_is_found(node: Node) -> None:
+    await node.bind(make_pod("a"))
+    first = node.manager.find("default", "a")
+    again = replace(make_pod("a"), metadata=replace(make_pod("a").metadata, uid="another"))
+    node.source.changed(again)
+    later = node.manager.find("default", "a")
+    assert later is not None
+    assert (later is first, later.pod.metadata.uid) == (False, "another")
+    assert node.manager.find("other", "a") is None
 
 
-def test_the_end_of_a_container_reaches_the_worker_of_its_pod() -> None:
-    async def story(node: Node) -> None:
-        await node.bind(make_pod("a"), make_pod("b"))
-        node.one.runtime.lose_shim()
-        await node.one.clock.sleep(1)
-        assert node.manager.active() == set()
-        node.manager.container_ended(ContainerRun("x", PodIdentity("default", "c", "uid-c"), "c", 0, 0.0, exit_code=0))
-
-    play(story)
+@run_with(play)
+async def test_the_end_of_a_container_reaches_the_worker_of_its_pod(node: Node) -> None:
+    await node.bind(make_pod("a"), make_pod("b"))
+    node.one.runtime.lose_shim()
+    await node.one.clock.sleep(1)
+    assert node.manager.active() == set()
+    node.manager.container_ended(ContainerRun("x", PodIdentity("default", "c", "uid-c"), "c", 0, 0.0, exit_code=0))
 
 
-def test_a_pod_that_is_gone_has_no_worker_any_more() -> None:
-    async def story(node: Node) -> None:
-        await node.bind(make_pod("a"), make_pod("b"))
-        pod = node.manager.workers()[0].pod
-        node.source.deleted(pod)
-        node.source.deleted(make_pod("unknown"))
-        await node.one.clock.sleep(60)
-        assert node.names() == ["b"]
-        assert len(node.one.runtime.specs) == 1
-
-    play(story)
+@run_with(play)
+async def test_a_pod_that_is_gone_has_no_worker_any_more(node: Node) -> None:
+    await node.bind(make_pod("a"), make_pod("b"))
+    pod = node.manager.workers()[0].pod
+    node.source.deleted(pod)
+    node.source.deleted(make_pod("unknown"))
+    await node.one.clock.sleep(60)
+    assert node.names() == ["b"]
+    assert len(node.one.runtime.specs) == 1
 
 
-def test_containers_of_pods_that_are_no_more_are_ended_and_others_are_taken_over() -> None:
+@run_with(play_one)
+async def test_containers_of_pods_that_are_no_more_are_ended_and_others_are_taken_over(one: OnePod) -> None:
     def left(pod: str) -> ContainerSpec:
         return ContainerSpec(pod, PodIdentity("default", pod, f"uid-{pod}"), "c", 0, ("sleep",))
 
-    async def body(one: OnePod) -> None:
-        runs = [await one.runtime.start(left("mine")), await one.runtime.start(left("orphan"))]
-        source = Source()
-        node = Node(one, source, PodManager(one.context, source))
-        running = asyncio.ensure_future(node.manager.run(runs))
-        await asyncio.sleep(0)
-        pod = make_pod("mine")
-        await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
-        assert set(one.runtime.specs) == {"mine", "orphan"}, "the orphan's pod may only be late"
-        source.synced.set()
-        await one.clock.sleep(1)
-        assert set(one.runtime.specs) == {"mine"}
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    play_one(body)
+    runs = [await one.runtime.start(left("mine")), await one.runtime.start(left("orphan"))]
+    source = Source()
+    node = Node(one, source, PodManager(one.context, source))
+    running = asyncio.ensure_future(node.manager.run(runs))
+    await asyncio.sleep(0)
+    pod = make_pod("mine")
+    await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
+    assert set(one.runtime.specs) == {"mine", "orphan"}, "the orphan's pod may only be late"
+    source.synced.set()
+    await one.clock.sleep(1)
+    assert set(one.runtime.specs) == {"mine"}
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
-def test_the_end_of_an_earlier_agents_container_is_not_lost_while_its_pod_is_unknown() -> None:
-    async def body(one: OnePod) -> None:
-        pod = make_pod("mine")
-        run = await one.runtime.start(
-            ContainerSpec("mine", PodIdentity("default", "mine", pod.metadata.uid), "c", 0, ("sleep",))
-        )
-        node = Node(one, source := Source(), PodManager(one.context, source))
-        ended = msgspec.structs.replace(run, finished_at=one.clock.now(), exit_code=0)
-        node.manager.container_ended(ended)
-        running = asyncio.ensure_future(node.manager.run([run]))
-        await asyncio.sleep(0)
-        await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
-        source.synced.set()
-        await one.clock.sleep(1)
-        assert one.stored().status.phase == "Succeeded"
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    play_one(body)
+@run_with(play_one)
+async def test_the_end_of_an_earlier_agents_container_is_not_lost_while_its_pod_is_unknown(one: OnePod) -> None:
+    pod = make_pod("mine")
+    run = await one.runtime.start(
+        ContainerSpec("mine", PodIdentity("default", "mine", pod.metadata.uid), "c", 0, ("sleep",))
+    )
+    node = Node(one, source := Source(), PodManager(one.context, source))
+    ended = msgspec.structs.replace(run, finished_at=one.clock.now(), exit_code=0)
+    node.manager.container_ended(ended)
+    running = asyncio.ensure_future(node.manager.run([run]))
+    await asyncio.sleep(0)
+    await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
+    source.synced.set()
+    await one.clock.sleep(1)
+    assert one.stored().status.phase == "Succeeded"
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 def deleting(pod: Pod) -> Pod:
@@ -206,102 +195,91 @@ class Faulty(PodWorker):
         await super()._terminate()
 
 
-def test_orphans_that_cannot_be_removed_do_not_end_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body(one: OnePod) -> None:
-        orphan = await one.runtime.start(ContainerSpec("o", PodIdentity("default", "o", "gone"), "c", 0, ("sleep",)))
-        remove, failures = one.runtime.remove, [OSError(28, "No space left on device")] * 2
+@run_with(play_one)
+async def test_orphans_that_cannot_be_removed_do_not_end_the_agent(
+    one: OnePod, *, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orphan = await one.runtime.start(ContainerSpec("o", PodIdentity("default", "o", "gone"), "c", 0, ("sleep",)))
+    remove, failures = one.runtime.remove, [OSError(28, "No space left on device")] * 2
 
-        async def remove_later(container_id: str) -> None:
-            if failures:
-                raise failures.pop()
-            await remove(container_id)
+    async def remove_later(container_id: str) -> None:
+        if failures:
+            raise failures.pop()
+        await remove(container_id)
 
-        monkeypatch.setattr(one.runtime, "remove", remove_later)
-        node = Node(one, source := Source(), PodManager(one.context, source))
-        running = asyncio.ensure_future(node.manager.run([orphan]))
-        source.synced.set()
-        await one.clock.sleep(1)
-        assert not running.done()
-        assert node.manager.active() == {"gone"}, "its claims are in use until its containers have ended"
-        await one.clock.sleep(10)
-        assert one.runtime.specs == {}
-        assert node.manager.active() == set()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    play_one(body)
+    monkeypatch.setattr(one.runtime, "remove", remove_later)
+    node = Node(one, source := Source(), PodManager(one.context, source))
+    running = asyncio.ensure_future(node.manager.run([orphan]))
+    source.synced.set()
+    await one.clock.sleep(1)
+    assert not running.done()
+    assert node.manager.active() == {"gone"}, "its claims are in use until its containers have ended"
+    await one.clock.sleep(10)
+    assert one.runtime.specs == {}
+    assert node.manager.active() == set()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
-def test_a_worker_that_fails_takes_no_other_with_it_and_is_replaced_until_it_works(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@run_with(play)
+async def test_a_worker_that_fails_takes_no_other_with_it_and_is_replaced_until_it_works(
+    node: Node, *, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(podmanager, "PodWorker", Faulty)
     monkeypatch.setattr(Faulty, "failures", ["run"] * 4)
-
-    async def story(node: Node) -> None:
-        await node.bind(make_pod("bad"), make_pod("good"))
-        assert node.names() == ["bad", "good"]
-        assert "pod default/bad: its worker failed" in caplog.text
-        assert len(node.one.runtime.specs) == 1
-        await node.one.clock.sleep(1 + 2 + 4 + 8)
-        assert node.names() == ["bad", "good"]
-        assert len(node.one.runtime.specs) == 2
-
-    play(story)
+    await node.bind(make_pod("bad"), make_pod("good"))
+    assert node.names() == ["bad", "good"]
+    assert "pod default/bad: its worker failed" in caplog.text
+    assert len(node.one.runtime.specs) == 1
+    await node.one.clock.sleep(1 + 2 + 4 + 8)
+    assert node.names() == ["bad", "good"]
+    assert len(node.one.runtime.specs) == 2
 
 
-def test_a_deletion_while_a_worker_has_failed_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+@run_with(play)
+async def test_a_deletion_while_a_worker_has_failed_is_not_lost(node: Node, *, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk was full when the pod was set up, and it was deleted before the next attempt: its claim is let go."""
     monkeypatch.setattr(podmanager, "PodWorker", Faulty)
     monkeypatch.setattr(Faulty, "failures", ["end"] * 3)
-
-    async def story(node: Node) -> None:
-        await node.one.client.resource(RESOURCECLAIMS, "default").create(make_claim("c1", "a"))
-        await node.bind(make_pod("a", claims=["c1"]))
-        assert node.one.driver.calls == [("prepare", ("c1",))]
-        pod = node.one.stored()
-        node.source.changed(deleting(pod))
-        await node.one.clock.sleep(0.5)
-        node.source.deleted(pod)
-        await node.one.clock.sleep(1 + 2 + 4 + 60)
-        assert node.one.driver.calls[-1] == ("unprepare", ("c1",))
-        assert node.names() == []
-        assert node.one.runtime.specs == {}
-
-    play(story)
+    await node.one.client.resource(RESOURCECLAIMS, "default").create(make_claim("c1", "a"))
+    await node.bind(make_pod("a", claims=["c1"]))
+    assert node.one.driver.calls == [("prepare", ("c1",))]
+    pod = node.one.stored()
+    node.source.changed(deleting(pod))
+    await node.one.clock.sleep(0.5)
+    node.source.deleted(pod)
+    await node.one.clock.sleep(1 + 2 + 4 + 60)
+    assert node.one.driver.calls[-1] == ("unprepare", ("c1",))
+    assert node.names() == []
+    assert node.one.runtime.specs == {}
 
 
-def test_a_successor_adopts_the_containers_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
+@run_with(play)
+async def test_a_successor_adopts_the_containers_that_run(node: Node, *, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(podmanager, "PodWorker", Faulty)
     monkeypatch.setattr(Faulty, "failures", ["end"])
-
-    async def story(node: Node) -> None:
-        await node.bind(make_pod("a"))
-        (first,) = node.manager.workers()
-        pod = node.one.stored()
-        node.source.changed(deleting(pod))
-        await node.one.clock.sleep(1.5)
-        (second,) = node.manager.workers()
-        assert second is not first
-        assert [run.id for run in second.runs] == [run.id for run in first.runs]
-        assert len(node.one.runtime.specs) == 1
-
-    play(story)
+    await node.bind(make_pod("a"))
+    (first,) = node.manager.workers()
+    pod = node.one.stored()
+    node.source.changed(deleting(pod))
+    await node.one.clock.sleep(1.5)
+    (second,) = node.manager.workers()
+    assert second is not first
+    assert [run.id for run in second.runs] == [run.id for run in first.runs]
+    assert len(node.one.runtime.specs) == 1
 
 
-def test_what_waits_for_a_driver_looks_again_when_one_is_there() -> None:
-    async def story(node: Node) -> None:
-        node.one.driver.failures = ["busy"]
-        await node.bind(make_pod("a", claims=["c1"]))
-        before = len(node.one.events.messages("FailedPrepareDynamicResources"))
-        assert before == 1
-        node.manager.look_again(["uid-a", "unknown"])
-        await asyncio.sleep(0.1)
-        node.manager.retry_all()
-        await asyncio.sleep(0.1)
-        assert len(node.one.events.messages("FailedPrepareDynamicResources")) == 3
-
-    play(story)
+@run_with(play)
+async def test_what_waits_for_a_driver_looks_again_when_one_is_there(node: Node) -> None:
+    node.one.driver.failures = ["busy"]
+    await node.bind(make_pod("a", claims=["c1"]))
+    before = len(node.one.events.messages("FailedPrepareDynamicResources"))
+    assert before == 1
+    node.manager.look_again(["uid-a", "unknown"])
+    await asyncio.sleep(0.1)
+    node.manager.retry_all()
+    await asyncio.sleep(0.1)
+    assert len(node.one.events.messages("FailedPrepareDynamicResources")) == 3
 
 
 def odd(pod: Pod, later: int = 1) -> Undecodable:
@@ -312,158 +290,141 @@ def odd(pod: Pod, later: int = 1) -> Undecodable:
     return identify(Pod, encode(values), ValueError("Expected `array`, got `null` - at `$.spec.containers`"))
 
 
-def test_a_pod_that_cannot_be_decoded_any_more_goes_on_and_is_not_taken_for_deleted() -> None:
-    async def story(node: Node) -> None:
-        await node.bind(make_pod("a", restart_policy="Always"))
-        pod = node.one.stored()
-        node.source.undecodable(odd(pod))
-        await node.one.clock.sleep(60)
-        assert [spec.attempt for spec in node.one.runtime.specs.values()] == [0]
-        assert node.manager.active() == {pod.metadata.uid}
-        deleted = deleting(node.one.stored())
-        node.one.server.objects["pods", "default", "a"] = deleted
-        node.source.undecodable(odd(deleted, later=0))
-        await node.one.clock.sleep(60)
-        assert not node.one.runtime.specs, "its deletion can be read"
-
-    play(story)
+@run_with(play)
+async def test_a_pod_that_cannot_be_decoded_any_more_goes_on_and_is_not_taken_for_deleted(node: Node) -> None:
+    await node.bind(make_pod("a", restart_policy="Always"))
+    pod = node.one.stored()
+    node.source.undecodable(odd(pod))
+    await node.one.clock.sleep(60)
+    assert [spec.attempt for spec in node.one.runtime.specs.values()] == [0]
+    assert node.manager.active() == {pod.metadata.uid}
+    deleted = deleting(node.one.stored())
+    node.one.server.objects["pods", "default", "a"] = deleted
+    node.source.undecodable(odd(deleted, later=0))
+    await node.one.clock.sleep(60)
+    assert not node.one.runtime.specs, "its deletion can be read"
 
 
-def test_a_pod_that_cannot_be_decoded_any_more_ends_when_it_is_gone() -> None:
-    async def story(node: Node) -> None:
-        await node.bind(make_pod("a", restart_policy="Always"))
-        what = odd(node.one.stored())
-        node.source.undecodable(what)
-        node.source.resolved(what, None)
-        await node.one.clock.sleep(60)
-        assert not node.one.runtime.specs
-        assert node.manager.active() == set()
-
-    play(story)
+@run_with(play)
+async def test_a_pod_that_cannot_be_decoded_any_more_ends_when_it_is_gone(node: Node) -> None:
+    await node.bind(make_pod("a", restart_policy="Always"))
+    what = odd(node.one.stored())
+    node.source.undecodable(what)
+    node.source.resolved(what, None)
+    await node.one.clock.sleep(60)
+    assert not node.one.runtime.specs
+    assert node.manager.active() == set()
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_containers_of_a_pod_that_cannot_be_decoded_are_no_orphans(gone: bool) -> None:
+@run_with(play_one)
+async def test_containers_of_a_pod_that_cannot_be_decoded_are_no_orphans(one: OnePod, *, gone: bool) -> None:
     """They run until the pod is gone, or are taken over once it can be decoded; its claims are held meanwhile."""
-
-    async def body(one: OnePod) -> None:
-        pod = make_pod("mine", restart_policy="Always")
-        identity = PodIdentity("default", "mine", pod.metadata.uid)
-        run = await one.runtime.start(ContainerSpec("mine", identity, "c", 0, ("sleep",)))
-        node = Node(one, source := Source(), PodManager(one.context, source))
-        running = asyncio.ensure_future(node.manager.run([run]))
-        await asyncio.sleep(0)
-        what = odd(pod)
-        source.undecodable(what)
-        source.synced.set()
-        await one.clock.sleep(60)
-        assert set(one.runtime.specs) == {"mine"}
-        assert node.manager.active() == {pod.metadata.uid}
-        if gone:
-            source.resolved(what, None)
-        else:
-            source.resolved(what, pod)
-            await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
-        await one.clock.sleep(5)
-        assert set(one.runtime.specs) == (set() if gone else {"mine"})
-        assert node.names() == ([] if gone else ["mine"])
-        assert [spec.attempt for spec in one.runtime.specs.values()] == ([] if gone else [0])
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    play_one(body)
-
-
-def test_the_end_of_a_container_is_not_lost_while_its_pod_cannot_be_decoded() -> None:
-    async def body(one: OnePod) -> None:
-        pod = make_pod("mine")
-        identity = PodIdentity("default", "mine", pod.metadata.uid)
-        run = await one.runtime.start(ContainerSpec("mine", identity, "c", 0, ("sleep",)))
-        node = Node(one, source := Source(), PodManager(one.context, source))
-        running = asyncio.ensure_future(node.manager.run([run]))
-        await asyncio.sleep(0)
-        source.undecodable(odd(pod))
-        source.synced.set()
-        await one.clock.sleep(60)
-        node.manager.container_ended(msgspec.structs.replace(run, finished_at=one.clock.now(), exit_code=0))
-        source.resolved(odd(pod), pod)
+    pod = make_pod("mine", restart_policy="Always")
+    identity = PodIdentity("default", "mine", pod.metadata.uid)
+    run = await one.runtime.start(ContainerSpec("mine", identity, "c", 0, ("sleep",)))
+    node = Node(one, source := Source(), PodManager(one.context, source))
+    running = asyncio.ensure_future(node.manager.run([run]))
+    await asyncio.sleep(0)
+    what = odd(pod)
+    source.undecodable(what)
+    source.synced.set()
+    await one.clock.sleep(60)
+    assert set(one.runtime.specs) == {"mine"}
+    assert node.manager.active() == {pod.metadata.uid}
+    if gone:
+        source.resolved(what, None)
+    else:
+        source.resolved(what, pod)
         await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
-        assert one.stored().status.phase == "Succeeded"
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+    await one.clock.sleep(5)
+    assert set(one.runtime.specs) == (set() if gone else {"mine"})
+    assert node.names() == ([] if gone else ["mine"])
+    assert [spec.attempt for spec in one.runtime.specs.values()] == ([] if gone else [0])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
-    play_one(body)
+
+@run_with(play_one)
+async def test_the_end_of_a_container_is_not_lost_while_its_pod_cannot_be_decoded(one: OnePod) -> None:
+    pod = make_pod("mine")
+    identity = PodIdentity("default", "mine", pod.metadata.uid)
+    run = await one.runtime.start(ContainerSpec("mine", identity, "c", 0, ("sleep",)))
+    node = Node(one, source := Source(), PodManager(one.context, source))
+    running = asyncio.ensure_future(node.manager.run([run]))
+    await asyncio.sleep(0)
+    source.undecodable(odd(pod))
+    source.synced.set()
+    await one.clock.sleep(60)
+    node.manager.container_ended(msgspec.structs.replace(run, finished_at=one.clock.now(), exit_code=0))
+    source.resolved(odd(pod), pod)
+    await node.bind(replace(pod, status=replace(pod.status, start_time=Time(one.clock.now()))))
+    assert one.stored().status.phase == "Succeeded"
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 UNHEARD: tuple[Callable[..., None], Callable[..., None]] = (lambda what: None, lambda what, pod: None)
 """Handlers of pods that cannot be decoded."""
 
 
-def test_pods_that_are_there_and_their_changes_are_heard_of() -> None:
-    async def body(api: API) -> None:
-        pods = api.client.resource(PODS, "default")
-        first = await pods.create(make_pod("a"))
-        source = InformerPods(api.informers.of(PODS))
-        changed: list[str] = []
-        gone: list[str] = []
-        source.follow(
-            lambda pod: changed.append(pod.metadata.name), lambda pod: gone.append(pod.metadata.name), *UNHEARD
-        )
-        api.follow()
-        await source.wait_synced()
-        assert changed == ["a"]
-        await pods.create(make_pod("b"))
-        await pods.update(replace(first, metadata=replace(first.metadata, labels={"x": "y"})))
-        await api.until(lambda: changed == ["a", "b", "a"])
-        await pods.delete("a", grace_period_seconds=0)
-        await api.until(lambda: gone == ["a"])
-
-    with_api(body)
+@run_with(with_api)
+async def test_pods_that_are_there_and_their_changes_are_heard_of(api: API) -> None:
+    pods = api.client.resource(PODS, "default")
+    first = await pods.create(make_pod("a"))
+    source = InformerPods(api.informers.of(PODS))
+    changed: list[str] = []
+    gone: list[str] = []
+    source.follow(lambda pod: changed.append(pod.metadata.name), lambda pod: gone.append(pod.metadata.name), *UNHEARD)
+    api.follow()
+    await source.wait_synced()
+    assert changed == ["a"]
+    await pods.create(make_pod("b"))
+    await pods.update(replace(first, metadata=replace(first.metadata, labels={"x": "y"})))
+    await api.until(lambda: changed == ["a", "b", "a"])
+    await pods.delete("a", grace_period_seconds=0)
+    await api.until(lambda: gone == ["a"])
 
 
-def test_who_has_stopped_hears_nothing_more() -> None:
-    async def body(api: API) -> None:
-        pods = api.client.resource(PODS, "default")
-        source = InformerPods(api.informers.of(PODS))
-        heard: list[str] = []
-        stop = source.follow(lambda pod: heard.append("changed"), lambda pod: heard.append("gone"), *UNHEARD)
-        others: list[str] = []
-        InformerPods(api.informers.of(PODS)).follow(lambda pod: others.append("changed"), lambda pod: None, *UNHEARD)
-        api.follow()
-        await source.wait_synced()
-        await pods.create(make_pod("a"))
-        await api.until(lambda: heard == ["changed"])
-        stop()
-        await pods.create(make_pod("b"))
-        await api.until(lambda: others == ["changed"] * 2)
-        assert heard == ["changed"]
-
-    with_api(body)
+@run_with(with_api)
+async def test_who_has_stopped_hears_nothing_more(api: API) -> None:
+    pods = api.client.resource(PODS, "default")
+    source = InformerPods(api.informers.of(PODS))
+    heard: list[str] = []
+    stop = source.follow(lambda pod: heard.append("changed"), lambda pod: heard.append("gone"), *UNHEARD)
+    others: list[str] = []
+    InformerPods(api.informers.of(PODS)).follow(lambda pod: others.append("changed"), lambda pod: None, *UNHEARD)
+    api.follow()
+    await source.wait_synced()
+    await pods.create(make_pod("a"))
+    await api.until(lambda: heard == ["changed"])
+    stop()
+    await pods.create(make_pod("b"))
+    await api.until(lambda: others == ["changed"] * 2)
+    assert heard == ["changed"]
 
 
-def test_a_pod_that_cannot_be_decoded_is_reported_as_such_and_not_as_deleted() -> None:
-    async def body(api: API) -> None:
-        pods = api.client.resource(PODS, "default")
-        pod = await pods.create(make_pod("a"))
-        informer = Informer(Client(SpoiledTransport(api.transport), clock=api.clock), PODS, clock=api.clock)
-        source = InformerPods(informer)
-        heard: list[str] = []
-        stop = source.follow(
-            lambda pod: heard.append("changed"),
-            lambda pod: heard.append("gone"),
-            lambda what: heard.append(f"undecodable {what.path}"),
-            lambda what, pod: heard.append("decodable" if pod else "deleted"),
-        )
-        running = asyncio.ensure_future(informer.run())
-        pod = await pods.update(replace(pod, metadata=replace(pod.metadata, annotations={SPOILED: "spec.x"})))
-        await api.until(lambda: len(heard) == 2 or heard == ["undecodable spec.x"])
-        pod = await pods.update(replace(pod, metadata=replace(pod.metadata, annotations={})))
-        await api.until(lambda: heard[-1] == "changed")
-        assert heard[-3:] == ["undecodable spec.x", "decodable", "changed"]
-        stop()
-        await pods.delete("a", grace_period_seconds=0)
-        await api.until(lambda: not informer.store)
-        assert heard[-1] == "changed"
-        running.cancel()
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_pod_that_cannot_be_decoded_is_reported_as_such_and_not_as_deleted(api: API) -> None:
+    pods = api.client.resource(PODS, "default")
+    pod = await pods.create(make_pod("a"))
+    informer = Informer(Client(SpoiledTransport(api.transport), clock=api.clock), PODS, clock=api.clock)
+    source = InformerPods(informer)
+    heard: list[str] = []
+    stop = source.follow(
+        lambda pod: heard.append("changed"),
+        lambda pod: heard.append("gone"),
+        lambda what: heard.append(f"undecodable {what.path}"),
+        lambda what, pod: heard.append("decodable" if pod else "deleted"),
+    )
+    running = asyncio.ensure_future(informer.run())
+    pod = await pods.update(replace(pod, metadata=replace(pod.metadata, annotations={SPOILED: "spec.x"})))
+    await api.until(lambda: len(heard) == 2 or heard == ["undecodable spec.x"])
+    pod = await pods.update(replace(pod, metadata=replace(pod.metadata, annotations={})))
+    await api.until(lambda: heard[-1] == "changed")
+    assert heard[-3:] == ["undecodable spec.x", "decodable", "changed"]
+    stop()
+    await pods.delete("a", grace_period_seconds=0)
+    await api.until(lambda: not informer.store)
+    assert heard[-1] == "changed"
+    running.cancel()

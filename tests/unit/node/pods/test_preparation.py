@@ -9,6 +9,7 @@ from cathedra.api.core.core_v1 import ConfigMap, ConfigMapVolumeSource, EmptyDir
 from cathedra.api.core.meta_v1 import ObjectMeta
 from cathedra.api.struct import replace
 from cathedra.client.resources import CONFIGMAPS, RESOURCECLAIMS
+from tests.running import run_with
 from tests.unit.node.fakes import make_claim, make_pod
 from tests.unit.node.pods.onepod import OnePod, play
 
@@ -90,59 +91,53 @@ def test_it_is_remembered_how_often_the_pod_began(tmp_path: Path) -> None:
     play(body, make_pod(), tmp_path)
 
 
-def test_a_node_without_a_disk_has_no_volumes() -> None:
-    async def body(one: OnePod) -> None:
-        preparation = one.preparation()
-        await preparation.begin(anew=True)
-        await preparation.make_volumes()
-        await preparation.refresh_volumes()
-        assert (preparation.directories, preparation.volumes, preparation.generation) == (None, {}, 1)
-
-    play(body, WITH_SETTINGS)
+@run_with(lambda test: play(test, WITH_SETTINGS))
+async def test_a_node_without_a_disk_has_no_volumes(one: OnePod) -> None:
+    preparation = one.preparation()
+    await preparation.begin(anew=True)
+    await preparation.make_volumes()
+    await preparation.refresh_volumes()
+    assert (preparation.directories, preparation.volumes, preparation.generation) == (None, {}, 1)
 
 
-def test_claims_are_prepared_again_with_growing_pauses_that_a_driver_can_end() -> None:
-    async def body(one: OnePod) -> None:
-        await one.client.resource(RESOURCECLAIMS, "default").create(make_claim("c1", "p"))
-        one.driver.failures = ["busy"] * 4
-        pauses: list[float] = []
+@run_with(lambda test: play(test, WITH_CLAIM, prepare_retry=(5.0, 7.0)))
+async def test_claims_are_prepared_again_with_growing_pauses_that_a_driver_can_end(one: OnePod) -> None:
+    await one.client.resource(RESOURCECLAIMS, "default").create(make_claim("c1", "p"))
+    one.driver.failures = ["busy"] * 4
+    pauses: list[float] = []
 
-        async def failed() -> None:
-            pauses.append(one.clock.monotonic())
+    async def failed() -> None:
+        pauses.append(one.clock.monotonic())
 
-        begun = one.clock.monotonic()
-        preparing = asyncio.ensure_future(one.preparation().prepare_claims(failed))
-        await one.clock.sleep(16)
-        assert [round(at - begun) for at in pauses] == [0, 5, 12]
-        one.wakeup.notify()
-        await one.clock.sleep(1)
-        assert [round(at - begun) for at in pauses] == [0, 5, 12, 16]
-        await preparing
-        assert round(one.clock.monotonic() - begun) == 23
-        (message, *_) = one.events.messages("FailedPrepareDynamicResources")
-        assert message.startswith("Failed to prepare dynamic resources: ")
-        assert "busy" in message
-
-    play(body, WITH_CLAIM, prepare_retry=(5.0, 7.0))
+    begun = one.clock.monotonic()
+    preparing = asyncio.ensure_future(one.preparation().prepare_claims(failed))
+    await one.clock.sleep(16)
+    assert [round(at - begun) for at in pauses] == [0, 5, 12]
+    one.wakeup.notify()
+    await one.clock.sleep(1)
+    assert [round(at - begun) for at in pauses] == [0, 5, 12, 16]
+    await preparing
+    assert round(one.clock.monotonic() - begun) == 23
+    (message, *_) = one.events.messages("FailedPrepareDynamicResources")
+    assert message.startswith("Failed to prepare dynamic resources: ")
+    assert "busy" in message
 
 
-def test_claims_are_let_go_once_and_tried_until_they_are() -> None:
-    async def body(one: OnePod) -> None:
-        await one.client.resource(RESOURCECLAIMS, "default").create(make_claim("c1", "p"))
-        preparation = one.preparation()
+@run_with(lambda test: play(test, WITH_CLAIM))
+async def test_claims_are_let_go_once_and_tried_until_they_are(one: OnePod) -> None:
+    await one.client.resource(RESOURCECLAIMS, "default").create(make_claim("c1", "p"))
+    preparation = one.preparation()
 
-        async def failed() -> None:
-            raise AssertionError("it does not fail")
+    async def failed() -> None:
+        raise AssertionError("it does not fail")
 
-        await preparation.prepare_claims(failed)
-        one.driver.calls.clear()
-        one.driver.failures = ["busy", "busy"]
-        begun = one.clock.monotonic()
-        await preparation.unprepare_claims()
-        assert one.driver.calls == [("unprepare", ("c1",))] * 3
-        assert 20 <= one.clock.monotonic() - begun <= 30
-        assert "busy" in one.events.messages("FailedUnprepareDynamicResources")[0]
-        await preparation.unprepare_claims()
-        assert len(one.driver.calls) == 3, "there is nothing left to let go of"
-
-    play(body, WITH_CLAIM)
+    await preparation.prepare_claims(failed)
+    one.driver.calls.clear()
+    one.driver.failures = ["busy", "busy"]
+    begun = one.clock.monotonic()
+    await preparation.unprepare_claims()
+    assert one.driver.calls == [("unprepare", ("c1",))] * 3
+    assert 20 <= one.clock.monotonic() - begun <= 30
+    assert "busy" in one.events.messages("FailedUnprepareDynamicResources")[0]
+    await preparation.unprepare_claims()
+    assert len(one.driver.calls) == 3, "there is nothing left to let go of"

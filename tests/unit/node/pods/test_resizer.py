@@ -13,7 +13,6 @@ from cathedra.api.core.core_v1 import Container, Pod, ResourceRequirements
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import from_dict, replace
 from cathedra.client.resources import PODS
-from cathedra.clock import run_virtual
 from cathedra.node.containers.records import ContainerTable, records_for
 from cathedra.node.pods.resizer import (
     RETRY_SECONDS,
@@ -29,6 +28,7 @@ from cathedra.node.resources import NodeFacts
 from cathedra.node.runtime.runtime import ContainerRun, ContainerSpec, ResourceLimits, RuntimeFailure
 from cathedra.node.runtime.simulated import SimulatedRuntime
 from cathedra.node.setup.launch import identity_of
+from tests.running import on_virtual_clock, run_with
 from tests.unit.node.fakes import GATES, Setting, make_pod
 from tests.unit.node.pods.onepod import OnePod
 from tests.unit.node.pods.onepod import play as play_one
@@ -78,19 +78,17 @@ def change(one: OnePod, pod: Pod) -> None:
     one.object.offer(replace(pod, metadata=replace(pod.metadata, resource_version=str(version), generation=version)))
 
 
-def test_what_fits_is_granted_and_put_into_effect_while_the_container_runs() -> None:
-    async def story(one: OnePod, resizer: PodResizer, table: ContainerTable) -> None:
-        change(one, asking("3"))
-        await resizer.step()
-        assert one.runtime.specs["id"].limits.cpu_milli == 3000
-        assert (resizer.conditions, one.restarted, len(one.freed)) == ((), [], 1)
-        details = (
-            '{"containers":[{"name":"c","resources":{"limits":{"cpu":"3"},"requests":{"cpu":"3"}}}],"generation":1}'
-        )
-        assert one.events.messages("ResizeStarted") == [f"Pod resize started: {details}"]
-        assert one.events.messages("ResizeCompleted") == [f"Pod resize completed: {details}"]
-
-    play(story, asking("1"))
+@run_with(lambda test: play(test, asking("1")))
+async def test_what_fits_is_granted_and_put_into_effect_while_the_container_runs(
+    one: OnePod, resizer: PodResizer, table: ContainerTable
+) -> None:
+    change(one, asking("3"))
+    await resizer.step()
+    assert one.runtime.specs["id"].limits.cpu_milli == 3000
+    assert (resizer.conditions, one.restarted, len(one.freed)) == ((), [], 1)
+    details = '{"containers":[{"name":"c","resources":{"limits":{"cpu":"3"},"requests":{"cpu":"3"}}}],"generation":1}'
+    assert one.events.messages("ResizeStarted") == [f"Pod resize started: {details}"]
+    assert one.events.messages("ResizeCompleted") == [f"Pod resize completed: {details}"]
 
 
 def test_a_container_that_asks_for_it_is_restarted() -> None:
@@ -107,55 +105,53 @@ def test_a_container_that_asks_for_it_is_restarted() -> None:
     play(story, asking("1", resize_policy=resize_policy))
 
 
-def test_what_does_not_fit_now_waits_and_says_so_once() -> None:
-    async def story(one: OnePod, resizer: PodResizer, table: ContainerTable) -> None:
-        change(one, asking("5"))
-        for _ in range(3):
-            await resizer.step()
-        (condition,) = resizer.conditions
-        assert (condition.type, condition.status, condition.reason) == ("PodResizePending", "True", "Deferred")
-        assert condition.message == "Node didn't have enough resource: cpu, requested: 5000, used: 4000, capacity: 8000"
-        (told,) = one.events.messages("ResizeDeferred")
-        assert told.startswith("Pod resize Deferred: {")
-        assert told.endswith(f'"error":"{condition.message}"}}')
-        assert resizer.waits_for_room
-        assert one.runtime.specs["id"].limits.cpu_milli == 1000
-        change(one, asking("1"))
+@run_with(lambda test: play(test, asking("1"), asking("4", "other")))
+async def test_what_does_not_fit_now_waits_and_says_so_once(
+    one: OnePod, resizer: PodResizer, table: ContainerTable
+) -> None:
+    change(one, asking("5"))
+    for _ in range(3):
         await resizer.step()
-        assert resizer.conditions == ()
-
-    play(story, asking("1"), asking("4", "other"))
-
-
-def test_what_the_node_never_has_is_infeasible() -> None:
-    async def story(one: OnePod, resizer: PodResizer, table: ContainerTable) -> None:
-        change(one, asking("9"))
-        await resizer.step()
-        (condition,) = resizer.conditions
-        assert (condition.reason, condition.observed_generation) == ("Infeasible", 1)
-        assert condition.message == "Node didn't have enough capacity: cpu, requested: 9000, capacity: 8000"
-        assert not resizer.waits_for_room
-
-    play(story, asking("1"))
+    (condition,) = resizer.conditions
+    assert (condition.type, condition.status, condition.reason) == ("PodResizePending", "True", "Deferred")
+    assert condition.message == "Node didn't have enough resource: cpu, requested: 5000, used: 4000, capacity: 8000"
+    (told,) = one.events.messages("ResizeDeferred")
+    assert told.startswith("Pod resize Deferred: {")
+    assert told.endswith(f'"error":"{condition.message}"}}')
+    assert resizer.waits_for_room
+    assert one.runtime.specs["id"].limits.cpu_milli == 1000
+    change(one, asking("1"))
+    await resizer.step()
+    assert resizer.conditions == ()
 
 
-def test_limits_that_cannot_be_put_into_effect_are_tried_again() -> None:
-    async def story(one: OnePod, resizer: PodResizer, table: ContainerTable) -> None:
-        change(one, asking("3"))
-        await resizer.step()
-        (condition,) = resizer.conditions
-        assert (condition.type, condition.reason, condition.message) == ("PodResizeInProgress", "Error", "no")
-        assert resizer.applied["c"].limits == {"cpu": Quantity("1")}
-        assert resizer.look_again is not None
-        one.runtime.refuses = False  # type: ignore[attr-defined]  # a Stubborn
-        await resizer.step()
-        assert resizer.conditions != ()
-        await one.clock.sleep(RETRY_SECONDS)
-        await resizer.step()
-        assert (resizer.conditions, dict(resizer.applied)) == ((), {})
-        assert len(one.events.messages("ResizeCompleted")) == 1
+@run_with(lambda test: play(test, asking("1")))
+async def test_what_the_node_never_has_is_infeasible(one: OnePod, resizer: PodResizer, table: ContainerTable) -> None:
+    change(one, asking("9"))
+    await resizer.step()
+    (condition,) = resizer.conditions
+    assert (condition.reason, condition.observed_generation) == ("Infeasible", 1)
+    assert condition.message == "Node didn't have enough capacity: cpu, requested: 9000, capacity: 8000"
+    assert not resizer.waits_for_room
 
-    play(story, asking("1"), runtime=Stubborn)
+
+@run_with(lambda test: play(test, asking("1"), runtime=Stubborn))
+async def test_limits_that_cannot_be_put_into_effect_are_tried_again(
+    one: OnePod, resizer: PodResizer, table: ContainerTable
+) -> None:
+    change(one, asking("3"))
+    await resizer.step()
+    (condition,) = resizer.conditions
+    assert (condition.type, condition.reason, condition.message) == ("PodResizeInProgress", "Error", "no")
+    assert resizer.applied["c"].limits == {"cpu": Quantity("1")}
+    assert resizer.look_again is not None
+    one.runtime.refuses = False  # type: ignore[attr-defined]  # a Stubborn
+    await resizer.step()
+    assert resizer.conditions != ()
+    await one.clock.sleep(RETRY_SECONDS)
+    await resizer.step()
+    assert (resizer.conditions, dict(resizer.applied)) == ((), {})
+    assert len(one.events.messages("ResizeCompleted")) == 1
 
 
 def test_another_agent_goes_on_from_what_is_in_effect() -> None:
@@ -168,32 +164,28 @@ def test_another_agent_goes_on_from_what_is_in_effect() -> None:
     assert container.resources.limits == {"cpu": Quantity("2")}
 
 
-def test_a_pod_grows_as_soon_as_another_is_gone() -> None:
-    async def main() -> None:
-        async with Setting() as s:
-            half = {"requests": {"cpu": "20"}, "limits": {"cpu": "20"}}
-            resources = from_dict(ResourceRequirements, half)
-            for name in ("p", "q"):
-                small = replace(resources, requests={"cpu": Quantity("10")}, limits={"cpu": Quantity("10")})
-                chosen = small if name == "p" else resources
-                await s.create(make_pod(name, Container(name="c", image="i", resources=chosen)))
-            await asyncio.sleep(1)
-            pods = s.client.resource(PODS, "default")
-            pod = await pods.get("p")
-            (container,) = pod.spec.containers
-            await pods.update(
-                replace(pod, spec=replace(pod.spec, containers=(replace(container, resources=resources),)))
-            )
-            await asyncio.sleep(1)
-            (pending,) = (one for one in s.pod("p").status.conditions if one.type == "PodResizePending")
-            assert pending.reason == "Deferred"
-            await pods.delete("q")
-            await asyncio.sleep(1)
-            assert not [one for one in s.pod("p").status.conditions if one.type == "PodResizePending"]
-            (status,) = s.pod("p").status.container_statuses
-            assert status.allocated_resources == {"cpu": Quantity("20")}
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_pod_grows_as_soon_as_another_is_gone() -> None:
+    async with Setting() as s:
+        half = {"requests": {"cpu": "20"}, "limits": {"cpu": "20"}}
+        resources = from_dict(ResourceRequirements, half)
+        for name in ("p", "q"):
+            small = replace(resources, requests={"cpu": Quantity("10")}, limits={"cpu": Quantity("10")})
+            chosen = small if name == "p" else resources
+            await s.create(make_pod(name, Container(name="c", image="i", resources=chosen)))
+        await asyncio.sleep(1)
+        pods = s.client.resource(PODS, "default")
+        pod = await pods.get("p")
+        (container,) = pod.spec.containers
+        await pods.update(replace(pod, spec=replace(pod.spec, containers=(replace(container, resources=resources),))))
+        await asyncio.sleep(1)
+        (pending,) = (one for one in s.pod("p").status.conditions if one.type == "PodResizePending")
+        assert pending.reason == "Deferred"
+        await pods.delete("q")
+        await asyncio.sleep(1)
+        assert not [one for one in s.pod("p").status.conditions if one.type == "PodResizePending"]
+        (status,) = s.pod("p").status.container_statuses
+        assert status.allocated_resources == {"cpu": Quantity("20")}
 
 
 ALLOCATABLE = {"cpu": Quantity("8"), "memory": Quantity("8Gi")}

@@ -18,6 +18,7 @@ from cathedra.node.containers.records import ContainerTable, Waiting, records_fo
 from cathedra.node.pods.admission import Rejection
 from cathedra.node.pods.statuswriter import PodView, StatusWriter, pod_status, rejected_status
 from cathedra.node.runtime.runtime import ContainerRun, PodIdentity
+from tests.running import run_with
 from tests.unit.node.fakes import make_pod
 from tests.unit.node.pods.onepod import OnePod, play
 
@@ -37,74 +38,66 @@ async def labelled(one: OnePod) -> None:
     )
 
 
-def test_a_status_is_written_once_until_it_changes() -> None:
-    async def body(one: OnePod) -> None:
-        await one.create()
-        status = writer(one)
-        assert await status.publish()
-        assert one.stored().status.phase == "Pending"
-        await one.clock.sleep(60)
-        assert await status.publish()
-        assert one.requests("update") == 1
-        one.life.note_acknowledged(one.clock.now())
-        assert await status.publish()
-        assert one.requests("update") == 2
-        assert one.stored().status.start_time is not None
-
-    play(body)
+@run_with(play)
+async def test_a_status_is_written_once_until_it_changes(one: OnePod) -> None:
+    await one.create()
+    status = writer(one)
+    assert await status.publish()
+    assert one.stored().status.phase == "Pending"
+    await one.clock.sleep(60)
+    assert await status.publish()
+    assert one.requests("update") == 1
+    one.life.note_acknowledged(one.clock.now())
+    assert await status.publish()
+    assert one.requests("update") == 2
+    assert one.stored().status.start_time is not None
 
 
-def test_what_others_have_written_meanwhile_stays() -> None:
-    async def body(one: OnePod) -> None:
-        await one.create()
-        await labelled(one)
-        assert await writer(one).publish()
-        assert (one.stored().metadata.labels, one.stored().status.phase) == ({"mine": "yes"}, "Pending")
-        assert one.object.pod == one.stored()
-
-    play(body)
+@run_with(play)
+async def test_what_others_have_written_meanwhile_stays(one: OnePod) -> None:
+    await one.create()
+    await labelled(one)
+    assert await writer(one).publish()
+    assert (one.stored().metadata.labels, one.stored().status.phase) == ({"mine": "yes"}, "Pending")
+    assert one.object.pod == one.stored()
 
 
-def test_a_write_that_always_comes_too_late_is_left_for_another_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body(one: OnePod) -> None:
-        await one.create()
-        update = one.server.update
+@run_with(play)
+async def test_a_write_that_always_comes_too_late_is_left_for_another_time(
+    one: OnePod, *, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.create()
+    update = one.server.update
 
-        async def late(call: APICall) -> Any:
-            if call.subresource:
-                raise conflict(RESOURCE, "p", "the object has been modified")
-            return await update(call)
+    async def late(call: APICall) -> Any:
+        if call.subresource:
+            raise conflict(RESOURCE, "p", "the object has been modified")
+        return await update(call)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(one.server, "update", late)
-            assert not await writer(one).publish()
-        assert one.requests("get") == 5
-        assert await writer(one).publish()
-
-    play(body)
+    with monkeypatch.context() as patch:
+        patch.setattr(one.server, "update", late)
+        assert not await writer(one).publish()
+    assert one.requests("get") == 5
+    assert await writer(one).publish()
 
 
 @pytest.mark.parametrize("error", [ConnectionError("lost"), forbidden(RESOURCE, "p", "no")])
-def test_what_could_not_be_written_is_said_to_be_so(error: Exception) -> None:
-    async def body(one: OnePod) -> None:
-        await one.create()
-        one.server.failures.append(error)
-        assert not await writer(one).publish()
-        assert await writer(one).publish()
-
-    play(body)
+@run_with(play)
+async def test_what_could_not_be_written_is_said_to_be_so(one: OnePod, *, error: Exception) -> None:
+    await one.create()
+    one.server.failures.append(error)
+    assert not await writer(one).publish()
+    assert await writer(one).publish()
 
 
-def test_nothing_is_written_to_a_pod_that_is_gone() -> None:
-    async def body(one: OnePod) -> None:
-        status = writer(one)
-        assert await status.publish(), "there is no such pod any more, and so nothing to tell"
-        one.object.note_gone()
-        before = len(one.server.requests)
-        assert await status.publish()
-        assert len(one.server.requests) == before
-
-    play(body)
+@run_with(play)
+async def test_nothing_is_written_to_a_pod_that_is_gone(one: OnePod) -> None:
+    status = writer(one)
+    assert await status.publish(), "there is no such pod any more, and so nothing to tell"
+    one.object.note_gone()
+    before = len(one.server.requests)
+    assert await status.publish()
+    assert len(one.server.requests) == before
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
@@ -117,25 +110,21 @@ def test_a_status_that_is_final_is_never_touched_again(phase: str) -> None:
     play(body, replace(make_pod(), status=PodStatus(phase=phase)))
 
 
-def test_a_pod_that_is_not_taken_has_failed_with_the_reason() -> None:
-    async def body(one: OnePod) -> None:
-        await one.create()
-        assert await writer(one).publish_rejection(Rejection("OutOfcpu", "Node didn't have enough resource: cpu"))
-        status = one.stored().status
-        assert (status.phase, status.reason) == ("Failed", "OutOfcpu")
-        assert "Node didn't have enough resource: cpu" in status.message
-
-    play(body)
+@run_with(play)
+async def test_a_pod_that_is_not_taken_has_failed_with_the_reason(one: OnePod) -> None:
+    await one.create()
+    assert await writer(one).publish_rejection(Rejection("OutOfcpu", "Node didn't have enough resource: cpu"))
+    status = one.stored().status
+    assert (status.phase, status.reason) == ("Failed", "OutOfcpu")
+    assert "Node didn't have enough resource: cpu" in status.message
 
 
-def test_the_deletion_of_a_pod_that_is_over_is_completed() -> None:
-    async def body(one: OnePod) -> None:
-        await one.create()
-        assert not await writer(one).confirm_deletion(), "a finalizer might hold it"
-        assert one.server.objects == {}
-        assert await writer(one).confirm_deletion()
-
-    play(body)
+@run_with(play)
+async def test_the_deletion_of_a_pod_that_is_over_is_completed(one: OnePod) -> None:
+    await one.create()
+    assert not await writer(one).confirm_deletion(), "a finalizer might hold it"
+    assert one.server.objects == {}
+    assert await writer(one).confirm_deletion()
 
 
 @pytest.mark.parametrize(
@@ -146,13 +135,13 @@ def test_the_deletion_of_a_pod_that_is_over_is_completed() -> None:
         (ConnectionError("lost"), False),
     ],
 )
-def test_only_another_pod_of_that_name_means_that_it_is_gone(error: Exception, gone: bool) -> None:
-    async def body(one: OnePod) -> None:
-        await one.create()
-        one.server.failures.append(error)
-        assert await writer(one).confirm_deletion() is gone
-
-    play(body)
+@run_with(play)
+async def test_only_another_pod_of_that_name_means_that_it_is_gone(
+    one: OnePod, *, error: Exception, gone: bool
+) -> None:
+    await one.create()
+    one.server.failures.append(error)
+    assert await writer(one).confirm_deletion() is gone
 
 
 NOW = 1_800_000_000.0

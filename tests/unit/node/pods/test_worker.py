@@ -25,6 +25,7 @@ from cathedra.node.containers.records import records_for
 from cathedra.node.pods.worker import RecoveredContainers, recover_containers
 from cathedra.node.runtime.runtime import LOST_MESSAGE, LOST_REASON, ContainerRun, PodIdentity
 from cathedra.node.runtime.simulated import Act
+from tests.running import on_virtual_clock, run_with
 from tests.unit.node.fakes import NODE, Setting, make_claim, make_pod
 
 
@@ -42,112 +43,100 @@ def lost(pod: Pod) -> ContainerStateTerminated | None:
 
 
 @pytest.mark.parametrize("policy", ["OnFailure", "Always"])
-def test_lost_containers_are_started_again_where_the_policy_says_so(policy: str) -> None:
-    async def body(s: Setting) -> None:
-        await s.create(make_claim("c1", "p"), make_pod(claims=["c1"], restart_policy=policy))
+@run_with(play)
+async def test_lost_containers_are_started_again_where_the_policy_says_so(s: Setting, *, policy: str) -> None:
+    await s.create(make_claim("c1", "p"), make_pod(claims=["c1"], restart_policy=policy))
+    await asyncio.sleep(1)
+    s.runtime.lose_shim()
+    await asyncio.sleep(1)
+    (status,) = s.pod().status.container_statuses
+    assert (s.pod().status.phase, status.restart_count) == ("Running", 1)
+    assert status.state.running is not None
+    ended = status.last_state.terminated
+    assert ended is not None
+    assert (ended.exit_code, ended.reason, ended.message) == (137, "ContainerStatusUnknown", LOST_MESSAGE)
+    assert s.driver.calls == [("prepare", ("c1",))]
+    s.runtime.lose_shim()
+    await asyncio.sleep(5)
+    waiting = s.pod().status.container_statuses[0].state.waiting
+    assert waiting is not None
+    assert waiting.reason == "CrashLoopBackOff"
+    await asyncio.sleep(6)
+    assert s.pod().status.container_statuses[0].restart_count == 2
+
+
+@on_virtual_clock
+async def test_an_agent_that_starts_anew_writes_nothing_about_a_pod_that_goes_on() -> None:
+    first = Setting()
+    first.config = NodeConfig(name=NODE, root=None, stop_containers=False)
+    first.agent = first.make_agent()
+    async with first:
+        await first.create(make_pod())
         await asyncio.sleep(1)
-        s.runtime.lose_shim()
-        await asyncio.sleep(1)
-        (status,) = s.pod().status.container_statuses
-        assert (s.pod().status.phase, status.restart_count) == ("Running", 1)
-        assert status.state.running is not None
-        ended = status.last_state.terminated
-        assert ended is not None
-        assert (ended.exit_code, ended.reason, ended.message) == (137, "ContainerStatusUnknown", LOST_MESSAGE)
-        assert s.driver.calls == [("prepare", ("c1",))]
-        s.runtime.lose_shim()
+    before = first.pod()
+    ready = [condition.status for condition in before.status.conditions if condition.type == "Ready"]
+    assert ready == ["True"]
+    second = Setting(first.server)
+    second.runtime = first.runtime
+    second.agent = second.make_agent()
+    async with second:
         await asyncio.sleep(5)
-        waiting = s.pod().status.container_statuses[0].state.waiting
-        assert waiting is not None
-        assert waiting.reason == "CrashLoopBackOff"
-        await asyncio.sleep(6)
-        assert s.pod().status.container_statuses[0].restart_count == 2
-
-    play(body)
+        # Each condition would otherwise turn false for a moment, and services would lose the pod.
+        assert second.pod() is before
 
 
-def test_an_agent_that_starts_anew_writes_nothing_about_a_pod_that_goes_on() -> None:
-    async def main() -> None:
-        first = Setting()
-        first.config = NodeConfig(name=NODE, root=None, stop_containers=False)
-        first.agent = first.make_agent()
-        async with first:
-            await first.create(make_pod())
-            await asyncio.sleep(1)
-        before = first.pod()
-        ready = [condition.status for condition in before.status.conditions if condition.type == "Ready"]
-        assert ready == ["True"]
-        second = Setting(first.server)
-        second.runtime = first.runtime
-        second.agent = second.make_agent()
-        async with second:
-            await asyncio.sleep(5)
-            # Each condition would otherwise turn false for a moment, and services would lose the pod.
-            assert second.pod() is before
-
-    run_virtual(main())
+@run_with(play)
+async def test_a_pod_that_is_never_restarted_fails_and_its_claim_is_let_go(s: Setting) -> None:
+    await s.create(make_claim("c1", "p"), make_pod(claims=["c1"]))
+    await asyncio.sleep(1)
+    s.runtime.lose_shim()
+    await asyncio.sleep(1)
+    ended = lost(s.pod())
+    assert ended is not None
+    assert (s.pod().status.phase, ended.reason) == ("Failed", "ContainerStatusUnknown")
+    assert s.driver.calls == [("prepare", ("c1",)), ("unprepare", ("c1",))]
 
 
-def test_a_pod_that_is_never_restarted_fails_and_its_claim_is_let_go() -> None:
-    async def body(s: Setting) -> None:
-        await s.create(make_claim("c1", "p"), make_pod(claims=["c1"]))
-        await asyncio.sleep(1)
-        s.runtime.lose_shim()
-        await asyncio.sleep(1)
-        ended = lost(s.pod())
-        assert ended is not None
-        assert (s.pod().status.phase, ended.reason) == ("Failed", "ContainerStatusUnknown")
-        assert s.driver.calls == [("prepare", ("c1",)), ("unprepare", ("c1",))]
-
-    play(body)
-
-
-def test_a_terminating_pod_finishes_at_once_when_its_containers_are_lost() -> None:
-    async def body(s: Setting) -> None:
-        s.runtime._behaviour = lambda spec: Act(stop_seconds=1000)
-        await s.create(make_claim("c1", "p"), make_pod(claims=["c1"], termination_grace_period_seconds=600))
-        await asyncio.sleep(1)
-        await s.client.resource(PODS, "default").delete("p")
-        await asyncio.sleep(10)
-        assert s.has_pod()
-        s.runtime.lose_shim()
-        await asyncio.sleep(1)
-        assert not s.has_pod()
-        assert s.driver.calls[-1] == ("unprepare", ("c1",))
-
-    play(body)
+@run_with(play)
+async def test_a_terminating_pod_finishes_at_once_when_its_containers_are_lost(s: Setting) -> None:
+    s.runtime._behaviour = lambda spec: Act(stop_seconds=1000)
+    await s.create(make_claim("c1", "p"), make_pod(claims=["c1"], termination_grace_period_seconds=600))
+    await asyncio.sleep(1)
+    await s.client.resource(PODS, "default").delete("p")
+    await asyncio.sleep(10)
+    assert s.has_pod()
+    s.runtime.lose_shim()
+    await asyncio.sleep(1)
+    assert not s.has_pod()
+    assert s.driver.calls[-1] == ("unprepare", ("c1",))
 
 
-def test_init_containers_that_are_lost_run_again_before_the_others_begin() -> None:
-    async def body(s: Setting) -> None:
-        first = Container(name="first", image="busybox", command=("true",))
-        await s.create(make_pod(restart_policy="OnFailure", init_containers=(first,)))
-        await asyncio.sleep(1)
-        s.runtime.lose_shim()
-        await asyncio.sleep(1)
-        (status,) = s.pod().status.init_container_statuses
-        assert (s.pod().status.phase, status.restart_count) == ("Pending", 1)
-        assert status.state.running is not None
-        assert [spec.name for spec in s.runtime.specs.values()] == ["first"]
-
-    play(body)
+@run_with(play)
+async def test_init_containers_that_are_lost_run_again_before_the_others_begin(s: Setting) -> None:
+    first = Container(name="first", image="busybox", command=("true",))
+    await s.create(make_pod(restart_policy="OnFailure", init_containers=(first,)))
+    await asyncio.sleep(1)
+    s.runtime.lose_shim()
+    await asyncio.sleep(1)
+    (status,) = s.pod().status.init_container_statuses
+    assert (s.pod().status.phase, status.restart_count) == ("Pending", 1)
+    assert status.state.running is not None
+    assert [spec.name for spec in s.runtime.specs.values()] == ["first"]
 
 
-def test_a_lost_container_is_not_probed_any_more_and_its_next_run_is() -> None:
-    async def body(s: Setting) -> None:
-        probe = Probe(exec=ExecAction(command=("true",)), period_seconds=1)
-        container = Container(name="c", image="busybox", command=("x",), readiness_probe=probe)
-        await s.create(make_pod("p", container, restart_policy="Always"))
-        await asyncio.sleep(3)
-        assert s.pod().status.container_statuses[0].ready
-        s.runtime.lose_shim()
-        s.runtime.lose_shim()
-        await asyncio.sleep(5)
-        (status,) = s.pod().status.container_statuses
-        assert (status.ready, status.restart_count) == (True, 1)
-        assert s.events_of("Unhealthy") == []
-
-    play(body)
+@run_with(play)
+async def test_a_lost_container_is_not_probed_any_more_and_its_next_run_is(s: Setting) -> None:
+    probe = Probe(exec=ExecAction(command=("true",)), period_seconds=1)
+    container = Container(name="c", image="busybox", command=("x",), readiness_probe=probe)
+    await s.create(make_pod("p", container, restart_policy="Always"))
+    await asyncio.sleep(3)
+    assert s.pod().status.container_statuses[0].ready
+    s.runtime.lose_shim()
+    s.runtime.lose_shim()
+    await asyncio.sleep(5)
+    (status,) = s.pod().status.container_statuses
+    assert (status.ready, status.restart_count) == (True, 1)
+    assert s.events_of("Unhealthy") == []
 
 
 RUNNING = ContainerState(running=ContainerStateRunning(started_at=Time(100.0)))

@@ -17,6 +17,7 @@ from cathedra.node.runtime.runtime import (
     RuntimeFailure,
 )
 from cathedra.node.runtime.simulated import EXIT_CODE, RUN_SECONDS, Act, SimulatedRuntime, by_annotations
+from tests.running import run_with
 
 
 def spec(name: str = "c", **annotations: str) -> ContainerSpec:
@@ -33,47 +34,47 @@ def play(body: Callable[[SimulatedRuntime, list[ContainerRun]], Awaitable[None]]
     run_virtual(main())
 
 
-def test_a_container_runs_for_its_time_and_ends_with_its_code() -> None:
-    async def body(runtime: SimulatedRuntime, ended: list[ContainerRun]) -> None:
-        run = await runtime.start(spec())
-        await asyncio.sleep(9)
-        assert ended == []
-        await asyncio.sleep(2)
-        assert [(each.exit_code, each.reason) for each in ended] == [(3, "Error")]
-        assert ended[0].finished_at == run.started_at + 10
-
-    play(body, Act(seconds=10, exit_code=3))
-
-
-def test_a_signal_ends_it_after_the_time_it_takes_and_sigkill_at_once() -> None:
-    async def body(runtime: SimulatedRuntime, ended: list[ContainerRun]) -> None:
-        for name in ("a", "b"):
-            await runtime.start(spec(name))
-        await runtime.signal("a", 15)
-        await runtime.signal("b", 9)
-        assert [(each.id, each.exit_code, each.signal) for each in ended] == [("b", 137, 9)]
-        await asyncio.sleep(5)
-        assert [(each.id, each.exit_code) for each in ended[1:]] == [("a", 0)]
-        await runtime.signal("unknown", 9)
-
-    play(body, Act(stop_seconds=5))
+@run_with(lambda test: play(test, Act(seconds=10, exit_code=3)))
+async def test_a_container_runs_for_its_time_and_ends_with_its_code(
+    runtime: SimulatedRuntime, ended: list[ContainerRun]
+) -> None:
+    run = await runtime.start(spec())
+    await asyncio.sleep(9)
+    assert ended == []
+    await asyncio.sleep(2)
+    assert [(each.exit_code, each.reason) for each in ended] == [(3, "Error")]
+    assert ended[0].finished_at == run.started_at + 10
 
 
-def test_a_lost_shim_ends_what_runs_once_and_leaves_what_has_ended() -> None:
-    async def body(runtime: SimulatedRuntime, ended: list[ContainerRun]) -> None:
-        for name in ("a", "b"):
-            await runtime.start(spec(name))
-        await runtime.signal("a", 9)
-        runtime.lose_shim()
-        runtime.lose_shim()
-        assert [each.id for each in ended] == ["a", "b"]
-        assert (ended[1].exit_code, ended[1].reason, ended[1].message) == (137, LOST_REASON, LOST_MESSAGE)
-        await asyncio.sleep(100)
-        assert len(ended) == 2, "its time does not end it again"
-        with pytest.raises(RuntimeFailure, match="is not running"):
-            await runtime.exec("b", ("true",))
+@run_with(lambda test: play(test, Act(stop_seconds=5)))
+async def test_a_signal_ends_it_after_the_time_it_takes_and_sigkill_at_once(
+    runtime: SimulatedRuntime, ended: list[ContainerRun]
+) -> None:
+    for name in ("a", "b"):
+        await runtime.start(spec(name))
+    await runtime.signal("a", 15)
+    await runtime.signal("b", 9)
+    assert [(each.id, each.exit_code, each.signal) for each in ended] == [("b", 137, 9)]
+    await asyncio.sleep(5)
+    assert [(each.id, each.exit_code) for each in ended[1:]] == [("a", 0)]
+    await runtime.signal("unknown", 9)
 
-    play(body, Act(seconds=50))
+
+@run_with(lambda test: play(test, Act(seconds=50)))
+async def test_a_lost_shim_ends_what_runs_once_and_leaves_what_has_ended(
+    runtime: SimulatedRuntime, ended: list[ContainerRun]
+) -> None:
+    for name in ("a", "b"):
+        await runtime.start(spec(name))
+    await runtime.signal("a", 9)
+    runtime.lose_shim()
+    runtime.lose_shim()
+    assert [each.id for each in ended] == ["a", "b"]
+    assert (ended[1].exit_code, ended[1].reason, ended[1].message) == (137, LOST_REASON, LOST_MESSAGE)
+    await asyncio.sleep(100)
+    assert len(ended) == 2, "its time does not end it again"
+    with pytest.raises(RuntimeFailure, match="is not running"):
+        await runtime.exec("b", ("true",))
 
 
 def test_annotations_say_what_a_container_does_and_nonsense_is_refused() -> None:

@@ -14,6 +14,7 @@ from cathedra.api.core.core_v1 import (
 from cathedra.api.struct import replace
 from cathedra.client.client import Client
 from cathedra.node.setup.references import ContainerConfigError, field_value
+from tests.running import run_with
 from tests.unit.node.fakes import make_pod
 from tests.unit.node.setup.cases import play, variables
 
@@ -29,12 +30,10 @@ from tests.unit.node.setup.cases import play, variables
         (EnvVarSource(field_ref=ObjectFieldSelector(field_path="spec.magic")), "unsupported fieldPath: spec.magic"),
     ],
 )
-def test_what_is_not_there_is_named(variable: EnvVarSource, complaint: str) -> None:
-    async def body(client: Client) -> None:
-        with pytest.raises(ContainerConfigError, match=complaint):
-            await variables(client, Container(name="c", env=(EnvVar(name="X", value_from=variable),)))
-
-    play(body)
+@run_with(play)
+async def test_what_is_not_there_is_named(client: Client, *, variable: EnvVarSource, complaint: str) -> None:
+    with pytest.raises(ContainerConfigError, match=complaint):
+        await variables(client, Container(name="c", env=(EnvVar(name="X", value_from=variable),)))
 
 
 def test_labels_are_listed_or_asked_for_one_by_one() -> None:

@@ -38,33 +38,34 @@ from cathedra.node.setup.volumes import (
     write_payload,
 )
 from tests.requirements import root
+from tests.running import run_with
 from tests.unit.node.fakes import make_pod
 from tests.unit.node.setup.cases import FACTS, make, maker_for, play, token_volume, with_volumes
 
 
-def test_files_of_volumes_have_the_content_and_modes_that_were_asked_for(tmp_path: Path) -> None:
-    async def body(client: Client) -> None:
-        item = DownwardAPIVolumeFile(path="name", field_ref=ObjectFieldSelector(field_path="metadata.name"))
-        pod = with_volumes(
-            Volume(name="cm", config_map=ConfigMapVolumeSource(name="cm")),
-            Volume(
-                name="one",
-                config_map=ConfigMapVolumeSource(name="cm", items=(KeyToPath(key="a", path="deep/x", mode=0o400),)),
-            ),
-            Volume(name="s", secret=SecretVolumeSource(secret_name="s", default_mode=0o440)),
-            Volume(name="d", downward_api=DownwardAPIVolumeSource(items=(item,))),
-            Volume(name="e", empty_dir=EmptyDirVolumeSource()),
-        )
-        made = await make(client, pod, tmp_path)
-        assert sorted(path.name for path in made["cm"].iterdir()) == ["a", "b", "raw"]
-        assert (made["cm"] / "raw").read_bytes() == b"\x00\x01"
-        assert (made["one"] / "deep/x").read_text() == "1"
-        assert (made["one"] / "deep/x").stat().st_mode & 0o777 == 0o400
-        assert (made["s"] / "pw").stat().st_mode & 0o777 == 0o440
-        assert (made["d"] / "name").read_text() == "p"
-        assert made["e"].stat().st_mode & 0o777 == 0o777
-
-    play(body)
+@run_with(play)
+async def test_files_of_volumes_have_the_content_and_modes_that_were_asked_for(
+    client: Client, *, tmp_path: Path
+) -> None:
+    item = DownwardAPIVolumeFile(path="name", field_ref=ObjectFieldSelector(field_path="metadata.name"))
+    pod = with_volumes(
+        Volume(name="cm", config_map=ConfigMapVolumeSource(name="cm")),
+        Volume(
+            name="one",
+            config_map=ConfigMapVolumeSource(name="cm", items=(KeyToPath(key="a", path="deep/x", mode=0o400),)),
+        ),
+        Volume(name="s", secret=SecretVolumeSource(secret_name="s", default_mode=0o440)),
+        Volume(name="d", downward_api=DownwardAPIVolumeSource(items=(item,))),
+        Volume(name="e", empty_dir=EmptyDirVolumeSource()),
+    )
+    made = await make(client, pod, tmp_path)
+    assert sorted(path.name for path in made["cm"].iterdir()) == ["a", "b", "raw"]
+    assert (made["cm"] / "raw").read_bytes() == b"\x00\x01"
+    assert (made["one"] / "deep/x").read_text() == "1"
+    assert (made["one"] / "deep/x").stat().st_mode & 0o777 == 0o400
+    assert (made["s"] / "pw").stat().st_mode & 0o777 == 0o440
+    assert (made["d"] / "name").read_text() == "p"
+    assert made["e"].stat().st_mode & 0o777 == 0o777
 
 
 @pytest.mark.parametrize(
@@ -79,36 +80,34 @@ def test_files_of_volumes_have_the_content_and_modes_that_were_asked_for(tmp_pat
         (Volume(name="v", nfs=NFSVolumeSource(server="x", path="/")), "no volume plugin matched"),
     ],
 )
-def test_a_volume_that_cannot_be_made_says_why(tmp_path: Path, volume: Volume, complaint: str) -> None:
-    async def body(client: Client) -> None:
-        with pytest.raises(VolumeError, match=f'MountVolume.SetUp failed for volume "v" : .*{complaint}'):
-            await make(client, with_volumes(volume), tmp_path)
+@run_with(play)
+async def test_a_volume_that_cannot_be_made_says_why(
+    client: Client, *, tmp_path: Path, volume: Volume, complaint: str
+) -> None:
+    with pytest.raises(VolumeError, match=f'MountVolume.SetUp failed for volume "v" : .*{complaint}'):
+        await make(client, with_volumes(volume), tmp_path)
 
-    play(body)
 
-
-def test_changes_reach_the_volumes_of_a_running_pod(tmp_path: Path) -> None:
-    async def body(client: Client) -> None:
-        item = DownwardAPIVolumeFile(path="labels", field_ref=ObjectFieldSelector(field_path="metadata.labels"))
-        pod = with_volumes(
-            Volume(name="cm", config_map=ConfigMapVolumeSource(name="cm")),
-            Volume(name="d", downward_api=DownwardAPIVolumeSource(items=(item,))),
-        )
-        maker = maker_for(client, pod, tmp_path)
-        made = {name: Path(path) for name, path in (await maker.make()).items()}
-        untouched = (made["cm"] / "a").stat().st_ino
-        maps = client.resource(CONFIGMAPS, "default")
-        await maps.update(replace(await maps.get("cm"), data={"a": "1", "c": "3"}, binary_data={}))
-        await maker.refresh(replace(pod, metadata=replace(pod.metadata, labels={"x": "y"})))
-        assert {path.name: path.read_text() for path in made["cm"].iterdir()} == {"a": "1", "c": "3"}
-        assert (made["cm"] / "a").stat().st_ino == untouched
-        assert (made["d"] / "labels").read_text() == 'x="y"'
-        await maps.delete("cm")
-        with pytest.raises(VolumeError):
-            await maker.refresh(pod)
-        assert (made["cm"] / "c").read_text() == "3", "what cannot be read stays as it is"
-
-    play(body)
+@run_with(play)
+async def test_changes_reach_the_volumes_of_a_running_pod(client: Client, *, tmp_path: Path) -> None:
+    item = DownwardAPIVolumeFile(path="labels", field_ref=ObjectFieldSelector(field_path="metadata.labels"))
+    pod = with_volumes(
+        Volume(name="cm", config_map=ConfigMapVolumeSource(name="cm")),
+        Volume(name="d", downward_api=DownwardAPIVolumeSource(items=(item,))),
+    )
+    maker = maker_for(client, pod, tmp_path)
+    made = {name: Path(path) for name, path in (await maker.make()).items()}
+    untouched = (made["cm"] / "a").stat().st_ino
+    maps = client.resource(CONFIGMAPS, "default")
+    await maps.update(replace(await maps.get("cm"), data={"a": "1", "c": "3"}, binary_data={}))
+    await maker.refresh(replace(pod, metadata=replace(pod.metadata, labels={"x": "y"})))
+    assert {path.name: path.read_text() for path in made["cm"].iterdir()} == {"a": "1", "c": "3"}
+    assert (made["cm"] / "a").stat().st_ino == untouched
+    assert (made["d"] / "labels").read_text() == 'x="y"'
+    await maps.delete("cm")
+    with pytest.raises(VolumeError):
+        await maker.refresh(pod)
+    assert (made["cm"] / "c").read_text() == "3", "what cannot be read stays as it is"
 
 
 MOUNTS = """\
@@ -193,16 +192,13 @@ def test_a_file_of_an_earlier_attempt_is_in_no_ones_way(tmp_path: Path) -> None:
     assert files(tmp_path) == {"a": b"1"}
 
 
-def test_an_empty_directory_is_the_groups_and_so_is_what_is_made_in_it(tmp_path: Path) -> None:
+@run_with(play)
+async def test_an_empty_directory_is_the_groups_and_so_is_what_is_made_in_it(client: Client, *, tmp_path: Path) -> None:
     root()
-
-    async def body(client: Client) -> None:
-        volume = Volume(name="e", empty_dir=EmptyDirVolumeSource())
-        made = await make(client, with_volumes(volume, security_context=PodSecurityContext(fs_group=2000)), tmp_path)
-        (made["e"] / "file").touch()
-        assert (made["e"] / "file").stat().st_gid == 2000
-
-    play(body)
+    volume = Volume(name="e", empty_dir=EmptyDirVolumeSource())
+    made = await make(client, with_volumes(volume, security_context=PodSecurityContext(fs_group=2000)), tmp_path)
+    (made["e"] / "file").touch()
+    assert (made["e"] / "file").stat().st_gid == 2000
 
 
 def test_the_owner_is_the_user_only_if_all_containers_agree() -> None:
@@ -234,37 +230,30 @@ def test_links_in_a_volume_give_nothing_outside_away(tmp_path: Path) -> None:
     assert (volume.stat().st_gid, volume.stat().st_mode & 0o2070) == (2000, 0o2070)
 
 
-def test_a_token_is_issued_for_the_pods_account_and_audience(tmp_path: Path) -> None:
-    async def body(client: Client) -> None:
-        made = await make(client, token_volume(), tmp_path)
-        assert (made["t"] / "token").read_text() == "token of robot for vault"
-        assert (made["t"] / "token").stat().st_mode & 0o777 == 0o644
-
-    play(body)
+@run_with(play)
+async def test_a_token_is_issued_for_the_pods_account_and_audience(client: Client, *, tmp_path: Path) -> None:
+    made = await make(client, token_volume(), tmp_path)
+    assert (made["t"] / "token").read_text() == "token of robot for vault"
+    assert (made["t"] / "token").stat().st_mode & 0o777 == 0o644
 
 
-def test_a_token_belongs_to_the_user_that_all_containers_run_as(tmp_path: Path) -> None:
+@run_with(play)
+async def test_a_token_belongs_to_the_user_that_all_containers_run_as(client: Client, *, tmp_path: Path) -> None:
     root()
-
-    async def body(client: Client) -> None:
-        made = await make(client, token_volume(run_as_user=1000, fs_group=2000), tmp_path)
-        found = (made["t"] / "token").stat()
-        assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1000, 2000, 0o640)
-
-    play(body)
+    made = await make(client, token_volume(run_as_user=1000, fs_group=2000), tmp_path)
+    found = (made["t"] / "token").stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1000, 2000, 0o640)
 
 
-def test_a_token_is_renewed_before_it_expires(tmp_path: Path) -> None:
-    async def body(client: Client) -> None:
-        pod = token_volume()
-        maker = maker_for(client, pod, tmp_path)
-        file = Path((await maker.make())["t"]) / "token"
-        first = file.stat().st_ino
-        await asyncio.sleep(2800)
-        await maker.refresh(pod)
-        assert file.stat().st_ino == first
-        await asyncio.sleep(100)
-        await maker.refresh(pod)
-        assert file.read_text() == "token of robot for vault, the second"
-
-    play(body)
+@run_with(play)
+async def test_a_token_is_renewed_before_it_expires(client: Client, *, tmp_path: Path) -> None:
+    pod = token_volume()
+    maker = maker_for(client, pod, tmp_path)
+    file = Path((await maker.make())["t"]) / "token"
+    first = file.stat().st_ino
+    await asyncio.sleep(2800)
+    await maker.refresh(pod)
+    assert file.stat().st_ino == first
+    await asyncio.sleep(100)
+    await maker.refresh(pod)
+    assert file.read_text() == "token of robot for vault, the second"

@@ -22,6 +22,7 @@ from cathedra.scheduler.dynamicresources.binding import BindingFailed, ClaimBind
 from cathedra.scheduler.dynamicresources.claims import ClaimCache, Resolver
 from cathedra.scheduler.dynamicresources.cycle import ClaimCycle, GroupClaims
 from cathedra.scheduler.dynamicresources.writing import ClaimWriter
+from tests.running import run_with
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import claim, device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
@@ -96,96 +97,84 @@ def decided(claims: list[ResourceClaim], allocation: AllocationResult = ALLOCATI
     return ClaimCycle(list(claims), chosen={claim.metadata.uid: allocation for claim in claims})
 
 
-def test_what_was_decided_is_written_once_and_need_not_be_held_any_longer() -> None:
-    async def body(api: API) -> None:
-        bench = Bench(api)
-        user, claims = await bench.start("c", "d")
-        cycle = decided(claims)
-        assert await bench.binding.write(cycle, user) is None
-        assert [await bench.users(name) for name in ("c", "d")] == [["p"], ["p"]]
-        assert [claim.status.allocation is not None for claim in cycle.claims] == [True, True]
-        assert bench.devices.settled == [f"{name} of {user.metadata.uid}" for name in ("c", "d")]
-        known = bench.claims.get("default", "c")
-        assert known is not None
-        assert known.status.allocation is not None, "whoever looks next sees it, whatever the informer has heard"
-        version = (await bench.stored()).metadata.resource_version
-        assert await bench.binding.write(cycle, user) is None
-        assert (await bench.stored()).metadata.resource_version == version
-
-    with_api(body)
+@run_with(with_api)
+async def test_what_was_decided_is_written_once_and_need_not_be_held_any_longer(api: API) -> None:
+    bench = Bench(api)
+    user, claims = await bench.start("c", "d")
+    cycle = decided(claims)
+    assert await bench.binding.write(cycle, user) is None
+    assert [await bench.users(name) for name in ("c", "d")] == [["p"], ["p"]]
+    assert [claim.status.allocation is not None for claim in cycle.claims] == [True, True]
+    assert bench.devices.settled == [f"{name} of {user.metadata.uid}" for name in ("c", "d")]
+    known = bench.claims.get("default", "c")
+    assert known is not None
+    assert known.status.allocation is not None, "whoever looks next sees it, whatever the informer has heard"
+    version = (await bench.stored()).metadata.resource_version
+    assert await bench.binding.write(cycle, user) is None
+    assert (await bench.stored()).metadata.resource_version == version
 
 
-def test_a_pod_that_comes_to_nothing_lets_go_of_its_claims_but_not_of_their_devices() -> None:
-    async def body(api: API) -> None:
-        bench = Bench(api)
-        user, claims = await bench.start("c")
-        cycle = decided(claims)
-        await bench.binding.write(cycle, user)
-        for _ in range(2):
-            await bench.binding.withdraw(cycle, user)
-            assert await bench.users() == []
-            assert (await bench.stored()).status.allocation is not None
-
-    with_api(body)
-
-
-def test_a_write_whose_answer_was_lost_is_found_out_about_before_it_is_taken_back() -> None:
-    async def body(api: API) -> None:
-        bench = Bench(api, Unanswered)
-        user, claims = await bench.start("c")
-        cycle = decided(claims)
-        failed = await bench.binding.write(cycle, user)
-        assert failed is not None
-        assert failed.message == "the answer is lost"
-        assert cycle.uncertain
-        assert await bench.users() == ["p"], "it was written all the same"
+@run_with(with_api)
+async def test_a_pod_that_comes_to_nothing_lets_go_of_its_claims_but_not_of_their_devices(api: API) -> None:
+    bench = Bench(api)
+    user, claims = await bench.start("c")
+    cycle = decided(claims)
+    await bench.binding.write(cycle, user)
+    for _ in range(2):
         await bench.binding.withdraw(cycle, user)
-        assert not cycle.uncertain
         assert await bench.users() == []
-
-    with_api(body)
-
-
-def test_a_claim_that_another_has_allocated_meanwhile_fails_the_pod() -> None:
-    async def body(api: API) -> None:
-        bench = Bench(api)
-        user, claims = await bench.start("c")
-        status = replace(claims[0].status, allocation=ALLOCATION)
-        await api.client.resource(RESOURCECLAIMS, "default").update_status(replace(claims[0], status=status))
-        failed = await bench.binding.write(decided(claims), user)
-        assert failed is not None
-        assert failed.message == "claim default/c got allocated elsewhere in the meantime"
-        assert await bench.users() == []
-
-    with_api(body)
+        assert (await bench.stored()).status.allocation is not None
 
 
-def test_of_the_pods_of_a_group_the_first_writes_the_allocation_and_the_others_join() -> None:
-    async def body(api: API) -> None:
-        bench = Bench(api)
-        user, claims = await bench.start("c")
-        others = [user, *[await api.client.resource(PODS, "default").create(pod(name)) for name in ("q", "r")]]
-        group = GroupClaims()
-        cycles = [decided(claims) for _ in others]
-        for cycle in cycles:
-            cycle.group = group
-        answers = await asyncio.gather(*map(bench.binding.write, cycles, others))
-        assert answers == [None] * 3
-        assert sorted(await bench.users()) == ["p", "q", "r"]
+@run_with(with_api)
+async def test_a_write_whose_answer_was_lost_is_found_out_about_before_it_is_taken_back(api: API) -> None:
+    bench = Bench(api, Unanswered)
+    user, claims = await bench.start("c")
+    cycle = decided(claims)
+    failed = await bench.binding.write(cycle, user)
+    assert failed is not None
+    assert failed.message == "the answer is lost"
+    assert cycle.uncertain
+    assert await bench.users() == ["p"], "it was written all the same"
+    await bench.binding.withdraw(cycle, user)
+    assert not cycle.uncertain
+    assert await bench.users() == []
 
-    with_api(body)
+
+@run_with(with_api)
+async def test_a_claim_that_another_has_allocated_meanwhile_fails_the_pod(api: API) -> None:
+    bench = Bench(api)
+    user, claims = await bench.start("c")
+    status = replace(claims[0].status, allocation=ALLOCATION)
+    await api.client.resource(RESOURCECLAIMS, "default").update_status(replace(claims[0], status=status))
+    failed = await bench.binding.write(decided(claims), user)
+    assert failed is not None
+    assert failed.message == "claim default/c got allocated elsewhere in the meantime"
+    assert await bench.users() == []
 
 
-def test_devices_that_are_ready_at_once_are_not_waited_for() -> None:
-    async def body(api: API) -> None:
-        bench = Bench(api)
-        user, claims = await bench.start("c")
-        cycle = decided(claims)
-        await bench.binding.write(cycle, user)
-        assert await bench.binding.wait_for_conditions(cycle, user, "n1") is None
-        assert bench.events == []
+@run_with(with_api)
+async def test_of_the_pods_of_a_group_the_first_writes_the_allocation_and_the_others_join(api: API) -> None:
+    bench = Bench(api)
+    user, claims = await bench.start("c")
+    others = [user, *[await api.client.resource(PODS, "default").create(pod(name)) for name in ("q", "r")]]
+    group = GroupClaims()
+    cycles = [decided(claims) for _ in others]
+    for cycle in cycles:
+        cycle.group = group
+    answers = await asyncio.gather(*map(bench.binding.write, cycles, others))
+    assert answers == [None] * 3
+    assert sorted(await bench.users()) == ["p", "q", "r"]
 
-    with_api(body)
+
+@run_with(with_api)
+async def test_devices_that_are_ready_at_once_are_not_waited_for(api: API) -> None:
+    bench = Bench(api)
+    user, claims = await bench.start("c")
+    cycle = decided(claims)
+    await bench.binding.write(cycle, user)
+    assert await bench.binding.wait_for_conditions(cycle, user, "n1") is None
+    assert bench.events == []
 
 
 def cleared(found: ResourceClaim) -> ResourceClaim:
@@ -199,26 +188,24 @@ def cleared(found: ResourceClaim) -> ResourceClaim:
         (cleared, "claim default/c got deallocated elsewhere in the meantime", 10),
     ],
 )
-def test_devices_that_do_not_become_ready_fail_the_pod(
-    change: Callable[[ResourceClaim], ResourceClaim], why: str, seconds: float
+@run_with(with_api)
+async def test_devices_that_do_not_become_ready_fail_the_pod(
+    api: API, *, change: Callable[[ResourceClaim], ResourceClaim], why: str, seconds: float
 ) -> None:
-    async def body(api: API) -> None:
-        bench = Bench(api)
-        user, claims = await bench.start("c")
-        cycle = decided(claims, SLOW)
-        await bench.binding.write(cycle, user)
-        begun = api.clock.monotonic()
-        waiting = asyncio.ensure_future(bench.binding.wait_for_conditions(cycle, user, "n1"))
-        await api.clock.sleep(10)
-        assert bench.events == [("BindingConditionsPending", "waiting for binding conditions for device on node n1")]
-        assert not waiting.done()
-        await api.client.resource(RESOURCECLAIMS, "default").update_status(change(await bench.stored()))
-        failed = await waiting
-        assert failed is not None
-        assert failed.message == why
-        assert round(api.clock.monotonic() - begun) == seconds
-
-    with_api(body)
+    bench = Bench(api)
+    user, claims = await bench.start("c")
+    cycle = decided(claims, SLOW)
+    await bench.binding.write(cycle, user)
+    begun = api.clock.monotonic()
+    waiting = asyncio.ensure_future(bench.binding.wait_for_conditions(cycle, user, "n1"))
+    await api.clock.sleep(10)
+    assert bench.events == [("BindingConditionsPending", "waiting for binding conditions for device on node n1")]
+    assert not waiting.done()
+    await api.client.resource(RESOURCECLAIMS, "default").update_status(change(await bench.stored()))
+    failed = await waiting
+    assert failed is not None
+    assert failed.message == why
+    assert round(api.clock.monotonic() - begun) == seconds
 
 
 CONDITIONS = {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}
@@ -243,86 +230,73 @@ async def report(world: World, condition: str) -> None:
     await world.api(ResourceClaim).update_status(replace(stored, status=replace(stored.status, devices=devices)))
 
 
-def test_the_pod_is_bound_when_the_device_is_attached() -> None:
-    async def body(world: World) -> None:
-        await prepare(world)
-        assert await world.node_of("p") == ""
-        assert await world.events("p") == [WAITING]
-        allocation = (await world.claim("c")).status.allocation
-        assert allocation is not None
-        assert allocation.allocation_timestamp is not None
-        assert (await world.pod("p")).status.nominated_node_name == "n1"
-        await report(world, "Attached")
-        await world.bound("p")
-        assert (await world.pod("p")).status.nominated_node_name == ""
-
-    play(body)
+@run_with(play)
+async def test_the_pod_is_bound_when_the_device_is_attached(world: World) -> None:
+    await prepare(world)
+    assert await world.node_of("p") == ""
+    assert await world.events("p") == [WAITING]
+    allocation = (await world.claim("c")).status.allocation
+    assert allocation is not None
+    assert allocation.allocation_timestamp is not None
+    assert (await world.pod("p")).status.nominated_node_name == "n1"
+    await report(world, "Attached")
+    await world.bound("p")
+    assert (await world.pod("p")).status.nominated_node_name == ""
 
 
-def test_a_failure_sends_the_pod_back_and_frees_the_claim() -> None:
-    async def body(world: World) -> None:
-        await prepare(world)
-        await report(world, "Broken")
-        await world.elapse(0.1)
-        reason, message = await world.condition("p")
-        assert (reason, message) == (
-            "SchedulerError",
-            'running PreBind plugin "DynamicResources": '
-            'device binding failed: claim=c, reason=Because, message="so it is"',
-        )
-        assert (await world.claim("c")).status.reserved_for == ()
-        await world.elapse(2)
-        told = [text for reason, text in await world.events("p") if reason == "FailedScheduling"]
-        assert any("deallocation of ResourceClaim completed" in text for text in told)
-
-    play(body)
+@run_with(play)
+async def test_a_failure_sends_the_pod_back_and_frees_the_claim(world: World) -> None:
+    await prepare(world)
+    await report(world, "Broken")
+    await world.elapse(0.1)
+    reason, message = await world.condition("p")
+    assert (reason, message) == (
+        "SchedulerError",
+        'running PreBind plugin "DynamicResources": device binding failed: claim=c, reason=Because, message="so it is"',
+    )
+    assert (await world.claim("c")).status.reserved_for == ()
+    await world.elapse(2)
+    told = [text for reason, text in await world.events("p") if reason == "FailedScheduling"]
+    assert any("deallocation of ResourceClaim completed" in text for text in told)
 
 
-def test_a_device_that_is_never_attached_times_out_after_ten_minutes() -> None:
-    async def body(world: World) -> None:
-        await prepare(world)
-        await world.elapse(595)
-        assert await world.condition("p") == ("", "")
-        await world.elapse(10)
-        told = [text for reason, text in await world.events("p") if reason == "FailedScheduling"]
-        assert any("device binding timeout: " in text for text in told)
-
-    play(body)
+@run_with(play)
+async def test_a_device_that_is_never_attached_times_out_after_ten_minutes(world: World) -> None:
+    await prepare(world)
+    await world.elapse(595)
+    assert await world.condition("p") == ("", "")
+    await world.elapse(10)
+    told = [text for reason, text in await world.events("p") if reason == "FailedScheduling"]
+    assert any("device binding timeout: " in text for text in told)
 
 
-def test_other_pods_are_bound_while_one_waits() -> None:
-    async def body(world: World) -> None:
-        await prepare(world)
-        await world.create(pod("other"))
-        await world.elapse(0.1)
-        assert await world.node_of("other") == "n1"
-
-    play(body)
+@run_with(play)
+async def test_other_pods_are_bound_while_one_waits(world: World) -> None:
+    await prepare(world)
+    await world.create(pod("other"))
+    await world.elapse(0.1)
+    assert await world.node_of("other") == "n1"
 
 
-def test_a_pod_that_is_deleted_while_it_waits_makes_room_at_once() -> None:
-    async def body(world: World) -> None:
-        await world.create(device_class(), node("n1", cpu="2"), slice_("n1", 1, **CONDITIONS), claim("c"))
-        claims = [{"name": "c", "resourceClaimName": "c"}]
-        await world.create(pod("p", requests={"cpu": "2"}, resourceClaims=claims))
-        await world.elapse(1)
-        await world.create(pod("other", requests={"cpu": "2"}))
-        await world.elapse(1)
-        assert await world.node_of("other") == ""
-        await world.api(Pod).delete("p")
-        await world.elapse(1)
-        assert await world.node_of("other") == "n1"
-
-    play(body)
+@run_with(play)
+async def test_a_pod_that_is_deleted_while_it_waits_makes_room_at_once(world: World) -> None:
+    await world.create(device_class(), node("n1", cpu="2"), slice_("n1", 1, **CONDITIONS), claim("c"))
+    claims = [{"name": "c", "resourceClaimName": "c"}]
+    await world.create(pod("p", requests={"cpu": "2"}, resourceClaims=claims))
+    await world.elapse(1)
+    await world.create(pod("other", requests={"cpu": "2"}))
+    await world.elapse(1)
+    assert await world.node_of("other") == ""
+    await world.api(Pod).delete("p")
+    await world.elapse(1)
+    assert await world.node_of("other") == "n1"
 
 
-def test_without_the_feature_such_devices_are_given_to_nobody() -> None:
-    async def body(world: World) -> None:
-        await prepare(world)
-        assert await world.devices("c") == []
-        assert "1 cannot allocate all claims" in (await world.condition("p"))[1]
-
-    play(body, gates={"DRADeviceBindingConditions": False})
+@run_with(lambda test: play(test, gates={"DRADeviceBindingConditions": False}))
+async def test_without_the_feature_such_devices_are_given_to_nobody(world: World) -> None:
+    await prepare(world)
+    assert await world.devices("c") == []
+    assert "1 cannot allocate all claims" in (await world.condition("p"))[1]
 
 
 def awaited(**condition: str) -> ResourceClaim:

@@ -16,6 +16,7 @@ from cathedra.releases import FeatureGates
 from cathedra.scheduler.dynamicresources.claims import ClaimCache
 from cathedra.scheduler.dynamicresources.devices import MOST_RESOURCES, FreeDevices
 from cathedra.scheduler.framework.events import Action, ClusterEvent, EventResource
+from tests.running import run_with
 from tests.unit.controllers.world import World, play
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import claim, device_class, node, slice_
@@ -61,130 +62,115 @@ class Scene:
         return found.devices.results[0].device
 
 
-def test_a_device_is_held_from_the_decision_on() -> None:
-    async def body(api: API) -> None:
-        scene = Scene(api)
-        await scene.start()
-        first, second, third = [await scene.claim(name) for name in "abc"]
-        assert {scene.take(first), scene.take(second)} == {"gpu-0", "gpu-1"}
-        assert scene.devices.in_flight == 2
-        assert scene.devices.is_in_flight(first)
-        assert scene.allocation(third) is None
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_device_is_held_from_the_decision_on(api: API) -> None:
+    scene = Scene(api)
+    await scene.start()
+    first, second, third = [await scene.claim(name) for name in "abc"]
+    assert {scene.take(first), scene.take(second)} == {"gpu-0", "gpu-1"}
+    assert scene.devices.in_flight == 2
+    assert scene.devices.is_in_flight(first)
+    assert scene.allocation(third) is None
 
 
-def test_a_decision_that_was_withdrawn_frees_its_device() -> None:
-    async def body(api: API) -> None:
-        scene = Scene(api)
-        await scene.start()
-        first, second, third = [await scene.claim(name) for name in "abc"]
-        scene.take(first)
-        scene.take(second)
-        scene.devices.settle(first, "pod")
-        scene.devices.settle(first, "pod")
-        assert scene.devices.in_flight == 1
-        assert scene.allocation(third) is not None
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_decision_that_was_withdrawn_frees_its_device(api: API) -> None:
+    scene = Scene(api)
+    await scene.start()
+    first, second, third = [await scene.claim(name) for name in "abc"]
+    scene.take(first)
+    scene.take(second)
+    scene.devices.settle(first, "pod")
+    scene.devices.settle(first, "pod")
+    assert scene.devices.in_flight == 1
+    assert scene.allocation(third) is not None
 
 
-def test_a_decision_that_was_written_is_held_by_the_claim() -> None:
-    async def body(api: API) -> None:
-        scene = Scene(api)
-        await scene.start()
-        first, second, third = [await scene.claim(name) for name in "abc"]
-        claims = api.client.resource(RESOURCECLAIMS, "default")
-        for wanted in (first, second):
-            found = scene.allocation(wanted)
-            assert found is not None
-            scene.devices.take(wanted, found, "pod")
-            status = replace(wanted.status, allocation=found)
-            scene.cache.assume(await claims.update_status(replace(wanted, status=status)))
-            scene.devices.settle(wanted, "pod")
-        assert scene.devices.in_flight == 0
-        assert scene.allocation(third) is None
-        await claims.delete("a")
-        await api.until(lambda: scene.cache.get("default", "a") is None)
-        assert scene.allocation(third) is not None
-
-    with_api(body)
-
-
-def test_classes_slices_and_claims_are_told_to_the_queue() -> None:
-    async def body(api: API) -> None:
-        scene = Scene(api)
-        await scene.start()
-        await scene.claim("a")
-        await api.client.resource(RESOURCESLICES).delete("n1-gpu.example.com")
-        await api.until(lambda: len(scene.count_batch) == 4)
-        assert {(one.resource, one.actions) for one in scene.count_batch[:2]} == {
-            (EventResource.DEVICE_CLASS, Action.ADD),
-            (EventResource.RESOURCE_SLICE, Action.ADD),
-        }
-        assert [(one.resource, one.actions) for one in scene.count_batch[2:]] == [
-            (EventResource.RESOURCE_CLAIM, Action.ADD),
-            (EventResource.RESOURCE_SLICE, Action.DELETE),
-        ]
-        assert scene.devices.device_class("gpu") is not None
-
-    with_api(body)
-
-
-def test_a_change_that_leaves_the_status_of_a_claim_alone_is_not_told() -> None:
-    """As the finalizer that the scheduler writes itself."""
-
-    async def body(api: API) -> None:
-        scene = Scene(api)
-        await scene.start()
-        claims = api.client.resource(RESOURCECLAIMS, "default")
-        made = await scene.claim("a")
-        marked = await claims.update(replace(made, metadata=replace(made.metadata, finalizers=("acme.test/f",))))
-        reserved = ResourceClaimConsumerReference(resource="pods", name="p", uid="uid-p")
-        status = replace(marked.status, allocation=AllocationResult(), reserved_for=(reserved,))
-        await claims.update_status(replace(marked, status=status))
-        await api.until(lambda: scene.count_batch[-1].actions is Action.UPDATE)
-        told = [(one.actions, one.new.metadata.finalizers) for one in scene.count_batch[2:]]
-        assert told == [(Action.ADD, ()), (Action.UPDATE, ("acme.test/f",))]
-
-    with_api(body)
-
-
-def test_the_class_behind_a_resource_is_always_that_of_the_classes_there_are() -> None:
-    async def body(api: API) -> None:
-        scene = Scene(api)
-        await scene.start()
-        classes, resource = api.client.resource(DEVICECLASSES), "acme.test/gpu"
-        assert scene.devices.class_behind(resource) is None
-        made = await classes.create(device_class("fine", extendedResourceName=resource))
-        await api.until(lambda: scene.devices.class_behind(resource) == "fine")
-        await classes.update(replace(made, spec=replace(made.spec, extended_resource_name="acme.test/other")))
-        await api.until(lambda: scene.devices.class_behind(resource) is None)
-        assert scene.devices.class_behind("acme.test/other") == "fine"
-        await classes.delete("fine")
-        await api.until(lambda: scene.devices.class_behind("acme.test/other") is None)
-        for number in range(MOST_RESOURCES + 1):
-            assert scene.devices.class_behind(f"acme.test/{number}") is None
-
-    with_api(body)
-
-
-def test_a_decision_that_pods_share_is_held_until_the_last_of_them_lets_go() -> None:
-    async def body(api: API) -> None:
-        scene = Scene(api)
-        await scene.start()
-        wanted = await scene.claim("a")
+@run_with(with_api)
+async def test_a_decision_that_was_written_is_held_by_the_claim(api: API) -> None:
+    scene = Scene(api)
+    await scene.start()
+    first, second, third = [await scene.claim(name) for name in "abc"]
+    claims = api.client.resource(RESOURCECLAIMS, "default")
+    for wanted in (first, second):
         found = scene.allocation(wanted)
         assert found is not None
-        scene.devices.take(wanted, found, "one")
-        scene.devices.take(wanted, found, "two")
-        scene.devices.settle(wanted, "one")
-        scene.devices.settle(wanted, "one")
-        assert scene.devices.is_in_flight(wanted)
-        scene.devices.settle(wanted, "two")
-        assert not scene.devices.is_in_flight(wanted)
+        scene.devices.take(wanted, found, "pod")
+        status = replace(wanted.status, allocation=found)
+        scene.cache.assume(await claims.update_status(replace(wanted, status=status)))
+        scene.devices.settle(wanted, "pod")
+    assert scene.devices.in_flight == 0
+    assert scene.allocation(third) is None
+    await claims.delete("a")
+    await api.until(lambda: scene.cache.get("default", "a") is None)
+    assert scene.allocation(third) is not None
 
-    with_api(body)
+
+@run_with(with_api)
+async def test_classes_slices_and_claims_are_told_to_the_queue(api: API) -> None:
+    scene = Scene(api)
+    await scene.start()
+    await scene.claim("a")
+    await api.client.resource(RESOURCESLICES).delete("n1-gpu.example.com")
+    await api.until(lambda: len(scene.count_batch) == 4)
+    assert {(one.resource, one.actions) for one in scene.count_batch[:2]} == {
+        (EventResource.DEVICE_CLASS, Action.ADD),
+        (EventResource.RESOURCE_SLICE, Action.ADD),
+    }
+    assert [(one.resource, one.actions) for one in scene.count_batch[2:]] == [
+        (EventResource.RESOURCE_CLAIM, Action.ADD),
+        (EventResource.RESOURCE_SLICE, Action.DELETE),
+    ]
+    assert scene.devices.device_class("gpu") is not None
+
+
+@run_with(with_api)
+async def test_a_change_that_leaves_the_status_of_a_claim_alone_is_not_told(api: API) -> None:
+    """As the finalizer that the scheduler writes itself."""
+    scene = Scene(api)
+    await scene.start()
+    claims = api.client.resource(RESOURCECLAIMS, "default")
+    made = await scene.claim("a")
+    marked = await claims.update(replace(made, metadata=replace(made.metadata, finalizers=("acme.test/f",))))
+    reserved = ResourceClaimConsumerReference(resource="pods", name="p", uid="uid-p")
+    status = replace(marked.status, allocation=AllocationResult(), reserved_for=(reserved,))
+    await claims.update_status(replace(marked, status=status))
+    await api.until(lambda: scene.count_batch[-1].actions is Action.UPDATE)
+    told = [(one.actions, one.new.metadata.finalizers) for one in scene.count_batch[2:]]
+    assert told == [(Action.ADD, ()), (Action.UPDATE, ("acme.test/f",))]
+
+
+@run_with(with_api)
+async def test_the_class_behind_a_resource_is_always_that_of_the_classes_there_are(api: API) -> None:
+    scene = Scene(api)
+    await scene.start()
+    classes, resource = api.client.resource(DEVICECLASSES), "acme.test/gpu"
+    assert scene.devices.class_behind(resource) is None
+    made = await classes.create(device_class("fine", extendedResourceName=resource))
+    await api.until(lambda: scene.devices.class_behind(resource) == "fine")
+    await classes.update(replace(made, spec=replace(made.spec, extended_resource_name="acme.test/other")))
+    await api.until(lambda: scene.devices.class_behind(resource) is None)
+    assert scene.devices.class_behind("acme.test/other") == "fine"
+    await classes.delete("fine")
+    await api.until(lambda: scene.devices.class_behind("acme.test/other") is None)
+    for number in range(MOST_RESOURCES + 1):
+        assert scene.devices.class_behind(f"acme.test/{number}") is None
+
+
+@run_with(with_api)
+async def test_a_decision_that_pods_share_is_held_until_the_last_of_them_lets_go(api: API) -> None:
+    scene = Scene(api)
+    await scene.start()
+    wanted = await scene.claim("a")
+    found = scene.allocation(wanted)
+    assert found is not None
+    scene.devices.take(wanted, found, "one")
+    scene.devices.take(wanted, found, "two")
+    scene.devices.settle(wanted, "one")
+    scene.devices.settle(wanted, "one")
+    assert scene.devices.is_in_flight(wanted)
+    scene.devices.settle(wanted, "two")
+    assert not scene.devices.is_in_flight(wanted)
 
 
 def test_until_134_rules_taint_the_devices_of_a_class() -> None:
@@ -219,38 +205,34 @@ def test_until_134_rules_taint_the_devices_of_a_class() -> None:
     play((), story, gates=gates)
 
 
-def test_devices_of_a_claim_that_cannot_be_decoded_are_held_until_it_can_be_or_goes() -> None:
-    async def body(api: API) -> None:
-        scene = Scene(api)
-        await scene.start()
-        wanted = await scene.claim("a")
-        results = [{"driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}]
-        what = _odd({"status": {"allocation": {"devices": {"results": results}}}})
-        scene.devices._undecodable(what)
-        assert scene.take(wanted) == "gpu-1"
-        assert scene.allocation(await scene.claim("b")) is None
-        scene.count_batch.clear()
-        scene.devices._resolved(what, None)
-        assert scene.take(await scene.claim("c")) == "gpu-0"
-        assert EventResource.RESOURCE_SLICE in {one.resource for one in scene.count_batch}
-
-    with_api(body)
+@run_with(with_api)
+async def test_devices_of_a_claim_that_cannot_be_decoded_are_held_until_it_can_be_or_goes(api: API) -> None:
+    scene = Scene(api)
+    await scene.start()
+    wanted = await scene.claim("a")
+    results = [{"driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}]
+    what = _odd({"status": {"allocation": {"devices": {"results": results}}}})
+    scene.devices._undecodable(what)
+    assert scene.take(wanted) == "gpu-1"
+    assert scene.allocation(await scene.claim("b")) is None
+    scene.count_batch.clear()
+    scene.devices._resolved(what, None)
+    assert scene.take(await scene.claim("c")) == "gpu-0"
+    assert EventResource.RESOURCE_SLICE in {one.resource for one in scene.count_batch}
 
 
-def test_what_a_claim_may_hold_that_cannot_be_read_is_not_given_out() -> None:
-    async def body(api: API) -> None:
-        scene = Scene(api)
-        await scene.start()
-        what = _odd({"status": {"allocation": {"devices": {"results": None, "nodeSelector": 3, "x": 1}}}})
-        scene.devices._undecodable(what)
-        assert scene.allocation(await scene.claim("a")) is not None, "it holds nothing"
-        what = _odd({"status": {"allocation": {"devices": {"results": [{"driver": "gpu.example.com"}]}}}})
-        scene.devices._undecodable(what)
-        assert scene.allocation(await scene.claim("b")) is None
-        scene.devices._resolved(what, None)
-        assert scene.allocation(await scene.claim("c")) is not None
-
-    with_api(body)
+@run_with(with_api)
+async def test_what_a_claim_may_hold_that_cannot_be_read_is_not_given_out(api: API) -> None:
+    scene = Scene(api)
+    await scene.start()
+    what = _odd({"status": {"allocation": {"devices": {"results": None, "nodeSelector": 3, "x": 1}}}})
+    scene.devices._undecodable(what)
+    assert scene.allocation(await scene.claim("a")) is not None, "it holds nothing"
+    what = _odd({"status": {"allocation": {"devices": {"results": [{"driver": "gpu.example.com"}]}}}})
+    scene.devices._undecodable(what)
+    assert scene.allocation(await scene.claim("b")) is None
+    scene.devices._resolved(what, None)
+    assert scene.allocation(await scene.claim("c")) is not None
 
 
 def _odd(value: dict[str, Any]) -> Undecodable:

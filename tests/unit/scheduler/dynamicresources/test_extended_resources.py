@@ -21,6 +21,7 @@ from cathedra.scheduler.framework.plugin import NO_BATCH_RESULT
 from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
 from cathedra.scheduler.state.node_info import NodeInfo
 from tests.requirements import with_memos
+from tests.running import run_with
 from tests.unit.scheduler.objects import device_class, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -146,125 +147,110 @@ async def special_claims(world: World) -> list[ResourceClaim]:
     return list((await world.api(ResourceClaim).list()).items)
 
 
-def test_the_scheduler_makes_a_claim_and_tells_the_kubelet_who_uses_what() -> None:
-    async def body(world: World) -> None:
-        await world.create(device_class(extendedResourceName=FPGA), node("plain"), node("n1"), slice_("n1"))
-        await world.create(fpga_pod())
-        await world.quiet()
-        bound = await world.pod("p")
-        assert bound.spec.node_name == "n1"
-        [claim] = await special_claims(world)
-        assert claim.metadata.name.startswith("p-extended-resources-")
-        assert claim.metadata.annotations == {"resource.kubernetes.io/extended-resource-claim": "true"}
-        assert [r.uid for r in claim.status.reserved_for] == [bound.metadata.uid]
-        told = bound.status.extended_resource_claim_status
-        assert told is not None
-        assert told.resource_claim_name == claim.metadata.name
-        assert [(m.container_name, m.resource_name, m.request_name) for m in told.request_mappings] == [
-            ("c", FPGA, "container-0-request-0")
-        ]
-
-    play(body)
+@run_with(play)
+async def test_the_scheduler_makes_a_claim_and_tells_the_kubelet_who_uses_what(world: World) -> None:
+    await world.create(device_class(extendedResourceName=FPGA), node("plain"), node("n1"), slice_("n1"))
+    await world.create(fpga_pod())
+    await world.quiet()
+    bound = await world.pod("p")
+    assert bound.spec.node_name == "n1"
+    [claim] = await special_claims(world)
+    assert claim.metadata.name.startswith("p-extended-resources-")
+    assert claim.metadata.annotations == {"resource.kubernetes.io/extended-resource-claim": "true"}
+    assert [r.uid for r in claim.status.reserved_for] == [bound.metadata.uid]
+    told = bound.status.extended_resource_claim_status
+    assert told is not None
+    assert told.resource_claim_name == claim.metadata.name
+    assert [(m.container_name, m.resource_name, m.request_name) for m in told.request_mappings] == [
+        ("c", FPGA, "container-0-request-0")
+    ]
 
 
-def test_a_resource_follows_the_changes_of_its_classes() -> None:
+@run_with(play)
+async def test_a_resource_follows_the_changes_of_its_classes(world: World) -> None:
     """kubernetes/kubernetes#141110: the newest class of a name serves it; without that class the one before does."""
-
-    async def body(world: World) -> None:
-        await world.create(node("n1"), slice_("n1", 3), device_class("older", extendedResourceName=FPGA))
-        await asyncio.sleep(5)
-        await world.create(device_class("newer", driver="none.test", extendedResourceName=FPGA))
-        await world.create(fpga_pod("first"))
-        await world.quiet()
-        assert await world.node_of("first") == "", "the newer class has no devices"
-        await world.api(DeviceClass).delete("newer")
-        await world.create(fpga_pod("again"))  # a deletion wakes no pod
-        await world.quiet()
-        assert await world.node_of("again") == "n1"
-        kept = await world.api(DeviceClass).get("older")
-        renamed = replace(kept, spec=replace(kept.spec, extended_resource_name="acme.test/other"))
-        await world.api(DeviceClass).update(renamed)
-        await world.quiet()
-        await world.create(fpga_pod("second"), pod("third", requests={"acme.test/other": "1"}))
-        await world.quiet()
-        assert (await world.node_of("second"), await world.node_of("third")) == ("", "n1")
-
-    play(body)
+    await world.create(node("n1"), slice_("n1", 3), device_class("older", extendedResourceName=FPGA))
+    await asyncio.sleep(5)
+    await world.create(device_class("newer", driver="none.test", extendedResourceName=FPGA))
+    await world.create(fpga_pod("first"))
+    await world.quiet()
+    assert await world.node_of("first") == "", "the newer class has no devices"
+    await world.api(DeviceClass).delete("newer")
+    await world.create(fpga_pod("again"))  # a deletion wakes no pod
+    await world.quiet()
+    assert await world.node_of("again") == "n1"
+    kept = await world.api(DeviceClass).get("older")
+    renamed = replace(kept, spec=replace(kept.spec, extended_resource_name="acme.test/other"))
+    await world.api(DeviceClass).update(renamed)
+    await world.quiet()
+    await world.create(fpga_pod("second"), pod("third", requests={"acme.test/other": "1"}))
+    await world.quiet()
+    assert (await world.node_of("second"), await world.node_of("third")) == ("", "n1")
 
 
-def test_devices_of_extended_resources_may_take_resources_of_their_node() -> None:
+@run_with(lambda test: play(test, gates={"DRANodeAllocatableResources": True}))
+async def test_devices_of_extended_resources_may_take_resources_of_their_node(world: World) -> None:
     """kubernetes/kubernetes#141556."""
-
-    async def body(world: World) -> None:
-        taken = {"cpu": {"mapping": {"deviceMultiplier": "2"}}}
-        await world.create(device_class(extendedResourceName=FPGA), node("n1", cpu="3"))
-        await world.create(slice_("n1", 2, nodeAllocatableResources=taken), fpga_pod("first"))
-        await world.quiet()
-        assert await world.node_of("first") == "n1"
-        [status] = (await world.pod("first")).status.node_allocatable_resource_claim_statuses
-        assert [(one.name, str(one.quantity)) for one in status.mapping] == [("cpu", "2")]
-        await world.create(fpga_pod("second"))
-        await world.quiet()
-        assert (await world.condition("second"))[1].startswith("0/1 nodes are available: 1 Insufficient cpu.")
-
-    play(body, gates={"DRANodeAllocatableResources": True})
+    taken = {"cpu": {"mapping": {"deviceMultiplier": "2"}}}
+    await world.create(device_class(extendedResourceName=FPGA), node("n1", cpu="3"))
+    await world.create(slice_("n1", 2, nodeAllocatableResources=taken), fpga_pod("first"))
+    await world.quiet()
+    assert await world.node_of("first") == "n1"
+    [status] = (await world.pod("first")).status.node_allocatable_resource_claim_statuses
+    assert [(one.name, str(one.quantity)) for one in status.mapping] == [("cpu", "2")]
+    await world.create(fpga_pod("second"))
+    await world.quiet()
+    assert (await world.condition("second"))[1].startswith("0/1 nodes are available: 1 Insufficient cpu.")
 
 
-def test_a_node_with_a_device_plugin_needs_no_claim() -> None:
-    async def body(world: World) -> None:
-        await world.create(device_class(extendedResourceName=FPGA), node("n1", **{FPGA: "1"}), fpga_pod())
-        await world.quiet()
-        assert await world.node_of("p") == "n1"
-        assert await special_claims(world) == []
-
-    play(body)
+@run_with(play)
+async def test_a_node_with_a_device_plugin_needs_no_claim(world: World) -> None:
+    await world.create(device_class(extendedResourceName=FPGA), node("n1", **{FPGA: "1"}), fpga_pod())
+    await world.quiet()
+    assert await world.node_of("p") == "n1"
+    assert await special_claims(world) == []
 
 
-def test_devices_of_extended_resources_are_not_given_twice() -> None:
-    async def body(world: World) -> None:
-        await world.create(device_class(extendedResourceName=FPGA), node("n1"), slice_("n1", 2))
-        await world.create(*(fpga_pod(f"p{i}") for i in range(3)))
-        await world.quiet()
-        assert sorted([await world.node_of(f"p{i}") for i in range(3)]) == ["", "n1", "n1"]
-        allocations = [c.status.allocation for c in await special_claims(world) if c.status.allocation is not None]
-        assert sorted(r.device for a in allocations for r in a.devices.results) == ["gpu-0", "gpu-1"]
-
-    play(body)
+@run_with(play)
+async def test_devices_of_extended_resources_are_not_given_twice(world: World) -> None:
+    await world.create(device_class(extendedResourceName=FPGA), node("n1"), slice_("n1", 2))
+    await world.create(*(fpga_pod(f"p{i}") for i in range(3)))
+    await world.quiet()
+    assert sorted([await world.node_of(f"p{i}") for i in range(3)]) == ["", "n1", "n1"]
+    allocations = [c.status.allocation for c in await special_claims(world) if c.status.allocation is not None]
+    assert sorted(r.device for a in allocations for r in a.devices.results) == ["gpu-0", "gpu-1"]
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_nodes_that_are_asked_together_say_what_each_says_for_itself(
-    together: bool, monkeypatch: pytest.MonkeyPatch
+@run_with(play)
+async def test_nodes_that_are_asked_together_say_what_each_says_for_itself(
+    world: World, *, together: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not together:
         monkeypatch.setattr(DynamicResources, "filter_batch", lambda *_: NO_BATCH_RESULT)
         monkeypatch.setattr(NodeResourcesFit, "predicate", lambda *_: None)
-
-    async def body(world: World) -> None:
-        await world.create(device_class(extendedResourceName=FPGA))
-        await world.create(node("bare"), node("plugged", **{FPGA: "1"}))
-        for name in ("one", "two"):
-            await world.create(node(name), slice_(name, 1))
-        await world.create(*(fpga_pod(f"p{i}") for i in range(4)))
-        await world.create(pod("other", requests={FPGA: "1", "acme.test/none": "1"}))
-        await world.quiet()
-        places = {f"p{i}": await world.node_of(f"p{i}") for i in range(4)}
-        assert sorted(places.values()) == ["", "one", "plugged", "two"]
-        assert len([one for one in await special_claims(world) if one.status.allocation is not None]) == 2
-        waiting = next(name for name, where in places.items() if not where)
-        assert await world.condition(waiting) == (
-            "Unschedulable",
-            "0/4 nodes are available: 1 Insufficient acme.test/fpga, 3 cannot allocate all claims. "
-            "preemption: 0/4 nodes are available: 1 No preemption victims found for incoming pod, "
-            "3 Preemption is not helpful for scheduling.",
-        )
-        assert await world.condition("other") == (
-            "Unschedulable",
-            "0/4 nodes are available: 1 Insufficient acme.test/fpga, 4 Insufficient acme.test/none. "
-            "preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling.",
-        )
-
-    play(body)
+    await world.create(device_class(extendedResourceName=FPGA))
+    await world.create(node("bare"), node("plugged", **{FPGA: "1"}))
+    for name in ("one", "two"):
+        await world.create(node(name), slice_(name, 1))
+    await world.create(*(fpga_pod(f"p{i}") for i in range(4)))
+    await world.create(pod("other", requests={FPGA: "1", "acme.test/none": "1"}))
+    await world.quiet()
+    places = {f"p{i}": await world.node_of(f"p{i}") for i in range(4)}
+    assert sorted(places.values()) == ["", "one", "plugged", "two"]
+    assert len([one for one in await special_claims(world) if one.status.allocation is not None]) == 2
+    waiting = next(name for name, where in places.items() if not where)
+    assert await world.condition(waiting) == (
+        "Unschedulable",
+        "0/4 nodes are available: 1 Insufficient acme.test/fpga, 3 cannot allocate all claims. "
+        "preemption: 0/4 nodes are available: 1 No preemption victims found for incoming pod, "
+        "3 Preemption is not helpful for scheduling.",
+    )
+    assert await world.condition("other") == (
+        "Unschedulable",
+        "0/4 nodes are available: 1 Insufficient acme.test/fpga, 4 Insufficient acme.test/none. "
+        "preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling.",
+    )
 
 
 @pytest.mark.parametrize(("strategy", "expected"), [("MostAllocated", "used"), ("LeastAllocated", "free")])
@@ -308,35 +294,31 @@ def test_a_failed_binding_deletes_the_claim_again() -> None:
     play(body, transport=NoBinding)
 
 
-def test_a_claim_left_by_an_earlier_scheduler_is_deleted_first() -> None:
-    async def body(world: World) -> None:
-        await world.create(device_class(extendedResourceName=FPGA), node("n1"), slice_("n1"))
-        await world.create(pod("p", requests={FPGA: "1"}, schedulingGates=[{"name": "wait"}]))
-        waiting = await world.pod("p")
-        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": waiting.metadata.uid, "controller": True}
-        metadata = {
-            "name": "left",
-            "namespace": "default",
-            "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
-            "ownerReferences": [owner],
-        }
-        await world.create(from_dict(ResourceClaim, {"metadata": metadata, "status": {"allocation": {"devices": {}}}}))
-        await world.quiet()
-        await world.api(Pod).update(replace(waiting, spec=replace(waiting.spec, scheduling_gates=())))
-        await world.quiet()
-        assert await world.node_of("p") == "n1"
-        assert "left" not in [claim.metadata.name for claim in await special_claims(world)]
-
-    play(body)
+@run_with(play)
+async def test_a_claim_left_by_an_earlier_scheduler_is_deleted_first(world: World) -> None:
+    await world.create(device_class(extendedResourceName=FPGA), node("n1"), slice_("n1"))
+    await world.create(pod("p", requests={FPGA: "1"}, schedulingGates=[{"name": "wait"}]))
+    waiting = await world.pod("p")
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": waiting.metadata.uid, "controller": True}
+    metadata = {
+        "name": "left",
+        "namespace": "default",
+        "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+        "ownerReferences": [owner],
+    }
+    await world.create(from_dict(ResourceClaim, {"metadata": metadata, "status": {"allocation": {"devices": {}}}}))
+    await world.quiet()
+    await world.api(Pod).update(replace(waiting, spec=replace(waiting.spec, scheduling_gates=())))
+    await world.quiet()
+    assert await world.node_of("p") == "n1"
+    assert "left" not in [claim.metadata.name for claim in await special_claims(world)]
 
 
-def test_a_pod_wakes_when_a_class_begins_to_provide_its_resource() -> None:
-    async def body(world: World) -> None:
-        await world.create(node("n1"), slice_("n1", 1), device_class("idle"))
-        await world.create(pod("p", requests={FPGA: "1"}))
-        await world.quiet()
-        assert f"Insufficient {FPGA}" in (await world.condition("p"))[1]
-        await world.create(device_class("fpga", extendedResourceName=FPGA))
-        await world.bound("p")
-
-    play(body)
+@run_with(play)
+async def test_a_pod_wakes_when_a_class_begins_to_provide_its_resource(world: World) -> None:
+    await world.create(node("n1"), slice_("n1", 1), device_class("idle"))
+    await world.create(pod("p", requests={FPGA: "1"}))
+    await world.quiet()
+    assert f"Insufficient {FPGA}" in (await world.condition("p"))[1]
+    await world.create(device_class("fpga", extendedResourceName=FPGA))
+    await world.bound("p")

@@ -19,6 +19,7 @@ from cathedra.scheduler.dynamicresources.node_allocatable import (
     with_statuses,
 )
 from cathedra.scheduler.state.node_info import NodeInfo
+from tests.running import run_with
 from tests.unit.scheduler.objects import DRIVER, claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -43,68 +44,59 @@ async def furnish(world: World, resources: dict[str, Any], *, devices: int = 2, 
     await world.create(slice_("n1", devices, nodeAllocatableResources=resources))
 
 
-def test_devices_count_against_the_node_and_the_pod_says_so() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, cores("2", perPod="100m", perContainer="50m"))
-        await world.create(claim("c1"), user("p1", "c1"))
-        await world.quiet()
-        assert await world.node_of("p1") == "n1"
-        [status] = (await world.pod("p1")).status.node_allocatable_resource_claim_statuses
-        assert to_dict(status) == {
-            "resourceClaimName": "c1",
-            "containers": ["c"],
-            "mapping": [{"name": "cpu", "quantity": "2"}],
-            "overhead": [{"name": "cpu", "perPod": "100m", "perContainer": "50m"}],
-        }
-        await world.create(claim("c2"), user("p2", "c2", cpu="0"))
-        await world.quiet()
-        reason, message = await world.condition("p2")
-        assert reason == "Unschedulable"
-        assert message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
-        await world.api(Pod).delete("p1", grace_period_seconds=0)
-        await world.quiet()
-        assert await world.node_of("p2") == "n1"
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_devices_count_against_the_node_and_the_pod_says_so(world: World) -> None:
+    await furnish(world, cores("2", perPod="100m", perContainer="50m"))
+    await world.create(claim("c1"), user("p1", "c1"))
+    await world.quiet()
+    assert await world.node_of("p1") == "n1"
+    [status] = (await world.pod("p1")).status.node_allocatable_resource_claim_statuses
+    assert to_dict(status) == {
+        "resourceClaimName": "c1",
+        "containers": ["c"],
+        "mapping": [{"name": "cpu", "quantity": "2"}],
+        "overhead": [{"name": "cpu", "perPod": "100m", "perContainer": "50m"}],
+    }
+    await world.create(claim("c2"), user("p2", "c2", cpu="0"))
+    await world.quiet()
+    reason, message = await world.condition("p2")
+    assert reason == "Unschedulable"
+    assert message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    await world.api(Pod).delete("p1", grace_period_seconds=0)
+    await world.quiet()
+    assert await world.node_of("p2") == "n1"
 
 
-def test_a_claim_with_a_mapped_device_is_for_one_pod() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, cores("1"))
-        await world.create(claim("c"), user("p1", "c"))
-        await world.quiet()
-        await world.create(user("p2", "c"))
-        await world.quiet()
-        assert (
-            "node allocatable resource claim c has a mapped device and cannot be shared across pods"
-            in (await world.condition("p2"))[1]
-        )
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_a_claim_with_a_mapped_device_is_for_one_pod(world: World) -> None:
+    await furnish(world, cores("1"))
+    await world.create(claim("c"), user("p1", "c"))
+    await world.quiet()
+    await world.create(user("p2", "c"))
+    await world.quiet()
+    assert (
+        "node allocatable resource claim c has a mapped device and cannot be shared across pods"
+        in (await world.condition("p2"))[1]
+    )
 
 
-def test_pod_level_requests_must_cover_the_devices() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, cores("2"))
-        await world.create(claim("c"), user("p", "c", resources={"requests": {"cpu": "2"}}))
-        await world.quiet()
-        assert (
-            "pod level request for cpu is insufficient to cover the aggregated container and node-allocatable DRA "
-            "requests"
-        ) in (await world.condition("p"))[1]
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_pod_level_requests_must_cover_the_devices(world: World) -> None:
+    await furnish(world, cores("2"))
+    await world.create(claim("c"), user("p", "c", resources={"requests": {"cpu": "2"}}))
+    await world.quiet()
+    assert (
+        "pod level request for cpu is insufficient to cover the aggregated container and node-allocatable DRA requests"
+    ) in (await world.condition("p"))[1]
 
 
-def test_without_the_feature_devices_take_nothing() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, cores("100"))
-        await world.create(claim("c"), user("p", "c"))
-        await world.quiet()
-        assert await world.node_of("p") == "n1"
-        assert (await world.pod("p")).status.node_allocatable_resource_claim_statuses == ()
-
-    play(body)
+@run_with(play)
+async def test_without_the_feature_devices_take_nothing(world: World) -> None:
+    await furnish(world, cores("100"))
+    await world.create(claim("c"), user("p", "c"))
+    await world.quiet()
+    assert await world.node_of("p") == "n1"
+    assert (await world.pod("p")).status.node_allocatable_resource_claim_statuses == ()
 
 
 def statuses(resources: dict[str, Any], **result: Any) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
@@ -153,42 +145,36 @@ async def furnish_node_mappings(world: World, mappings: dict[str, Any], *, cpu: 
     await world.create(slice_("n1", 2, nodeAllocatableResourceMappings=mappings))
 
 
-def test_devices_count_against_the_node_and_the_pod_says_so_node_mappings() -> None:
-    async def body(world: World) -> None:
-        await furnish_node_mappings(world, {"cpu": {"allocationMultiplier": "2"}})
-        await world.create(claim("c1"), user("p1", "c1"))
-        await world.bound("p1")
-        [status] = (await world.pod("p1")).status.node_allocatable_resource_claim_statuses
-        assert to_dict(status) == {"resourceClaimName": "c1", "containers": ["c"], "resources": {"cpu": "2"}}
-        await world.create(pod("p2", requests={"cpu": "2"}))
-        await world.quiet()
-        assert "1 Insufficient cpu." in (await world.condition("p2"))[1]
-
-    play(body, gates=GATES, release="1.36")
+@run_with(lambda test: play(test, gates=GATES, release="1.36"))
+async def test_devices_count_against_the_node_and_the_pod_says_so_node_mappings(world: World) -> None:
+    await furnish_node_mappings(world, {"cpu": {"allocationMultiplier": "2"}})
+    await world.create(claim("c1"), user("p1", "c1"))
+    await world.bound("p1")
+    [status] = (await world.pod("p1")).status.node_allocatable_resource_claim_statuses
+    assert to_dict(status) == {"resourceClaimName": "c1", "containers": ["c"], "resources": {"cpu": "2"}}
+    await world.create(pod("p2", requests={"cpu": "2"}))
+    await world.quiet()
+    assert "1 Insufficient cpu." in (await world.condition("p2"))[1]
 
 
-def test_a_claim_belongs_to_the_pod_that_counts_it() -> None:
-    async def body(world: World) -> None:
-        await furnish_node_mappings(world, {"cpu": {"allocationMultiplier": "1"}})
-        await world.create(claim("c"), user("p1", "c"))
-        await world.bound("p1")
-        await world.create(user("p2", "c"))
-        await world.quiet()
-        assert "node allocatable resource claim c is already used by another pod" in (await world.condition("p2"))[1]
-
-    play(body, gates=GATES, release="1.36")
+@run_with(lambda test: play(test, gates=GATES, release="1.36"))
+async def test_a_claim_belongs_to_the_pod_that_counts_it(world: World) -> None:
+    await furnish_node_mappings(world, {"cpu": {"allocationMultiplier": "1"}})
+    await world.create(claim("c"), user("p1", "c"))
+    await world.bound("p1")
+    await world.create(user("p2", "c"))
+    await world.quiet()
+    assert "node allocatable resource claim c is already used by another pod" in (await world.condition("p2"))[1]
 
 
-def test_a_claim_that_no_container_uses_is_refused() -> None:
-    async def body(world: World) -> None:
-        await furnish_node_mappings(world, {"cpu": {"allocationMultiplier": "1"}})
-        entries = [{"name": "e", "resourceClaimName": "c"}]
-        await world.create(claim("c"), pod("p", resourceClaims=entries))
-        await world.quiet()
-        expected = "claim c: node-allocatable resource claim not referenced by any container within the pod"
-        assert expected in (await world.condition("p"))[1]
-
-    play(body, gates=GATES, release="1.36")
+@run_with(lambda test: play(test, gates=GATES, release="1.36"))
+async def test_a_claim_that_no_container_uses_is_refused(world: World) -> None:
+    await furnish_node_mappings(world, {"cpu": {"allocationMultiplier": "1"}})
+    entries = [{"name": "e", "resourceClaimName": "c"}]
+    await world.create(claim("c"), pod("p", resourceClaims=entries))
+    await world.quiet()
+    expected = "claim c: node-allocatable resource claim not referenced by any container within the pod"
+    assert expected in (await world.condition("p"))[1]
 
 
 def statuses_node_mappings(mappings: dict[str, Any], **result: Any) -> tuple[NodeAllocatableResourceClaimStatus, ...]:

@@ -22,6 +22,7 @@ from cathedra.api.scheme import GroupResource
 from cathedra.api.status import StatusError, conflict
 from cathedra.api.struct import Quantity, RawJSON, from_dict, replace
 from cathedra.client.transport import APICall, EventType, PatchType
+from tests.running import run_with
 from tests.unit.scheduler.objects import DRIVER, claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -42,19 +43,17 @@ async def gpus(world: World, *names: str, devices: int = 1) -> None:
         await world.create(node(name), slice_(name, devices))
 
 
-def test_a_claim_is_allocated_protected_and_reserved_before_the_pod_is_bound() -> None:
-    async def body(world: World) -> None:
-        await gpus(world, "n1", devices=2)
-        await world.create(claim("c"), user("p", "c"))
-        await world.quiet()
-        assert await world.node_of("p") == "n1"
-        stored = await world.claim("c")
-        assert await world.devices("c") == [("n1", "gpu-0")]
-        assert stored.metadata.finalizers == (FINALIZER,)
-        uid = (await world.pod("p")).metadata.uid
-        assert [(r.resource, r.name, r.uid) for r in stored.status.reserved_for] == [("pods", "p", uid)]
-
-    play(body)
+@run_with(play)
+async def test_a_claim_is_allocated_protected_and_reserved_before_the_pod_is_bound(world: World) -> None:
+    await gpus(world, "n1", devices=2)
+    await world.create(claim("c"), user("p", "c"))
+    await world.quiet()
+    assert await world.node_of("p") == "n1"
+    stored = await world.claim("c")
+    assert await world.devices("c") == [("n1", "gpu-0")]
+    assert stored.metadata.finalizers == (FINALIZER,)
+    uid = (await world.pod("p")).metadata.uid
+    assert [(r.resource, r.name, r.uid) for r in stored.status.reserved_for] == [("pods", "p", uid)]
 
 
 def opaque(text: bytes) -> DeviceClaimConfiguration:
@@ -70,124 +69,108 @@ def opaque(text: bytes) -> DeviceClaimConfiguration:
         b'{"n":12345678901234567890}',
     ],
 )
-def test_parameters_of_drivers_reach_the_allocation_however_they_are_written(text: bytes) -> None:
+@run_with(lambda test: play(test, served=()))
+async def test_parameters_of_drivers_reach_the_allocation_however_they_are_written(
+    world: World, *, text: bytes
+) -> None:
     """A pod whose claim's parameters came back in another spelling was never bound: the spec seemed to change."""
-
-    async def body(world: World) -> None:
-        await gpus(world, "n1")
-        made = claim("c")
-        devices = replace(made.spec.devices, config=(opaque(text),))
-        await world.create(replace(made, spec=replace(made.spec, devices=devices)), user("p", "c"))
-        await world.quiet()
-        assert await world.node_of("p") == "n1"
-        allocation = (await world.claim("c")).status.allocation
-        assert allocation is not None
-        (config,) = allocation.devices.config
-        assert config.opaque is not None
-        assert config.opaque.parameters is not None
-        assert config.opaque.parameters.load() == RawJSON(text).load()
-
-    play(body, served=())
+    await gpus(world, "n1")
+    made = claim("c")
+    devices = replace(made.spec.devices, config=(opaque(text),))
+    await world.create(replace(made, spec=replace(made.spec, devices=devices)), user("p", "c"))
+    await world.quiet()
+    assert await world.node_of("p") == "n1"
+    allocation = (await world.claim("c")).status.allocation
+    assert allocation is not None
+    (config,) = allocation.devices.config
+    assert config.opaque is not None
+    assert config.opaque.parameters is not None
+    assert config.opaque.parameters.load() == RawJSON(text).load()
 
 
-def test_two_entries_may_name_one_claim() -> None:
+@run_with(play)
+async def test_two_entries_may_name_one_claim(world: World) -> None:
     """kube-scheduler allocates it for both, finds so when it writes the second, and succeeds at its next attempt."""
-
-    async def body(world: World) -> None:
-        await gpus(world, "n1", devices=2)
-        await world.create(claim("c"), user("p", "c", "c"))
-        await world.quiet()
-        assert await world.node_of("p") == "n1"
-        assert len(await world.devices("c")) == 1
-        assert [consumer.name for consumer in (await world.claim("c")).status.reserved_for] == ["p"]
-        why = 'running PreBind plugin "DynamicResources": claim default/c got allocated elsewhere in the meantime'
-        assert ("FailedScheduling", why) in await world.events("p")
-
-    play(body)
+    await gpus(world, "n1", devices=2)
+    await world.create(claim("c"), user("p", "c", "c"))
+    await world.quiet()
+    assert await world.node_of("p") == "n1"
+    assert len(await world.devices("c")) == 1
+    assert [consumer.name for consumer in (await world.claim("c")).status.reserved_for] == ["p"]
+    why = 'running PreBind plugin "DynamicResources": claim default/c got allocated elsewhere in the meantime'
+    assert ("FailedScheduling", why) in await world.events("p")
 
 
-def test_two_pods_share_a_claim_and_its_node() -> None:
-    async def body(world: World) -> None:
-        await gpus(world, "n1", "n2", devices=1)
-        await world.create(claim("c"), user("p1", "c"), user("p2", "c"))
-        await world.quiet()
-        assert await world.node_of("p1") == await world.node_of("p2") != ""
-        assert {r.name for r in (await world.claim("c")).status.reserved_for} == {"p1", "p2"}
-
-    play(body)
+@run_with(play)
+async def test_two_pods_share_a_claim_and_its_node(world: World) -> None:
+    await gpus(world, "n1", "n2", devices=1)
+    await world.create(claim("c"), user("p1", "c"), user("p2", "c"))
+    await world.quiet()
+    assert await world.node_of("p1") == await world.node_of("p2") != ""
+    assert {r.name for r in (await world.claim("c")).status.reserved_for} == {"p1", "p2"}
 
 
-def test_a_pod_whose_claim_is_just_being_allocated_for_another_says_so_and_follows_at_once() -> None:
-    async def body(world: World) -> None:
-        await gpus(world, "n1", "n2", devices=1)
-        await world.create(claim("c"), user("p1", "c"), user("p2", "c"))
-        await world.quiet()
-        told = await world.events("p1") + await world.events("p2")
-        why = (
-            "0/2 nodes are available: resource claim default/c is in the process of being allocated. "
-            + NOT_HELPFUL.format(n=2)
-        )
-        assert [message for reason, message in told if reason == "FailedScheduling"] == [why]
-        assert await world.node_of("p1") == await world.node_of("p2") != ""
-
-    play(body)
+@run_with(play)
+async def test_a_pod_whose_claim_is_just_being_allocated_for_another_says_so_and_follows_at_once(world: World) -> None:
+    await gpus(world, "n1", "n2", devices=1)
+    await world.create(claim("c"), user("p1", "c"), user("p2", "c"))
+    await world.quiet()
+    told = await world.events("p1") + await world.events("p2")
+    why = (
+        "0/2 nodes are available: resource claim default/c is in the process of being allocated. "
+        + NOT_HELPFUL.format(n=2)
+    )
+    assert [message for reason, message in told if reason == "FailedScheduling"] == [why]
+    assert await world.node_of("p1") == await world.node_of("p2") != ""
 
 
-def test_no_device_is_given_twice_and_who_got_none_says_why() -> None:
-    async def body(world: World) -> None:
-        await gpus(world, "n1", "n2")
-        for index in range(3):
-            await world.create(claim(f"c{index}"), user(f"p{index}", f"c{index}"))
-        await world.quiet()
-        got = [device for index in range(3) for device in await world.devices(f"c{index}")]
-        assert sorted(got) == [("n1", "gpu-0"), ("n2", "gpu-0")]
-        [waiting] = [f"p{i}" for i in range(3) if not await world.node_of(f"p{i}")]
-        why = f"0/2 nodes are available: 2 cannot allocate all claims. {NOT_HELPFUL.format(n=2)}"
-        assert await world.condition(waiting) == ("Unschedulable", why)
-
-    play(body)
+@run_with(play)
+async def test_no_device_is_given_twice_and_who_got_none_says_why(world: World) -> None:
+    await gpus(world, "n1", "n2")
+    for index in range(3):
+        await world.create(claim(f"c{index}"), user(f"p{index}", f"c{index}"))
+    await world.quiet()
+    got = [device for index in range(3) for device in await world.devices(f"c{index}")]
+    assert sorted(got) == [("n1", "gpu-0"), ("n2", "gpu-0")]
+    [waiting] = [f"p{i}" for i in range(3) if not await world.node_of(f"p{i}")]
+    why = f"0/2 nodes are available: 2 cannot allocate all claims. {NOT_HELPFUL.format(n=2)}"
+    assert await world.condition(waiting) == ("Unschedulable", why)
 
 
-def test_a_device_that_becomes_free_goes_to_the_pod_that_waits() -> None:
-    async def body(world: World) -> None:
-        await gpus(world, "n1")
-        await world.create(claim("c1"), claim("c2"), user("p1", "c1"))
-        await world.quiet()
-        await world.create(user("p2", "c2"))
-        await world.quiet()
-        assert await world.node_of("p2") == ""
-        held = await world.claim("c1")
-        await world.api(ResourceClaim).update_status(replace(held, status=ResourceClaimStatus()))
-        await world.quiet()
-        assert await world.node_of("p2") == "n1"
-
-    play(body)
+@run_with(play)
+async def test_a_device_that_becomes_free_goes_to_the_pod_that_waits(world: World) -> None:
+    await gpus(world, "n1")
+    await world.create(claim("c1"), claim("c2"), user("p1", "c1"))
+    await world.quiet()
+    await world.create(user("p2", "c2"))
+    await world.quiet()
+    assert await world.node_of("p2") == ""
+    held = await world.claim("c1")
+    await world.api(ResourceClaim).update_status(replace(held, status=ResourceClaimStatus()))
+    await world.quiet()
+    assert await world.node_of("p2") == "n1"
 
 
-def test_a_new_slice_wakes_the_pod() -> None:
-    async def body(world: World) -> None:
-        await world.create(device_class(), node("n1"), claim("c"), user("p", "c"))
-        await world.quiet()
-        assert await world.node_of("p") == ""
-        await world.create(slice_("n1"))
-        await world.quiet()
-        assert await world.node_of("p") == "n1"
-
-    play(body)
+@run_with(play)
+async def test_a_new_slice_wakes_the_pod(world: World) -> None:
+    await world.create(device_class(), node("n1"), claim("c"), user("p", "c"))
+    await world.quiet()
+    assert await world.node_of("p") == ""
+    await world.create(slice_("n1"))
+    await world.quiet()
+    assert await world.node_of("p") == "n1"
 
 
-def test_a_missing_claim_keeps_the_pod_out_of_the_queue_until_it_is_created() -> None:
-    async def body(world: World) -> None:
-        await gpus(world, "n1")
-        await world.create(user("p", "c"))
-        await world.quiet()
-        assert world.scheduler.statistics()["gated"] == 1
-        assert await world.events("p") == []
-        await world.create(claim("c"))
-        await world.quiet()
-        assert await world.node_of("p") == "n1"
-
-    play(body)
+@run_with(play)
+async def test_a_missing_claim_keeps_the_pod_out_of_the_queue_until_it_is_created(world: World) -> None:
+    await gpus(world, "n1")
+    await world.create(user("p", "c"))
+    await world.quiet()
+    assert world.scheduler.statistics()["gated"] == 1
+    assert await world.events("p") == []
+    await world.create(claim("c"))
+    await world.quiet()
+    assert await world.node_of("p") == "n1"
 
 
 def test_a_template_claim_is_used_only_by_its_owner() -> None:
@@ -217,51 +200,44 @@ def test_a_template_claim_is_used_only_by_its_owner() -> None:
     play(body)
 
 
-def test_a_missing_class_is_named_once_for_all_nodes() -> None:
-    async def body(world: World) -> None:
-        await world.create(node("n1"), node("n2"), claim("c"), user("p", "c"))
-        await world.quiet()
-        why = "0/2 nodes are available: request gpu: device class gpu does not exist. " + NOT_HELPFUL.format(n=2)
-        assert await world.condition("p") == ("Unschedulable", why)
-        await world.create(device_class(), slice_("n2"))
-        await world.quiet()
-        assert await world.node_of("p") == "n2"
-
-    play(body)
+@run_with(play)
+async def test_a_missing_class_is_named_once_for_all_nodes(world: World) -> None:
+    await world.create(node("n1"), node("n2"), claim("c"), user("p", "c"))
+    await world.quiet()
+    why = "0/2 nodes are available: request gpu: device class gpu does not exist. " + NOT_HELPFUL.format(n=2)
+    assert await world.condition("p") == ("Unschedulable", why)
+    await world.create(device_class(), slice_("n2"))
+    await world.quiet()
+    assert await world.node_of("p") == "n2"
 
 
-def test_a_claim_in_the_wrong_place_is_deallocated_and_allocated_again() -> None:
-    async def body(world: World) -> None:
-        await gpus(world, "n1", "n2")
-        await world.create(claim("c"), user("first", "c", nodeSelector={"kubernetes.io/hostname": "n1"}))
-        await world.quiet()
-        held = await world.claim("c")
-        await world.api(ResourceClaim).update_status(replace(held, status=replace(held.status, reserved_for=())))
-        await world.create(user("second", "c", nodeSelector={"kubernetes.io/hostname": "n2"}))
-        await world.quiet()
-        assert await world.node_of("second") == "n2"
-        assert await world.devices("c") == [("n2", "gpu-0")]
-        told = [message for reason, message in await world.events("second") if reason == "FailedScheduling"]
-        assert told == [
-            "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
-            "1 resourceclaim not available on the node. deallocation of ResourceClaim completed, "
-            + NOT_HELPFUL.format(n=2)
-        ]
-
-    play(body)
+@run_with(play)
+async def test_a_claim_in_the_wrong_place_is_deallocated_and_allocated_again(world: World) -> None:
+    await gpus(world, "n1", "n2")
+    await world.create(claim("c"), user("first", "c", nodeSelector={"kubernetes.io/hostname": "n1"}))
+    await world.quiet()
+    held = await world.claim("c")
+    await world.api(ResourceClaim).update_status(replace(held, status=replace(held.status, reserved_for=())))
+    await world.create(user("second", "c", nodeSelector={"kubernetes.io/hostname": "n2"}))
+    await world.quiet()
+    assert await world.node_of("second") == "n2"
+    assert await world.devices("c") == [("n2", "gpu-0")]
+    told = [message for reason, message in await world.events("second") if reason == "FailedScheduling"]
+    assert told == [
+        "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
+        "1 resourceclaim not available on the node. deallocation of ResourceClaim completed, " + NOT_HELPFUL.format(n=2)
+    ]
 
 
-def test_a_claim_that_somebody_else_uses_is_not_taken_away() -> None:
-    async def body(world: World) -> None:
-        await gpus(world, "n1", "n2")
-        await world.create(claim("c"), user("first", "c", nodeSelector={"kubernetes.io/hostname": "n1"}))
-        await world.quiet()
-        await world.create(user("second", "c", nodeSelector={"kubernetes.io/hostname": "n2"}))
-        await world.quiet()
-        assert await world.devices("c") == [("n1", "gpu-0")]
-        assert await world.node_of("second") == ""
-
-    play(body)
+@run_with(play)
+async def test_a_claim_that_somebody_else_uses_is_not_taken_away(world: World) -> None:
+    await gpus(world, "n1", "n2")
+    await world.create(claim("c"), user("first", "c", nodeSelector={"kubernetes.io/hostname": "n1"}))
+    await world.quiet()
+    await world.create(user("second", "c", nodeSelector={"kubernetes.io/hostname": "n2"}))
+    await world.quiet()
+    assert await world.devices("c") == [("n1", "gpu-0")]
+    assert await world.node_of("second") == ""
 
 
 class Meddler:
@@ -288,32 +264,28 @@ def conflicts(count: int) -> list[Exception]:
     return [conflict(GroupResource("resource.k8s.io", "resourceclaims"), "c", "changed") for _ in range(count)]
 
 
-def test_a_conflict_is_tried_again_on_a_fresh_copy() -> None:
-    async def body(world: World) -> None:
-        await gpus(world, "n1")
-        await world.create(claim("c"), user("p", "c"))
-        await world.quiet()
-        assert await world.node_of("p") == "n1"
-        assert [reason for reason, _ in await world.events("p")] == ["Scheduled"]
-
-    play(body, transport=lambda inner: Meddler(inner, conflicts(4)))
+@run_with(lambda test: play(test, transport=lambda inner: Meddler(inner, conflicts(4))))
+async def test_a_conflict_is_tried_again_on_a_fresh_copy(world: World) -> None:
+    await gpus(world, "n1")
+    await world.create(claim("c"), user("p", "c"))
+    await world.quiet()
+    assert await world.node_of("p") == "n1"
+    assert [reason for reason, _ in await world.events("p")] == ["Scheduled"]
 
 
-def test_too_many_conflicts_send_the_pod_back_and_free_its_device() -> None:
-    async def body(world: World) -> None:
-        await gpus(world, "n1")
-        await world.create(claim("c"), user("p", "c"))
-        await world.elapse(0.9)
-        reason, message = await world.condition("p")
-        assert reason == "SchedulerError"
-        assert message.startswith(
-            'running PreBind plugin "DynamicResources": add allocation and reservation to claim default/c: '
-        )
-        await world.create(claim("c2"), user("p2", "c2"))
-        await world.quiet()
-        assert await world.node_of("p2") == "n1"
-
-    play(body, transport=lambda inner: Meddler(inner, conflicts(5)))
+@run_with(lambda test: play(test, transport=lambda inner: Meddler(inner, conflicts(5))))
+async def test_too_many_conflicts_send_the_pod_back_and_free_its_device(world: World) -> None:
+    await gpus(world, "n1")
+    await world.create(claim("c"), user("p", "c"))
+    await world.elapse(0.9)
+    reason, message = await world.condition("p")
+    assert reason == "SchedulerError"
+    assert message.startswith(
+        'running PreBind plugin "DynamicResources": add allocation and reservation to claim default/c: '
+    )
+    await world.create(claim("c2"), user("p2", "c2"))
+    await world.quiet()
+    assert await world.node_of("p2") == "n1"
 
 
 class LostAnswer(Meddler):
@@ -337,79 +309,67 @@ class LostAnswer(Meddler):
             yield event
 
 
-def test_a_device_is_not_free_because_an_answer_was_lost() -> None:
-    async def body(world: World) -> None:
-        await gpus(world, "n1")
-        await world.create(claim("c1"), claim("c2"))
-        await world.create(user("p1", "c1"), user("p2", "c2"))
-        await world.quiet()
-        held = await world.devices("c1") + await world.devices("c2")
-        assert held == [("n1", "gpu-0")]
-        assert await world.node_of("p1") == "n1"
-        assert await world.node_of("p2") == ""
-
-    play(body, transport=lambda inner: LostAnswer(inner, [ConnectionError("the answer was lost")]))
+@run_with(lambda test: play(test, transport=lambda inner: LostAnswer(inner, [ConnectionError("the answer was lost")])))
+async def test_a_device_is_not_free_because_an_answer_was_lost(world: World) -> None:
+    await gpus(world, "n1")
+    await world.create(claim("c1"), claim("c2"))
+    await world.create(user("p1", "c1"), user("p2", "c2"))
+    await world.quiet()
+    held = await world.devices("c1") + await world.devices("c2")
+    assert held == [("n1", "gpu-0")]
+    assert await world.node_of("p1") == "n1"
+    assert await world.node_of("p2") == ""
 
 
-def test_all_claims_of_a_pod_are_allocated_or_none() -> None:
-    async def body(world: World) -> None:
-        await gpus(world, "n1", devices=2)
-        await world.create(claim("a"), claim("b", exactly(count=2)), user("p", "a", "b"))
-        await world.quiet()
-        assert await world.devices("a") == await world.devices("b") == []
-
-    play(body)
+@run_with(play)
+async def test_all_claims_of_a_pod_are_allocated_or_none(world: World) -> None:
+    await gpus(world, "n1", devices=2)
+    await world.create(claim("a"), claim("b", exactly(count=2)), user("p", "a", "b"))
+    await world.quiet()
+    assert await world.devices("a") == await world.devices("b") == []
 
 
-def test_an_earlier_alternative_draws_the_pod_to_its_node() -> None:
-    async def body(world: World) -> None:
-        await world.create(device_class("best", "best.example.com"), device_class("good", "good.example.com"))
-        for name, driver in (("n1", "good.example.com"), ("n2", "best.example.com"), ("n3", "good.example.com")):
-            await world.create(node(name), slice_(name, driver=driver))
-        subs = [
-            {"name": wanted, "deviceClassName": wanted, "allocationMode": "ExactCount", "count": 1}
-            for wanted in ("best", "good")
-        ]
-        await world.create(claim("c", {"name": "r", "firstAvailable": subs}), user("p", "c"))
-        await world.quiet()
-        assert await world.node_of("p") == "n2"
-
-    play(body)
+@run_with(play)
+async def test_an_earlier_alternative_draws_the_pod_to_its_node(world: World) -> None:
+    await world.create(device_class("best", "best.example.com"), device_class("good", "good.example.com"))
+    for name, driver in (("n1", "good.example.com"), ("n2", "best.example.com"), ("n3", "good.example.com")):
+        await world.create(node(name), slice_(name, driver=driver))
+    subs = [
+        {"name": wanted, "deviceClassName": wanted, "allocationMode": "ExactCount", "count": 1}
+        for wanted in ("best", "good")
+    ]
+    await world.create(claim("c", {"name": "r", "firstAvailable": subs}), user("p", "c"))
+    await world.quiet()
+    assert await world.node_of("p") == "n2"
 
 
-def test_a_taint_rule_keeps_pods_away_until_it_is_removed() -> None:
-    async def body(world: World) -> None:
-        await gpus(world, "n1")
-        taint = {"key": "broken", "effect": "NoSchedule"}
-        selector = {"driver": "gpu.example.com"}
-        await world.create(
-            from_dict(
-                DeviceTaintRule, {"metadata": {"name": "r"}, "spec": {"deviceSelector": selector, "taint": taint}}
-            )
-        )
-        await world.quiet()
-        await world.create(claim("c"), user("p", "c"))
-        await world.quiet()
-        assert await world.node_of("p") == ""
-        await world.api(DeviceTaintRule).delete("r")
-        await world.quiet()
-        assert await world.node_of("p") == "n1"
-
-    play(body)
+@run_with(play)
+async def test_a_taint_rule_keeps_pods_away_until_it_is_removed(world: World) -> None:
+    await gpus(world, "n1")
+    taint = {"key": "broken", "effect": "NoSchedule"}
+    selector = {"driver": "gpu.example.com"}
+    await world.create(
+        from_dict(DeviceTaintRule, {"metadata": {"name": "r"}, "spec": {"deviceSelector": selector, "taint": taint}})
+    )
+    await world.quiet()
+    await world.create(claim("c"), user("p", "c"))
+    await world.quiet()
+    assert await world.node_of("p") == ""
+    await world.api(DeviceTaintRule).delete("r")
+    await world.quiet()
+    assert await world.node_of("p") == "n1"
 
 
-def test_a_broken_selector_is_an_error_and_not_a_refusal() -> None:
-    async def body(world: World) -> None:
-        await gpus(world, "n1")
-        request = exactly()
-        request["exactly"]["selectors"] = [{"cel": {"expression": 'device.attributes["x"].y == "z"'}}]
-        await world.create(claim("c", request), user("p", "c"))
-        await world.elapse(0.5)
-        reason, message = await world.condition("p")
-        assert reason == "SchedulerError"
-        assert message.startswith('running "DynamicResources" filter plugin: ')
-
-    play(body)
+@run_with(play)
+async def test_a_broken_selector_is_an_error_and_not_a_refusal(world: World) -> None:
+    await gpus(world, "n1")
+    request = exactly()
+    request["exactly"]["selectors"] = [{"cel": {"expression": 'device.attributes["x"].y == "z"'}}]
+    await world.create(claim("c", request), user("p", "c"))
+    await world.elapse(0.5)
+    reason, message = await world.condition("p")
+    assert reason == "SchedulerError"
+    assert message.startswith('running "DynamicResources" filter plugin: ')
 
 
 def test_a_refused_release_leaves_the_claim_allocated_for_the_next_attempt() -> None:

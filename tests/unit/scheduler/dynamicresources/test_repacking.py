@@ -12,6 +12,7 @@ import pytest
 from cathedra.api.core.core_v1 import Pod
 from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.struct import from_dict, replace
+from tests.running import run_with
 from tests.unit.scheduler.objects import claim, device_class, node
 from tests.unit.scheduler.test_jointsearch import joint, wishing
 from tests.unit.scheduler.test_unitcycle import GATES, gang, make_group, member, places
@@ -80,54 +81,46 @@ async def devices_of(world: World, name: str) -> list[str]:
     return [] if allocation is None else [result.device for result in allocation.devices.results]
 
 
-def test_by_default_a_gang_waits_whose_first_pod_takes_the_whole_of_a_gpu() -> None:
-    async def body(world: World) -> None:
-        await two_for_one_gpu(world)
-        await world.elapse(30)
-        assert await places(world, "ab") == ["", ""]
-
-    play(body, gates=GATES)
+@run_with(lambda test: play(test, gates=GATES))
+async def test_by_default_a_gang_waits_whose_first_pod_takes_the_whole_of_a_gpu(world: World) -> None:
+    await two_for_one_gpu(world)
+    await world.elapse(30)
+    assert await places(world, "ab") == ["", ""]
 
 
-def test_pods_of_a_gang_take_alternatives_that_leave_room_for_each_other() -> None:
-    async def body(world: World) -> None:
-        await two_for_one_gpu(world)
-        await world.bound("a", "b")
-        found = [await devices_of(world, name) for name in "ab"]
-        assert sorted(found) == [["half-0"], ["half-1"]]
-        assert world.scheduler.statistics()["claims_in_flight"] == 0
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_pods_of_a_gang_take_alternatives_that_leave_room_for_each_other(world: World) -> None:
+    await two_for_one_gpu(world)
+    await world.bound("a", "b")
+    found = [await devices_of(world, name) for name in "ab"]
+    assert sorted(found) == [["half-0"], ["half-1"]]
+    assert world.scheduler.statistics()["claims_in_flight"] == 0
 
 
-def test_a_pod_whose_sibling_goes_elsewhere_after_all_gets_its_first_alternative_again() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(5))
-        await world.create(node("large", cpu="5"), node("small", cpu="1"), wishing("d", "large"), member("e", cpu="5"))
-        await world.create(device_class(), node("n"), node("m", cpu="1"), *partitioned("n"), *partitioned("m"))
-        await world.create(whole_or_half("a", "gpu", "mig"), whole_or_half("b", "gpu", "mig"))
-        on_n: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "n"}}
-        # The second pod prefers the node of the first, and the third needs its processors.
-        await world.create(wishing("b", "n", **used("b")), member("c", cpu="3", **on_n), using("a", **on_n))
-        await world.bound(*"abcde")
-        assert await places(world, "abc") == ["n", "m", "n"]
-        assert await devices_of(world, "a") == ["whole"]
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_a_pod_whose_sibling_goes_elsewhere_after_all_gets_its_first_alternative_again(world: World) -> None:
+    await make_group(world, "g", gang(5))
+    await world.create(node("large", cpu="5"), node("small", cpu="1"), wishing("d", "large"), member("e", cpu="5"))
+    await world.create(device_class(), node("n"), node("m", cpu="1"), *partitioned("n"), *partitioned("m"))
+    await world.create(whole_or_half("a", "gpu", "mig"), whole_or_half("b", "gpu", "mig"))
+    on_n: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "n"}}
+    # The second pod prefers the node of the first, and the third needs its processors.
+    await world.create(wishing("b", "n", **used("b")), member("c", cpu="3", **on_n), using("a", **on_n))
+    await world.bound(*"abcde")
+    assert await places(world, "abc") == ["n", "m", "n"]
+    assert await devices_of(world, "a") == ["whole"]
 
 
-def test_a_shared_claim_is_changed_for_all_pods_that_use_it() -> None:
-    async def body(world: World) -> None:
-        await make_group(world, "g", gang(3))
-        await world.create(device_class(), node("n"), *partitioned("n"))
-        await world.create(whole_or_half("a", "gpu", "mig"), whole_or_half("b", "gpu", "mig"))
-        await world.create(using("a"), member("s", **used("a")), using("b"))
-        await world.bound("a", "s", "b")
-        stored = await world.api(ResourceClaim).get("a")
-        assert len(stored.status.reserved_for) == 2
-        assert await devices_of(world, "a") != await devices_of(world, "b") != ["whole"]
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_a_shared_claim_is_changed_for_all_pods_that_use_it(world: World) -> None:
+    await make_group(world, "g", gang(3))
+    await world.create(device_class(), node("n"), *partitioned("n"))
+    await world.create(whole_or_half("a", "gpu", "mig"), whole_or_half("b", "gpu", "mig"))
+    await world.create(using("a"), member("s", **used("a")), using("b"))
+    await world.bound("a", "s", "b")
+    stored = await world.api(ResourceClaim).get("a")
+    assert len(stored.status.reserved_for) == 2
+    assert await devices_of(world, "a") != await devices_of(world, "b") != ["whole"]
 
 
 # --- against an exhaustive search over nodes and devices
@@ -194,12 +187,11 @@ async def placed(world: World, rooms: list[int], pods: list[tuple[int, Demand]])
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_a_gang_is_placed_if_exhaustive_search_over_nodes_and_devices_places_it(seed: int) -> None:
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_a_gang_is_placed_if_exhaustive_search_over_nodes_and_devices_places_it(
+    world: World, *, seed: int
+) -> None:
     random = Random(seed)
     rooms = [random.randint(1, 4) for _ in range(random.randint(1, 3))]
     pods = [(random.randint(1, 2), demands(random)) for _ in range(random.randint(2, 2 * len(rooms)))]
-
-    async def body(world: World) -> None:
-        assert await placed(world, rooms, pods) == (len(pods) if fits(rooms, pods) else 0)
-
-    play(body, gates=GATES, configuration=joint())
+    assert await placed(world, rooms, pods) == (len(pods) if fits(rooms, pods) else 0)

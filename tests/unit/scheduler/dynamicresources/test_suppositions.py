@@ -13,6 +13,7 @@ from cathedra.api.core.scheduling_v1 import PriorityClass
 from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import ResourceClaim, ResourceSlice
 from cathedra.api.struct import from_dict, replace
+from tests.running import run_with
 from tests.unit.scheduler.objects import DRIVER, claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.world import World, play
 
@@ -84,54 +85,48 @@ async def deallocate(world: World, name: str) -> None:
     await world.quiet()
 
 
-def test_without_the_gate_a_pod_that_waits_for_devices_evicts_nobody() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, n=1)
-        await run(world, user("low"))
-        await world.create(claim("high"), user("high", priority=9))
-        await world.quiet()
-        assert (await evicted(world), await nominated(world, "high")) == ([], "")
-        assert "Preemption is not helpful" in (await world.condition("high"))[1]
-
-    scene(body, {})
+@run_with(lambda test: scene(test, {}))
+async def test_without_the_gate_a_pod_that_waits_for_devices_evicts_nobody(world: World) -> None:
+    await furnish(world, n=1)
+    await run(world, user("low"))
+    await world.create(claim("high"), user("high", priority=9))
+    await world.quiet()
+    assert (await evicted(world), await nominated(world, "high")) == ([], "")
+    assert "Preemption is not helpful" in (await world.condition("high"))[1]
 
 
-def test_a_pod_of_lower_priority_makes_room_for_one_that_needs_its_device() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, n=1)
-        await run(world, user("low"))
-        await world.create(claim("high"), user("high", priority=9))
-        await world.quiet()
-        assert (await evicted(world), await nominated(world, "high")) == (["low"], "n")
-        await end(world, "low")
-        await deallocate(world, "low")
-        await world.bound("high")
-        assert await world.devices("high") == [("n", "gpu-0")]
-
-    scene(body)
+@run_with(scene)
+async def test_a_pod_of_lower_priority_makes_room_for_one_that_needs_its_device(world: World) -> None:
+    await furnish(world, n=1)
+    await run(world, user("low"))
+    await world.create(claim("high"), user("high", priority=9))
+    await world.quiet()
+    assert (await evicted(world), await nominated(world, "high")) == (["low"], "n")
+    await end(world, "low")
+    await deallocate(world, "low")
+    await world.bound("high")
+    assert await world.devices("high") == [("n", "gpu-0")]
 
 
-def test_nothing_more_is_evicted_while_devices_are_still_being_freed() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, n=2)
-        await run(world, user("a"), user("b"))
-        await world.create(claim("high"), user("high", priority=9))
-        await world.quiet()
-        (victim,) = await evicted(world)
-        await world.create(node("wake-1"))
-        await world.quiet()
-        assert await evicted(world) == [victim]
-        await end(world, victim)
-        # The victim has gone and its claim is still allocated: the pod is tried, and waits.
-        await world.create(node("wake-2"))
-        await world.quiet()
-        assert (await evicted(world), await nominated(world, "high")) == ([], "n")
-        assert (await world.condition("high"))[1].endswith("devices of evicted pods that are still being freed.")
-        await deallocate(world, victim)
-        await world.bound("high")
-        assert await evicted(world) == []
-
-    scene(body)
+@run_with(scene)
+async def test_nothing_more_is_evicted_while_devices_are_still_being_freed(world: World) -> None:
+    await furnish(world, n=2)
+    await run(world, user("a"), user("b"))
+    await world.create(claim("high"), user("high", priority=9))
+    await world.quiet()
+    (victim,) = await evicted(world)
+    await world.create(node("wake-1"))
+    await world.quiet()
+    assert await evicted(world) == [victim]
+    await end(world, victim)
+    # The victim has gone and its claim is still allocated: the pod is tried, and waits.
+    await world.create(node("wake-2"))
+    await world.quiet()
+    assert (await evicted(world), await nominated(world, "high")) == ([], "n")
+    assert (await world.condition("high"))[1].endswith("devices of evicted pods that are still being freed.")
+    await deallocate(world, victim)
+    await world.bound("high")
+    assert await evicted(world) == []
 
 
 @pytest.mark.parametrize(("priority", "gets"), [(1, False), (9, False), (10, True)])
@@ -152,148 +147,130 @@ def test_freed_devices_are_held_against_pods_that_are_not_more_important(priorit
     scene(body)
 
 
-def test_another_device_of_the_node_can_be_had_beside_the_one_that_is_held() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, n=2)
-        await run(world, user("a"), user("b"))
-        await world.create(claim("high"), user("high", priority=9))
-        await world.quiet()
-        (victim,) = await evicted(world)
-        other = {"a": "b", "b": "a"}[victim]
-        await end(world, other)
-        await deallocate(world, other)
-        await world.quiet()
-        # One device is free and "high" takes it: what it evicted for is for others.
-        await world.bound("high")
-        await world.create(claim("later"), user("later"))
-        await world.quiet()
-        assert await world.node_of("later") == ""
-        await end(world, victim)
-        await deallocate(world, victim)
-        await world.bound("later")
-
-    scene(body)
+@run_with(scene)
+async def test_another_device_of_the_node_can_be_had_beside_the_one_that_is_held(world: World) -> None:
+    await furnish(world, n=2)
+    await run(world, user("a"), user("b"))
+    await world.create(claim("high"), user("high", priority=9))
+    await world.quiet()
+    (victim,) = await evicted(world)
+    other = {"a": "b", "b": "a"}[victim]
+    await end(world, other)
+    await deallocate(world, other)
+    await world.quiet()
+    # One device is free and "high" takes it: what it evicted for is for others.
+    await world.bound("high")
+    await world.create(claim("later"), user("later"))
+    await world.quiet()
+    assert await world.node_of("later") == ""
+    await end(world, victim)
+    await deallocate(world, victim)
+    await world.bound("later")
 
 
-def test_a_free_device_that_a_nominated_pod_needs_beside_a_freed_one_is_held_too() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, n=2)
-        await run(world, user("low"))
-        await world.create(claim("high", exactly(count=2)), user("high", priority=9))
-        await world.quiet()
-        assert await evicted(world) == ["low"]
-        await world.create(claim("other"), user("other", priority=9))
-        await world.quiet()
-        assert await world.node_of("other") == ""
-        await end(world, "low")
-        await world.create(claim("third"), user("third"))
-        await world.quiet()
-        assert await world.node_of("third") == ""
-        await deallocate(world, "low")
-        await world.bound("high")
-
-    scene(body)
+@run_with(scene)
+async def test_a_free_device_that_a_nominated_pod_needs_beside_a_freed_one_is_held_too(world: World) -> None:
+    await furnish(world, n=2)
+    await run(world, user("low"))
+    await world.create(claim("high", exactly(count=2)), user("high", priority=9))
+    await world.quiet()
+    assert await evicted(world) == ["low"]
+    await world.create(claim("other"), user("other", priority=9))
+    await world.quiet()
+    assert await world.node_of("other") == ""
+    await end(world, "low")
+    await world.create(claim("third"), user("third"))
+    await world.quiet()
+    assert await world.node_of("third") == ""
+    await deallocate(world, "low")
+    await world.bound("high")
 
 
-def test_a_pod_that_is_no_longer_nominated_holds_nothing() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, n=2)
-        await run(world, user("low"))
-        await world.create(claim("high", exactly(count=2)), user("high", priority=9))
-        await world.quiet()
-        await world.create(claim("other"), user("other"))
-        await world.quiet()
-        assert await world.node_of("other") == ""
-        await world.api(Pod).delete("high", grace_period_seconds=0)
-        await world.bound("other")
-
-    scene(body)
+@run_with(scene)
+async def test_a_pod_that_is_no_longer_nominated_holds_nothing(world: World) -> None:
+    await furnish(world, n=2)
+    await run(world, user("low"))
+    await world.create(claim("high", exactly(count=2)), user("high", priority=9))
+    await world.quiet()
+    await world.create(claim("other"), user("other"))
+    await world.quiet()
+    assert await world.node_of("other") == ""
+    await world.api(Pod).delete("high", grace_period_seconds=0)
+    await world.bound("other")
 
 
-def test_a_claim_is_freed_only_if_all_its_pods_are_evicted() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, n=1)
-        shared = [user("low", "shared"), user("mid", "shared", priority=5)]
-        await run(world, *shared, claims=[claim("shared")])
-        await world.create(claim("p"), user("p", priority=3))
-        await world.quiet()
-        assert await evicted(world) == []
-        await world.create(claim("q"), user("q", priority=7))
-        await world.quiet()
-        assert await evicted(world) == ["low", "mid"]
-
-    scene(body)
+@run_with(scene)
+async def test_a_claim_is_freed_only_if_all_its_pods_are_evicted(world: World) -> None:
+    await furnish(world, n=1)
+    shared = [user("low", "shared"), user("mid", "shared", priority=5)]
+    await run(world, *shared, claims=[claim("shared")])
+    await world.create(claim("p"), user("p", priority=3))
+    await world.quiet()
+    assert await evicted(world) == []
+    await world.create(claim("q"), user("q", priority=7))
+    await world.quiet()
+    assert await evicted(world) == ["low", "mid"]
 
 
-def test_the_fewest_and_least_important_pods_are_evicted() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, n=2, m=2)
-        await run(world, user("n1", priority=1, nodeSelector={"kubernetes.io/hostname": "n"}))
-        for name, where, priority in (("n2", "n", 3), ("m1", "m", 2), ("m2", "m", 2)):
-            await run(world, user(name, priority=priority, nodeSelector={"kubernetes.io/hostname": where}))
-        await world.create(claim("high"), user("high", priority=9))
-        await world.quiet()
-        assert await evicted(world) == ["n1"]
-        await world.create(claim("big", exactly(count=2)), user("big", priority=9))
-        await world.quiet()
-        assert await evicted(world) == ["m1", "m2", "n1"]
-
-    scene(body)
+@run_with(scene)
+async def test_the_fewest_and_least_important_pods_are_evicted(world: World) -> None:
+    await furnish(world, n=2, m=2)
+    await run(world, user("n1", priority=1, nodeSelector={"kubernetes.io/hostname": "n"}))
+    for name, where, priority in (("n2", "n", 3), ("m1", "m", 2), ("m2", "m", 2)):
+        await run(world, user(name, priority=priority, nodeSelector={"kubernetes.io/hostname": where}))
+    await world.create(claim("high"), user("high", priority=9))
+    await world.quiet()
+    assert await evicted(world) == ["n1"]
+    await world.create(claim("big", exactly(count=2)), user("big", priority=9))
+    await world.quiet()
+    assert await evicted(world) == ["m1", "m2", "n1"]
 
 
-def test_a_pod_that_uses_a_device_for_administration_is_not_evicted_for_it() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, n=1)
-        asked = exactly()
-        asked["exactly"]["adminAccess"] = True
-        await run(world, user("admin"), claims=[claim("admin", asked)])
-        await run(world, user("low", priority=1))
-        await world.create(claim("high"), user("high", priority=9))
-        await world.quiet()
-        assert await evicted(world) == ["low"]
-
-    scene(body)
+@run_with(scene)
+async def test_a_pod_that_uses_a_device_for_administration_is_not_evicted_for_it(world: World) -> None:
+    await furnish(world, n=1)
+    asked = exactly()
+    asked["exactly"]["adminAccess"] = True
+    await run(world, user("admin"), claims=[claim("admin", asked)])
+    await run(world, user("low", priority=1))
+    await world.create(claim("high"), user("high", priority=9))
+    await world.quiet()
+    assert await evicted(world) == ["low"]
 
 
-def test_a_disruption_budget_is_violated_only_if_nothing_else_helps() -> None:
-    async def body(world: World) -> None:
-        budget = {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": {"matchLabels": {"k": "v"}}}}
-        await world.create(from_dict(PodDisruptionBudget, budget))
-        await furnish(world, n=1, m=1)
-        await run(world, user("kept", labels={"k": "v"}), user("free", priority=1))
-        await world.create(claim("high"), user("high", priority=9))
-        await world.quiet()
-        assert await evicted(world) == ["free"]
-        await world.create(claim("next"), user("next", priority=9))
-        await world.quiet()
-        assert await evicted(world) == ["free", "kept"]
-
-    scene(body)
+@run_with(scene)
+async def test_a_disruption_budget_is_violated_only_if_nothing_else_helps(world: World) -> None:
+    budget = {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": {"matchLabels": {"k": "v"}}}}
+    await world.create(from_dict(PodDisruptionBudget, budget))
+    await furnish(world, n=1, m=1)
+    await run(world, user("kept", labels={"k": "v"}), user("free", priority=1))
+    await world.create(claim("high"), user("high", priority=9))
+    await world.quiet()
+    assert await evicted(world) == ["free"]
+    await world.create(claim("next"), user("next", priority=9))
+    await world.quiet()
+    assert await evicted(world) == ["free", "kept"]
 
 
-def test_a_pod_that_never_preempts_evicts_nobody_for_devices() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, n=1)
-        await run(world, user("low"))
-        await world.create(claim("high"), user("high", priorityClassName="never"))
-        await world.quiet()
-        assert await evicted(world) == []
-        assert (await world.condition("high"))[1].endswith("not eligible due to preemptionPolicy=Never.")
-
-    scene(body)
+@run_with(scene)
+async def test_a_pod_that_never_preempts_evicts_nobody_for_devices(world: World) -> None:
+    await furnish(world, n=1)
+    await run(world, user("low"))
+    await world.create(claim("high"), user("high", priorityClassName="never"))
+    await world.quiet()
+    assert await evicted(world) == []
+    assert (await world.condition("high"))[1].endswith("not eligible due to preemptionPolicy=Never.")
 
 
-def test_nothing_is_evicted_if_the_devices_would_not_suffice_even_so() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, n=2)
-        await run(world, user("low"), user("same", priority=9))
-        await world.create(claim("high", exactly(count=2)), user("high", priority=9))
-        await world.quiet()
-        assert (await evicted(world), await nominated(world, "high")) == ([], "")
-        expected = "preemption: 0/1 nodes are available: 1 cannot allocate all claims."
-        assert (await world.condition("high"))[1].endswith(expected)
-
-    scene(body)
+@run_with(scene)
+async def test_nothing_is_evicted_if_the_devices_would_not_suffice_even_so(world: World) -> None:
+    await furnish(world, n=2)
+    await run(world, user("low"), user("same", priority=9))
+    await world.create(claim("high", exactly(count=2)), user("high", priority=9))
+    await world.quiet()
+    assert (await evicted(world), await nominated(world, "high")) == ([], "")
+    expected = "preemption: 0/1 nodes are available: 1 cannot allocate all claims."
+    assert (await world.condition("high"))[1].endswith(expected)
 
 
 def shared_device(name: str, capacity: str) -> ResourceSlice:
@@ -307,41 +284,39 @@ def portion(memory: str) -> Mapping[str, Any]:
     return asked
 
 
-def test_capacity_of_a_shared_device_is_freed_by_the_pods_that_consume_it() -> None:
-    async def body(world: World) -> None:
-        await world.create(device_class(), node("n"), shared_device("n", "80Gi"))
-        claims = [claim("a", portion("20Gi")), claim("b", portion("40Gi")), claim("c", portion("20Gi"))]
-        await run(world, user("a", priority=1), user("b", priority=2), user("c", priority=3), claims=claims)
-        await world.create(claim("high", portion("20Gi")), user("high", priority=9))
-        await world.quiet()
-        assert await evicted(world) == ["a"]
-        # A second preemptor counts on the capacity of another pod, not on that of the first victim.
-        await world.create(claim("next", portion("40Gi")), user("next", priority=9))
-        await world.quiet()
-        assert await evicted(world) == ["a", "b"]
-        await end(world, "a")
-        await deallocate(world, "a")
-        await world.bound("high")
-        await end(world, "b")
-        await deallocate(world, "b")
-        await world.bound("next")
-
-    scene(body)
+@run_with(scene)
+async def test_capacity_of_a_shared_device_is_freed_by_the_pods_that_consume_it(world: World) -> None:
+    await world.create(device_class(), node("n"), shared_device("n", "80Gi"))
+    claims = [claim("a", portion("20Gi")), claim("b", portion("40Gi")), claim("c", portion("20Gi"))]
+    await run(world, user("a", priority=1), user("b", priority=2), user("c", priority=3), claims=claims)
+    await world.create(claim("high", portion("20Gi")), user("high", priority=9))
+    await world.quiet()
+    assert await evicted(world) == ["a"]
+    # A second preemptor counts on the capacity of another pod, not on that of the first victim.
+    await world.create(claim("next", portion("40Gi")), user("next", priority=9))
+    await world.quiet()
+    assert await evicted(world) == ["a", "b"]
+    await end(world, "a")
+    await deallocate(world, "a")
+    await world.bound("high")
+    await end(world, "b")
+    await deallocate(world, "b")
+    await world.bound("next")
 
 
-def test_a_second_preemption_on_the_node_while_capacity_is_being_freed_does_not_count_it_twice() -> None:
-    async def body(world: World) -> None:
-        await world.create(device_class(), node("n"), shared_device("n", "80Gi"))
-        claims = [claim("a", portion("40Gi")), claim("b", portion("40Gi"))]
-        await run(world, user("a", priority=1), user("b", priority=2), claims=claims)
-        await world.create(claim("high", portion("40Gi")), user("high", priority=9))
-        await world.quiet()
-        await end(world, "a")
-        await world.create(claim("next", portion("40Gi")), user("next", priority=9))
-        await world.quiet()
-        assert (await evicted(world), await nominated(world, "next")) == (["b"], "n")
-
-    scene(body)
+@run_with(scene)
+async def test_a_second_preemption_on_the_node_while_capacity_is_being_freed_does_not_count_it_twice(
+    world: World,
+) -> None:
+    await world.create(device_class(), node("n"), shared_device("n", "80Gi"))
+    claims = [claim("a", portion("40Gi")), claim("b", portion("40Gi"))]
+    await run(world, user("a", priority=1), user("b", priority=2), claims=claims)
+    await world.create(claim("high", portion("40Gi")), user("high", priority=9))
+    await world.quiet()
+    await end(world, "a")
+    await world.create(claim("next", portion("40Gi")), user("next", priority=9))
+    await world.quiet()
+    assert (await evicted(world), await nominated(world, "next")) == (["b"], "n")
 
 
 def partitions() -> ResourceSlice:
@@ -380,65 +355,59 @@ def of_size(size: int) -> Mapping[str, Any]:
     return asked
 
 
-def test_all_partitions_of_a_device_are_freed_for_the_whole_of_it() -> None:
-    async def body(world: World) -> None:
-        await world.create(device_class(), node("n"), counters(), partitions())
-        await run(world, user("a"), user("b"), claims=[claim("a", of_size(1)), claim("b", of_size(1))])
-        await world.create(claim("high", of_size(2)), user("high", priority=9))
-        await world.quiet()
-        assert await evicted(world) == ["a", "b"]
-        for victim in ("a", "b"):
-            await end(world, victim)
-            await world.create(claim(f"thief-{victim}", of_size(1)), user(f"thief-{victim}"))
-            await deallocate(world, victim)
-        await world.bound("high")
-        assert await world.devices("high") == [("n", "whole")]
-
-    scene(body)
+@run_with(scene)
+async def test_all_partitions_of_a_device_are_freed_for_the_whole_of_it(world: World) -> None:
+    await world.create(device_class(), node("n"), counters(), partitions())
+    await run(world, user("a"), user("b"), claims=[claim("a", of_size(1)), claim("b", of_size(1))])
+    await world.create(claim("high", of_size(2)), user("high", priority=9))
+    await world.quiet()
+    assert await evicted(world) == ["a", "b"]
+    for victim in ("a", "b"):
+        await end(world, victim)
+        await world.create(claim(f"thief-{victim}", of_size(1)), user(f"thief-{victim}"))
+        await deallocate(world, victim)
+    await world.bound("high")
+    assert await world.devices("high") == [("n", "whole")]
 
 
-def test_devices_behind_extended_resources_are_freed_and_held() -> None:
-    async def body(world: World) -> None:
-        await world.create(device_class(extendedResourceName="example.com/gpu"), node("n"), slice_("n", 1))
-        wanted = {"example.com/gpu": "1"}
-        low = pod("low", requests=wanted, terminationGracePeriodSeconds=1000)
-        await world.create(low)
-        await world.bound("low")
-        await world.create(pod("high", requests=wanted, **of(9)))
-        await world.quiet()
-        assert (await evicted(world), await nominated(world, "high")) == (["low"], "n")
-        (special,) = (await world.api(ResourceClaim).list()).items
-        await end(world, "low")
-        await world.create(pod("thief", requests=wanted))
-        await world.quiet()
-        stored = replace(special, metadata=replace(special.metadata, finalizers=()))
-        current = await world.claim(special.metadata.name)
-        await world.api(ResourceClaim).update(
-            replace(stored, metadata=replace(stored.metadata, resource_version=current.metadata.resource_version))
-        )
-        await world.api(ResourceClaim).delete(special.metadata.name)
-        await world.bound("high")
-        assert await world.node_of("thief") == ""
-
-    scene(body)
+@run_with(scene)
+async def test_devices_behind_extended_resources_are_freed_and_held(world: World) -> None:
+    await world.create(device_class(extendedResourceName="example.com/gpu"), node("n"), slice_("n", 1))
+    wanted = {"example.com/gpu": "1"}
+    low = pod("low", requests=wanted, terminationGracePeriodSeconds=1000)
+    await world.create(low)
+    await world.bound("low")
+    await world.create(pod("high", requests=wanted, **of(9)))
+    await world.quiet()
+    assert (await evicted(world), await nominated(world, "high")) == (["low"], "n")
+    (special,) = (await world.api(ResourceClaim).list()).items
+    await end(world, "low")
+    await world.create(pod("thief", requests=wanted))
+    await world.quiet()
+    stored = replace(special, metadata=replace(special.metadata, finalizers=()))
+    current = await world.claim(special.metadata.name)
+    await world.api(ResourceClaim).update(
+        replace(stored, metadata=replace(stored.metadata, resource_version=current.metadata.resource_version))
+    )
+    await world.api(ResourceClaim).delete(special.metadata.name)
+    await world.bound("high")
+    assert await world.node_of("thief") == ""
 
 
-def test_devices_that_several_nodes_reach_are_not_freed() -> None:
-    async def body(world: World) -> None:
-        spec = {
-            "driver": DRIVER,
-            "allNodes": True,
-            "pool": {"name": "net", "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": "d"}],
-        }
-        everywhere = from_dict(ResourceSlice, {"metadata": {"name": "net"}, "spec": spec})
-        await world.create(device_class(), node("n"), everywhere)
-        await run(world, user("low"))
-        await world.create(claim("high"), user("high", priority=9))
-        await world.quiet()
-        assert await evicted(world) == []
-
-    scene(body)
+@run_with(scene)
+async def test_devices_that_several_nodes_reach_are_not_freed(world: World) -> None:
+    spec = {
+        "driver": DRIVER,
+        "allNodes": True,
+        "pool": {"name": "net", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "d"}],
+    }
+    everywhere = from_dict(ResourceSlice, {"metadata": {"name": "net"}, "spec": spec})
+    await world.create(device_class(), node("n"), everywhere)
+    await run(world, user("low"))
+    await world.create(claim("high"), user("high", priority=9))
+    await world.quiet()
+    assert await evicted(world) == []
 
 
 GANG = {**ON, "GenericWorkload": True}
@@ -453,47 +422,43 @@ def grouped(name: str) -> dict[str, Any]:
     return {"schedulingGroup": {"podGroupName": name}}
 
 
-def test_a_gang_evicts_for_the_devices_of_all_its_pods_and_they_are_held_for_it() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, n=1, m=1)
-        await run(world, user("a"), user("b"))
-        await world.create(group("g", **of(9)), claim("x"), claim("y"))
-        await world.create(user("x", priority=9, **grouped("g")), user("y", priority=9, **grouped("g")))
-        await world.quiet()
-        assert await evicted(world) == ["a", "b"]
-        assert {await nominated(world, "x"), await nominated(world, "y")} == {"n", "m"}
-        await world.create(claim("thief"), user("thief", priority=9))
-        for victim in ("a", "b"):
-            await end(world, victim)
-            await world.elapse(15)
-            await deallocate(world, victim)
-        await world.bound("x", "y")
-        assert await world.node_of("thief") == ""
-
-    scene(body, GANG)
+@run_with(lambda test: scene(test, GANG))
+async def test_a_gang_evicts_for_the_devices_of_all_its_pods_and_they_are_held_for_it(world: World) -> None:
+    await furnish(world, n=1, m=1)
+    await run(world, user("a"), user("b"))
+    await world.create(group("g", **of(9)), claim("x"), claim("y"))
+    await world.create(user("x", priority=9, **grouped("g")), user("y", priority=9, **grouped("g")))
+    await world.quiet()
+    assert await evicted(world) == ["a", "b"]
+    assert {await nominated(world, "x"), await nominated(world, "y")} == {"n", "m"}
+    await world.create(claim("thief"), user("thief", priority=9))
+    for victim in ("a", "b"):
+        await end(world, victim)
+        await world.elapse(15)
+        await deallocate(world, victim)
+    await world.bound("x", "y")
+    assert await world.node_of("thief") == ""
 
 
-def test_a_gang_that_would_not_fit_evicts_nobody() -> None:
-    async def body(world: World) -> None:
-        await furnish(world, n=1)
-        await run(world, user("a"))
-        await world.create(group("g", **of(9)), claim("x"), claim("y"))
-        await world.create(user("x", priority=9, **grouped("g")), user("y", priority=9, **grouped("g")))
-        await world.quiet()
-        assert await evicted(world) == []
-
-    scene(body, GANG)
+@run_with(lambda test: scene(test, GANG))
+async def test_a_gang_that_would_not_fit_evicts_nobody(world: World) -> None:
+    await furnish(world, n=1)
+    await run(world, user("a"))
+    await world.create(group("g", **of(9)), claim("x"), claim("y"))
+    await world.create(user("x", priority=9, **grouped("g")), user("y", priority=9, **grouped("g")))
+    await world.quiet()
+    assert await evicted(world) == []
 
 
 @pytest.mark.parametrize(("mode", "victims"), [({"all": {}}, ["x", "y"]), ({"single": {}}, ["x"])])
-def test_a_gang_is_evicted_as_its_disruption_mode_says(mode: dict[str, Any], victims: list[str]) -> None:
-    async def body(world: World) -> None:
-        await furnish(world, n=1, m=1)
-        await world.create(group("g", 1, disruptionMode=mode))
-        await run(world, user("x", **grouped("g")), user("y", **grouped("g")))
-        where = await world.node_of("x")
-        await world.create(claim("p"), user("p", priority=9, nodeSelector={"kubernetes.io/hostname": where}))
-        await world.quiet()
-        assert await evicted(world) == victims
-
-    scene(body, GANG)
+@run_with(lambda test: scene(test, GANG))
+async def test_a_gang_is_evicted_as_its_disruption_mode_says(
+    world: World, *, mode: dict[str, Any], victims: list[str]
+) -> None:
+    await furnish(world, n=1, m=1)
+    await world.create(group("g", 1, disruptionMode=mode))
+    await run(world, user("x", **grouped("g")), user("y", **grouped("g")))
+    where = await world.node_of("x")
+    await world.create(claim("p"), user("p", priority=9, nodeSelector={"kubernetes.io/hostname": where}))
+    await world.quiet()
+    assert await evicted(world) == victims

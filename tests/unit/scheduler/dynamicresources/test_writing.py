@@ -19,6 +19,7 @@ from cathedra.api.struct import replace
 from cathedra.client.client import Client, ResourceClient
 from cathedra.client.resources import RESOURCECLAIMS
 from cathedra.scheduler.dynamicresources.writing import ATTEMPTS, FINALIZER, ClaimWriter, WriteFailed
+from tests.running import run_with
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import claim, pod
 
@@ -35,37 +36,31 @@ def writer(api: API, *, stamps: bool = False) -> ClaimWriter:
     return ClaimWriter(api.client, api.clock, stamps=stamps)
 
 
-def test_finalizer_allocation_and_reservation_are_written() -> None:
-    async def body(api: API) -> None:
-        created = await claims_of(api).create(claim("c"))
-        written = await writer(api).bind(created, ALLOCATION, USER)
-        assert written == await claims_of(api).get("c")
-        assert written.metadata.finalizers == (FINALIZER,)
-        assert written.status.reserved_for == (USER,)
-        assert written.status.allocation is not None
-        assert written.status.allocation.allocation_timestamp is None
-
-    with_api(body)
+@run_with(with_api)
+async def test_finalizer_allocation_and_reservation_are_written(api: API) -> None:
+    created = await claims_of(api).create(claim("c"))
+    written = await writer(api).bind(created, ALLOCATION, USER)
+    assert written == await claims_of(api).get("c")
+    assert written.metadata.finalizers == (FINALIZER,)
+    assert written.status.reserved_for == (USER,)
+    assert written.status.allocation is not None
+    assert written.status.allocation.allocation_timestamp is None
 
 
-def test_allocations_are_stamped_where_binding_conditions_may_time_out() -> None:
-    async def body(api: API) -> None:
-        created = await claims_of(api).create(claim("c"))
-        written = await writer(api, stamps=True).bind(created, ALLOCATION, USER)
-        assert written.status.allocation is not None
-        assert written.status.allocation.allocation_timestamp is not None
-
-    with_api(body)
+@run_with(with_api)
+async def test_allocations_are_stamped_where_binding_conditions_may_time_out(api: API) -> None:
+    created = await claims_of(api).create(claim("c"))
+    written = await writer(api, stamps=True).bind(created, ALLOCATION, USER)
+    assert written.status.allocation is not None
+    assert written.status.allocation.allocation_timestamp is not None
 
 
-def test_a_second_pod_is_added_to_the_consumers() -> None:
-    async def body(api: API) -> None:
-        created = await claims_of(api).create(claim("c"))
-        written = await writer(api).bind(created, ALLOCATION, USER)
-        other = ResourceClaimConsumerReference(resource="pods", name="q", uid="uid-q")
-        assert (await writer(api).bind(written, None, other)).status.reserved_for == (USER, other)
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_second_pod_is_added_to_the_consumers(api: API) -> None:
+    created = await claims_of(api).create(claim("c"))
+    written = await writer(api).bind(created, ALLOCATION, USER)
+    other = ResourceClaimConsumerReference(resource="pods", name="q", uid="uid-q")
+    assert (await writer(api).bind(written, None, other)).status.reserved_for == (USER, other)
 
 
 class Contended(Client):
@@ -100,60 +95,50 @@ def relabelled(known: ResourceClaim) -> ResourceClaim:
     return replace(known, metadata=replace(known.metadata, labels=labels))
 
 
-def test_writes_of_others_in_between_are_kept() -> None:
-    async def body(api: API) -> None:
-        created = await claims_of(api).create(claim("c"))
-        contended = ClaimWriter(Contended(api, ATTEMPTS - 1, relabelled), api.clock, stamps=False)
-        written = await contended.bind(created, ALLOCATION, USER)
-        assert written.metadata.labels == {"step": "x" * (ATTEMPTS - 1)}
-        assert written.status.reserved_for == (USER,)
-
-    with_api(body)
+@run_with(with_api)
+async def test_writes_of_others_in_between_are_kept(api: API) -> None:
+    created = await claims_of(api).create(claim("c"))
+    contended = ClaimWriter(Contended(api, ATTEMPTS - 1, relabelled), api.clock, stamps=False)
+    written = await contended.bind(created, ALLOCATION, USER)
+    assert written.metadata.labels == {"step": "x" * (ATTEMPTS - 1)}
+    assert written.status.reserved_for == (USER,)
 
 
-def test_the_fifth_conflict_ends_the_attempt() -> None:
-    async def body(api: API) -> None:
-        created = await claims_of(api).create(claim("c"))
-        contended = ClaimWriter(Contended(api, ATTEMPTS, relabelled), api.clock, stamps=False)
-        with pytest.raises(WriteFailed, match="add finalizer to claim default/c"):
-            await contended.bind(created, ALLOCATION, USER)
-        assert (await claims_of(api).get("c")).status.allocation is None
-
-    with_api(body)
+@run_with(with_api)
+async def test_the_fifth_conflict_ends_the_attempt(api: API) -> None:
+    created = await claims_of(api).create(claim("c"))
+    contended = ClaimWriter(Contended(api, ATTEMPTS, relabelled), api.clock, stamps=False)
+    with pytest.raises(WriteFailed, match="add finalizer to claim default/c"):
+        await contended.bind(created, ALLOCATION, USER)
+    assert (await claims_of(api).get("c")).status.allocation is None
 
 
-def test_a_claim_that_was_allocated_meanwhile_is_left_alone() -> None:
-    async def body(api: API) -> None:
-        created = await claims_of(api).create(claim("c"))
-        taken = await writer(api).bind(created, ALLOCATION, USER)
-        with pytest.raises(WriteFailed, match="claim default/c got allocated elsewhere in the meantime"):
-            await writer(api).bind(taken, ALLOCATION, USER)
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_claim_that_was_allocated_meanwhile_is_left_alone(api: API) -> None:
+    created = await claims_of(api).create(claim("c"))
+    taken = await writer(api).bind(created, ALLOCATION, USER)
+    with pytest.raises(WriteFailed, match="claim default/c got allocated elsewhere in the meantime"):
+        await writer(api).bind(taken, ALLOCATION, USER)
 
 
-def test_a_release_takes_out_the_pod_alone_and_deallocation_everything() -> None:
-    async def body(api: API) -> None:
-        user: Pod = pod("p")
-        created = await claims_of(api).create(claim("c"))
-        written = await writer(api).bind(created, ALLOCATION, USER)
-        released = await writer(api).release(written, user)
-        assert released.status.reserved_for == ()
-        assert released.status.allocation is not None
-        freed = await writer(api).deallocate(released)
-        assert freed.status.allocation is None
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_release_takes_out_the_pod_alone_and_deallocation_everything(api: API) -> None:
+    user: Pod = pod("p")
+    created = await claims_of(api).create(claim("c"))
+    written = await writer(api).bind(created, ALLOCATION, USER)
+    released = await writer(api).release(written, user)
+    assert released.status.reserved_for == ()
+    assert released.status.allocation is not None
+    freed = await writer(api).deallocate(released)
+    assert freed.status.allocation is None
 
 
-def test_a_claim_of_the_schedulers_own_goes_at_once_and_may_be_gone_already() -> None:
-    async def body(api: API) -> None:
-        created = await claims_of(api).create(claim("c"))
-        written = await writer(api).bind(created, ALLOCATION, USER)
-        released = await writer(api).release(written, pod("p"))
-        freed = await writer(api).deallocate(released)
-        await writer(api).delete(freed)
-        assert await writer(api).latest(freed) is None
-        await writer(api).delete(freed)
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_claim_of_the_schedulers_own_goes_at_once_and_may_be_gone_already(api: API) -> None:
+    created = await claims_of(api).create(claim("c"))
+    written = await writer(api).bind(created, ALLOCATION, USER)
+    released = await writer(api).release(written, pod("p"))
+    freed = await writer(api).deallocate(released)
+    await writer(api).delete(freed)
+    assert await writer(api).latest(freed) is None
+    await writer(api).delete(freed)

@@ -38,6 +38,7 @@ from cathedra.scheduler.plugins.node_fitness import NodeUnschedulable, TaintTole
 from cathedra.scheduler.plugins.node_resources import NodeResourcesFit
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.pod_info import PodInfo
+from tests.running import run_with
 from tests.unit.controllers.world import open_server
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
@@ -72,36 +73,34 @@ def test_the_batch_says_what_the_filter_says(plugin: Plugin, seed: int) -> None:
             assert said == batch.refused[one]
 
 
-def test_every_node_gives_the_reason_of_the_first_filter_that_refuses_it() -> None:
-    async def body(world: World) -> None:
-        await world.create(device_class())
-        for kind, more in (
-            ("cordoned", {"unschedulable": True}),
-            ("tainted", {"taints": [TAINT]}),
-            ("full", {"pods": "0"}),
-            ("bare", {}),
-            ("small", {}),
-        ):
-            for index in range(2):
-                await world.create(node(f"{kind}-{index}", **more))
-        for name in ("cordoned-0", "tainted-0", "full-0", "small-0", "small-1"):
-            await world.create(slice_(name, 2 if name != "small-1" else 1))
-        await world.create(claim("held", exactly()), claim("c", exactly(count=3)))
-        entries = [{"name": "gpus", "resourceClaimName": "c"}]
-        await world.create(pod("p", resourceClaims=entries))
-        await world.quiet()
-        assert await world.condition("p") == (
-            "Unschedulable",
-            "0/10 nodes are available: 2 Too many pods, 2 node(s) had untolerated taint(s), "
-            "2 node(s) were unschedulable, 4 cannot allocate all claims. "
-            "preemption: 0/10 nodes are available: 2 No preemption victims found for incoming pod, "
-            "8 Preemption is not helpful for scheduling.",
-        )
-        await world.create(slice_("bare-1", 3))
-        await world.quiet()
-        assert await world.node_of("p") == "bare-1"
-
-    play(body)
+@run_with(play)
+async def test_every_node_gives_the_reason_of_the_first_filter_that_refuses_it(world: World) -> None:
+    await world.create(device_class())
+    for kind, more in (
+        ("cordoned", {"unschedulable": True}),
+        ("tainted", {"taints": [TAINT]}),
+        ("full", {"pods": "0"}),
+        ("bare", {}),
+        ("small", {}),
+    ):
+        for index in range(2):
+            await world.create(node(f"{kind}-{index}", **more))
+    for name in ("cordoned-0", "tainted-0", "full-0", "small-0", "small-1"):
+        await world.create(slice_(name, 2 if name != "small-1" else 1))
+    await world.create(claim("held", exactly()), claim("c", exactly(count=3)))
+    entries = [{"name": "gpus", "resourceClaimName": "c"}]
+    await world.create(pod("p", resourceClaims=entries))
+    await world.quiet()
+    assert await world.condition("p") == (
+        "Unschedulable",
+        "0/10 nodes are available: 2 Too many pods, 2 node(s) had untolerated taint(s), "
+        "2 node(s) were unschedulable, 4 cannot allocate all claims. "
+        "preemption: 0/10 nodes are available: 2 No preemption victims found for incoming pod, "
+        "8 Preemption is not helpful for scheduling.",
+    )
+    await world.create(slice_("bare-1", 3))
+    await world.quiet()
+    assert await world.node_of("p") == "bare-1"
 
 
 def test_the_metrics_hear_all_that_is_told() -> None:
@@ -111,17 +110,15 @@ def test_the_metrics_hear_all_that_is_told() -> None:
         assert inspect.signature(getattr(SchedulerMetrics, name)) == inspect.signature(getattr(PluginObserver, name))
 
 
-def test_a_pod_woken_by_a_slice_sees_the_slices_devices_at_once() -> None:
-    async def body(world: World) -> None:
-        await world.create(node("n1"), device_class(), claim("c"))
-        await world.create(pod("p", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
-        await world.quiet()
-        await world.create(slice_("n1"))
-        await world.bound("p")
-        await world.quiet()
-        assert [reason for reason, _ in await world.events("p")] == ["FailedScheduling", "Scheduled"]
-
-    play(body)
+@run_with(play)
+async def test_a_pod_woken_by_a_slice_sees_the_slices_devices_at_once(world: World) -> None:
+    await world.create(node("n1"), device_class(), claim("c"))
+    await world.create(pod("p", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
+    await world.quiet()
+    await world.create(slice_("n1"))
+    await world.bound("p")
+    await world.quiet()
+    assert [reason for reason, _ in await world.events("p")] == ["FailedScheduling", "Scheduled"]
 
 
 def test_what_a_plugin_hears_is_told_to_the_queue() -> None:
@@ -211,16 +208,14 @@ def test_up_to_1_34_only_preemption_nominates() -> None:
     assert nominations("1.34") == []
 
 
-def test_a_nomination_is_written_and_taken_back() -> None:
-    async def body(api: API) -> None:
-        pods = api.client.resource(PODS, "default")
-        made = await pods.create(pod("p"))
-        await write_nomination(api.client, made, "n1")
-        assert (await pods.get("p")).status.nominated_node_name == "n1"
-        await write_nomination(api.client, made, "")
-        assert "nominatedNodeName" not in to_dict((await pods.get("p")).status)
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_nomination_is_written_and_taken_back(api: API) -> None:
+    pods = api.client.resource(PODS, "default")
+    made = await pods.create(pod("p"))
+    await write_nomination(api.client, made, "n1")
+    assert (await pods.get("p")).status.nominated_node_name == "n1"
+    await write_nomination(api.client, made, "")
+    assert "nominatedNodeName" not in to_dict((await pods.get("p")).status)
 
 
 def test_a_nomination_of_a_pod_that_is_gone_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from cathedra.clock import run_virtual
 from cathedra.scheduler.framework.status import DEFECTS, Code, Status, defect_status, error, unresolvable, unschedulable
+from tests.running import on_virtual_clock
 
 
 @pytest.mark.parametrize(
@@ -38,22 +39,20 @@ def test_the_first_signature_stands() -> None:
 LOG = logging.getLogger("cathedra.scheduler")
 
 
-def test_a_defect_is_an_error_of_the_attempt_that_hit_it_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        defect = KeyError("devices")
-        status = defect_status(defect, LOG, "%s broke", "this")
-        [record] = caplog.records
-        assert (record.getMessage(), record.exc_info is not None and record.exc_info[1]) == ("this broke", defect)
-        assert (status.code, status.message) == (Code.ERROR, "KeyError: 'devices'")
+@on_virtual_clock
+async def test_a_defect_is_an_error_of_the_attempt_that_hit_it_and_is_logged(
+    *, caplog: pytest.LogCaptureFixture
+) -> None:
+    defect = KeyError("devices")
+    status = defect_status(defect, LOG, "%s broke", "this")
+    [record] = caplog.records
+    assert (record.getMessage(), record.exc_info is not None and record.exc_info[1]) == ("this broke", defect)
+    assert (status.code, status.message) == (Code.ERROR, "KeyError: 'devices'")
 
-    run_virtual(main())
 
-
-def test_a_cancellation_that_a_plugin_raised_itself_is_a_defect_like_others() -> None:
-    async def main() -> None:
-        assert defect_status(asyncio.CancelledError("odd"), LOG, "broke").message == "CancelledError: odd"
-
-    run_virtual(main())
+@on_virtual_clock
+async def test_a_cancellation_that_a_plugin_raised_itself_is_a_defect_like_others() -> None:
+    assert defect_status(asyncio.CancelledError("odd"), LOG, "broke").message == "CancelledError: odd"
 
 
 def test_the_cancellation_of_the_running_task_passes_without_a_word(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,7 @@ from cathedra.scheduler.configuration.reading import (
     SchedulerConfiguration,
     read_configuration,
 )
+from tests.running import run_with
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
 from tests.unit.scheduler.test_unitcycle import GATES, gang, make_group, member
 from tests.unit.scheduler.world import World, play
@@ -58,13 +59,11 @@ def test_the_strategy_decides_between_nodes_that_fit(strategy: str, chosen: str)
     play(body, configuration=scoring(strategy))
 
 
-def test_nodes_without_devices_and_pods_without_claims_are_scored_as_before() -> None:
-    async def body(world: World) -> None:
-        await world.create(node("a"), node("b", cpu="8"), pod("new", requests={"cpu": "2"}))
-        await world.bound("new")
-        assert await world.node_of("new") == "b"
-
-    play(body, configuration=scoring("BestFit"))
+@run_with(lambda test: play(test, configuration=scoring("BestFit")))
+async def test_nodes_without_devices_and_pods_without_claims_are_scored_as_before(world: World) -> None:
+    await world.create(node("a"), node("b", cpu="8"), pod("new", requests={"cpu": "2"}))
+    await world.bound("new")
+    assert await world.node_of("new") == "b"
 
 
 def test_an_unknown_strategy_is_refused() -> None:
@@ -72,38 +71,34 @@ def test_an_unknown_strategy_is_refused() -> None:
         scoring("Random")
 
 
-def test_least_fragmentation_leaves_nodes_whole() -> None:
-    async def body(world: World) -> None:
-        # Free: six of eight, two of two. BestFit would take the small node.
-        await world.create(node("begun"), slice_("begun", 8), node("whole"), slice_("whole", 2))
-        await world.create(device_class(), claim("two", exactly(count=2)), claim("one"))
-        begun = {"kubernetes.io/hostname": "begun"}
-        await world.create(
-            pod("old", resourceClaims=[{"name": "c", "resourceClaimName": "two"}], nodeSelector=begun),
-        )
-        await world.bound("old")
-        await world.create(pod("new", resourceClaims=[{"name": "c", "resourceClaimName": "one"}]))
-        await world.bound("new")
-        assert await world.node_of("new") == "begun"
-
-    play(body, configuration=scoring("LeastFragmentation"))
+@run_with(lambda test: play(test, configuration=scoring("LeastFragmentation")))
+async def test_least_fragmentation_leaves_nodes_whole(world: World) -> None:
+    # Free: six of eight, two of two. BestFit would take the small node.
+    await world.create(node("begun"), slice_("begun", 8), node("whole"), slice_("whole", 2))
+    await world.create(device_class(), claim("two", exactly(count=2)), claim("one"))
+    begun = {"kubernetes.io/hostname": "begun"}
+    await world.create(
+        pod("old", resourceClaims=[{"name": "c", "resourceClaimName": "two"}], nodeSelector=begun),
+    )
+    await world.bound("old")
+    await world.create(pod("new", resourceClaims=[{"name": "c", "resourceClaimName": "one"}]))
+    await world.bound("new")
+    assert await world.node_of("new") == "begun"
 
 
-def test_spread_prefers_the_domain_with_the_largest_free_share() -> None:
-    async def body(world: World) -> None:
-        for name, domain in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")):
-            attributes = {"fabric": {"string": domain}}
-            await world.create(node(name, cpu="8"), slice_(name, 2, attributes=attributes))
-        await world.create(node("none", cpu="64"), slice_("none", 2))
-        await world.create(device_class(), claim("two", exactly(count=2)), claim("one"))
-        busy = {"kubernetes.io/hostname": "a1"}
-        await world.create(pod("old", resourceClaims=[{"name": "c", "resourceClaimName": "two"}], nodeSelector=busy))
-        await world.bound("old")
-        await world.create(pod("new", resourceClaims=[{"name": "c", "resourceClaimName": "one"}]))
-        await world.bound("new")
-        assert (await world.node_of("new"))[0] == "b"
-
-    play(body, configuration=scoring("Spread, attribute: gpu.example.com/fabric"))
+@run_with(lambda test: play(test, configuration=scoring("Spread, attribute: gpu.example.com/fabric")))
+async def test_spread_prefers_the_domain_with_the_largest_free_share(world: World) -> None:
+    for name, domain in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")):
+        attributes = {"fabric": {"string": domain}}
+        await world.create(node(name, cpu="8"), slice_(name, 2, attributes=attributes))
+    await world.create(node("none", cpu="64"), slice_("none", 2))
+    await world.create(device_class(), claim("two", exactly(count=2)), claim("one"))
+    busy = {"kubernetes.io/hostname": "a1"}
+    await world.create(pod("old", resourceClaims=[{"name": "c", "resourceClaimName": "two"}], nodeSelector=busy))
+    await world.bound("old")
+    await world.create(pod("new", resourceClaims=[{"name": "c", "resourceClaimName": "one"}]))
+    await world.bound("new")
+    assert (await world.node_of("new"))[0] == "b"
 
 
 @pytest.mark.parametrize("arguments", ["Spread", "Spread, attribute: fabric", "BestFit, attribute: a.example/b"])
@@ -168,21 +163,17 @@ def test_partitions_are_taken_of_what_is_in_use_by_packing_strategies_alone(stra
     play(body, gates={"DRAPartitionableDevices": True}, configuration=configuration)
 
 
-def test_nodes_are_compared_by_the_parts_of_their_devices_that_are_free() -> None:
-    async def body(world: World) -> None:
-        # Free: one and a half GPUs, and two. Counted by partitions, more would be free on the first.
-        await world.create(
-            device_class(), node("begun"), *gpus_in_halves("begun", 2), node("plain"), slice_("plain", 2)
-        )
-        on = {"kubernetes.io/hostname": "begun"}
-        await world.create(half("old"))
-        await world.create(pod("old", resourceClaims=[{"name": "c", "resourceClaimName": "old"}], nodeSelector=on))
-        await world.bound("old")
-        await world.create(claim("any"), pod("any", resourceClaims=[{"name": "c", "resourceClaimName": "any"}]))
-        await world.bound("any")
-        assert await world.node_of("any") == "begun"
-
-    play(body, gates={"DRAPartitionableDevices": True}, configuration=scoring("BestFit"))
+@run_with(lambda test: play(test, gates={"DRAPartitionableDevices": True}, configuration=scoring("BestFit")))
+async def test_nodes_are_compared_by_the_parts_of_their_devices_that_are_free(world: World) -> None:
+    # Free: one and a half GPUs, and two. Counted by partitions, more would be free on the first.
+    await world.create(device_class(), node("begun"), *gpus_in_halves("begun", 2), node("plain"), slice_("plain", 2))
+    on = {"kubernetes.io/hostname": "begun"}
+    await world.create(half("old"))
+    await world.create(pod("old", resourceClaims=[{"name": "c", "resourceClaimName": "old"}], nodeSelector=on))
+    await world.bound("old")
+    await world.create(claim("any"), pod("any", resourceClaims=[{"name": "c", "resourceClaimName": "any"}]))
+    await world.bound("any")
+    assert await world.node_of("any") == "begun"
 
 
 def test_pods_of_a_gang_are_packed() -> None:

@@ -15,6 +15,7 @@ from cathedra.api.core.scheduling_v1beta1 import PodGroup
 from cathedra.api.resource import DeviceAttribute, ResourceClaim, ResourceSlice
 from cathedra.api.struct import from_dict, replace
 from cathedra.scheduler.configuration.reading import ConfigurationError, read_configuration
+from tests.running import run_with
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, slice_
 from tests.unit.scheduler.test_jointsearch import TEXT, joint
 from tests.unit.scheduler.test_unitcycle import GATES, gang, make_group, member, places
@@ -38,25 +39,23 @@ async def annotated(world: World, name: str, value: str, least: int = 2) -> None
     await world.api(PodGroup).update(replace(stored, metadata=metadata))
 
 
-def test_all_pods_get_nodes_with_one_value_of_a_label() -> None:
-    async def body(world: World) -> None:
-        await annotated(world, "same-node-label", "rack")
-        await world.create(*racks(), member("a", cpu="2"), member("b", cpu="2"))
-        await world.bound("a", "b")
-        assert {name[0] for name in await places(world, "ab")} == {"y"}
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_all_pods_get_nodes_with_one_value_of_a_label(world: World) -> None:
+    await annotated(world, "same-node-label", "rack")
+    await world.create(*racks(), member("a", cpu="2"), member("b", cpu="2"))
+    await world.bound("a", "b")
+    assert {name[0] for name in await places(world, "ab")} == {"y"}
 
 
 @pytest.mark.parametrize(("note", "bound"), [("same-node-label", False), ("prefer-same-node-label", True)])
-def test_what_is_preferred_is_given_up_and_what_is_required_is_not(note: str, bound: bool) -> None:
-    async def body(world: World) -> None:
-        await annotated(world, note, "rack")
-        await world.create(*racks()[:3], member("a", cpu="2"), member("b", cpu="2"))
-        await world.elapse(3)
-        assert all(await places(world, "ab")) is bound
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_what_is_preferred_is_given_up_and_what_is_required_is_not(
+    world: World, *, note: str, bound: bool
+) -> None:
+    await annotated(world, note, "rack")
+    await world.create(*racks()[:3], member("a", cpu="2"), member("b", cpu="2"))
+    await world.elapse(3)
+    assert all(await places(world, "ab")) is bound
 
 
 def fabric(name: str, *domains: str) -> ResourceSlice:
@@ -69,16 +68,14 @@ def fabric(name: str, *domains: str) -> ResourceSlice:
     return from_dict(ResourceSlice, {"metadata": {"name": name}, "spec": spec})
 
 
-def test_all_pods_get_nodes_whose_devices_have_one_value_of_an_attribute() -> None:
-    async def body(world: World) -> None:
-        await annotated(world, "same-device-attribute", "gpu.example.com/domain")
-        # A node with devices of two domains is in both, and the one in domain two has no room for another pod.
-        await world.create(fabric("x1", "one"), fabric("x2", "two", "one"), fabric("y1", "two"), fabric("y2", "two"))
-        await world.create(*racks(), member("a", cpu="2"), member("b", cpu="2"))
-        await world.bound("a", "b")
-        assert set(await places(world, "ab")) <= {"y1", "y2"}
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_all_pods_get_nodes_whose_devices_have_one_value_of_an_attribute(world: World) -> None:
+    await annotated(world, "same-device-attribute", "gpu.example.com/domain")
+    # A node with devices of two domains is in both, and the one in domain two has no room for another pod.
+    await world.create(fabric("x1", "one"), fabric("x2", "two", "one"), fabric("y1", "two"), fabric("y2", "two"))
+    await world.create(*racks(), member("a", cpu="2"), member("b", cpu="2"))
+    await world.bound("a", "b")
+    assert set(await places(world, "ab")) <= {"y1", "y2"}
 
 
 def asking(name: str, count: int = 1, mode: str = "ExactCount") -> ResourceClaim:
@@ -97,43 +94,37 @@ async def devices_of(world: World, name: str) -> list[tuple[str, int]]:
     return [(one.pool, int(one.device.removeprefix("gpu-"))) for one in found]
 
 
-def test_devices_within_a_node_have_the_value_too() -> None:
-    async def body(world: World) -> None:
-        await annotated(world, "same-device-attribute", "gpu.example.com/domain")
-        # Kubernetes would take the first device of each node.
-        await world.create(device_class(), fabric("m", "one", "two"), fabric("n", "three", "two"), node("m"), node("n"))
-        await world.create(asking("a"), asking("b"), *(user(name, cpu="3") for name in "ab"))
-        await world.bound("a", "b")
-        assert [(await devices_of(world, name))[0][1] for name in "ab"] == [1, 1]
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_devices_within_a_node_have_the_value_too(world: World) -> None:
+    await annotated(world, "same-device-attribute", "gpu.example.com/domain")
+    # Kubernetes would take the first device of each node.
+    await world.create(device_class(), fabric("m", "one", "two"), fabric("n", "three", "two"), node("m"), node("n"))
+    await world.create(asking("a"), asking("b"), *(user(name, cpu="3") for name in "ab"))
+    await world.bound("a", "b")
+    assert [(await devices_of(world, name))[0][1] for name in "ab"] == [1, 1]
 
 
-def test_a_preferred_attribute_is_given_up_within_nodes_too() -> None:
-    async def body(world: World) -> None:
-        await annotated(world, "prefer-same-device-attribute", "gpu.example.com/domain")
-        await world.create(device_class(), fabric("n", "one", "two"), node("n"), asking("a"), asking("b"))
-        await world.create(user("a"), user("b"))
-        await world.bound("a", "b")
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_a_preferred_attribute_is_given_up_within_nodes_too(world: World) -> None:
+    await annotated(world, "prefer-same-device-attribute", "gpu.example.com/domain")
+    await world.create(device_class(), fabric("n", "one", "two"), node("n"), asking("a"), asking("b"))
+    await world.create(user("a"), user("b"))
+    await world.bound("a", "b")
 
 
-def test_devices_of_other_drivers_are_not_compared() -> None:
-    async def body(world: World) -> None:
-        await annotated(world, "same-device-attribute", "gpu.example.com/domain")
-        await world.create(device_class(), device_class("nic", "nic.example.com"), fabric("n", "one", "two"), node("n"))
-        await world.create(slice_("n", 2, driver="nic.example.com"))
-        both = [claim(name, exactly(), exactly("nic", "nic")) for name in "ab"]
-        await world.create(*both, user("a"), user("b"))
-        await world.elapse(3)
-        # Each domain has one GPU on the only node.
-        assert await places(world, "ab") == ["", ""]
-        await world.create(fabric("m", "two"), slice_("m", 1, driver="nic.example.com"), node("m"))
-        await world.bound("a", "b")
-        assert {pool for name in "ab" for pool, _ in [(await gpu_of(world, name))]} == {"m", "n"}
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_devices_of_other_drivers_are_not_compared(world: World) -> None:
+    await annotated(world, "same-device-attribute", "gpu.example.com/domain")
+    await world.create(device_class(), device_class("nic", "nic.example.com"), fabric("n", "one", "two"), node("n"))
+    await world.create(slice_("n", 2, driver="nic.example.com"))
+    both = [claim(name, exactly(), exactly("nic", "nic")) for name in "ab"]
+    await world.create(*both, user("a"), user("b"))
+    await world.elapse(3)
+    # Each domain has one GPU on the only node.
+    assert await places(world, "ab") == ["", ""]
+    await world.create(fabric("m", "two"), slice_("m", 1, driver="nic.example.com"), node("m"))
+    await world.bound("a", "b")
+    assert {pool for name in "ab" for pool, _ in [(await gpu_of(world, name))]} == {"m", "n"}
 
 
 async def gpu_of(world: World, name: str) -> tuple[str, str]:
@@ -144,46 +135,40 @@ async def gpu_of(world: World, name: str) -> tuple[str, str]:
     return found.pool, found.device
 
 
-def test_a_claim_for_all_devices_gets_a_node_whose_devices_have_one_value() -> None:
-    async def body(world: World) -> None:
-        await annotated(world, "same-device-attribute", "gpu.example.com/domain")
-        await world.create(device_class(), node("m"), node("n"), node("o"))
-        await world.create(fabric("m", "one", "two"), fabric("n", "two", "two"), fabric("o", "two"))
-        await world.create(asking("a", mode="All"), asking("b"), user("a"), user("b"))
-        await world.bound("a", "b")
-        assert set(await places(world, "ab")) == {"n", "o"}
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_a_claim_for_all_devices_gets_a_node_whose_devices_have_one_value(world: World) -> None:
+    await annotated(world, "same-device-attribute", "gpu.example.com/domain")
+    await world.create(device_class(), node("m"), node("n"), node("o"))
+    await world.create(fabric("m", "one", "two"), fabric("n", "two", "two"), fabric("o", "two"))
+    await world.create(asking("a", mode="All"), asking("b"), user("a"), user("b"))
+    await world.bound("a", "b")
+    assert set(await places(world, "ab")) == {"n", "o"}
 
 
-def test_pods_that_run_decide_the_value_for_those_that_come_later() -> None:
-    async def body(world: World) -> None:
-        await annotated(world, "same-device-attribute", "gpu.example.com/domain")
-        await world.create(device_class(), fabric("m", "one", "two", "one"), node("m"), asking("a"), asking("b"))
-        await world.create(user("a"), user("b"))
-        await world.bound("a", "b")
-        assert sorted([await devices_of(world, name) for name in "ab"]) == [[("m", 0)], [("m", 2)]]
-        await world.create(asking("c"), user("c"))
-        await world.elapse(3)
-        # The free device has another value.
-        assert await world.node_of("c") == ""
-
-    play(body, gates=GATES, configuration=joint())
+@run_with(lambda test: play(test, gates=GATES, configuration=joint()))
+async def test_pods_that_run_decide_the_value_for_those_that_come_later(world: World) -> None:
+    await annotated(world, "same-device-attribute", "gpu.example.com/domain")
+    await world.create(device_class(), fabric("m", "one", "two", "one"), node("m"), asking("a"), asking("b"))
+    await world.create(user("a"), user("b"))
+    await world.bound("a", "b")
+    assert sorted([await devices_of(world, name) for name in "ab"]) == [[("m", 0)], [("m", 2)]]
+    await world.create(asking("c"), user("c"))
+    await world.elapse(3)
+    # The free device has another value.
+    assert await world.node_of("c") == ""
 
 
-def test_a_device_with_a_list_of_values_is_in_each_of_these_domains() -> None:
-    async def body(world: World) -> None:
-        await annotated(world, "same-device-attribute", "gpu.example.com/domain")
-        several = fabric("m", "one", "two")
-        listed = {"domain": DeviceAttribute(strings=("two", "three"))}
-        devices = tuple(replace(one, attributes=listed) for one in fabric("n", "any").spec.devices or ())
-        other = replace(fabric("n"), spec=replace(fabric("n").spec, devices=devices))
-        await world.create(device_class(), several, other, node("m"), node("n"), asking("a"), asking("b"))
-        await world.create(user("a", cpu="3"), user("b", cpu="3"))
-        await world.bound("a", "b")
-        assert sorted([*await devices_of(world, "a"), *await devices_of(world, "b")]) == [("m", 1), ("n", 0)]
-
-    play(body, gates={**GATES, "DRAListTypeAttributes": True}, configuration=joint())
+@run_with(lambda test: play(test, gates={**GATES, "DRAListTypeAttributes": True}, configuration=joint()))
+async def test_a_device_with_a_list_of_values_is_in_each_of_these_domains(world: World) -> None:
+    await annotated(world, "same-device-attribute", "gpu.example.com/domain")
+    several = fabric("m", "one", "two")
+    listed = {"domain": DeviceAttribute(strings=("two", "three"))}
+    devices = tuple(replace(one, attributes=listed) for one in fabric("n", "any").spec.devices or ())
+    other = replace(fabric("n"), spec=replace(fabric("n").spec, devices=devices))
+    await world.create(device_class(), several, other, node("m"), node("n"), asking("a"), asking("b"))
+    await world.create(user("a", cpu="3"), user("b", cpu="3"))
+    await world.bound("a", "b")
+    assert sorted([*await devices_of(world, "a"), *await devices_of(world, "b")]) == [("m", 1), ("n", 0)]
 
 
 def fit_in_one_domain(nodes: Sequence[Sequence[str]], counts: Sequence[int]) -> bool:

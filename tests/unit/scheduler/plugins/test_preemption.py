@@ -24,6 +24,7 @@ from cathedra.scheduler.plugins.preemption import DefaultPreemption
 from cathedra.scheduler.state.cache import Cache, Nominations
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.conditions import find_condition
+from tests.running import run_with
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.scheduler.world import World, play
 
@@ -41,50 +42,42 @@ async def nominated(world: World, name: str) -> str:
     return (await world.pod(name)).status.nominated_node_name
 
 
-def test_room_that_was_being_made_for_a_pod_that_is_deleted_is_there_for_the_next() -> None:
-    async def body(world: World) -> None:
-        await crowd(world, low=1, high=100, mid=10)
-        assert (await nominated(world, "high"), await nominated(world, "mid")) == ("n", "")
-        await world.api(Pod).delete("high", grace_period_seconds=0)
+@run_with(play)
+async def test_room_that_was_being_made_for_a_pod_that_is_deleted_is_there_for_the_next(world: World) -> None:
+    await crowd(world, low=1, high=100, mid=10)
+    assert (await nominated(world, "high"), await nominated(world, "mid")) == ("n", "")
+    await world.api(Pod).delete("high", grace_period_seconds=0)
+    await world.quiet()
+    assert await nominated(world, "mid") == "n"
+
+
+@run_with(play)
+async def test_a_nomination_ends_when_there_is_no_room_to_be_made_any_more(world: World) -> None:
+    await crowd(world, low=1, high=100, top=1000)
+    assert await nominated(world, "high") == "n"
+    await world.api(Pod).delete("low", grace_period_seconds=0)
+    await world.bound("top")
+    await world.quiet()
+    assert await nominated(world, "high") == ""
+
+
+@run_with(play)
+async def test_who_needs_more_room_takes_back_the_nominations_of_less_important_pods(world: World) -> None:
+    await world.create(node("n", cpu="4"))
+    for name, priority, cpu in (("a", 1, "2"), ("b", 1, "2"), ("mid", 10, "2"), ("high", 100, "4")):
+        await world.create(from_dict(PriorityClass, {"metadata": {"name": name}, "value": priority}))
+        await world.create(pod(name, requests={"cpu": cpu}, priorityClassName=name))
         await world.quiet()
-        assert await nominated(world, "mid") == "n"
-
-    play(body)
+    assert (await nominated(world, "high"), await nominated(world, "mid")) == ("n", "")
 
 
-def test_a_nomination_ends_when_there_is_no_room_to_be_made_any_more() -> None:
-    async def body(world: World) -> None:
-        await crowd(world, low=1, high=100, top=1000)
-        assert await nominated(world, "high") == "n"
-        await world.api(Pod).delete("low", grace_period_seconds=0)
-        await world.bound("top")
-        await world.quiet()
-        assert await nominated(world, "high") == ""
-
-    play(body)
-
-
-def test_who_needs_more_room_takes_back_the_nominations_of_less_important_pods() -> None:
-    async def body(world: World) -> None:
-        await world.create(node("n", cpu="4"))
-        for name, priority, cpu in (("a", 1, "2"), ("b", 1, "2"), ("mid", 10, "2"), ("high", 100, "4")):
-            await world.create(from_dict(PriorityClass, {"metadata": {"name": name}, "value": priority}))
-            await world.create(pod(name, requests={"cpu": cpu}, priorityClassName=name))
-            await world.quiet()
-        assert (await nominated(world, "high"), await nominated(world, "mid")) == ("n", "")
-
-    play(body)
-
-
-def test_an_evicted_pod_says_that_it_made_room() -> None:
-    async def body(world: World) -> None:
-        await crowd(world, low=1, high=100)
-        condition = find_condition((await world.pod("low")).status.conditions, "DisruptionTarget")
-        assert condition is not None
-        assert (condition.status, condition.reason) == ("True", "PreemptionByScheduler")
-        assert condition.message == "default-scheduler: preempting to accommodate a higher priority pod"
-
-    play(body)
+@run_with(play)
+async def test_an_evicted_pod_says_that_it_made_room(world: World) -> None:
+    await crowd(world, low=1, high=100)
+    condition = find_condition((await world.pod("low")).status.conditions, "DisruptionTarget")
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("True", "PreemptionByScheduler")
+    assert condition.message == "default-scheduler: preempting to accommodate a higher priority pod"
 
 
 def words(refusal: Status, *placed: Pod, nominated: str = "", written: bool = True, **spec: Any) -> str:

@@ -19,6 +19,7 @@ from cathedra.scheduler.plugins.topology_spread import ZONE, PodTopologySpread, 
 from cathedra.scheduler.state.cache import Cache
 from cathedra.scheduler.state.pod_info import PodInfo
 from cathedra.semantics.owners import controller_reference
+from tests.running import run_with
 from tests.unit.inprocess import API, with_api
 from tests.unit.scheduler.objects import node, pod
 from tests.unit.scheduler.outcome import on, outcome
@@ -141,31 +142,27 @@ def shown(related: RelatedPods, of: Pod) -> str:
 
 
 @pytest.mark.parametrize("kind", list(OWNERS))
-def test_what_controls_a_pod_selects_its_relatives(kind: str) -> None:
-    async def body(api: API) -> None:
-        related = RelatedPods(api.informers)
-        api.follow()
-        ref, type_, spec = OWNERS[kind]
-        made = await api.client.resource(ref, "default").create(from_dict(type_, {"metadata": META, "spec": spec}))
-        await api.until(lambda: len(api.informers.of(ref).store) == 1)
-        mine = with_metadata(pod("p", labels={"app": "x"}), owner_references=(controller_reference(made),))
-        assert shown(related, mine) == "app=x"
-        await api.client.resource(SERVICES, "default").create(service("s", app="x", tier="web"))
-        await api.client.resource(SERVICES, "default").create(service("other", app="y"))
-        await api.until(lambda: len(api.informers.of(SERVICES).store) >= 2)
-        both = with_metadata(mine, labels={"app": "x", "tier": "web"})
-        assert {str(one) for one in getattr(related.selector(both), "requirements", ())} == {"app=x", "tier=web"}
-        assert shown(related, mine) == "app=x"
-
-    with_api(body)
+@run_with(with_api)
+async def test_what_controls_a_pod_selects_its_relatives(api: API, *, kind: str) -> None:
+    related = RelatedPods(api.informers)
+    api.follow()
+    ref, type_, spec = OWNERS[kind]
+    made = await api.client.resource(ref, "default").create(from_dict(type_, {"metadata": META, "spec": spec}))
+    await api.until(lambda: len(api.informers.of(ref).store) == 1)
+    mine = with_metadata(pod("p", labels={"app": "x"}), owner_references=(controller_reference(made),))
+    assert shown(related, mine) == "app=x"
+    await api.client.resource(SERVICES, "default").create(service("s", app="x", tier="web"))
+    await api.client.resource(SERVICES, "default").create(service("other", app="y"))
+    await api.until(lambda: len(api.informers.of(SERVICES).store) >= 2)
+    both = with_metadata(mine, labels={"app": "x", "tier": "web"})
+    assert {str(one) for one in getattr(related.selector(both), "requirements", ())} == {"app=x", "tier=web"}
+    assert shown(related, mine) == "app=x"
 
 
-def test_a_pod_without_relatives_is_spread_from_none() -> None:
-    async def body(api: API) -> None:
-        related = RelatedPods(api.informers)
-        assert related.selector(pod("p", labels={"app": "x"})) is None
-
-    with_api(body)
+@run_with(with_api)
+async def test_a_pod_without_relatives_is_spread_from_none(api: API) -> None:
+    related = RelatedPods(api.informers)
+    assert related.selector(pod("p", labels={"app": "x"})) is None
 
 
 @pytest.mark.parametrize(("release", "placed"), [("1.37", "a"), ("1.38", "")])

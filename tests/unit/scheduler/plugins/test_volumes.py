@@ -11,6 +11,7 @@ from cathedra.api.core.meta_v1 import KubeObject
 from cathedra.api.core.storage_v1 import CSINode, StorageClass
 from cathedra.api.struct import from_dict, replace
 from cathedra.scheduler.judging import Filters, Judgement
+from tests.running import run_with
 from tests.unit.scheduler.objects import bound_claim, node, pod, volume
 from tests.unit.scheduler.test_judging import Objects, reasons
 from tests.unit.scheduler.world import World, play
@@ -141,12 +142,10 @@ def test_a_disk_is_mounted_once_unless_all_read_it(source: dict[str, Any], confl
         assert reasons(found, "a") == ["node(s) had no available disk"]
 
 
-def test_a_pod_is_scheduled_when_its_claim_appears() -> None:
-    async def body(world: World) -> None:
-        await world.create(node("a"), volume("data"), user())
-        await world.quiet()
-        assert not (await world.pod("user")).spec.node_name
-        await world.create(bound_claim("data"))
-        await world.bound("user")
-
-    play(body)
+@run_with(play)
+async def test_a_pod_is_scheduled_when_its_claim_appears(world: World) -> None:
+    await world.create(node("a"), volume("data"), user())
+    await world.quiet()
+    assert not (await world.pod("user")).spec.node_name
+    await world.create(bound_claim("data"))
+    await world.bound("user")

@@ -16,6 +16,7 @@ from cathedra.scheduler.framework.events import Action, ClusterEvent, EventRegis
 from cathedra.scheduler.framework.status import Status, unresolvable
 from cathedra.scheduler.queue.queue import InFlight, SchedulingQueue
 from cathedra.scheduler.state.pod_info import PodInfo
+from tests.running import run_with
 from tests.unit.scheduler.objects import node, pod
 
 NODE_ADDED = ClusterEvent(EventResource.NODE, Action.ADD, None, node("n1"))
@@ -69,175 +70,147 @@ def trial(body: Callable[[Trial], Awaitable[None]]) -> None:
     run_virtual(main())
 
 
-def test_higher_priority_goes_first_and_equal_priorities_by_age() -> None:
-    async def body(t: Trial) -> None:
-        for name, priority in (("old", 0), ("young", 0), ("important", 7)):
-            t.queue.add(pod(name, priority=priority))
-        assert [await t.next() for _ in range(3)] == ["important", "old", "young"]
-
-    trial(body)
+@run_with(trial)
+async def test_higher_priority_goes_first_and_equal_priorities_by_age(t: Trial) -> None:
+    for name, priority in (("old", 0), ("young", 0), ("important", 7)):
+        t.queue.add(pod(name, priority=priority))
+    assert [await t.next() for _ in range(3)] == ["important", "old", "young"]
 
 
-def test_a_refused_pod_sleeps_until_an_event_its_plugin_cares_about() -> None:
-    async def body(t: Trial) -> None:
-        t.queue.add(pod("a"))
+@run_with(trial)
+async def test_a_refused_pod_sleeps_until_an_event_its_plugin_cares_about(t: Trial) -> None:
+    t.queue.add(pod("a"))
+    await t.next()
+    t.queue.put_back(t.entry, ["Fit"])
+    t.queue.move(NODE_RELABELLED)
+    assert t.idle()
+    t.queue.move(NODE_ADDED)
+    assert await t.next() == "a"
+
+
+@run_with(trial)
+async def test_what_concerns_pods_up_to_a_priority_wakes_no_others(t: Trial) -> None:
+    for name, priority in (("below", 1), ("equal", 5), ("above", 9)):
+        t.queue.add(pod(name, priority=priority))
+    for _ in range(3):
         await t.next()
         t.queue.put_back(t.entry, ["Fit"])
-        t.queue.move(NODE_RELABELLED)
-        assert t.idle()
-        t.queue.move(NODE_ADDED)
-        assert await t.next() == "a"
-
-    trial(body)
+    t.queue.move(NODE_ADDED, up_to_priority=5)
+    assert {await t.next(), await t.next()} == {"below", "equal"}
+    assert t.idle()
 
 
-def test_what_concerns_pods_up_to_a_priority_wakes_no_others() -> None:
-    async def body(t: Trial) -> None:
-        for name, priority in (("below", 1), ("equal", 5), ("above", 9)):
-            t.queue.add(pod(name, priority=priority))
-        for _ in range(3):
-            await t.next()
-            t.queue.put_back(t.entry, ["Fit"])
-        t.queue.move(NODE_ADDED, up_to_priority=5)
-        assert {await t.next(), await t.next()} == {"below", "equal"}
-        assert t.idle()
-
-    trial(body)
-
-
-def test_the_hint_decides_pod_by_pod() -> None:
-    async def body(t: Trial) -> None:
-        for name, wants in (("a", "n1"), ("b", "n2")):
-            t.queue.add(pod(name, labels={"wants": wants}))
-            await t.next()
-            t.queue.put_back(t.entry, ["Fit"])
-        t.queue.move(NODE_ADDED)
-        assert await t.next() == "a"
-        assert t.queue.statistics()["unschedulable"] == 1
-
-    trial(body)
-
-
-def test_an_event_during_the_attempt_is_not_lost() -> None:
-    async def body(t: Trial) -> None:
-        t.queue.add(pod("a"))
-        await t.next()
-        t.queue.move(NODE_ADDED)
-        t.queue.put_back(t.entry, ["Fit"])
-        assert await t.next() == "a"
-
-    trial(body)
-
-
-def test_an_event_before_the_attempt_does_not_count() -> None:
-    async def body(t: Trial) -> None:
-        t.queue.add(pod("a"))
-        t.queue.move(NODE_ADDED)
+@run_with(trial)
+async def test_the_hint_decides_pod_by_pod(t: Trial) -> None:
+    for name, wants in (("a", "n1"), ("b", "n2")):
+        t.queue.add(pod(name, labels={"wants": wants}))
         await t.next()
         t.queue.put_back(t.entry, ["Fit"])
-        assert t.idle()
+    t.queue.move(NODE_ADDED)
+    assert await t.next() == "a"
+    assert t.queue.statistics()["unschedulable"] == 1
 
-    trial(body)
+
+@run_with(trial)
+async def test_an_event_during_the_attempt_is_not_lost(t: Trial) -> None:
+    t.queue.add(pod("a"))
+    await t.next()
+    t.queue.move(NODE_ADDED)
+    t.queue.put_back(t.entry, ["Fit"])
+    assert await t.next() == "a"
 
 
-def test_the_event_log_is_dropped_with_the_last_pod_in_flight() -> None:
-    async def body(t: Trial) -> None:
-        for name in ("a", "b"):
-            t.queue.add(pod(name))
+@run_with(trial)
+async def test_an_event_before_the_attempt_does_not_count(t: Trial) -> None:
+    t.queue.add(pod("a"))
+    t.queue.move(NODE_ADDED)
+    await t.next()
+    t.queue.put_back(t.entry, ["Fit"])
+    assert t.idle()
+
+
+@run_with(trial)
+async def test_the_event_log_is_dropped_with_the_last_pod_in_flight(t: Trial) -> None:
+    for name in ("a", "b"):
+        t.queue.add(pod(name))
+    await t.next()
+    first = t.entry
+    t.queue.move(NODE_ADDED)
+    await t.next()
+    t.queue.done(first.uid)
+    t.queue.put_back(t.entry, ["Fit"])
+    assert t.idle()
+    assert t.queue.statistics()["inflight"] == 0
+
+
+@run_with(trial)
+async def test_broken_attempts_back_off_from_one_second_to_ten(t: Trial) -> None:
+    t.queue.add(pod("a"))
+    for _ in range(7):
         await t.next()
-        first = t.entry
-        t.queue.move(NODE_ADDED)
-        await t.next()
-        t.queue.done(first.uid)
-        t.queue.put_back(t.entry, ["Fit"])
-        assert t.idle()
-        assert t.queue.statistics()["inflight"] == 0
-
-    trial(body)
+        t.queue.put_back(t.entry, ())
+    times = [at for _, at in t.popped]
+    assert [b - a for a, b in pairwise(times)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
 
 
-def test_broken_attempts_back_off_from_one_second_to_ten() -> None:
-    async def body(t: Trial) -> None:
-        t.queue.add(pod("a"))
-        for _ in range(7):
-            await t.next()
-            t.queue.put_back(t.entry, ())
-        times = [at for _, at in t.popped]
-        assert [b - a for a, b in pairwise(times)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
-
-    trial(body)
-
-
-def test_a_woken_pod_in_backoff_waits_while_others_are_active() -> None:
-    async def body(t: Trial) -> None:
-        t.queue.add(pod("a"))
-        await t.next()
-        t.queue.put_back(t.entry, ["Fit"])
-        t.queue.move(NODE_ADDED)
-        t.queue.add(pod("b"))
-        assert [await t.next(), await t.next()] == ["b", "a"]
-        assert t.popped[-1][1] == 0.0
-
-    trial(body)
+@run_with(trial)
+async def test_a_woken_pod_in_backoff_waits_while_others_are_active(t: Trial) -> None:
+    t.queue.add(pod("a"))
+    await t.next()
+    t.queue.put_back(t.entry, ["Fit"])
+    t.queue.move(NODE_ADDED)
+    t.queue.add(pod("b"))
+    assert [await t.next(), await t.next()] == ["b", "a"]
+    assert t.popped[-1][1] == 0.0
 
 
-def test_a_forgotten_pod_is_tried_again_after_five_minutes() -> None:
-    async def body(t: Trial) -> None:
-        t.queue.add(pod("a"))
-        await t.next()
-        t.queue.put_back(t.entry, ["Fit"])
-        await t.next()
-        assert 300.0 < t.popped[-1][1] <= 330.0
-
-    trial(body)
+@run_with(trial)
+async def test_a_forgotten_pod_is_tried_again_after_five_minutes(t: Trial) -> None:
+    t.queue.add(pod("a"))
+    await t.next()
+    t.queue.put_back(t.entry, ["Fit"])
+    await t.next()
+    assert 300.0 < t.popped[-1][1] <= 330.0
 
 
-def test_a_gated_pod_enters_when_its_gates_are_removed() -> None:
-    async def body(t: Trial) -> None:
-        gated = pod("a", schedulingGates=[{"name": "g"}])
-        t.queue.add(gated)
-        assert t.queue.statistics()["gated"] == 1
-        t.queue.update(gated, replace(gated, spec=replace(gated.spec, scheduling_gates=())))
-        assert await t.next() == "a"
-
-    trial(body)
+@run_with(trial)
+async def test_a_gated_pod_enters_when_its_gates_are_removed(t: Trial) -> None:
+    gated = pod("a", schedulingGates=[{"name": "g"}])
+    t.queue.add(gated)
+    assert t.queue.statistics()["gated"] == 1
+    t.queue.update(gated, replace(gated, spec=replace(gated.spec, scheduling_gates=())))
+    assert await t.next() == "a"
 
 
-def test_removing_gates_during_the_attempt_of_another_pod_wakes_only_the_gated_one() -> None:
-    async def body(t: Trial) -> None:
-        t.queue.add(pod("other"))
-        await t.next()
-        gated = pod("a", schedulingGates=[{"name": "g"}])
-        t.queue.add(gated)
-        t.queue.update(gated, replace(gated, spec=replace(gated.spec, scheduling_gates=())))
-        t.queue.put_back(t.entry, ["Gates"])
-        assert await t.next() == "a"
-        assert t.queue.statistics()["unschedulable"] == 1
-
-    trial(body)
+@run_with(trial)
+async def test_removing_gates_during_the_attempt_of_another_pod_wakes_only_the_gated_one(t: Trial) -> None:
+    t.queue.add(pod("other"))
+    await t.next()
+    gated = pod("a", schedulingGates=[{"name": "g"}])
+    t.queue.add(gated)
+    t.queue.update(gated, replace(gated, spec=replace(gated.spec, scheduling_gates=())))
+    t.queue.put_back(t.entry, ["Gates"])
+    assert await t.next() == "a"
+    assert t.queue.statistics()["unschedulable"] == 1
 
 
-def test_a_deleted_pod_is_never_popped() -> None:
-    async def body(t: Trial) -> None:
-        for name in ("a", "b"):
-            t.queue.add(pod(name))
-        t.queue.delete("uid-a")
-        assert await t.next() == "b"
-        assert t.queue.statistics()["active"] == 0
-
-    trial(body)
+@run_with(trial)
+async def test_a_deleted_pod_is_never_popped(t: Trial) -> None:
+    for name in ("a", "b"):
+        t.queue.add(pod(name))
+    t.queue.delete("uid-a")
+    assert await t.next() == "b"
+    assert t.queue.statistics()["active"] == 0
 
 
-def test_the_version_that_is_popped_is_the_newest() -> None:
-    async def body(t: Trial) -> None:
-        old = pod("a")
-        t.queue.add(old)
-        new = from_dict(Pod, {"metadata": {"name": "a", "uid": "uid-a", "labels": {"x": "y"}}})
-        t.queue.update(old, new)
-        await t.next()
-        assert t.entry.info.pod.metadata.labels == {"x": "y"}
-
-    trial(body)
+@run_with(trial)
+async def test_the_version_that_is_popped_is_the_newest(t: Trial) -> None:
+    old = pod("a")
+    t.queue.add(old)
+    new = from_dict(Pod, {"metadata": {"name": "a", "uid": "uid-a", "labels": {"x": "y"}}})
+    t.queue.update(old, new)
+    await t.next()
+    assert t.entry.info.pod.metadata.labels == {"x": "y"}
 
 
 def event(number: int) -> ClusterEvent:

@@ -24,6 +24,7 @@ from cathedra.client.resources import PODS
 from cathedra.clock import LoopClock, run_virtual
 from cathedra.releases import FeatureGates
 from cathedra.remembering import ObjectKeys
+from tests.running import on_virtual_clock
 
 KEYS = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
 
@@ -43,28 +44,24 @@ async def opened() -> tuple[APIServer, Client]:
     return server, Client(server.transport(), clock=clock)
 
 
-def test_a_new_pod_tolerates_for_five_minutes_what_it_has_no_own_word_about() -> None:
-    async def body() -> None:
-        server, client = await opened()
-        own = Toleration(key=KEYS[0], operator="Exists", effect="NoExecute", toleration_seconds=7)
-        created = await client.resource(PODS, "default").create(pod(own))
-        assert tolerated(created) == [(KEYS[0], 7), (KEYS[1], 300)]
-        await server.close()
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_a_new_pod_tolerates_for_five_minutes_what_it_has_no_own_word_about() -> None:
+    server, client = await opened()
+    own = Toleration(key=KEYS[0], operator="Exists", effect="NoExecute", toleration_seconds=7)
+    created = await client.resource(PODS, "default").create(pod(own))
+    assert tolerated(created) == [(KEYS[0], 7), (KEYS[1], 300)]
+    await server.close()
 
 
-def test_tolerations_that_are_written_anew_need_not_repeat_them() -> None:
-    async def body() -> None:
-        server, client = await opened()
-        pods = client.resource(PODS, "default")
-        created = await pods.create(pod())
-        added = Toleration(key="gpu", operator="Exists", effect="NoSchedule")
-        updated = await pods.update(replace(created, spec=replace(created.spec, tolerations=(added,))))
-        assert tolerated(updated) == [("gpu", None), (KEYS[0], 300), (KEYS[1], 300)]
-        await server.close()
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_tolerations_that_are_written_anew_need_not_repeat_them() -> None:
+    server, client = await opened()
+    pods = client.resource(PODS, "default")
+    created = await pods.create(pod())
+    added = Toleration(key="gpu", operator="Exists", effect="NoSchedule")
+    updated = await pods.update(replace(created, spec=replace(created.spec, tolerations=(added,))))
+    assert tolerated(updated) == [("gpu", None), (KEYS[0], 300), (KEYS[1], 300)]
+    await server.close()
 
 
 def pod_of(account: str = "") -> Pod:
@@ -80,39 +77,36 @@ async def opened_with_accounts() -> tuple[APIServer, Client, LoopClock]:
     return server, client, clock
 
 
-def test_a_pod_is_accepted_when_the_default_account_appears_meanwhile() -> None:
-    async def body() -> None:
-        server, client, clock = await opened_with_accounts()
+@on_virtual_clock
+async def test_a_pod_is_accepted_when_the_default_account_appears_meanwhile() -> None:
+    server, client, clock = await opened_with_accounts()
 
-        async def controller() -> None:
-            await clock.sleep(0.45)
-            account = ServiceAccount(metadata=ObjectMeta(name="default"))
-            await client.resource(resources.SERVICEACCOUNTS, "new").create(account)
+    async def controller() -> None:
+        await clock.sleep(0.45)
+        account = ServiceAccount(metadata=ObjectMeta(name="default"))
+        await client.resource(resources.SERVICEACCOUNTS, "new").create(account)
 
-        making = asyncio.create_task(controller())
-        created = await client.resource(resources.PODS, "new").create(pod_of())
-        assert created.spec.service_account_name == "default"
-        await making
-        await server.close()
-
-    run_virtual(body())
+    making = asyncio.create_task(controller())
+    created = await client.resource(resources.PODS, "new").create(pod_of())
+    assert created.spec.service_account_name == "default"
+    await making
+    await server.close()
 
 
 @pytest.mark.parametrize(("account", "least", "most"), [("", 0.9, 1.8), ("robot", 0.0, 0.0)])
-def test_a_missing_account_is_an_error_at_once_or_after_ten_looks(account: str, least: float, most: float) -> None:
+@on_virtual_clock
+async def test_a_missing_account_is_an_error_at_once_or_after_ten_looks(
+    *, account: str, least: float, most: float
+) -> None:
     """Only ``default`` is made by a controller, so only that is waited for."""
-
-    async def body() -> None:
-        server, client, clock = await opened_with_accounts()
-        began = clock.monotonic()
-        with pytest.raises(StatusError) as refused:
-            await client.resource(resources.PODS, "new").create(pod_of(account))
-        name = account or "default"
-        assert f'error looking up service account new/{name}: serviceaccount "{name}" not found' in str(refused.value)
-        assert least <= clock.monotonic() - began <= most
-        await server.close()
-
-    run_virtual(body())
+    server, client, clock = await opened_with_accounts()
+    began = clock.monotonic()
+    with pytest.raises(StatusError) as refused:
+        await client.resource(resources.PODS, "new").create(pod_of(account))
+    name = account or "default"
+    assert f'error looking up service account new/{name}: serviceaccount "{name}" not found' in str(refused.value)
+    assert least <= clock.monotonic() - began <= most
+    await server.close()
 
 
 CONTAINERS: list[dict[str, Any]] = [
@@ -183,52 +177,44 @@ def test_each_pod_of_a_workload_has_a_volume_of_its_own_name() -> None:
     assert names == mounted
 
 
-def test_a_class_that_becomes_the_default_counts_for_the_next_pod() -> None:
-    async def body() -> None:
-        server, client, _ = await opened_with_accounts()
-        await client.resource(resources.SERVICEACCOUNTS, "new").create(
-            ServiceAccount(metadata=ObjectMeta(name="default"))
-        )
-        pods, classes = client.resource(resources.PODS, "new"), client.resource(resources.PRIORITYCLASSES)
-        priorities = [(await pods.create(named(pod_of(), "a"))).spec.priority]
-        await classes.create(PriorityClass(metadata=ObjectMeta(name="usual"), value=7, global_default=True))
-        priorities.append((await pods.create(named(pod_of(), "b"))).spec.priority)
-        await classes.delete("usual")
-        priorities.append((await pods.create(named(pod_of(), "c"))).spec.priority)
-        assert priorities == [0, 7, 0]
-        await server.close()
-
-    run_virtual(body())
+@on_virtual_clock
+async def test_a_class_that_becomes_the_default_counts_for_the_next_pod() -> None:
+    server, client, _ = await opened_with_accounts()
+    await client.resource(resources.SERVICEACCOUNTS, "new").create(ServiceAccount(metadata=ObjectMeta(name="default")))
+    pods, classes = client.resource(resources.PODS, "new"), client.resource(resources.PRIORITYCLASSES)
+    priorities = [(await pods.create(named(pod_of(), "a"))).spec.priority]
+    await classes.create(PriorityClass(metadata=ObjectMeta(name="usual"), value=7, global_default=True))
+    priorities.append((await pods.create(named(pod_of(), "b"))).spec.priority)
+    await classes.delete("usual")
+    priorities.append((await pods.create(named(pod_of(), "c"))).spec.priority)
+    assert priorities == [0, 7, 0]
+    await server.close()
 
 
 def named(made: Pod, name: str) -> Pod:
     return replace(made, metadata=replace(made.metadata, name=name))
 
 
-def test_a_pod_group_gets_the_priority_of_its_class() -> None:
-    async def body() -> None:
-        clock = LoopClock(asyncio.get_running_loop())
-        gates = FeatureGates.for_release("1.37", {"GenericWorkload": True, "PodGroupPreemptionPolicy": True})
-        config = ServerConfig(gates=gates, runtime_config={"scheduling.k8s.io/v1beta1": True})
-        server = await APIServer.open(config, clock=clock, random=random.Random(1))
-        client = Client(server.transport(), clock=clock)
-        polite = {"metadata": {"name": "high"}, "value": 7, "preemptionPolicy": "Never"}
-        await client.resource(resources.PRIORITYCLASSES).create(from_dict(PriorityClass, polite))
-        groups = client.resource(resources.PODGROUPS, "default")
+@on_virtual_clock
+async def test_a_pod_group_gets_the_priority_of_its_class() -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    gates = FeatureGates.for_release("1.37", {"GenericWorkload": True, "PodGroupPreemptionPolicy": True})
+    config = ServerConfig(gates=gates, runtime_config={"scheduling.k8s.io/v1beta1": True})
+    server = await APIServer.open(config, clock=clock, random=random.Random(1))
+    client = Client(server.transport(), clock=clock)
+    polite = {"metadata": {"name": "high"}, "value": 7, "preemptionPolicy": "Never"}
+    await client.resource(resources.PRIORITYCLASSES).create(from_dict(PriorityClass, polite))
+    groups = client.resource(resources.PODGROUPS, "default")
 
-        def group(name: str, **spec: Any) -> PodGroup:
-            return from_dict(
-                PodGroup, {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"basic": {}}, **spec}}
-            )
+    def group(name: str, **spec: Any) -> PodGroup:
+        return from_dict(PodGroup, {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"basic": {}}, **spec}})
 
-        plain = await groups.create(group("a"))
-        assert (plain.spec.priority, plain.spec.preemption_policy) == (0, "PreemptLowerPriority")
-        high = await groups.create(group("b", priorityClassName="high"))
-        assert (high.spec.priority, high.spec.preemption_policy) == (7, "Never")
-        with pytest.raises(StatusError, match="no PriorityClass with name missing was found"):
-            await groups.create(group("c", priorityClassName="missing"))
-        with pytest.raises(StatusError, match=r"the integer value of priority \(3\) must not be provided"):
-            await groups.create(group("d", priority=3))
-        await server.close()
-
-    run_virtual(body())
+    plain = await groups.create(group("a"))
+    assert (plain.spec.priority, plain.spec.preemption_policy) == (0, "PreemptLowerPriority")
+    high = await groups.create(group("b", priorityClassName="high"))
+    assert (high.spec.priority, high.spec.preemption_policy) == (7, "Never")
+    with pytest.raises(StatusError, match="no PriorityClass with name missing was found"):
+        await groups.create(group("c", priorityClassName="missing"))
+    with pytest.raises(StatusError, match=r"the integer value of priority \(3\) must not be provided"):
+        await groups.create(group("d", priority=3))
+    await server.close()

@@ -12,6 +12,7 @@ from cathedra.api.core.node_v1 import Overhead, RuntimeClass, Scheduling
 from cathedra.api.quantity import Quantity
 from cathedra.api.struct import from_dict
 from cathedra.client.resources import PODS, resource_ref
+from tests.running import run_with
 from tests.unit.apiserver.guarded import Guarded, guarded, refused
 
 CLASSES = resource_ref(RuntimeClass, "runtimeclasses", namespaced=False)
@@ -31,25 +32,19 @@ async def with_class(api: Guarded) -> None:
     await api.admin.resource(CLASSES).create(made)
 
 
-def test_a_pod_gets_overhead_nodes_and_tolerations() -> None:
-    async def body(api: Guarded) -> None:
-        await with_class(api)
-        made = await api.admin.resource(PODS, "default").create(
-            pod(runtimeClassName="gvisor", nodeSelector={"zone": "a"})
-        )
-        assert made.spec.overhead == CPU
-        assert made.spec.node_selector == {"zone": "a", "sandbox": "yes"}
-        assert TOLERATED in made.spec.tolerations
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_pod_gets_overhead_nodes_and_tolerations(api: Guarded) -> None:
+    await with_class(api)
+    made = await api.admin.resource(PODS, "default").create(pod(runtimeClassName="gvisor", nodeSelector={"zone": "a"}))
+    assert made.spec.overhead == CPU
+    assert made.spec.node_selector == {"zone": "a", "sandbox": "yes"}
+    assert TOLERATED in made.spec.tolerations
 
 
-def test_a_class_that_is_not_there_is_refused() -> None:
-    async def body(api: Guarded) -> None:
-        said = await refused(api.admin.resource(PODS, "default").create(pod(runtimeClassName="none")))
-        assert said == 'pods "p" is forbidden: pod rejected: RuntimeClass "none" not found'
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_class_that_is_not_there_is_refused(api: Guarded) -> None:
+    said = await refused(api.admin.resource(PODS, "default").create(pod(runtimeClassName="none")))
+    assert said == 'pods "p" is forbidden: pod rejected: RuntimeClass "none" not found'
 
 
 @pytest.mark.parametrize(("release", "admitted"), [("1.37", False), ("1.38", True)])
@@ -67,17 +62,15 @@ def test_an_empty_name_of_a_class_is_none(release: str, admitted: bool) -> None:
     guarded(body, release=release)
 
 
-def test_a_pod_may_not_ask_for_something_else_than_its_class_says() -> None:
-    async def body(api: Guarded) -> None:
-        await with_class(api)
-        pods = api.admin.resource(PODS, "default")
-        other = await refused(pods.create(pod(runtimeClassName="gvisor", overhead={"cpu": "1"})))
-        assert other.endswith("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
-        alone = await refused(pods.create(pod(overhead={"cpu": "1"})))
-        assert alone.endswith("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
-        elsewhere = await refused(pods.create(pod(runtimeClassName="gvisor", nodeSelector={"sandbox": "no"})))
-        assert elsewhere.endswith(
-            "conflict: runtimeClass.scheduling.nodeSelector[sandbox] = yes; pod.spec.nodeSelector[sandbox] = no"
-        )
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_pod_may_not_ask_for_something_else_than_its_class_says(api: Guarded) -> None:
+    await with_class(api)
+    pods = api.admin.resource(PODS, "default")
+    other = await refused(pods.create(pod(runtimeClassName="gvisor", overhead={"cpu": "1"})))
+    assert other.endswith("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+    alone = await refused(pods.create(pod(overhead={"cpu": "1"})))
+    assert alone.endswith("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+    elsewhere = await refused(pods.create(pod(runtimeClassName="gvisor", nodeSelector={"sandbox": "no"})))
+    assert elsewhere.endswith(
+        "conflict: runtimeClass.scheduling.nodeSelector[sandbox] = yes; pod.spec.nodeSelector[sandbox] = no"
+    )

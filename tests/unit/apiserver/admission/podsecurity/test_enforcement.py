@@ -9,6 +9,7 @@ from cathedra.api.core.core_v1 import Namespace, Pod, PodTemplateSpec
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
 from cathedra.api.struct import from_dict, replace
 from cathedra.client.resources import DEPLOYMENTS, NAMESPACES, PODS
+from tests.running import run_with
 from tests.unit.apiserver.asgi import ASGIClient, open_asgi
 from tests.unit.apiserver.guarded import Guarded, guarded, refused
 
@@ -26,48 +27,40 @@ async def namespace(api: Guarded, **labels: str) -> Namespace:
     return await api.admin.resource(NAMESPACES).create(Namespace(metadata=ObjectMeta(name="n", labels=labelled)))
 
 
-def test_a_pod_that_breaks_the_enforced_level_is_refused() -> None:
-    async def body(api: Guarded) -> None:
-        await namespace(api, enforce="baseline")
-        pods = api.admin.resource(PODS, "n")
-        assert await refused(pods.create(pod("p", SHARED))) == (
-            'pods "p" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)'
-        )
-        await pods.create(pod("p", BARE))
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_pod_that_breaks_the_enforced_level_is_refused(api: Guarded) -> None:
+    await namespace(api, enforce="baseline")
+    pods = api.admin.resource(PODS, "n")
+    assert await refused(pods.create(pod("p", SHARED))) == (
+        'pods "p" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)'
+    )
+    await pods.create(pod("p", BARE))
 
 
-def test_a_namespace_without_labels_takes_all_pods() -> None:
-    async def body(api: Guarded) -> None:
-        await namespace(api)
-        await api.admin.resource(PODS, "n").create(pod("p", SHARED))
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_namespace_without_labels_takes_all_pods(api: Guarded) -> None:
+    await namespace(api)
+    await api.admin.resource(PODS, "n").create(pod("p", SHARED))
 
 
-def test_an_image_may_not_be_changed_in_a_pod_that_would_not_be_let_in_any_more() -> None:
-    async def body(api: Guarded) -> None:
-        made = await namespace(api)
-        pods = api.admin.resource(PODS, "n")
-        running = await pods.create(pod("p", SHARED))
-        labels = {f"{PREFIX}enforce": "baseline"}
-        await api.admin.resource(NAMESPACES).update(replace(made, metadata=replace(made.metadata, labels=labels)))
-        labelled = replace(running, metadata=replace(running.metadata, labels={"a": "b"}))
-        running = await pods.update(labelled)
-        (container,) = running.spec.containers
-        changed = replace(running, spec=replace(running.spec, containers=(replace(container, image="j"),)))
-        assert "violates PodSecurity" in await refused(pods.update(changed))
-
-    guarded(body)
+@run_with(guarded)
+async def test_an_image_may_not_be_changed_in_a_pod_that_would_not_be_let_in_any_more(api: Guarded) -> None:
+    made = await namespace(api)
+    pods = api.admin.resource(PODS, "n")
+    running = await pods.create(pod("p", SHARED))
+    labels = {f"{PREFIX}enforce": "baseline"}
+    await api.admin.resource(NAMESPACES).update(replace(made, metadata=replace(made.metadata, labels=labels)))
+    labelled = replace(running, metadata=replace(running.metadata, labels={"a": "b"}))
+    running = await pods.update(labelled)
+    (container,) = running.spec.containers
+    changed = replace(running, spec=replace(running.spec, containers=(replace(container, image="j"),)))
+    assert "violates PodSecurity" in await refused(pods.update(changed))
 
 
-def test_labels_that_make_no_sense_are_refused_where_they_are_new() -> None:
-    async def body(api: Guarded) -> None:
-        said = await refused(namespace(api, enforce="strict"), 422)
-        assert said.startswith(f'Namespace "n" is invalid: metadata.labels[{PREFIX}enforce]: Invalid value: "strict"')
-
-    guarded(body)
+@run_with(guarded)
+async def test_labels_that_make_no_sense_are_refused_where_they_are_new(api: Guarded) -> None:
+    said = await refused(namespace(api, enforce="strict"), 422)
+    assert said.startswith(f'Namespace "n" is invalid: metadata.labels[{PREFIX}enforce]: Invalid value: "strict"')
 
 
 async def warned(asgi: ASGIClient, method: str, path: str, body: Any, **options: Any) -> list[str]:
@@ -110,12 +103,10 @@ async def test_a_namespace_that_begins_to_enforce_says_which_pods_it_has() -> No
         ]
 
 
-def test_a_workload_is_never_refused() -> None:
-    async def body(api: Guarded) -> None:
-        await namespace(api, enforce="restricted")
-        template = PodTemplateSpec(metadata=ObjectMeta(labels={"a": "b"}), spec=pod("p", SHARED).spec)
-        spec = DeploymentSpec(selector=LabelSelector(match_labels={"a": "b"}), template=template)
-        made = Deployment(metadata=ObjectMeta(name="d"), spec=spec)
-        await api.admin.resource(DEPLOYMENTS, "n").create(made)
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_workload_is_never_refused(api: Guarded) -> None:
+    await namespace(api, enforce="restricted")
+    template = PodTemplateSpec(metadata=ObjectMeta(labels={"a": "b"}), spec=pod("p", SHARED).spec)
+    spec = DeploymentSpec(selector=LabelSelector(match_labels={"a": "b"}), template=template)
+    made = Deployment(metadata=ObjectMeta(name="d"), spec=spec)
+    await api.admin.resource(DEPLOYMENTS, "n").create(made)

@@ -24,6 +24,7 @@ from cathedra.api.core.core_v1 import ConfigMap
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
 from cathedra.api.status import StatusError
 from cathedra.client.resources import CONFIGMAPS, PODS, resource_ref
+from tests.running import run_with
 from tests.unit.apiserver.admission.policies.test_check import config_map, rules
 from tests.unit.apiserver.guarded import Guarded, guarded, pod, refused
 
@@ -68,42 +69,34 @@ async def created(api: Guarded, name: str = "a", **data: str) -> ConfigMap:
     return await api.admin.resource(CONFIGMAPS, "default").create(config_map(name, **data))
 
 
-def test_an_apply_configuration_is_merged_into_the_object() -> None:
-    async def body(api: Guarded) -> None:
-        await install(api, policy(labelled("a"), labelled("b", "string(size(object.metadata.labels))")))
-        assert (await created(api)).metadata.labels == {"a": "yes", "b": "1"}
-
-    guarded(body)
+@run_with(guarded)
+async def test_an_apply_configuration_is_merged_into_the_object(api: Guarded) -> None:
+    await install(api, policy(labelled("a"), labelled("b", "string(size(object.metadata.labels))")))
+    assert (await created(api)).metadata.labels == {"a": "yes", "b": "1"}
 
 
-def test_keyed_lists_are_merged_element_by_element() -> None:
-    async def body(api: Guarded) -> None:
-        sidecar = "Object.spec.initContainers{name: 'mesh', image: 'mesh:1', restartPolicy: 'Always'}"
-        mutation = apply(f"Object{{spec: Object.spec{{initContainers: [{sidecar}]}}}}")
-        await install(api, policy(mutation, match_constraints=rules("pods")))
-        found = await api.admin.resource(PODS, "default").create(pod("p"))
-        (mesh,) = found.spec.init_containers
-        assert (mesh.name, mesh.restart_policy, mesh.image_pull_policy) == ("mesh", "Always", "IfNotPresent")
-
-    guarded(body)
+@run_with(guarded)
+async def test_keyed_lists_are_merged_element_by_element(api: Guarded) -> None:
+    sidecar = "Object.spec.initContainers{name: 'mesh', image: 'mesh:1', restartPolicy: 'Always'}"
+    mutation = apply(f"Object{{spec: Object.spec{{initContainers: [{sidecar}]}}}}")
+    await install(api, policy(mutation, match_constraints=rules("pods")))
+    found = await api.admin.resource(PODS, "default").create(pod("p"))
+    (mesh,) = found.spec.init_containers
+    assert (mesh.name, mesh.restart_policy, mesh.image_pull_policy) == ("mesh", "Always", "IfNotPresent")
 
 
-def test_a_json_patch_is_carried_out() -> None:
-    async def body(api: Guarded) -> None:
-        mutation = operations('[JSONPatch{op: "replace", path: "/data/x", value: "new"}]')
-        await install(api, policy(mutation))
-        assert (await created(api, x="old")).data == {"x": "new"}
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_json_patch_is_carried_out(api: Guarded) -> None:
+    mutation = operations('[JSONPatch{op: "replace", path: "/data/x", value: "new"}]')
+    await install(api, policy(mutation))
+    assert (await created(api, x="old")).data == {"x": "new"}
 
 
-def test_a_json_patch_whose_test_fails_changes_nothing() -> None:
-    async def body(api: Guarded) -> None:
-        test = 'JSONPatch{op: "test", path: "/data/x", value: "other"}'
-        await install(api, policy(operations(f'[{test}, JSONPatch{{op: "remove", path: "/data/x"}}]')))
-        assert (await created(api, x="old")).data == {"x": "old"}
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_json_patch_whose_test_fails_changes_nothing(api: Guarded) -> None:
+    test = 'JSONPatch{op: "test", path: "/data/x", value: "other"}'
+    await install(api, policy(operations(f'[{test}, JSONPatch{{op: "remove", path: "/data/x"}}]')))
+    assert (await created(api, x="old")).data == {"x": "old"}
 
 
 @pytest.mark.parametrize(
@@ -129,86 +122,74 @@ def test_a_json_patch_whose_test_fails_changes_nothing() -> None:
         ),
     ],
 )
-def test_a_mutation_that_fails_refuses_the_request_or_is_left_out(mutation: Mutation, why: str) -> None:
-    async def body(api: Guarded) -> None:
-        await install(api, policy(mutation))
-        with pytest.raises(StatusError) as caught:
-            await created(api, x="1")
-        text = f"policy 'p' with binding 'p' denied request: {why}"
-        assert caught.value.code == 403
-        assert caught.value.status.reason == "Invalid"
-        assert caught.value.status.message.startswith(text)
-        assert caught.value.causes[0].message == caught.value.status.message
-        await api.admin.resource(POLICIES).delete("p")
-        await api.admin.resource(POLICIES).create(policy(mutation, labelled("a"), failure_policy="Ignore"))
-        assert (await created(api, x="1")).metadata.labels == {"a": "yes"}
-
-    guarded(body)
-
-
-def test_an_object_that_cannot_be_read_any_more_is_an_internal_error() -> None:
-    async def body(api: Guarded) -> None:
-        await install(api, policy(operations('[JSONPatch{op: "add", path: "/nonsense", value: 1}]')))
-        assert "strict decoding error: unknown field" in await refused(created(api), 500)
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_mutation_that_fails_refuses_the_request_or_is_left_out(
+    api: Guarded, *, mutation: Mutation, why: str
+) -> None:
+    await install(api, policy(mutation))
+    with pytest.raises(StatusError) as caught:
+        await created(api, x="1")
+    text = f"policy 'p' with binding 'p' denied request: {why}"
+    assert caught.value.code == 403
+    assert caught.value.status.reason == "Invalid"
+    assert caught.value.status.message.startswith(text)
+    assert caught.value.causes[0].message == caught.value.status.message
+    await api.admin.resource(POLICIES).delete("p")
+    await api.admin.resource(POLICIES).create(policy(mutation, labelled("a"), failure_policy="Ignore"))
+    assert (await created(api, x="1")).metadata.labels == {"a": "yes"}
 
 
-def test_conditions_and_the_bindings_own_rules_decide_whom_a_policy_concerns() -> None:
-    async def body(api: Guarded) -> None:
-        condition = MatchCondition(name="c", expression="has(object.data) && has(object.data.wanted)")
-        await install(api, policy(labelled("a"), match_conditions=(condition,)))
-        elsewhere = MatchResources(resource_rules=rules("pods").resource_rules)
-        await install(api, policy(labelled("b"), name="q"), match_resources=elsewhere)
-        assert not (await created(api, "a")).metadata.labels
-        assert (await created(api, "b", wanted="x")).metadata.labels == {"a": "yes"}
-
-    guarded(body)
+@run_with(guarded)
+async def test_an_object_that_cannot_be_read_any_more_is_an_internal_error(api: Guarded) -> None:
+    await install(api, policy(operations('[JSONPatch{op: "add", path: "/nonsense", value: 1}]')))
+    assert "strict decoding error: unknown field" in await refused(created(api), 500)
 
 
-def test_each_parameter_object_makes_a_change_of_its_own() -> None:
-    async def body(api: Guarded) -> None:
-        maps = api.admin.resource(CONFIGMAPS, "default")
-        for name in ("one", "two"):
-            await maps.create(ConfigMap(metadata=ObjectMeta(name=name, labels={"param": "yes"})))
-        mutation = apply("Object{metadata: Object.metadata{labels: {params.metadata.name: 'yes'}}}")
-        made = policy(mutation, param_kind=ParamKind(api_version="v1", kind="ConfigMap"))
-        selector = LabelSelector(match_labels={"param": "yes"})
-        await install(api, made, param_ref=ParamRef(selector=selector, parameter_not_found_action="Deny"))
-        assert (await created(api)).metadata.labels == {"one": "yes", "two": "yes"}
-        for name in ("one", "two"):
-            await maps.delete(name)
-        text = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
-        assert text in await refused(created(api, "b"))
-
-    guarded(body)
+@run_with(guarded)
+async def test_conditions_and_the_bindings_own_rules_decide_whom_a_policy_concerns(api: Guarded) -> None:
+    condition = MatchCondition(name="c", expression="has(object.data) && has(object.data.wanted)")
+    await install(api, policy(labelled("a"), match_conditions=(condition,)))
+    elsewhere = MatchResources(resource_rules=rules("pods").resource_rules)
+    await install(api, policy(labelled("b"), name="q"), match_resources=elsewhere)
+    assert not (await created(api, "a")).metadata.labels
+    assert (await created(api, "b", wanted="x")).metadata.labels == {"a": "yes"}
 
 
-def test_only_who_wants_it_is_asked_again_when_a_later_policy_changed_the_object() -> None:
-    async def body(api: Guarded) -> None:
-        await install(api, policy(labelled("n", counted("n")), name="a", reinvocation_policy="IfNeeded"))
-        await install(api, policy(labelled("m", counted("m")), name="b"))
-        await install(api, policy(labelled("late"), name="c"))
-        assert (await created(api)).metadata.labels == {"n": "2", "m": "1", "late": "yes"}
-
-    guarded(body)
-
-
-def test_policies_change_no_policies() -> None:
-    async def body(api: Guarded) -> None:
-        await install(api, policy(labelled("a"), match_constraints=rules("*", "admissionregistration.k8s.io")))
-        await install(api, policy(labelled("b"), name="q"))
-        assert not (await api.admin.resource(POLICIES).get("q")).metadata.labels
-
-    guarded(body)
+@run_with(guarded)
+async def test_each_parameter_object_makes_a_change_of_its_own(api: Guarded) -> None:
+    maps = api.admin.resource(CONFIGMAPS, "default")
+    for name in ("one", "two"):
+        await maps.create(ConfigMap(metadata=ObjectMeta(name=name, labels={"param": "yes"})))
+    mutation = apply("Object{metadata: Object.metadata{labels: {params.metadata.name: 'yes'}}}")
+    made = policy(mutation, param_kind=ParamKind(api_version="v1", kind="ConfigMap"))
+    selector = LabelSelector(match_labels={"param": "yes"})
+    await install(api, made, param_ref=ParamRef(selector=selector, parameter_not_found_action="Deny"))
+    assert (await created(api)).metadata.labels == {"one": "yes", "two": "yes"}
+    for name in ("one", "two"):
+        await maps.delete(name)
+    text = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+    assert text in await refused(created(api, "b"))
 
 
-def test_all_versions_of_a_policy_are_one_object() -> None:
-    async def body(api: Guarded) -> None:
-        await install(api, policy(labelled("a")))
-        older = resource_ref(v1beta1.MutatingAdmissionPolicy, "mutatingadmissionpolicies", namespaced=False)
-        found = await api.admin.resource(older).get("p")
-        assert found.spec.mutations[0].apply_configuration is not None
-        assert (await created(api)).metadata.labels == {"a": "yes"}
+@run_with(guarded)
+async def test_only_who_wants_it_is_asked_again_when_a_later_policy_changed_the_object(api: Guarded) -> None:
+    await install(api, policy(labelled("n", counted("n")), name="a", reinvocation_policy="IfNeeded"))
+    await install(api, policy(labelled("m", counted("m")), name="b"))
+    await install(api, policy(labelled("late"), name="c"))
+    assert (await created(api)).metadata.labels == {"n": "2", "m": "1", "late": "yes"}
 
-    guarded(body, serve=("admissionregistration.k8s.io/v1beta1",))
+
+@run_with(guarded)
+async def test_policies_change_no_policies(api: Guarded) -> None:
+    await install(api, policy(labelled("a"), match_constraints=rules("*", "admissionregistration.k8s.io")))
+    await install(api, policy(labelled("b"), name="q"))
+    assert not (await api.admin.resource(POLICIES).get("q")).metadata.labels
+
+
+@run_with(lambda test: guarded(test, serve=("admissionregistration.k8s.io/v1beta1",)))
+async def test_all_versions_of_a_policy_are_one_object(api: Guarded) -> None:
+    await install(api, policy(labelled("a")))
+    older = resource_ref(v1beta1.MutatingAdmissionPolicy, "mutatingadmissionpolicies", namespaced=False)
+    found = await api.admin.resource(older).get("p")
+    assert found.spec.mutations[0].apply_configuration is not None
+    assert (await created(api)).metadata.labels == {"a": "yes"}

@@ -16,6 +16,7 @@ from cathedra.api.core.admissionregistration_v1 import (
 )
 from cathedra.api.core.meta_v1 import LabelSelector, ObjectMeta
 from cathedra.api.struct import replace
+from tests.running import run_with
 from tests.unit.apiserver.admission.policies import test_check as validating
 from tests.unit.apiserver.admission.policies import test_mutating as mutating
 from tests.unit.apiserver.guarded import Guarded, guarded, refused, rule, user
@@ -75,109 +76,101 @@ async def author(api: Guarded) -> Any:
 
 
 @SORTS
-def test_a_policys_author_must_be_allowed_to_get_all_parameters(
-    policies: Any, make: Any, bindings: Any, bound: Any
+@run_with(guarded)
+async def test_a_policys_author_must_be_allowed_to_get_all_parameters(
+    api: Guarded, *, policies: Any, make: Any, bindings: Any, bound: Any
 ) -> None:
-    async def body(api: Guarded) -> None:
-        alice = await author(api)
-        text = await refused(alice.resource(policies).create(make()), 422)
-        assert text.endswith(
-            f'"p" is invalid: spec.paramKind: Forbidden: user {ALICE} must have "get" permission on all objects of the '
-            "referenced paramKind (kind=Secret, apiVersion=v1)"
-        )
-        await alice.resource(policies).create(make(None))
-        found = await alice.resource(policies).get("p")
-        await refused(alice.resource(policies).update(replace(found, spec=replace(found.spec, param_kind=SECRET))), 422)
-        await api.role("reader", rule("get", "secrets"))
-        await api.bind("reader", user("alice"))
-        await alice.resource(policies).update(replace(found, spec=replace(found.spec, param_kind=SECRET)))
-
-    guarded(body)
+    alice = await author(api)
+    text = await refused(alice.resource(policies).create(make()), 422)
+    assert text.endswith(
+        f'"p" is invalid: spec.paramKind: Forbidden: user {ALICE} must have "get" permission on all objects of the '
+        "referenced paramKind (kind=Secret, apiVersion=v1)"
+    )
+    await alice.resource(policies).create(make(None))
+    found = await alice.resource(policies).get("p")
+    await refused(alice.resource(policies).update(replace(found, spec=replace(found.spec, param_kind=SECRET))), 422)
+    await api.role("reader", rule("get", "secrets"))
+    await api.bind("reader", user("alice"))
+    await alice.resource(policies).update(replace(found, spec=replace(found.spec, param_kind=SECRET)))
 
 
 @SORTS
-def test_a_right_to_one_object_is_not_the_right_to_all(policies: Any, make: Any, bindings: Any, bound: Any) -> None:
-    async def body(api: Guarded) -> None:
-        alice = await author(api)
-        await api.role("one", rule("get", "secrets", names="s"))
-        await api.bind("one", user("alice"))
-        await api.role("here", rule("get", "secrets"), namespace="default")
-        await api.bind("here", user("alice"), namespace="default", kind="Role")
-        await refused(alice.resource(policies).create(make()), 422)
-
-    guarded(body)
-
-
-@SORTS
-def test_a_policy_that_keeps_its_parameters_may_be_changed(policies: Any, make: Any, bindings: Any, bound: Any) -> None:
-    async def body(api: Guarded) -> None:
-        alice = await author(api)
-        await api.admin.resource(policies).create(make())
-        found = await alice.resource(policies).get("p")
-        changed = replace(found, spec=replace(found.spec, failure_policy="Ignore"))
-        found = await alice.resource(policies).update(changed)
-        await refused(
-            alice.resource(policies).update(
-                replace(found, spec=replace(found.spec, param_kind=ParamKind("v1", "ConfigMap")))
-            ),
-            422,
-        )
-
-    guarded(body)
-
-
-@SORTS
-def test_a_bindings_author_must_be_allowed_to_get_the_parameter(
-    policies: Any, make: Any, bindings: Any, bound: Any
+@run_with(guarded)
+async def test_a_right_to_one_object_is_not_the_right_to_all(
+    api: Guarded, *, policies: Any, make: Any, bindings: Any, bound: Any
 ) -> None:
-    async def body(api: Guarded) -> None:
-        alice = await author(api)
-        await api.admin.resource(policies).create(make())
-        text = await refused(alice.resource(bindings).create(bound(named())), 422)
-        words = (
-            f'user {ALICE} does not have "get" permission'
-            if bound is validating_binding
-            else f'user get does not have "{ALICE}" permission'
-        )
-        assert text.endswith(f"spec.paramRef: Forbidden: {words} on the object referenced by paramRef")
-        await api.role("one", rule("get", "secrets", names="s"), namespace="default")
-        await api.bind("one", user("alice"), namespace="default", kind="Role")
-        await refused(alice.resource(bindings).create(bound(named("other"))), 422)
-        await refused(alice.resource(bindings).create(bound(named(namespace=""))), 422)
-        await alice.resource(bindings).create(bound(named()))
-        found = await alice.resource(bindings).get("b")
-        await refused(
-            alice.resource(bindings).update(replace(found, spec=replace(found.spec, param_ref=named("other")))), 422
-        )
-
-    guarded(body)
+    alice = await author(api)
+    await api.role("one", rule("get", "secrets", names="s"))
+    await api.bind("one", user("alice"))
+    await api.role("here", rule("get", "secrets"), namespace="default")
+    await api.bind("here", user("alice"), namespace="default", kind="Role")
+    await refused(alice.resource(policies).create(make()), 422)
 
 
 @SORTS
-def test_what_no_policy_names_takes_the_right_to_everything(
-    policies: Any, make: Any, bindings: Any, bound: Any
+@run_with(guarded)
+async def test_a_policy_that_keeps_its_parameters_may_be_changed(
+    api: Guarded, *, policies: Any, make: Any, bindings: Any, bound: Any
 ) -> None:
-    async def body(api: Guarded) -> None:
-        alice = await author(api)
-        await api.role("reader", rule("get list", "secrets"))
-        await api.bind("reader", user("alice"))
-        await refused(alice.resource(bindings).create(bound(named())), 422)
-        await api.admin.resource(policies).create(make())
-        await alice.resource(bindings).create(bound(named()))
+    alice = await author(api)
+    await api.admin.resource(policies).create(make())
+    found = await alice.resource(policies).get("p")
+    changed = replace(found, spec=replace(found.spec, failure_policy="Ignore"))
+    found = await alice.resource(policies).update(changed)
+    await refused(
+        alice.resource(policies).update(
+            replace(found, spec=replace(found.spec, param_kind=ParamKind("v1", "ConfigMap")))
+        ),
+        422,
+    )
 
-    guarded(body)
+
+@SORTS
+@run_with(guarded)
+async def test_a_bindings_author_must_be_allowed_to_get_the_parameter(
+    api: Guarded, *, policies: Any, make: Any, bindings: Any, bound: Any
+) -> None:
+    alice = await author(api)
+    await api.admin.resource(policies).create(make())
+    text = await refused(alice.resource(bindings).create(bound(named())), 422)
+    words = (
+        f'user {ALICE} does not have "get" permission'
+        if bound is validating_binding
+        else f'user get does not have "{ALICE}" permission'
+    )
+    assert text.endswith(f"spec.paramRef: Forbidden: {words} on the object referenced by paramRef")
+    await api.role("one", rule("get", "secrets", names="s"), namespace="default")
+    await api.bind("one", user("alice"), namespace="default", kind="Role")
+    await refused(alice.resource(bindings).create(bound(named("other"))), 422)
+    await refused(alice.resource(bindings).create(bound(named(namespace=""))), 422)
+    await alice.resource(bindings).create(bound(named()))
+    found = await alice.resource(bindings).get("b")
+    await refused(
+        alice.resource(bindings).update(replace(found, spec=replace(found.spec, param_ref=named("other")))), 422
+    )
 
 
-def test_selected_parameters_of_a_mutating_policy_take_the_right_to_list() -> None:
-    async def body(api: Guarded) -> None:
-        alice = await author(api)
-        await api.admin.resource(mutating.POLICIES).create(mutating_policy())
-        await api.role("getter", rule("get", "secrets"))
-        await api.bind("getter", user("alice"))
-        text = await refused(alice.resource(mutating.BINDINGS).create(mutating_binding(SELECTED)), 422)
-        assert f'user list does not have "{ALICE}" permission' in text
-        await api.role("lister", rule("list", "secrets"))
-        await api.bind("lister", user("alice"))
-        await alice.resource(mutating.BINDINGS).create(mutating_binding(SELECTED))
+@SORTS
+@run_with(guarded)
+async def test_what_no_policy_names_takes_the_right_to_everything(
+    api: Guarded, *, policies: Any, make: Any, bindings: Any, bound: Any
+) -> None:
+    alice = await author(api)
+    await api.role("reader", rule("get list", "secrets"))
+    await api.bind("reader", user("alice"))
+    await refused(alice.resource(bindings).create(bound(named())), 422)
+    await api.admin.resource(policies).create(make())
+    await alice.resource(bindings).create(bound(named()))
 
-    guarded(body)
+
+@run_with(guarded)
+async def test_selected_parameters_of_a_mutating_policy_take_the_right_to_list(api: Guarded) -> None:
+    alice = await author(api)
+    await api.admin.resource(mutating.POLICIES).create(mutating_policy())
+    await api.role("getter", rule("get", "secrets"))
+    await api.bind("getter", user("alice"))
+    text = await refused(alice.resource(mutating.BINDINGS).create(mutating_binding(SELECTED)), 422)
+    assert f'user list does not have "{ALICE}" permission' in text
+    await api.role("lister", rule("list", "secrets"))
+    await api.bind("lister", user("alice"))
+    await alice.resource(mutating.BINDINGS).create(mutating_binding(SELECTED))

@@ -47,6 +47,7 @@ from cathedra.client.resources import CONFIGMAPS, PODS, SERVICES, resource_ref
 from cathedra.client.transport import APICall, WriteOptions
 from cathedra.clock import SystemClock
 from cathedra.releases import FeatureGates
+from tests.running import run_with
 from tests.unit.apiserver.guarded import Guarded, guarded
 
 MUTATING = resource_ref(MutatingWebhookConfiguration, "mutatingwebhookconfigurations", namespaced=False)
@@ -361,19 +362,19 @@ async def test_a_webhook_behind_a_service_is_reached_at_a_ready_pod(tmp_path: Pa
         ({"rules": (RuleWithOperations(),)}, "webhooks[0].rules[0].operations"),
     ],
 )
-def test_a_configuration_that_breaks_the_rules_is_refused(changes: dict[str, Any], field: str) -> None:
-    async def body(api: Guarded) -> None:
-        good = ValidatingWebhook(
-            name="a.example.com",
-            client_config=WebhookClientConfig(url="https://127.0.0.1/a"),
-            rules=(MAPS,),
-            side_effects="None",
-            admission_review_versions=("v1",),
-        )
-        bad = ValidatingWebhookConfiguration(metadata=ObjectMeta(name="a"), webhooks=(replace(good, **changes),))
-        with pytest.raises(StatusError) as caught:
-            await api.admin.resource(VALIDATING).create(bad)
-        assert caught.value.code == 422
-        assert caught.value.causes[0].field == field
-
-    guarded(body)
+@run_with(guarded)
+async def test_a_configuration_that_breaks_the_rules_is_refused(
+    api: Guarded, *, changes: dict[str, Any], field: str
+) -> None:
+    good = ValidatingWebhook(
+        name="a.example.com",
+        client_config=WebhookClientConfig(url="https://127.0.0.1/a"),
+        rules=(MAPS,),
+        side_effects="None",
+        admission_review_versions=("v1",),
+    )
+    bad = ValidatingWebhookConfiguration(metadata=ObjectMeta(name="a"), webhooks=(replace(good, **changes),))
+    with pytest.raises(StatusError) as caught:
+        await api.admin.resource(VALIDATING).create(bad)
+    assert caught.value.code == 422
+    assert caught.value.causes[0].field == field

@@ -13,6 +13,7 @@ import pytest
 from cathedra.apiserver.storage.etcd import EtcdAddress, EtcdStorage
 from cathedra.apiserver.storage.protocol import StoreUnavailable
 from cathedra.clock import LoopClock, run_virtual
+from tests.running import run_with
 from tests.unit.apiserver.storage.etcd.fakemember import Cluster
 
 ENDPOINTS = ("m0:1", "m1:1", "m2:1")
@@ -54,80 +55,70 @@ def virtual(test: Any) -> None:
     run_virtual(test())
 
 
-def test_a_watch_on_a_member_that_hangs_is_made_anew_at_one_that_answers() -> None:
-    async def test() -> None:
-        cluster = Cluster(*ENDPOINTS)
-        async with following(cluster) as (store, seen):
-            # Calls go elsewhere already, so none of them fails.
-            store._connection._current = 1
-            cluster.hanging.add("m0:1")
-            made = await store.write("pods/a/b", b"1", expected=0)
-            assert "pods/a/b" not in seen
-            await asyncio.sleep(3.2)
-            assert seen["pods/a/b"] == made
-            assert store.problem == ""
-
-    virtual(test)
+@run_with(virtual)
+async def test_a_watch_on_a_member_that_hangs_is_made_anew_at_one_that_answers() -> None:
+    cluster = Cluster(*ENDPOINTS)
+    async with following(cluster) as (store, seen):
+        # Calls go elsewhere already, so none of them fails.
+        store._connection._current = 1
+        cluster.hanging.add("m0:1")
+        made = await store.write("pods/a/b", b"1", expected=0)
+        assert "pods/a/b" not in seen
+        await asyncio.sleep(3.2)
+        assert seen["pods/a/b"] == made
+        assert store.problem == ""
 
 
-def test_while_the_watch_is_silent_the_problem_names_its_member() -> None:
-    async def test() -> None:
-        cluster = Cluster("m0:1")
-        async with following(cluster) as (store, seen):
-            cluster.silent.add("m0:1")
-            await store.write("pods/a/b", b"1", expected=0)
-            await asyncio.sleep(3.2)
-            assert store.problem == (
-                "etcd at m0:1 does not answer: the watch is at revision 11, and revision 12 was acknowledged"
-            )
-            cluster.silent.clear()
-            await asyncio.sleep(5)
-            assert "pods/a/b" in seen
-            assert store.problem == ""
-
-    virtual(test)
+@run_with(virtual)
+async def test_while_the_watch_is_silent_the_problem_names_its_member() -> None:
+    cluster = Cluster("m0:1")
+    async with following(cluster) as (store, seen):
+        cluster.silent.add("m0:1")
+        await store.write("pods/a/b", b"1", expected=0)
+        await asyncio.sleep(3.2)
+        assert store.problem == (
+            "etcd at m0:1 does not answer: the watch is at revision 11, and revision 12 was acknowledged"
+        )
+        cluster.silent.clear()
+        await asyncio.sleep(5)
+        assert "pods/a/b" in seen
+        assert store.problem == ""
 
 
-def test_a_read_goes_on_at_the_next_member_and_takes_the_watch_along() -> None:
-    async def test() -> None:
-        cluster = Cluster(*ENDPOINTS)
-        async with following(cluster) as (store, seen):
-            cluster.hanging.add("m0:1")
-            began = asyncio.get_running_loop().time()
-            await store.latest()
-            assert asyncio.get_running_loop().time() - began < 2.1
-            made = await store.write("pods/a/b", b"1", expected=0)
-            await asyncio.sleep(0.2)
-            assert seen["pods/a/b"] == made
-
-    virtual(test)
+@run_with(virtual)
+async def test_a_read_goes_on_at_the_next_member_and_takes_the_watch_along() -> None:
+    cluster = Cluster(*ENDPOINTS)
+    async with following(cluster) as (store, seen):
+        cluster.hanging.add("m0:1")
+        began = asyncio.get_running_loop().time()
+        await store.latest()
+        assert asyncio.get_running_loop().time() - began < 2.1
+        made = await store.write("pods/a/b", b"1", expected=0)
+        await asyncio.sleep(0.2)
+        assert seen["pods/a/b"] == made
 
 
-def test_a_write_to_a_member_that_hangs_is_not_sent_to_another() -> None:
-    async def test() -> None:
-        cluster = Cluster(*ENDPOINTS)
-        async with following(cluster) as (store, _seen):
-            first = await store.write("pods/a/b", b"1", expected=0)
-            sent = len(cluster.transactions)
-            cluster.hanging.add("m0:1")
-            with pytest.raises(StoreUnavailable) as caught:
-                await store.write("pods/a/b", b"2", expected=first)
-            assert caught.value.unknown
-            assert len(cluster.transactions) == sent
-            await store.write("pods/a/b", b"3", expected=first)
-            await asyncio.sleep(0.2)
-            assert cluster.stored[b"/registry/pods/a/b"][1] == b"3"
-
-    virtual(test)
+@run_with(virtual)
+async def test_a_write_to_a_member_that_hangs_is_not_sent_to_another() -> None:
+    cluster = Cluster(*ENDPOINTS)
+    async with following(cluster) as (store, _seen):
+        first = await store.write("pods/a/b", b"1", expected=0)
+        sent = len(cluster.transactions)
+        cluster.hanging.add("m0:1")
+        with pytest.raises(StoreUnavailable) as caught:
+            await store.write("pods/a/b", b"2", expected=first)
+        assert caught.value.unknown
+        assert len(cluster.transactions) == sent
+        await store.write("pods/a/b", b"3", expected=first)
+        await asyncio.sleep(0.2)
+        assert cluster.stored[b"/registry/pods/a/b"][1] == b"3"
 
 
-def test_a_watch_is_left_alone_while_nothing_is_missing() -> None:
-    async def test() -> None:
-        cluster = Cluster(*ENDPOINTS)
-        async with following(cluster) as (store, _seen):
-            await store.write("pods/a/b", b"1", expected=0)
-            await asyncio.sleep(600)
-            assert store._watched == "m0:1"
-            assert len(cluster._watches) == 1
-
-    virtual(test)
+@run_with(virtual)
+async def test_a_watch_is_left_alone_while_nothing_is_missing() -> None:
+    cluster = Cluster(*ENDPOINTS)
+    async with following(cluster) as (store, _seen):
+        await store.write("pods/a/b", b"1", expected=0)
+        await asyncio.sleep(600)
+        assert store._watched == "m0:1"
+        assert len(cluster._watches) == 1
