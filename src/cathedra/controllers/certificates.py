@@ -26,14 +26,11 @@ LONGEST: Final = 365 * 24 * 3600
 """Seconds; Kubernetes' default of ``--cluster-signing-duration``."""
 
 
-class CSRSigningController:
-    """Signs for Kubernetes' own signers; without the authority's key it leaves requests alone."""
-
-    name = "certificatesigningrequest-signing-controller"
+class _RequestController:
+    """Reconciles every request that is created or changed."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
-        self._signer = context.signer
         self._queue: WorkQueue[str] = context.queue()
         self._requests = context.informers.of(CERTIFICATESIGNINGREQUESTS)
         self._requests.add_handler(
@@ -48,27 +45,50 @@ class CSRSigningController:
 
     async def _reconcile(self, name: str) -> None:
         request = self._requests.store.get("", name)
-        if request is None or self._signer is None or request.spec.signer_name not in SIGNERS:
+        if request is not None:
+            await self._decide(request)
+
+    async def _decide(self, request: CertificateSigningRequest) -> None:
+        """Write the decision on a request, if one is due."""
+        raise NotImplementedError
+
+    async def _write(
+        self, request: CertificateSigningRequest, condition: CertificateSigningRequestCondition, subresource: str
+    ) -> None:
+        """Add a condition to a request."""
+        status = replace(request.status, conditions=(*request.status.conditions, condition))
+        await self._client.resource(CERTIFICATESIGNINGREQUESTS).update(
+            replace(request, status=status), subresource=subresource
+        )
+
+
+class CSRSigningController(_RequestController):
+    """Signs for Kubernetes' own signers; without the authority's key it leaves requests alone."""
+
+    name = "certificatesigningrequest-signing-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._signer = context.signer
+
+    async def _decide(self, request: CertificateSigningRequest) -> None:
+        if self._signer is None or request.spec.signer_name not in SIGNERS:
             return
         status = request.status
         if status.certificate or has_condition(status, "Denied", "Failed") or not has_condition(status, "Approved"):
             return
         why = refusal(request)
         if why:
-            await self._fail(request, why)
+            failed = CertificateSigningRequestCondition(
+                type="Failed", status="True", reason="SignerValidationFailure", message=why
+            )
+            await self._write(request, failed, "status")
             return
         seconds = min(request.spec.expiration_seconds or LONGEST, LONGEST)
         spec = request.spec
         certificate = await asyncio.to_thread(self._signer, spec.request, spec.usages, seconds)
         issued = replace(request, status=replace(status, certificate=certificate))
         await self._client.resource(CERTIFICATESIGNINGREQUESTS).update_status(issued)
-
-    async def _fail(self, request: CertificateSigningRequest, why: str) -> None:
-        failed = CertificateSigningRequestCondition(
-            type="Failed", status="True", reason="SignerValidationFailure", message=why
-        )
-        status = replace(request.status, conditions=(*request.status.conditions, failed))
-        await self._client.resource(CERTIFICATESIGNINGREQUESTS).update_status(replace(request, status=status))
 
 
 CLIENT: Final = "kubernetes.io/kube-apiserver-client"
@@ -81,10 +101,10 @@ _COMMON: Final = frozenset({"digital signature", "key encipherment"})
 
 
 class Signer(Protocol):
-    """The key of the authority, to sign with."""
+    """Signs with the key of the authority."""
 
     def __call__(self, request: bytes, usages: Collection[str], seconds: float) -> bytes:
-        """A certificate (PEM) for a request (PEM) that holds for so long."""
+        """Return a certificate (PEM) for a request (PEM), valid for ``seconds``."""
 
 
 def has_condition(status: CertificateSigningRequestStatus, *types: str) -> bool:
@@ -135,34 +155,22 @@ _WORDS: Final = {
 }
 
 
-class CSRApprovingController:
+class CSRApprovingController(_RequestController):
     """Approves kubelets' client certificates."""
 
     name = "certificatesigningrequest-approving-controller"
 
-    def __init__(self, context: ControllerContext) -> None:
-        self._client = context.client
-        self._queue: WorkQueue[str] = context.queue()
-        self._requests = context.informers.of(CERTIFICATESIGNINGREQUESTS)
-        self._requests.add_handler(
-            on_add=lambda one: self._queue.add(one.metadata.name),
-            on_update=lambda _, one: self._queue.add(one.metadata.name),
-        )
-
-    async def run(self) -> None:
-        """Reconcile objects until cancelled."""
-        await self._requests.wait_synced()
-        await run_workers(self._queue, self._reconcile)
-
-    async def _reconcile(self, name: str) -> None:
-        request = self._requests.store.get("", name)
-        if request is None or request.status.certificate or has_condition(request.status, "Approved", "Denied"):
+    async def _decide(self, request: CertificateSigningRequest) -> None:
+        if request.status.certificate or has_condition(request.status, "Approved", "Denied"):
             return
         if request.spec.signer_name != KUBELET_CLIENT or refusal(request):
             return
         for right in self._rights(request):
             if await self._allowed(request, right):
-                await self._approve(request, _WORDS[right])
+                approved = CertificateSigningRequestCondition(
+                    type="Approved", status="True", reason="AutoApproved", message=_WORDS[right]
+                )
+                await self._write(request, approved, "approval")
                 return
 
     @staticmethod
@@ -187,18 +195,9 @@ class CSRApprovingController:
         )
         return review.status.allowed
 
-    async def _approve(self, request: CertificateSigningRequest, message: str) -> None:
-        approved = CertificateSigningRequestCondition(
-            type="Approved", status="True", reason="AutoApproved", message=message
-        )
-        status = replace(request.status, conditions=(*request.status.conditions, approved))
-        await self._client.resource(CERTIFICATESIGNINGREQUESTS).update(
-            replace(request, status=status), subresource="approval"
-        )
-
 
 INTERVAL: Final = 3600.0
-"""Seconds between two looks."""
+"""Seconds between two passes over all requests."""
 DECIDED_SECONDS: Final = 3600.0
 PENDING_SECONDS: Final = 24 * 3600.0
 

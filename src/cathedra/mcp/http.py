@@ -32,7 +32,6 @@ from cathedra.client.reviews import RequestAuthenticator, ReviewUnavailable
 from cathedra.clock import Clock
 from cathedra.mcp.answering import AnswerLimits, StateSource, UserAnswers, compute_beside
 from cathedra.mcp.tools import MOST_CHARACTERS, TOOLS, AgentTool, question_of
-from cathedra.offload import Compute
 
 TOKEN_SECONDS: Final = 10.0
 """Time for which a token is not reviewed again, and may have been revoked."""
@@ -52,15 +51,9 @@ USER: Final = "cathedra.user"
 class AnswerApplication:
     """The ASGI application of all paths."""
 
-    def __init__(
-        self,
-        source: StateSource,
-        client: Client,
-        clock: Clock,
-        limits: AnswerLimits | None = None,
-        compute: Compute | None = None,
-    ) -> None:
-        self.answers = UserAnswers(source, client, clock, limits, compute)
+    def __init__(self, answers: UserAnswers, client: Client, clock: Clock) -> None:
+        """``client`` makes the reviews of tokens."""
+        self.answers = answers
         self._authenticator = RequestAuthenticator(client, clock, TOKEN_SECONDS)
         self.mcp: ASGIApplication | None = None
         """The application at `MCP_PATH`; None: there is none."""
@@ -235,9 +228,10 @@ async def serving_answers(
     source: StateSource, client: Client, clock: Clock, limits: AnswerLimits | None = None
 ) -> AsyncIterator[AnswerApplication]:
     """Yield the application, with the Model Context Protocol if its SDK is installed."""
-    application = AnswerApplication(source, client, clock, limits, compute_beside(source))
+    answers = UserAnswers(source, client, clock, limits, compute_beside(source))
+    application = AnswerApplication(answers, client, clock)
     async with AsyncExitStack() as stack:
-        stack.callback(application.answers.close)
+        stack.callback(answers.close)
         try:
             # inside: the SDK is an extra of the package
             from cathedra.mcp.server import serving_http
@@ -245,5 +239,5 @@ async def serving_answers(
             if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
                 raise
         else:
-            application.mcp = await stack.enter_async_context(serving_http(application.answers))
+            application.mcp = await stack.enter_async_context(serving_http(answers))
         yield application

@@ -18,7 +18,7 @@ from cathedra.client.client import Client
 from cathedra.client.resources import NAMESPACES, SERVICEACCOUNTS
 from cathedra.client.serviceaccounts import AccountTokens
 from cathedra.insight.reading.state import READ_KINDS, ClusterState
-from cathedra.mcp.answering import AnswerLimits
+from cathedra.mcp.answering import AnswerLimits, UserAnswers
 from cathedra.mcp.http import AnswerApplication
 from tests.unit.apiserver.guarded import Guarded, account, guarded, rule
 from tests.unit.scheduler.objects import claim, device_class, exactly, node, pod, slice_
@@ -161,7 +161,7 @@ def asking(
         await api.role("reviews", *REVIEWS)
         await api.bind("reviews", account("cathedra-advisor", "kube-system"))
         client = transport(api.of(ADVISOR, "system:serviceaccounts"))
-        app = AnswerApplication(followed, client, api.clock, limits)
+        app = AnswerApplication(UserAnswers(followed, client, api.clock, limits), client, api.clock)
         asked = Asking(api, app, followed)
         try:
             for team in (TEAM_A, TEAM_B):
